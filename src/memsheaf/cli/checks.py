@@ -7,14 +7,14 @@ from contextlib import nullcontext, suppress
 from os.path import getsize, isdir
 
 from memsheaf import doctor as health
-from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
+from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural, program_words
 from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import NotFound, ScopeRefused, hinted
 from memsheaf.guard.citations import cited, make
 from memsheaf.guard.evidence import examine
 from memsheaf.memory import Memory
-from memsheaf.scope import FOLDER, around
+from memsheaf.scope import FOLDER, around, project_root
 from memsheaf.work import audit as auditing
 from memsheaf.work.layers import Layers
 
@@ -189,9 +189,11 @@ def _memories(memory: Layers, files: Sequence[str]) -> Iterator[Memory]:
     Argument("--fix", "also remove the indexes of scopes that are gone, and of other versions, from the cache"),
 )
 def doctor(call: Call) -> int:
-    """Run health checks on a scope, and say what to do about each finding.
+    """Run health checks on a scope and the coding agents, and say what to do about findings.
 
-    Nothing is changed, except with --prune and --fix. The exit code is 1 when something does not work.
+    Of each agent that is found or installed in, it tells whether its server and its hooks answer and how long that
+    took, when a hook ran last, and what failed. Nothing is changed, except with --prune and --fix. The exit code is 1
+    when something does not work.
 
     examples:
       memsheaf doctor
@@ -207,6 +209,17 @@ def doctor(call: Call) -> int:
     if call.options.prune and isdir(sheaf.root):
         with call.changing() as changed:
             dropped = changed.writer.prune()
+    from memsheaf.hosts import health as host_health
+    from memsheaf.hosts.installing import Placement
+
+    place = Placement(program_words(), call.environment)
+    with call.console.waiting("trying the agents"):
+        hosts = host_health.examine_hosts(place, call.settings().state, here())
+    findings += [finding for host in hosts for finding in host.findings()]
+    if hosts:
+        root = project_root(call.settings().places(here()))
+        findings += host_health.examine_switch(place, call.settings().state, root)
+    failures = host_health.last_failures(call.settings().state)
     size, indexes = sum(one.size for one in removed), plural(len(removed), "index", "indexes")
     return call.answer(
         {
@@ -215,7 +228,11 @@ def doctor(call: Call) -> int:
             "findings": [pick(finding, ("level", "path", "problem", "advice")) for finding in findings],
             "dropped": dropped,
             "removed": [one.base for one in removed],
+            "hosts": hosts,
+            "failures": failures,
         },
+        Table(((host.title, host.summary()) for host in hosts), ("bold",)),
+        [f"hook failed: {line}" for line in failures],
         _health_parts(findings, f"All is well: {sheaf.scope} in {sheaf.root}"),
         f"Dropped {plural(dropped, 'text')} past retention from the journal." if call.options.prune else None,
         f"Removed {indexes} ({plural(size, 'byte')}) from the cache." if call.options.fix else None,

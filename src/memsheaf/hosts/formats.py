@@ -9,27 +9,11 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 _CMD_SPECIAL = frozenset("%^&|<>!")
-
-
-def as_json(value: object, indent: str = "") -> str:
-    """JSON with a line for each key, and lists in one line.
-
-    >>> print(as_json({"args": ["mcp", "C:\\\\a b"]}))
-    {
-      "args": ["mcp", "C:\\\\a b"]
-    }
-    """
-    if isinstance(value, dict) and value:
-        inner = f"{indent}  "
-        items = (f"{inner}{as_json(key)}: {as_json(item, inner)}" for key, item in value.items())
-        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(as_json(item, indent) for item in value)}]"
-    return as_json_line(value)
 
 
 def as_json_line(value: object) -> str:
@@ -118,4 +102,8 @@ def as_line(words: list[str], *, windows: bool) -> str:
     return "" if not line.isprintable() or (windows and _CMD_SPECIAL & set(line)) else line
 
 
-RENDER = {"json": as_json, "toml": as_toml, "yaml": as_yaml}
+RENDER: dict[str, Callable[[Any], str]] = {
+    "json": partial(as_json_lines, indent="  "),
+    "toml": as_toml,
+    "yaml": as_yaml,
+}

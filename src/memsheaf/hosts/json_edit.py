@@ -14,7 +14,7 @@ from memsheaf.hosts.formats import as_json_lines
 from memsheaf.hosts.jsonc import JsonMember, JsonNode, Path, read_jsonc
 
 NAME = "memsheaf"
-_RUNS_US = re.compile(r"memsheaf(?:\.exe)?['\"]?\s+hook\b")
+RUNS_US = re.compile(r"memsheaf(?:\.exe)?['\"]?\s+hook\b")
 _COMMENTS = re.compile(r"(?:[ \t]*/\*[^\r\n]*?\*/)*(?:[ \t]*//[^\r\n]*)?")
 _SPACES = re.compile(r"[ \t]*")
 
@@ -49,7 +49,7 @@ def _is_our_item(item: object) -> bool:
         return False
     if NAME in (item.get("name"), item.get("server")):
         return True
-    return any(isinstance(held, str) and _RUNS_US.search(held) for held in item.values())
+    return any(isinstance(held, str) and RUNS_US.search(held) for held in item.values())
 
 
 def merge(value: Any, wanted: Any) -> Any:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from memsheaf.hosts.formats import as_toml, as_yaml
-from memsheaf.hosts.json_edit import NAME, Pieces, find_ours, insert_json, merge, read_value, remove_json
+from memsheaf.hosts.json_edit import NAME, RUNS_US, Pieces, find_ours, insert_json, merge, read_value, remove_json
 from memsheaf.hosts.jsonc import Path, Step
 from memsheaf.values import NamedTuple, sha256
 
@@ -83,19 +83,29 @@ def is_installed(text: str, format: str, wanted: Wanted, ours: Wanted) -> bool:
         return found == rules.find(rules.merge(rules.read("", ours), wanted), ours)
 
 
-def has_ours(text: str, format: str, ours: Wanted) -> bool:
-    """Whether anything of ours is in a text; False when it cannot be read."""
+def list_ours(text: str, format: str, ours: Wanted) -> list[tuple[list[Step], object]]:
+    """What is ours in a text, with the keys that lead to it; nothing when it cannot be read."""
     with suppress(ValueError):
-        return bool(_FORMATS[format].find(_FORMATS[format].read(text, ours), ours))
-    return False
+        return _FORMATS[format].find(_FORMATS[format].read(text, ours), ours)
+    return []
 
 
 def find_entry(text: str, format: str, ours: Wanted) -> Mapping[str, Any]:
     """The server that a text names as ours, {} without one; of YAML always {}."""
-    with suppress(ValueError):
-        found = _FORMATS[format].find(_FORMATS[format].read(text, ours), ours)
-        return next((held for path, held in found if path[-1:] == [NAME] and isinstance(held, dict)), {})
-    return {}
+    found = list_ours(text, format, ours)
+    return next((held for path, held in found if path[-1:] == [NAME] and isinstance(held, dict)), {})
+
+
+def find_server(text: str, format: str, ours: Wanted) -> list[str]:
+    """The words that a text starts our server with, none where it names another program or a URL."""
+    words = _words(find_entry(text, format, ours))
+    return words if "mcp" in words and all(isinstance(word, str) for word in words) else []
+
+
+def find_hooks(text: str, format: str, ours: Wanted) -> list[str]:
+    """The commands of our hooks in a text."""
+    items = [held for _, held in list_ours(text, format, ours) if isinstance(held, dict)]
+    return [line for item in items for line in item.values() if isinstance(line, str) and RUNS_US.search(line)]
 
 
 def keep_choices(text: str, format: str, wanted: Wanted) -> Wanted:
@@ -238,55 +248,42 @@ def _yaml_block(text: str, ours: Wanted) -> tuple[list[str], int, int, int]:
     """The lines, where the parent key is (-1: nowhere), and where our entry begins and ends. Raises ValueError."""
     lines = text.splitlines(keepends=True)
     parent, _ = _parent(ours)
-    if any(
-        re.match(r"\ufeff?(?:---|\.\.\.|[{\[&*!?%]|\t)", line) for line in lines[1:] + lines[:1] * (text[:3] != "---")
-    ):
+    odd = re.compile(r"\ufeff?(?:---|\.\.\.|[{\[&*!?%]|\t)")
+    if any(map(odd.match, lines[text.startswith("---") :])):
         raise ValueError("it is more than one document, or no plain mapping")
-    found = [
-        at for at, line in enumerate(lines) if re.match(rf"\ufeff?(?:{parent}|\"{parent}\"|'{parent}')\s*:", line)
-    ]
+    found = [at for at, line in enumerate(lines) if re.match(rf"\ufeff?([\"']?){parent}\1\s*:", line)]
     if not found:
         return lines, -1, -1, -1
     if len(found) > 1 or not re.fullmatch(r"[^:]*:\s*(?:#.*)?", lines[found[0]].rstrip("\r\n")):
         raise ValueError(f"{parent} in it is not a block of lines")
     child = _child_indent(lines, found[0])
-    entry = re.compile(rf"{child}[\"']?{NAME}[\"']?\s*:")
+    entry = re.compile(rf"{child}(?:- name: *)?([\"']?){NAME}\1\s*(?::|#|$)")
     for at in range(found[0] + 1, len(lines)):
-        line = lines[at]
-        if line.strip() and not line.startswith((" ", "#", "-")):
+        if not _is_blank(lines[at]) and not lines[at].startswith((" ", "-")):
             break
-        if _names_us(lines, at, child) if line.startswith(f"{child}- ") else entry.match(line):
+        if entry.match(lines[at]):
             return lines, found[0], at, _block_end(lines, at, child)
     return lines, found[0], -1, -1
 
 
+def _is_blank(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith("#")
+
+
 def _child_indent(lines: Sequence[str], parent: int) -> str:
     """How far the entries below a parent key are indented."""
-    for line in lines[parent + 1 :]:
-        if line.strip() and not line.lstrip().startswith("#"):
-            indent = line[: len(line) - len(line.lstrip(" "))]
-            return indent if indent or line.startswith("- ") else "  "
-    return "  "
-
-
-def _names_us(lines: Sequence[str], at: int, child: str) -> bool:
-    """Whether a list's item has our name."""
-    block = lines[at : _block_end(lines, at, child)]
-    return any(
-        re.fullmatch(rf"{child}(?:- |  )name: *[\"']?{NAME}[\"']?\s*(?:#.*)?", line.rstrip()) for line in block
-    )
+    line = next((line for line in lines[parent + 1 :] if not _is_blank(line)), "")
+    return line[: len(line) - len(line.lstrip(" "))] or ("" if line.startswith("- ") else "  ")
 
 
 def _block_end(lines: Sequence[str], at: int, child: str) -> int:
     """Where an entry ends: before the next line that is not deeper, and the comments in front of that."""
     end = at + 1
     for place in range(at + 1, len(lines)):
-        line = lines[place]
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        if len(line) - len(line.lstrip(" ")) <= len(child):
-            break
-        end = place + 1
+        if not _is_blank(lines[place]):
+            if len(lines[place]) - len(lines[place].lstrip(" ")) <= len(child):
+                break
+            end = place + 1
     return end
 
 
@@ -309,9 +306,8 @@ def _remove_yaml(text: str, ours: Wanted, created: Collection[Path] | None) -> s
     if start < 0:
         return text
     del lines[start:end]
-    following = next((line for line in lines[parent + 1 :] if line.strip() and not line.lstrip().startswith("#")), "")
-    is_empty = not following.startswith((" ", "- "))
-    if is_empty and (created is None or (_parent(ours)[0],) in created):
+    following = next((line for line in lines[parent + 1 :] if not _is_blank(line)), "")
+    if not following.startswith((" ", "- ")) and (created is None or (_parent(ours)[0],) in created):
         del lines[parent]
     return "".join(lines)
 

@@ -95,7 +95,7 @@ class SettingsFiles:
         ]
         before: str | None = None
         try:
-            before = _read(real)
+            before = read_settings(real)
             bare = remove(before or "", target.format, target.ours, known)
             after: str | None = bare
             insertion = None
@@ -154,7 +154,7 @@ def _is_ours(entry: dict[str, Any], text: str) -> bool:
     return any(all(piece in text for _, piece in edit["pieces"]) for edit in entry["edits"])
 
 
-def _read(real: str) -> str | None:
+def read_settings(real: str) -> str | None:
     """The text of a file, None when there is none. Raises NotEditable."""
     folder, name = os.path.split(real)
     try:

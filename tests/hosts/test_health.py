@@ -1,0 +1,71 @@
+"""`memsheaf doctor` about coding agents: it starts what their settings name, and says what does not work."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hosts.test_install import home, run
+from memsheaf.cli.call import program_words
+from memsheaf.hosts.clients import CLIENTS
+
+__all__ = ["home"]
+
+
+def doctor(home: Path, code: int = 0, **environment: str) -> Any:
+    return json.loads(
+        run(home, "doctor", "--json", code=code, path=os.environ["PATH"], **environment).partition("\n}\n")[0] + "}"
+    )
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+
+
+def problems(answer: Any, level: str) -> list[str]:
+    return [f"{one['path']}: {one['problem']}" for one in answer["findings"] if one["level"] == level]
+
+
+def test_servers_and_hooks_are_tried_as_the_settings_name_them(home: Path) -> None:
+    (home / ".cursor").mkdir()
+    run(home, "install", "codex", "opencode", "claude-code", "--yes")
+    answer = doctor(home)
+    found = {one["host"]: one for one in answer["hosts"]}
+    assert {"codex", "cursor", "opencode", "claude-code"} <= set(found)
+    assert found["cursor"]["installed"] == []
+    for name in ("codex", "opencode", "claude-code"):
+        assert found[name]["server"]["milliseconds"] > 0, name
+        assert found[name]["hook"]["milliseconds"] > 0, name
+        assert found[name]["missing"] == []
+        assert found[name]["last"] == {}  # to try a hook leaves no trace
+    assert problems(answer, "error") == []
+    assert "Claude Code: its own memory is on" in " ".join(problems(answer, "info"))
+
+    for path in (home / ".codex" / "config.toml", home / ".codex" / "hooks.json"):
+        path.write_text(path.read_text().replace(program_words()[0], "/gone/memsheaf"))
+    (home / ".claude" / "settings.json").write_text('{"autoMemoryEnabled": false}')
+    state = home.parent / "state"
+    (state / "hooks").mkdir(parents=True, exist_ok=True)
+    (state / "hooks" / "codex-Stop").write_text("")
+    (state / "hooks.log").write_text("2026-11-17T00:00:00Z codex Stop: it broke\n" * 9)
+    (state / "off.json").write_text('{"everywhere": true}')
+    answer = doctor(home, code=1)
+    found = {one["host"]: one for one in answer["hosts"]}
+    assert {said.partition(":")[0] for said in problems(answer, "error")} == {CLIENTS["codex"]["title"]}
+    assert len(problems(answer, "error")) == 2
+    assert "/gone/memsheaf" in found["codex"]["server"]["problem"]
+    assert "not found" in found["codex"]["hook"]["problem"]
+    assert list(found["codex"]["last"]) == ["Stop"]
+    assert any("settings.json" in said for said in problems(answer, "warning"))  # our hooks are gone from it
+    assert not found["claude-code"]["own_memory"]
+    assert len(answer["failures"]) == 5
+    assert any("memory is off here" in said for said in problems(answer, "info"))
+
+
+def test_an_agent_that_is_not_there_is_not_mentioned(home: Path) -> None:
+    assert doctor(home, PATH="/nowhere")["hosts"] == []
