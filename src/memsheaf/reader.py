@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.catalog import MAX_BYTES, SHARED_LINES, Page, apart, listing, with_scope
-from memsheaf.index.database import UNUSABLE, Match, Row
+from memsheaf.index.database import UNUSABLE, Match, Row, existing_vectors
 from memsheaf.index.search import asked_at
 from memsheaf.memory import Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["ScopeReader", "asked_at"]
+__all__ = ["ScopeReader", "asked_at", "existing_vectors"]
 
 PAGE = 150
 

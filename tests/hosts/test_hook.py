@@ -15,6 +15,7 @@ from hosts.conftest import HookRunner
 from memsheaf.config import load
 from memsheaf.memory import compose
 from memsheaf.scope import Scope, resolve
+from memsheaf.sheaf import Sheaf
 
 
 def root_of(hooks: HookRunner, scope: str) -> Path:
@@ -352,3 +353,18 @@ def test_memory_can_be_off_for_a_shell_a_project_and_everywhere(hooks: HookRunne
     assert b"still off everywhere" in hooks.run("on").stdout
     assert hooks.run("on", "--everywhere").returncode == 0
     assert hooks.raw("SessionStart", asked)
+
+
+def test_a_message_makes_no_vectors_and_the_worker_makes_them(hooks: HookRunner) -> None:
+    hooks.environment["MEMSHEAF_EMBEDDER"] = "static"
+    fill(root_of(hooks, "project"), 3, "project")
+
+    def made() -> int:
+        settings = load(hooks.environment)
+        with Sheaf.open("project", settings=settings, cwd=str(hooks.project), read_only=True) as sheaf:
+            return sheaf.reader.embedding().done
+
+    hooks.hook("UserPromptSubmit", prompt="what is the second value about?")
+    before = made()
+    hooks.work()
+    assert (before, made()) == (0, 3)

@@ -181,10 +181,13 @@ class _Call:
                 found.follow(self.event.transcript, from_end=True)
             if not self.event.transcript and not self.is_sub_agent:
                 found.data["pending"] = _keepable(self.event.typed)
+            from memsheaf.reader import existing_vectors
+
             with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:
                 session = self.answers.session(self.event.conversation, layers, self.cwd)
                 session.resume(found.data.get("shown") or {})
-                recalled = session.recall(prompt)
+                with existing_vectors():  # the worker makes those that are missing
+                    recalled = session.recall(prompt)
                 if recalled.memories:
                     found.data["shown"] = session.state()
         return HookReply(recalled.text, self._line(len(recalled.memories)))

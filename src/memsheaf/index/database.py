@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -377,3 +378,21 @@ def statements(script: str) -> Iterator[str]:
         if piece.strip() and sqlite3.complete_statement(piece):
             yield piece
             piece = ""
+
+
+_LOCAL = threading.local()
+
+
+@contextmanager
+def existing_vectors() -> Iterator[None]:
+    """In this thread, search with the vectors that there are: those that are missing are made by somebody else."""
+    _LOCAL.makes_none = True
+    try:
+        yield
+    finally:
+        del _LOCAL.makes_none
+
+
+def makes_vectors() -> bool:
+    """Whether a search of this thread makes vectors that are missing."""
+    return not getattr(_LOCAL, "makes_none", False)

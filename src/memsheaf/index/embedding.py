@@ -16,7 +16,7 @@ from math import inf
 
 from memsheaf.embed import Embedder, Usual
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
-from memsheaf.index.database import base_of, connect, is_kept, locked
+from memsheaf.index.database import base_of, connect, is_kept, locked, makes_vectors
 from memsheaf.index.scoring import DIGITS, USUAL, Near, estimate_usual, merge
 from memsheaf.index.vectors import (
     StoredVector,
@@ -134,7 +134,7 @@ class SemanticSearch:
                     return
                 self._vector_of(embedder, question)  # first: one that hangs is not asked for more
                 self._everyday_as_seen_by(embedder)
-                if behind <= FEW:
+                if behind <= FEW and makes_vectors():
                     self._catch_up(db, embedder, table, most=1)
 
     def near(self, db: sqlite3.Connection, question: str) -> Near | None:
@@ -147,23 +147,24 @@ class SemanticSearch:
                 delete_orphans(db)
                 return None
             table = self._table(embedder)
-            behind = table.count_waiting(db, FEW + 1)
-            if behind > FEW and getattr(embedder, "quick", False) and not self._is_alive():
+            behind, make = table.count_waiting(db, FEW + 1), makes_vectors()
+            if make and behind > FEW and getattr(embedder, "quick", False) and not self._is_alive():
                 # so that even commands, which end before the thread gets far, have it done after some
                 self._catch_up(db, embedder, table, most=QUICK)
                 behind = table.count_waiting(db, FEW + 1)
             if behind > FEW:
-                has_other = getattr(embedder, "fallback", None) is not None
+                has_other = make and getattr(embedder, "fallback", None) is not None
                 near = self._compare_all(db, question, embedder, Deadline(AT_ONCE)) if has_other else None
                 delete_orphans(db)
-                self._start()
+                if make:
+                    self._start()
                 if near or not table.has_half(db):
                     return near
             if getattr(embedder, "remote", False):
                 vector = self._asked.get(question)
                 return self._compare(db, embedder, table, vector) if vector is not None else None
             vector = self._vector_of(embedder, question)
-            if behind <= FEW:
+            if behind <= FEW and make:
                 self._catch_up(db, embedder, table, most=1)
             return self._compare(db, embedder, table, vector)
         return None
