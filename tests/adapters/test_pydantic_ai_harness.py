@@ -279,6 +279,34 @@ def test_a_search_says_when_there_is_more(store: Any) -> None:
     run(work())
 
 
+def test_a_search_keeps_to_its_bounds(store: Any) -> None:
+    async def work() -> None:
+        for number in range(6):
+            await store.write(f"main/n{number}.md", f"{'x ' * 100}\nHeron number {number}.\n", expected_version=None)
+
+        async def search(query: str = "heron", **bounds: int) -> tuple[int, int, bool]:
+            usual = {"limit": 10, "max_files": 100, "max_chars": 9_000, "max_file_chars": ALL}
+            found = await store.search("main/", query, **usual | bounds)
+            shown = sum(len(match.path.removeprefix("main/") + match.snippet) for match in found.matches)
+            assert shown <= (usual | bounds)["max_chars"]
+            return len(found.matches), found.scanned, found.truncated
+
+        assert await search() == (6, 6, False)
+        assert await search("zebra") == (0, 6, False)  # looked at, and not found
+        assert await search(max_files=4) == (4, 4, True)
+        assert await search(limit=2) == (2, 6, True)
+        assert await search(max_chars=5) == (0, 6, True)  # not even a name fits
+        found, scanned, truncated = await search(max_chars=20)
+        assert 0 < found < 6
+        assert (scanned, truncated) == (6, True)
+        assert await search(max_file_chars=50) == (0, 6, True)  # the word comes later
+        assert await search(max_file_chars=210) == (6, 6, True)
+        assert await search(max_file_chars=216) == (6, 6, True)
+        assert await search(max_file_chars=217) == (6, 6, False)
+
+    run(work())
+
+
 def test_a_search_is_not_drowned_by_what_is_elsewhere(ours: SheafMemoryStore) -> None:
     async def work() -> None:
         for number in range(60):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from memsheaf.adapters import missing
 from memsheaf.errors import BadHeader, Changed, Exists, MemsheafError, NotFound, PathRefused, SecretFound
 from memsheaf.guard.paths import check_path, is_fact
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.index.database import Match
+from memsheaf.index.database import Match, Row
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
@@ -43,6 +43,7 @@ RECEIPTS = 1_024
 """How many of the latest operations are known again, at least, so that one that is told twice is done once."""
 
 AMONG = 10_000  # files of one folder that are weighed one by one
+LEAST = 40  # characters of a snippet, as long as there is room
 
 _NAME = "harness.operations"
 _LOOK_BACK = 100  # commits of a path, among which one is found whose receipt was not ticked off
@@ -100,19 +101,28 @@ class SheafMemoryStore:
     ) -> MemorySearchResult:
         """The files right below a prefix that share words with a query or mean the same, best first.
 
-        What is unconfirmed or expired is not among them: a piece of it would not say so.
+        As in the harness's own stores, the first `max_files` paths are searched, of each file the first
+        `max_file_chars`, and names and snippets together have at most `max_chars`; `truncated` says that there is
+        more. What is unconfirmed or expired is not among them: a piece of it would not say so.
         """
         if not query.split() or min(limit, max_files, max_chars, max_file_chars) <= 0:
             return MemorySearchResult(matches=[], scanned=0, truncated=False)
-        most = min(limit, max_files)
 
         def work() -> MemorySearchResult:
-            found = self._matches(prefix, query, most + 1)
-            room = max_chars // max(1, min(len(found), most))
-            matches = [_shown(one, prefix, query, room, max_file_chars) for one in found[:most]]
-            return MemorySearchResult(matches=matches, scanned=len(matches), truncated=len(found) > most)
+            near, found = self._matches(prefix, query, limit + 1, max_files + 1)
+            scanned = min(len(near), max_files)
+            is_long = any(self._is_longer(row, path, max_file_chars) for row, path in [*near.items()][:scanned])
+            begun = [one._replace(text=one.text[:max_file_chars]) for one in found]
+            begun = [one for one, whole in zip(begun, found, strict=True) if one == whole or _has_word(one, query)]
+            matches = _fit(begun[:limit], prefix, query, max_chars)
+            truncated = is_long or len(near) > scanned or len(begun) > len(matches)
+            return MemorySearchResult(matches=matches, scanned=scanned, truncated=truncated)
 
         return await _in_thread(work)
+
+    def _is_longer(self, row: Row, path: str, characters: int) -> bool:
+        # its size is in bytes, of which a character has at least one
+        return row.size > characters and (found := self._find(path)) is not None and len(found.text) > characters
 
     def _find(self, path: str) -> Memory | None:
         place = place_of(path)
@@ -184,23 +194,26 @@ class SheafMemoryStore:
         found = (path_of(row.path) for row in self._sheaf.list())
         return sorted(path for path in found if path and path.startswith(prefix))
 
-    def _matches(self, prefix: str, query: str, most: int) -> list[_Found]:
-        """The best matches right below a prefix; those elsewhere are another's, and do not count."""
+    def _matches(self, prefix: str, query: str, most: int, max_files: int) -> tuple[Mapping[Row, str], list[_Found]]:
+        """The first files right below a prefix, and the best matches among them, but for the last of them."""
         reader = self._sheaf.reader
         reader.look()
+        near: dict[Row, str] = {}
 
         def search() -> list[tuple[str, Match]]:
-            near = dict(self._near(prefix))
-            is_few = len(near) <= AMONG
+            near.clear()
+            near.update(sorted(self._near(prefix), key=lambda one: one[1])[:max_files])
+            places = {row.path: path for row, path in list(near.items())[: max_files - 1]}
+            is_few = len(places) <= AMONG
             limit = most if is_few else 50 * most
-            best = reader.matches(query, limit=limit, among=near if is_few else None, look=False)
-            return [(near[match.row.path], match) for match in best if match.row.path in near][:most]
+            best = reader.matches(query, limit=limit, among=places if is_few else None, look=False)
+            return [(places[match.row.path], match) for match in best if match.row.path in places][:most]
 
         read = reader.until_fresh(search, lambda found: (match.row.path for _, match in found))
         found = (_Found(path, memory.text, match.score) for path, match in read if (memory := self._sound(path)))
-        return list(found)
+        return near, list(found)
 
-    def _near(self, prefix: str) -> Iterator[tuple[str, str]]:
+    def _near(self, prefix: str) -> Iterator[tuple[Row, str]]:
         """The files right below a prefix that hold, each with its path of the harness."""
         folder = prefix[: prefix.rfind("/") + 1]
         try:
@@ -210,7 +223,7 @@ class SheafMemoryStore:
         for row in self._sheaf.reader.under(below):
             path = path_of(row.path) if row.trust == "confirmed" else ""
             if path.startswith(prefix) and path and "/" not in path[len(prefix) :]:
-                yield row.path, path
+                yield row, path
 
     def _sound(self, path: str) -> Memory | None:
         found = self._find(path)
@@ -282,13 +295,26 @@ class _Receipts:
         return found
 
 
-def _shown(found: _Found, prefix: str, query: str, room: int, max_file_chars: int) -> MemorySearchMatch:
-    """What there is room for of a file, from a little before the first word of the query on."""
-    text = found.text[:max_file_chars]
-    places = [place for word in query.lower().split() if (place := text.lower().find(word)) >= 0]
-    room = max(0, room - len(found.path.removeprefix(prefix)))
-    begin = max(0, min(places, default=0) - room // 4)
-    return MemorySearchMatch(path=found.path, snippet=text[begin : begin + room], score=found.score)
+def _fit(found: Sequence[_Found], prefix: str, query: str, room: int) -> list[MemorySearchMatch]:
+    """As many matches as there is room for, each with its share: from a little before the first word of the query."""
+    matches: list[MemorySearchMatch] = []
+    for left, one in zip(range(len(found), 0, -1), found, strict=True):
+        name = len(one.path.removeprefix(prefix))
+        share = max(room // left, min(room, name + LEAST)) - name
+        if share <= 0:
+            break
+        text = one.text.lower()
+        places = [place for word in query.lower().split() if (place := text.find(word)) >= 0]
+        begin = max(0, min(places, default=0) - share // 4)
+        matches.append(MemorySearchMatch(one.path, one.text[begin : begin + share], one.score))
+        room -= name + len(matches[-1].snippet)
+    return matches
+
+
+def _has_word(found: _Found, query: str) -> bool:
+    """Whether a word of the query is in this part of a file, or in its name."""
+    text = f"{found.path}\n{found.text}".lower()
+    return any(word in text for word in query.lower().split())
 
 
 def place_of(path: str) -> str:
