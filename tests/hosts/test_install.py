@@ -334,3 +334,12 @@ def test_a_killed_installation_leaves_the_old_or_the_new_file(tmp_path: Path) ->
 @pytest.mark.long
 def test_an_installation_may_be_killed_at_each_system_call(tmp_path: Path) -> None:
     assert check_strikes(tmp_path, 1) >= 20
+
+
+def test_the_page_about_agents_names_every_file() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "hosts.md").read_text(encoding="utf-8")
+    for name in HOSTS:
+        for place in (Placement(["m"], {"HOME": "~"}), Placement(["m"], {"HOME": "~"}, project="/")):
+            for target in make_targets(name, place):
+                path = target.path.removeprefix(os.getcwd() + os.sep).removeprefix("/")
+                assert path in page or f"`{os.path.dirname(path)}`" in page, path
