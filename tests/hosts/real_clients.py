@@ -149,7 +149,7 @@ class RealClient(NamedTuple):
         found = {}
         for path in sorted(self.home.rglob("*")):
             name = path.relative_to(self.home).as_posix()
-            if path.is_file() and (name in KINDS[self.name].settings or "memsheaf" in name):
+            if path.is_file() and (name in KINDS[self.name].settings or path.stem == "memsheaf"):
                 found[name] = path.read_bytes()
         return found
 
@@ -165,8 +165,7 @@ def prepare_client(name: str, home: Path, api: ModelApi) -> RealClient:
         place = home / file
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text.replace("LOOPBACK", api.url), encoding="utf-8")
-    environment = {f"MEMSHEAF_{one.upper()}": str(home / "memory" / one) for one in ("home", "cache", "state")}
-    environment |= {key: value.replace("LOOPBACK", api.url) for key, value in kind.environment.items()}
+    environment = {key: value.replace("LOOPBACK", api.url) for key, value in kind.environment.items()}
     environment |= {"HOME": str(home), "PATH": os.pathsep.join((str(programs), os.environ["PATH"]))}
     return RealClient(name, home, environment, api)
 
