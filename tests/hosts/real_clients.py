@@ -13,6 +13,7 @@ from typing import NamedTuple
 from model_api import ModelApi
 from npm_packages import ROOT, install_locked, install_packages
 
+PROTOCOL = "a memory that outlives this conversation"
 PATIENCE = 120.0  # seconds, for whatever a busy machine takes long to do
 
 CODEX = """model = "fake"
@@ -176,3 +177,16 @@ def wait_for(what: Callable[[], object]) -> None:
     while not what():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)
+
+
+def tell_and_ask(client: RealClient, place: Path) -> None:
+    """Tell a preference in one repository and ask about it, in other words, in another."""
+    [first, *_] = [one for one in client.say("I prefer pnpm over npm.", place / "one") if PROTOCOL in one]
+    assert "memory_search" in first, "the tools of the server are not offered"
+    wait_for(lambda: "pnpm" in client.memsheaf("list"))
+
+    question = "Which package manager should I take to add a dependency?"
+    asked = [one for one in client.say(question, place / "two") if question in one and PROTOCOL in one]
+    assert "(user:user_prefers-pnpm-over-npm.md)" in asked[0], "the catalog has no line of it"
+    assert "Recalled from earlier conversations" in asked[0], "nothing is beside the message"
+    assert asked[0].count("prefers-pnpm-over-npm") > 1

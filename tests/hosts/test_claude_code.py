@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hosts.real_clients import RealClient, prepare_client
+from hosts.real_clients import RealClient, prepare_client, tell_and_ask
 from memsheaf.tools import TOOLS
 from model_api import serve_models
 
@@ -20,19 +20,28 @@ def claude(tmp_path: Path) -> Iterator[RealClient]:
         yield prepare_client("claude-code", home, api)
 
 
-def install_plugin(claude: RealClient, place: Path) -> None:
-    """Write the plugin, have the client check it, and install it from its own marketplace."""
+def test_what_is_told_in_one_repository_is_known_in_another_and_uninstall_leaves_no_trace(
+    claude: RealClient, tmp_path: Path
+) -> None:
+    before = claude.files()
+    claude.memsheaf("install", "claude-code", "--yes")
+
+    tell_and_ask(claude, tmp_path)
+
+    claude.memsheaf("uninstall", "claude-code", "--yes")
+    assert claude.files() == before
+
+
+def test_the_plugin_does_the_same(claude: RealClient, tmp_path: Path) -> None:
+    place = tmp_path / "plugin"
     claude.memsheaf("plugin", str(place))
     claude.run("claude", "plugin", "validate", "--strict", str(place))
     claude.run("claude", "plugin", "marketplace", "add", str(place))
     claude.run("claude", "plugin", "install", "memsheaf@memsheaf")
 
-
-def test_the_client_validates_and_installs_the_plugin(claude: RealClient, tmp_path: Path) -> None:
-    install_plugin(claude, tmp_path / "plugin")
-
-    [first, *_] = claude.say("/memsheaf:remember I prefer pnpm over npm", tmp_path / "repository")
+    tell_and_ask(claude, tmp_path)
+    [first, *_] = claude.say("/memsheaf:remember I prefer tabs", tmp_path / "one")
 
     assert [tool.__name__ for tool in TOOLS if f"mcp__plugin_memsheaf_memsheaf__{tool.__name__}" not in first] == []
-    assert "The user asks you to remember this:\\n\\nI prefer pnpm over npm" in first
+    assert "The user asks you to remember this:\\n\\nI prefer tabs" in first
     assert "memsheaf:memsheaf: How the memory of this machine works." in first

@@ -18,7 +18,7 @@ const client = { tui: { showToast: async () => {} } }
 const hooks = await Memsheaf({ client, directory: process.cwd() })
 const event = (type, properties) => hooks.event({ event: { type, properties } })
 const system = ["You are an agent."], title = ["You are a title generator."]
-const parts = [{ id: "prt_1", type: "text", text: "tabs or spaces?", messageID: "msg_1", sessionID: "s1" }]
+const parts = [{ id: "prt_1", type: "text", text: '"tabs or \\\\"spaces\\\\"?"', messageID: "msg_1" }]
 await event("session.created", { info: { id: "s1" } })
 await hooks["chat.message"]({ sessionID: "s1" }, { message: { id: "msg_1" }, parts })
 await hooks["experimental.chat.system.transform"]({ sessionID: "s1" }, { system })
@@ -81,8 +81,9 @@ def test_it_hands_on_each_event_once_and_puts_the_answers_into_the_conversation(
 
     assert made["system"] == ["You are an agent.", "<start>"]
     assert made["title"] == ["You are a title generator."]
-    assert [part["text"] for part in made["parts"] if isinstance(part, dict)] == ["tabs or spaces?", "<prompt>"]
+    texts = [part["text"] for part in made["parts"] if isinstance(part, dict)]
+    assert texts == ['"tabs or \\"spaces\\"?"', "<prompt>"]
     told = [line.split(" ", 1) for line in log.read_text(encoding="utf-8").splitlines()]
     [turn] = [json.loads(payload) for event, payload in told if event == "turn"]
     assert sorted(event for event, _ in told) == ["compact", "prompt", "start", "turn"]
-    assert (turn["session_id"], turn["prompt"], turn["response"]) == ("s1", "tabs or spaces?", "Tabs.")
+    assert (turn["session_id"], turn["prompt"], turn["response"]) == ("s1", 'tabs or "spaces"?', "Tabs.")

@@ -35,6 +35,10 @@ function ask(event, payload) {
   })
 }
 
+// `opencode run` puts a message that has spaces into quotes.
+const QUOTED = /^"(?:[^"\\]|\\.)*"$/s
+const unquoted = (text) => (text.includes(" ") && QUOTED.test(text) ? text.slice(1, -1).replaceAll('\\"', '"') : text)
+
 const guarded = (work) => async (...given) => {
   try {
     await work(...given)
@@ -76,7 +80,7 @@ export const Memsheaf = async ({ client, directory }) => {
     event: guarded(({ event }) => events[event.type]?.(event.properties)),
     "chat.message": guarded(async ({ sessionID }, { message, parts }) => {
       const texts = parts.filter((part) => part.type === "text" && !part.synthetic)
-      const turn = { prompt_id: message.id, prompt: texts.map((part) => part.text).join("\n") }
+      const turn = { prompt_id: message.id, prompt: unquoted(texts.map((part) => part.text).join("\n")) }
       if (!turn.prompt) return
       turns.set(sessionID, turn)
       const [{ context, line }] = await Promise.all([ask("prompt", { ...about(sessionID), ...turn }), start(sessionID, "startup")])
