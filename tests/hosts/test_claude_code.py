@@ -7,17 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hosts.real_clients import RealClient, prepare_client, tell_and_ask
+from hosts.real_clients import RealClient, open_client, tell_and_ask
 from memsheaf.tools import TOOLS
-from model_api import serve_models
 
 
 @pytest.fixture
 def claude(tmp_path: Path) -> Iterator[RealClient]:
-    home = tmp_path / "home"
-    home.mkdir()
-    with serve_models() as api:
-        yield prepare_client("claude-code", home, api)
+    with open_client("claude-code", tmp_path / "home") as client:
+        yield client
 
 
 def test_what_is_told_in_one_repository_is_known_in_another_and_uninstall_leaves_no_trace(

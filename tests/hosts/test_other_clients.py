@@ -7,18 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hosts.real_clients import KINDS, RealClient, prepare_client, tell_and_ask
-from model_api import serve_models
+from hosts.real_clients import KINDS, RealClient, open_client, tell_and_ask
 
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture(params=[name for name in KINDS if name != "claude-code"])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealClient]:
-    home = tmp_path / "home"
-    home.mkdir()
-    with serve_models() as api:
-        yield prepare_client(request.param, home, api)
+    with open_client(request.param, tmp_path / "home") as client:
+        yield client
 
 
 def test_a_preference_is_known_in_the_next_conversation_of_another_repository(
