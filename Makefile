@@ -49,6 +49,7 @@ month: $(VENV)/.dev ## replay a month of conversations and tell what is learned 
 crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; cut its power (10 minutes)
 	$(BIN)/python tests/crash/strike.py
 	$(BIN)/python tests/crash/power.py
+	$(BIN)/python tests/hosts/faults.py
 
 race: $(VENV)/.dev ## many writers, editors alongside, long random stories (10 minutes)
 	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests --ignore=tests/crash --ignore=tests/adapters --ignore=tests/mcp_server/test_conformance.py \

@@ -368,3 +368,10 @@ def test_a_message_makes_no_vectors_and_the_worker_makes_them(hooks: HookRunner)
     before = made()
     hooks.work()
     assert (before, made()) == (0, 3)
+
+
+def test_a_message_unpacks_no_model(hooks: HookRunner) -> None:
+    hooks.environment["MEMSHEAF_EMBEDDER"] = "auto"
+    fill(root_of(hooks, "project"), 3, "project")
+    assert "Fact 2" in hooks.context("UserPromptSubmit", prompt="what is fact 2 of the project about?")
+    assert not list((hooks.home / "cache").glob("*.float32"))

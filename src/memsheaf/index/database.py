@@ -393,6 +393,12 @@ def existing_vectors() -> Iterator[None]:
         del _LOCAL.makes_none
 
 
+def can_compare(db: sqlite3.Connection) -> bool:
+    """Whether a search of this thread goes by meaning: one that made no vector yet may be slow to load."""
+    has_some = makes_vectors() or db.execute("SELECT 1 FROM vector LIMIT 1").fetchone()
+    return bool(has_some) and is_kept(db)
+
+
 def makes_vectors() -> bool:
     """Whether a search of this thread makes vectors that are missing."""
     return not getattr(_LOCAL, "makes_none", False)

@@ -16,7 +16,7 @@ from math import inf
 
 from memsheaf.embed import Embedder, Usual
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
-from memsheaf.index.database import base_of, connect, is_kept, locked, makes_vectors
+from memsheaf.index.database import base_of, can_compare, connect, is_kept, locked, makes_vectors
 from memsheaf.index.scoring import DIGITS, USUAL, Near, estimate_usual, merge
 from memsheaf.index.vectors import (
     StoredVector,
@@ -140,7 +140,7 @@ class SemanticSearch:
     def near(self, db: sqlite3.Connection, question: str) -> Near | None:
         """What a question is near to; None when words must do. One that is remote was asked by `prepare`."""
         with self._tolerant():
-            if not is_kept(db) or not any(map(str.isalnum, question)):  # signs alone mean nothing
+            if not can_compare(db) or not any(map(str.isalnum, question)):  # signs alone mean nothing
                 return None
             embedder = self._ready()
             if embedder is None:

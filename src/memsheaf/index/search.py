@@ -21,6 +21,7 @@ from memsheaf.index.database import (
     WAITING,
     Match,
     Row,
+    can_compare,
     connect,
     connect_alone,
     delete,
@@ -248,7 +249,7 @@ class Index:
         With `among`, these files are weighed and no others, however many would be better; 10,000 of them at most.
         """
         query = query.encode("utf-8", "replace").decode()
-        if self._embedder and self._healing(is_kept):
+        if self._embedder and self._healing(can_compare):
             with self._guard:
                 vectors = self._vectors()
             vectors.prepare(query)
