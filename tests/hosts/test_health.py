@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,21 @@ def test_servers_and_hooks_are_tried_as_the_settings_name_them(home: Path) -> No
     assert not found["claude-code"]["own_memory"]
     assert len(answer["failures"]) == 5
     assert any("memory is off here" in said for said in problems(answer, "info"))
+
+
+def test_a_plugin_and_a_project_count_as_installed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text('{"enabledPlugins": {"memsheaf@memsheaf": true}}')
+    assert "installed as a plugin" in run(home, "doctor")
+    (home / "work" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(home / "work")
+    said = run(home, "install", "claude-code", "gemini", "--project", "--yes")
+    assert "plugin is on" in said
+    answer = doctor(home, PATH=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
+    found = {one["host"]: one for one in answer["hosts"]}
+    assert found["gemini"]["installed"] == [str(home / "work" / ".gemini" / "settings.json")]
+    assert found["gemini"]["hook"]["milliseconds"] > 0
+    assert "everything happens twice" in " ".join(problems(answer, "warning"))
 
 
 def test_an_agent_that_is_not_there_is_not_mentioned(home: Path) -> None:

@@ -35,11 +35,19 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-def run(home: Path, *words: str, code: int = 0, path: str = "", **environment: str) -> str:
-    """Run a command with that home; what it prints."""
-    out, err = io.StringIO(), io.StringIO()
+class Terminal(io.StringIO):
+    """A person who answers, and what they see."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def run(home: Path, *words: str, code: int = 0, path: str = "", typed: str = "", **environment: str) -> str:
+    """Run a command with that home, in a terminal if a person typed something; what it prints."""
+    stream = Terminal if typed else io.StringIO
+    out, err = stream(), stream()
     variables = {"HOME": str(home), "PATH": path, "MEMSHEAF_STATE": str(home.parent / "state"), **environment}
-    found = main(words, environment=variables, stdin=io.StringIO(), stdout=out, stderr=err)
+    found = main(words, environment=variables, stdin=stream(typed), stdout=out, stderr=err)
     assert found == code, out.getvalue() + err.getvalue()
     return out.getvalue() + err.getvalue()
 
@@ -79,6 +87,24 @@ def test_a_dry_run_shows_a_diff_and_changes_nothing(home: Path) -> None:
 
 def test_nobody_is_asked_without_a_terminal(home: Path) -> None:
     assert "--yes" in run(home, "install", "codex", code=2)
+    assert not (home / ".codex").exists()
+
+
+def test_a_person_sees_a_diff_and_is_asked(home: Path) -> None:
+    (home / "codex").write_text("#!/bin/sh\n")
+    (home / "codex").chmod(0o755)
+    said = run(home, "install", typed="n\n", path=str(home))
+    assert "[mcp_servers.memsheaf]" in said
+    assert "Install (2 files)? [y/N]" in said
+    assert "Nothing was changed" in said
+    assert not (home / ".codex").exists()
+    said = run(home, "install", typed="y\ny\n", path=str(home))
+    assert "300 requests a day" in said
+    assert tomllib.loads((home / ".memsheaf" / "config.toml").read_text())["model"]["name"] == "codex"
+    (home / ".codex" / "hooks.json").unlink()
+    assert "requests a day" not in run(home, "install", typed="y\n", path=str(home))  # it is asked once
+    said = run(home, "uninstall", typed="y\n")
+    assert "-[mcp_servers.memsheaf]" in said
     assert not (home / ".codex").exists()
 
 

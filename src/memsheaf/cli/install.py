@@ -14,7 +14,7 @@ from memsheaf.cli.output import Note, Part, Styled
 from memsheaf.errors import Refused, hinted
 from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.formats import RENDER
-from memsheaf.hosts.installing import HOSTS, Placement, find_hosts, is_found, make_removals, make_targets
+from memsheaf.hosts.installing import HOSTS, Placement, find_hosts, has_plugin, is_found, make_removals, make_targets
 from memsheaf.hosts.settings_files import FileChange, SettingsFiles
 from memsheaf.scope import around
 
@@ -65,6 +65,8 @@ def install(call: Call) -> int:
         return 0
     learner = "" if call.options.dry_run else _choose_learner(call, hosts)
     notes = [CLIENTS[host]["then"] for host in hosts if "then" in CLIENTS[host] and place.hooks]
+    if any(has_plugin(host, call.environment) for host in hosts):
+        notes.append("The memsheaf plugin is on in Claude Code and does the same: remove it, or uninstall this.")
     restart = Note("start your agents anew, so that they read it; `memsheaf doctor` checks it")
     return _answer(call, done, {"learn_with": learner}, [Note(note, "yellow") for note in notes], restart)
 

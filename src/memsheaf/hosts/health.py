@@ -17,11 +17,12 @@ from memsheaf.hosts.clients import CLIENTS, settings_path
 from memsheaf.hosts.conversation import FOLDER
 from memsheaf.hosts.events import KINDS, START
 from memsheaf.hosts.failure_log import LOG, PROBE, SILENT
-from memsheaf.hosts.installing import HOSTS, Placement, is_found, make_targets
+from memsheaf.hosts.installing import HOSTS, Placement, has_plugin, is_found, make_targets
 from memsheaf.hosts.json_edit import read_value
 from memsheaf.hosts.settings_edit import NotEditable, find_hooks, find_server, list_ours
 from memsheaf.hosts.settings_files import SettingsTarget, read_settings
 from memsheaf.hosts.switch import is_off
+from memsheaf.scope import around
 from memsheaf.values import NamedTuple
 
 PATIENCE = 15.0  # seconds for an answer
@@ -53,6 +54,7 @@ class HostHealth(NamedTuple):
     hook: Answered
     last: Mapping[str, str]
     own_memory: bool
+    plugin: bool
 
     def findings(self) -> Iterator[Finding]:
         """What is to be done."""
@@ -62,6 +64,9 @@ class HostHealth(NamedTuple):
                 yield Finding("error", self.title, f"its {what} does not answer: {answered.problem}", again)
         for path in self.missing if self.installed else ():
             yield Finding("warning", self.title, f"nothing of memsheaf is in {path}", again)
+        if self.installed and self.plugin:
+            said = "memsheaf is in its settings and a plugin as well: everything happens twice"
+            yield Finding("warning", self.title, said, f"`memsheaf uninstall {self.host}`, or remove the plugin")
         if self.installed and self.own_memory:
             said = "its own memory is on as well: both may bring up the same"
             yield Finding("info", self.title, said, "turn one of them off if that is too much")
@@ -69,7 +74,7 @@ class HostHealth(NamedTuple):
     def summary(self) -> str:
         """The state in a few words."""
         if not self.installed:
-            return f"found, not installed: memsheaf install {self.host}"
+            return "installed as a plugin" if self.plugin else f"found, not installed: memsheaf install {self.host}"
         parts = ["installed"]
         for what, (took, problem) in (("server", self.server), ("hook", self.hook)):
             if took or problem:
@@ -85,7 +90,10 @@ def examine_hosts(place: Placement, state: str, cwd: str) -> list[HostHealth]:
     tried: dict[str, Answered] = {}
     found = []
     for name in HOSTS:
-        texts = [(target, _read(target)) for target in make_targets(name, place)]
+        targets = make_targets(name, place)
+        known = {target.path for target in targets}
+        shared = make_targets(name, place._replace(project=around(cwd)))
+        texts = [(one, _read(one)) for one in (*targets, *(one for one in shared if one.path not in known))]
         ours = [(target, text) for target, text in texts if list_ours(text, target.format, target.ours)]
         if not ours and not is_found(name, place.environment):
             continue
@@ -100,12 +108,14 @@ def examine_hosts(place: Placement, state: str, cwd: str) -> list[HostHealth]:
             line = next(filter(None, (_start_hook(target, text) for target, text in ours)), "")
             hook = try_hook(line, place.environment, cwd) if line else hook
         installed = [target.path for target, _ in ours]
-        missing = [target.path for target, _ in texts if target.path not in installed]
+        used = {target.project for target, _ in ours}
+        missing = [one.path for one, _ in texts if one.project in used and one.path not in installed]
         own = _has_own_memory(name, place.environment)
         title = CLIENTS[name]["title"]
         is_there = is_found(name, place.environment)
         last = last_runs(state, name)
-        found.append(HostHealth(name, title, is_there, installed, missing, server, hook, last, own))
+        plugin = has_plugin(name, place.environment)
+        found.append(HostHealth(name, title, is_there, installed, missing, server, hook, last, own, plugin))
     return found
 
 

@@ -10,8 +10,9 @@ from shutil import which
 from typing import Any
 
 from memsheaf.hosts.clients import CLIENTS, fill, find_client, require_text, server_values, settings_path
-from memsheaf.hosts.json_edit import merge
-from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget
+from memsheaf.hosts.json_edit import merge, read_value
+from memsheaf.hosts.settings_edit import NotEditable
+from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget, read_settings
 from memsheaf.values import NamedTuple
 
 HOSTS = [name for name, known in CLIENTS.items() if not known.get("by_hand")]
@@ -45,6 +46,18 @@ def is_found(name: str, environment: Mapping[str, str]) -> bool:
     path = settings_path(folder, environment)
     has_command = any(which(command, path=environment.get("PATH")) for command in known.get("commands", ()))
     return has_command or os.path.isdir(path if "folder" in known else os.path.dirname(path))
+
+
+def has_plugin(name: str, environment: Mapping[str, str]) -> bool:
+    """Whether a host runs our plugin, which does all that an installation does."""
+    if name != "claude-code":
+        return False
+    path = settings_path("{CLAUDE_CONFIG_DIR:~/.claude}/settings.json", environment)
+    try:
+        found: Any = read_value(read_settings(path) or "")
+        return any(one.startswith("memsheaf@") and is_on for one, is_on in found["enabledPlugins"].items())
+    except (NotEditable, ValueError, LookupError, TypeError, AttributeError):
+        return False
 
 
 def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
