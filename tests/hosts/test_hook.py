@@ -91,6 +91,17 @@ def test_what_a_resumed_conversation_holds_is_not_told_again(hooks: HookRunner) 
     assert "Postgres" in hooks.context("SessionStart", source="resume")
 
 
+def test_two_hooks_of_ours_tell_a_start_once_and_each_compaction_anew(hooks: HookRunner) -> None:
+    hooks.remember("I prefer pnpm over npm")
+    assert hooks.context("SessionStart", source="startup")
+    assert not hooks.context("SessionStart", source="startup")
+    assert hooks.context("SessionStart", source="compact")
+    assert not hooks.context("SessionStart", source="compact")
+    for path in (hooks.home / "state" / "hooks").glob("*.json"):  # a while ago
+        path.write_text(re.sub(r'"started": ?\d+', '"started": 1', path.read_text()))
+    assert hooks.context("SessionStart", source="compact")
+
+
 def test_after_a_compaction_the_brief_comes_and_memories_may_be_shown_again(hooks: HookRunner) -> None:
     hooks.remember("We deploy the shop on Fridays")
     assert hooks.run("notes", "set", "--objective", "Move the shop to Postgres").returncode == 0
@@ -352,7 +363,7 @@ def test_memory_can_be_off_for_a_shell_a_project_and_everywhere(hooks: HookRunne
     assert hooks.raw("SessionStart", asked, cwd=hooks.other) == ""
     assert b"still off everywhere" in hooks.run("on").stdout
     assert hooks.run("on", "--everywhere").returncode == 0
-    assert hooks.raw("SessionStart", asked)
+    assert hooks.raw("SessionStart", asked.replace(b"s1", b"s2"))
 
 
 def test_a_message_makes_no_vectors_and_the_worker_makes_them(hooks: HookRunner) -> None:

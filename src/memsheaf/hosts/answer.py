@@ -42,6 +42,7 @@ BRIEF_BYTES = 4_000
 PROMPTS = 8  # the latest messages, which are answered once
 SESSIONS = 32  # conversations whose last messages a server keeps in memory
 AGAIN = 600.0  # seconds between two workers for a host that does not tell when a conversation ends
+TWICE = 10.0  # seconds in which a second start is another hook of ours: the plugin, beside `memsheaf install`
 WAITING = "waiting"
 NEWS = "news"
 
@@ -135,11 +136,12 @@ class _Call:
             text = f"{text}\n{self._brief(START_BYTES - len(text.encode()))}".rstrip("\n") + "\n"
         told = sha256(text.encode()).hexdigest()[:16]
         with open_conversation(self.path) as found:
-            if source == "resume" and found.text("told") == told:
-                text = ""  # it is in the conversation already
+            is_twice = found.text("source") == source and time.time() - found.number("started") < TWICE
+            if found.text("told") == told and (source == "resume" or is_twice):
+                text = ""  # it is in the conversation already, or another hook of ours tells it
             if source in ("compact", "clear"):
                 found.data.pop("shown", None)  # what was shown is gone
-            found.data |= {"told": told, **self._named()}
+            found.data |= {"told": told, "source": source, "started": int(time.time()), **self._named()}
             if transcript:
                 found.follow(transcript, from_end=source in ("resume", "fork") and found.is_new)
         if os.path.exists(self._own(WAITING)):
