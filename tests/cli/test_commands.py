@@ -25,6 +25,8 @@ WORKING = """
 chat -p 'What do you remember?'
 mcp --print-config claude-code
 install codex --dry-run
+link claude-code --dry-run
+unlink claude-code
 plugin new
 remember I prefer tabs
 config set learning.policy suggest

@@ -241,6 +241,8 @@ completion 2:  ; tcsh
 install 2: nobody ; codex ; codex --yes --learn-with nobody
 install 1: --yes ; claude-desktop --project --yes
 uninstall 2: nobody
+link 2:  ; nobody ; claude-code
+unlink 2:  ; nobody
 plugin 2:  ; ''
 on 2: x
 off 2: x

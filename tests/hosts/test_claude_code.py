@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,3 +44,21 @@ def test_the_plugin_does_the_same(claude: RealClient, tmp_path: Path) -> None:
     assert [tool.__name__ for tool in TOOLS if f"mcp__plugin_memsheaf_memsheaf__{tool.__name__}" not in first] == []
     assert "The user asks you to remember this:\\n\\nI prefer tabs" in first
     assert "memsheaf:memsheaf: How the memory of this machine works." in first
+
+
+def test_a_linked_client_reads_the_catalog_from_our_folder(claude: RealClient, tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    claude.run("git", "init", "-q", str(repository))
+    memsheaf = [sys.executable, "-m", "memsheaf"]
+    claude.run(*memsheaf, "remember", "We deploy on Thursdays", cwd=repository)
+    claude.run(*memsheaf, "link", "claude-code", "--yes", cwd=repository)
+
+    root = json.loads((repository / ".claude" / "settings.local.json").read_text())["autoMemoryDirectory"]
+    linked = "".join(claude.say("hello", repository))
+    claude.run(*memsheaf, "unlink", "claude-code", "--yes", cwd=repository)
+    back = "".join(claude.say("hello", repository))
+
+    assert "[We deploy on Thursdays](project_we-deploy-on-thursdays.md)" in linked
+    assert root in linked
+    assert root not in back
+    assert "We deploy on Thursdays" not in back

@@ -33,7 +33,7 @@ MODULES = {
     "repository": ("init", "trust"),
     "chat": ("chat", "conversations"),
     "mcp": ("mcp",),
-    "install": ("install", "uninstall"),
+    "install": ("install", "uninstall", "link", "unlink"),
     "plugin": ("plugin",),
     "hosts": ("on", "off"),
     "demo": ("demo",),
@@ -67,7 +67,7 @@ THEMES = {
     "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
     "Move": ("export", "import"),
     "Talk": ("chat", "conversations"),
-    "Agents": ("install", "uninstall", "on", "off", "mcp", "plugin"),
+    "Agents": ("install", "uninstall", "link", "unlink", "on", "off", "mcp", "plugin"),
     "Set up": ("demo", "config", "scopes", "init", "trust", "doctor", "index", "models", "cost"),
     "Help": ("help", "completion"),
 }

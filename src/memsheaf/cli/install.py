@@ -11,17 +11,22 @@ from memsheaf.cli import settings as settings_command
 from memsheaf.cli.call import Call, here, plural, program_words
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled
+from memsheaf.cli.transfer import offer_import
 from memsheaf.errors import Refused, hinted
 from memsheaf.hosts.clients import CLIENTS
+from memsheaf.hosts.foreign import Surroundings
 from memsheaf.hosts.formats import RENDER
+from memsheaf.hosts.importers import READERS, claude_memory_folder
 from memsheaf.hosts.installing import HOSTS, Placement, find_hosts, has_plugin, is_found, make_removals, make_targets
+from memsheaf.hosts.linking import plan_link
 from memsheaf.hosts.settings_files import FileChange, SettingsFiles
-from memsheaf.scope import around
+from memsheaf.scope import around, project_root
 
 _RULES = "rules"
 _LEARNERS = ("claude", "codex", _RULES)
 _HOST = Argument("host", "which agents", "HOST", repeated=True, choices=tuple(HOSTS))
 _YES = Argument("--yes", "do not ask")
+_LINKED = Argument("host", "which agent", "HOST", required=True, choices=("claude-code",))
 _PROJECT = Argument("--project", "in the settings of the repository you are in, for all who work on it")
 
 
@@ -93,6 +98,53 @@ def uninstall(call: Call) -> int:
         return call.answer({"hosts": []}, Note("memsheaf is in the settings of no agent; nothing was changed"))
     done = _carry_out(call, files, planned, "Take this out")
     return 0 if done is None else _answer(call, done, {}, Note("your memories stay where they are"))
+
+
+@takes(_LINKED, _YES, DRY_RUN)
+def link(call: Call) -> int:
+    """Let Claude Code keep its own memory in this project's folder.
+
+    Both then read and write the same files. It sets `autoMemoryDirectory` in .claude/settings.local.json of the
+    working tree you are in, which is yours and not committed; all else in that file stays as it is. The memories in
+    its old folder are offered for import first, and that folder stays as it is. `memsheaf unlink` takes the setting
+    out again.
+
+    examples:
+      memsheaf link claude-code
+      memsheaf link claude-code --dry-run
+    """
+    files, place = SettingsFiles(call.settings().state), Surroundings(here(), call.environment)
+    folder = claude_memory_folder(place)
+    with call.memory(scopes=["project"], read_only=call.options.dry_run) as layers:
+        change = plan_link(files, here(), layers.root, wanted=True)
+        if change.is_change and os.path.isdir(folder):
+            offer_import(call, layers, "claude-code", READERS["claude-code"](folder, place))
+        done = _carry_out(call, files, {"claude-code": [change]}, "Link")
+        if done is None:
+            return 1
+        if not call.options.dry_run:
+            os.makedirs(layers.root, 0o700, exist_ok=True)  # else the client makes it, for all to read
+        return _answer(
+            call, done, {"root": layers.root}, Note("start it anew, so that it uses this project's folder")
+        )
+
+
+@takes(_LINKED, _YES, DRY_RUN)
+def unlink(call: Call) -> int:
+    """Let Claude Code keep its own memory where it did before `memsheaf link`.
+
+    The settings file is again what it was, byte for byte, or without our line where somebody changed it since. No
+    memory is deleted: what was saved meanwhile stays in this project's folder.
+
+    examples:
+      memsheaf unlink claude-code
+    """
+    files, root = SettingsFiles(call.settings().state), project_root(call.settings().places(here()))
+    change = plan_link(files, here(), root, wanted=False)
+    if not (change.is_change or change.problem):
+        return call.answer({"hosts": [], "root": root}, Note("it is not linked; nothing was changed"))
+    done = _carry_out(call, files, {"claude-code": [change]}, "Unlink")
+    return 1 if done is None else _answer(call, done, {"root": root}, Note("start it anew; no memory was deleted"))
 
 
 def _names_us(change: FileChange) -> bool:

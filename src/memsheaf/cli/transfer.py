@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from memsheaf.cli.call import Call, here, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, Argument, Usage, takes
 from memsheaf.errors import ArchiveRefused, StoreFailed, hinted
-from memsheaf.hosts.foreign import Surroundings
+from memsheaf.hosts.foreign import Foreign, Surroundings
 from memsheaf.hosts.importers import READERS, read_foreign
 from memsheaf.hosts.importing import ImportPlan, carry_out, plan_import
 from memsheaf.scope import shown
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import one_line
 from memsheaf.transfer import Imported
+from memsheaf.work.layers import Layers
 
 EMBEDDING_TIME = 5.0  # seconds that an import goes on to embed what came in
 FEW = 5  # names of a long list that are shown
@@ -199,3 +200,14 @@ def _plan_lines(plan: ImportPlan, home: str) -> Iterator[str]:
 
 def _count_unconfirmed(plan: ImportPlan) -> int:
     return sum(memory.trust == "unconfirmed" for _, memory in plan.memories)
+
+
+def offer_import(call: Call, layers: Layers, what: str, found: Foreign) -> None:
+    """Show what another tool remembers, and bring it in if the person agrees; without one only with --yes."""
+    plan, options = plan_import(layers, what, found), call.options
+    if (plan.memories or plan.left_out) and not call.console.json and (options.dry_run or not options.yes):
+        call.answer(None, _plan_lines(plan, layers.home))
+    if not plan.memories or options.dry_run or not (options.yes or call.console.interactive):
+        return
+    if options.yes or call.console.confirm(f"Import {plural(len(plan.memories), 'memory', 'memories')}?"):
+        carry_out(layers, plan)

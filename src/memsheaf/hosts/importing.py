@@ -15,7 +15,7 @@ from memsheaf.errors import Duplicate, PathRefused, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
 from memsheaf.guard.paths import check_path, file_name, fold
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.hosts.foreign import ForeignMemory, LeftOut
+from memsheaf.hosts.foreign import ForeignMemory, LeftOut, day_of
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, compose, first_line, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
@@ -148,7 +148,8 @@ def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
     given = was.page.get("description") if was else one.description
     topic = f"{one.heading}: {body}" if one.heading else body
     description = one_line(given or (_first_statement(body) if was else occasion(one_line(topic, READ))), 150)
-    day = one.day or today
+    changed = was.page.nested("metadata", "modified") if was else ""  # as Claude Code has it
+    day = day_of(changed) or one.day or today
     if was is None or was.state == "free":
         return compose(
             name=name, description=description, kind=kind, body=body, created=day, updated=day,

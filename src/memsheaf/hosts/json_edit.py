@@ -1,7 +1,7 @@
 """Insert into JSON settings and take out again; comments, layout and everything else stay as they are.
 
-What is wanted is a tree. Ours in it are the members named `memsheaf`, the hooks that run `memsheaf hook`, and the
-texts in lists, such as a permission.
+What is wanted is a tree. Ours in it are the members named `memsheaf`, the hooks that run `memsheaf hook`, and texts
+that are as wanted, such as a permission in a list.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def find_ours(value: object, wanted: object, path: Path = ()) -> Iterator[tuple[
     """What is ours in a value, with the way to it; `wanted` says where to look."""
     if isinstance(value, dict) and isinstance(wanted, dict):
         for key, held in value.items():
-            if key == NAME and key in wanted:
+            if key in wanted and (key == NAME or (isinstance(held, str) and held == wanted[key])):
                 yield (*path, key), held
             elif key in wanted or path[-1:] == ("hooks",):  # an older version may have had other hooks
                 yield from find_ours(held, wanted.get(key, []), (*path, key))

@@ -17,6 +17,7 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import LIMIT
 from memsheaf.store import ABSENT, Revision, version_of
 from memsheaf.store.safe_dir import APPEND, Folder, read_file, rewrite, stage, write_all
+from memsheaf.values import compiled
 
 try:  # the interpreter's own: `hashlib` takes the whole of OpenSSL
     from _blake2 import blake2b
@@ -27,6 +28,7 @@ NAME = "catalogs"
 RECORDED = 4_096  # the newest that are kept when the record is trimmed
 _DIGITS = 16
 _LARGEST = 64 << 20
+_POINTER = rb"\s*[-*+] \[[^\]]*\]\(<?([^()<>]+\.md)>?\).*"
 _BLANK = b"\0 \t\r\n"  # a power cut may leave zeros
 
 
@@ -154,24 +156,34 @@ def keep_lines(found: bytes, shown: bytes, present: Callable[[str], bytes | None
     """How the file beside the catalog changes so that it has what `found` says and `shown` does not; None if nothing.
 
     A text that somebody wrote is kept whole. Of our catalog with lines added by hand, these lines are kept, in the
-    file that the last ones went to.
+    file that the last ones went to. A line that only points to a file that is there is not: the catalog lists it.
     """
     lines = [line for line in found.splitlines() if line.strip()]
     known = set(shown.splitlines())
     fresh = [line for line in lines if line not in known]
+    pointers = {line for line in fresh if _points_to_file(line, present)}
     for path in _names():
         try:
             old = present(path)
         except MemsheafError:  # a link, or too large: not ours to change
             continue
         fresh = [line for line in fresh if line not in set((old or b"").splitlines())]
-        if not fresh:
+        telling = [line for line in fresh if line not in pointers]
+        if not telling:
             return None
         whole = old is None and 2 * len(fresh) > len(lines)
-        text = found if whole else (old.rstrip() + b"\n\n" if old else b"") + b"\n".join(fresh) + b"\n"
+        text = found if whole else (old.rstrip() + b"\n\n" if old else b"") + b"\n".join(telling) + b"\n"
         if old is None or len(text) <= LIMIT:
             return Revision(path, version_of(old) if old is not None else ABSENT, version_of(text), old, text)
     raise AssertionError("counting does not end")
+
+
+def _points_to_file(line: bytes, present: Callable[[str], bytes | None]) -> bool:
+    """Whether a line is one of a list that points to a file, as a catalog has them, and that file is there."""
+    found = compiled(_POINTER).fullmatch(line)
+    with suppress(MemsheafError, UnicodeDecodeError):
+        return found is not None and present(found[1].decode()) is not None
+    return False
 
 
 def _names() -> Iterator[str]:
