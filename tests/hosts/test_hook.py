@@ -386,3 +386,20 @@ def test_a_message_unpacks_no_model(hooks: HookRunner) -> None:
     fill(root_of(hooks, "project"), 3, "project")
     assert "Fact 2" in hooks.context("UserPromptSubmit", prompt="what is fact 2 of the project about?")
     assert not list((hooks.home / "cache").glob("*.float32"))
+
+
+def test_two_hosts_in_one_project_share_memories_and_not_state(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    for host in ("claude-code", "codex"):
+        assert "Fridays" in hooks.context("UserPromptSubmit", host=host, prompt="when do we deploy the shop?")
+
+
+def test_what_is_known_of_a_conversation_goes_after_a_month(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    for name in ("old", "new"):
+        hooks.hook("UserPromptSubmit", session_id=name, prompt="when do we deploy the shop?")
+    old = next(path for path in (hooks.home / "state" / "hooks").glob("*.json") if '"at"' in path.read_text())
+    os.utime(old, (1, 1))
+    hooks.work()
+    assert not old.exists()
+    assert len(list((hooks.home / "state" / "hooks").glob("*.json"))) == 1
