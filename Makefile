@@ -7,6 +7,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # tests keep their files in memory where there is room (4 GiB): the disk costs a fifth of their time
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 >= 4194304 {print "TMPDIR=/dev/shm"}')
 
+MCP_CLIENTS := $(foreach one,conformance inspector old_client,tests/mcp_server/test_$(one).py)
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick check format bench recall month crash race fuzz conformance clients mutants docs site dist clean
 
@@ -52,8 +54,8 @@ crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; 
 	$(BIN)/python tests/hosts/faults.py
 
 race: $(VENV)/.dev ## many writers, editors alongside, long random stories (10 minutes)
-	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests --ignore=tests/crash --ignore=tests/adapters --ignore=tests/mcp_server/test_conformance.py \
-	  --ignore=tests/hosts/test_other_clients.py
+	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests --ignore=tests/crash --ignore=tests/adapters \
+	  $(MCP_CLIENTS:%=--ignore=%) --ignore=tests/hosts/test_other_clients.py
 	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/store/test_state_machine.py tests/store/test_confinement.py tests/chat/test_offline.py
 
 fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the catalog (minutes)
@@ -61,11 +63,11 @@ fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the cat
 	$(BIN)/python tests/fuzz/fuzz_names.py -runs=200000
 	$(BIN)/python tests/fuzz/fuzz_catalog.py -runs=3000
 
-conformance: $(VENV)/.dev ## the test suites of LangGraph's store and of the MCP project against ours (needs npm)
-	$(BIN)/pytest -m long tests/adapters tests/mcp_server/test_conformance.py
+conformance: $(VENV)/.dev ## the test suites of LangGraph's store and of the Anthropic SDK's memory tool against ours
+	$(BIN)/pytest -m long tests/adapters
 
-clients: $(VENV)/.dev ## real Codex, Gemini CLI, Qwen Code, opencode and Copilot CLI, offline (needs npm; 2 GB, minutes)
-	$(BIN)/pytest -m long tests/hosts/test_other_clients.py
+clients: $(VENV)/.dev ## MCP's conformance suite and inspector, an old client, five coding agents (needs npm; 2 GB, minutes)
+	$(BIN)/pytest -m long $(MCP_CLIENTS) tests/hosts
 
 mutants: $(VENV)/.dev ## introduce 61 faults, one at a time; the tests that are named with each must notice (minutes)
 	$(BIN)/python tests/mutation/mutants.py
