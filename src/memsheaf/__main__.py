@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> int:
     """Run the command line of this process."""
     if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv):
+        import gc
+
         from memsheaf.hosts.hook import run
 
-        return run(sys.argv[2:])
+        if sys.argv[2:3] == ["work"]:
+            return run(sys.argv[2:])
+        gc.disable()  # it ends soon, and nobody needs what would be collected
+        os._exit(run(sys.argv[2:]))
     from memsheaf.cli import main as run_command
 
     return run_command()

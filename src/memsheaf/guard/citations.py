@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Literal
 
 from memsheaf.errors import CitationRefused
 from memsheaf.frontmatter import edited
@@ -18,7 +17,11 @@ from memsheaf.guard.symbols import defining, holding, parts, word
 from memsheaf.memory import Memory
 from memsheaf.values import NamedTuple, Protocol, sha256
 
-State = Literal["verified", "drifted", "missing", "unchecked"]
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
+if TYPE_CHECKING:
+    from typing import Literal
+
+    State = Literal["verified", "drifted", "missing", "unchecked"]
 
 PATH_LIMIT = 400
 

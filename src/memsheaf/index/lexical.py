@@ -8,8 +8,6 @@ the other words are.
 
 from __future__ import annotations
 
-import re
-import sqlite3
 from collections.abc import Iterable
 from heapq import nlargest
 from math import log
@@ -18,7 +16,7 @@ from memsheaf.index.database import WORD_TABLES
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
 from memsheaf.text.tokenizer import is_weak, words
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, compiled, sqlite3
 
 MOST_TERMS = 32
 QUERY_LIMIT = 2_000  # characters
@@ -32,7 +30,7 @@ TEXT_WEIGHT = 2.0  # of a share of 1, in a score: where meaning counts as well, 
 
 LITERAL = 10.0
 """What a term of a script without spaces is worth, in telling words, that a question and a memory hold literally."""
-_LITERALS = re.compile("[\u4e00-\u9fff]{2,}さん|[\u3005\u30a1-\u30ff\u3400-\u9fff]{3,}|[\uac00-\ud7af]{4,}")
+_LITERALS = "[\u4e00-\u9fff]{2,}さん|[\u3005\u30a1-\u30ff\u3400-\u9fff]{3,}|[\uac00-\ud7af]{4,}"
 _TALK = "怎么样 为什么 什么时 么时候 没问题 有没有 是不是 能不能 可不可 不可以 谢谢你 对不起 没关系 今天天"
 
 TABLES = WORD_TABLES
@@ -138,7 +136,7 @@ def _asked(question: str) -> Iterable[str]:
 def _literals(question: str) -> list[str]:
     """Terms in a question that may stand in a memory literally, as they are stored: pairs of characters in a row."""
     found = []
-    for run in _LITERALS.findall(question[:QUERY_LIMIT]):
+    for run in () if question.isascii() else compiled(_LITERALS).findall(question[:QUERY_LIMIT]):
         size = 4 if run[0] >= "\uac00" else 3
         found += [run[at : at + size] for at in range(len(run) - size + 1)]
     return [f" {'  '.join(words(one)[:-1])} " for one in dict.fromkeys(found) if one not in _TALK]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -30,6 +29,7 @@ from memsheaf.index.database import (
 from memsheaf.memory import KINDS, Memory, first_line
 from memsheaf.store import Stamp
 from memsheaf.text import similarity
+from memsheaf.values import sqlite3
 
 TICK = 0.05  # seconds; no clock of a file system that tells more than seconds ticks slower
 BEGINNING = 4_096  # characters of a text in which its first line is looked for

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +37,7 @@ from memsheaf.index.rows import Traces, where_kind, wipe_rows
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
+from memsheaf.values import sqlite3
 
 # Known to type checkers under this name: nothing of vectors is loaded before somebody searches.
 TYPE_CHECKING = False

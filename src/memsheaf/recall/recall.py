@@ -288,18 +288,17 @@ def _read_selected(
     """The selected memories as they are on disk now, in the room that is left, and what became of each candidate."""
     by_scope = {str(source.scope): source for source in sources}
     candidates, newer = _with_newer(by_scope, candidates, occasion)
-    best = [one for one in candidates if one.chosen][:READ]
-    found = {one.version: _read_one(by_scope[one.scope], one, occasion, newer.get(one.version, ())) for one in best}
+    best = {one.version for one in [one for one in candidates if one.chosen][:READ]}
     room = CONVERSATION_BYTES - occasion.spent
     shown: list[Shown] = []
     explained = []
     for one in candidates:
         why = one.why
-        if one.chosen:
-            ready, why = found.get(one.version, (None, f"only {MOST} are recalled at once"))
-            if ready and len(shown) == MOST:
-                why = f"only {MOST} are recalled at once"
-            elif ready:
+        if one.chosen and (len(shown) == MOST or one.version not in best):
+            why = f"only {MOST} are recalled at once"
+        elif one.chosen:
+            ready, why = _read_one(by_scope[one.scope], one, occasion, newer.get(one.version, ()))
+            if ready:
                 ready = ready._replace(limit=MEMORY_BYTES // (1 + len(shown)))  # the less, the lower its rank
                 taken = fit_within(ready, shown, room, occasion.nonce)
                 shown += [taken] if taken else []
@@ -318,7 +317,7 @@ def _with_newer(
     given: dict[tuple[str, str, str], Candidate] = {}
     notes: dict[tuple[str, str, str], tuple[str, ...]] = {}
     for one in candidates:
-        if one.chosen and (newer := by_scope[one.scope].newer(one.row.path)):
+        if one.chosen and len(given) < 2 * READ and (newer := by_scope[one.scope].newer(one.row.path)):
             later = _exclude(one._replace(row=newer), occasion)
             if later.version not in given or not given[later.version].chosen:
                 given[later.version] = later._replace(chosen=not later.why)
