@@ -17,7 +17,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from memsheaf.config import Settings
 from memsheaf.hosts.clients import describe_client
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT, Change
 from memsheaf.tools import TOOLS
 
 FOLDER = Path(__file__).resolve().parent / "claude"
@@ -27,6 +30,7 @@ MEMORY = {
     "description": "Indentation of code",
     "content": "Tabs in every file, never spaces.",
 }
+CALLS: list[tuple[str, dict[str, str]]] = [("memory_write", MEMORY), ("memory_list", {})]
 USAGE = {"input_tokens": 1, "output_tokens": 1, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 
 
@@ -55,7 +59,7 @@ class Claude(NamedTuple):
 
 @pytest.fixture
 def claude(npm: Callable[[Path], Path], tmp_path: Path) -> Iterator[Claude]:
-    """Claude Code in a home of its own, with an API that has the model save one memory and then say so."""
+    """Claude Code in a home of its own, with an API that has the model save a memory, list all, and say so."""
     requests: list[dict[str, Any]] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), answering(requests))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -110,14 +114,16 @@ def answering(requests: list[dict[str, Any]]) -> type[BaseHTTPRequestHandler]:
 
 
 def events(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A streamed answer: the tool is called, and after that there is nothing more to do."""
-    called = any(message["role"] == "assistant" for message in body["messages"])
+    """A streamed answer: two tools are called, and after that there is nothing more to do."""
+    done = sum(message["role"] == "assistant" for message in body["messages"])
+    called = done >= len(CALLS)
     block: dict[str, Any] = {"type": "text", "text": ""}
     delta: dict[str, Any] = {"type": "text_delta", "text": "Saved."}
     if not called:
-        block = {"type": "tool_use", "id": "toolu_1", "name": "mcp__memsheaf__memory_write", "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(MEMORY)}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "content": []}
+        name, arguments = CALLS[done]
+        block = {"type": "tool_use", "id": f"toolu_{done}", "name": f"mcp__memsheaf__{name}", "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
+    message = {"id": f"msg_{done}", "type": "message", "role": "assistant", "model": body["model"], "content": []}
     yield "message_start", {"message": message | {"stop_reason": None, "stop_sequence": None, "usage": USAGE}}
     yield "content_block_start", {"index": 0, "content_block": block}
     yield "content_block_delta", {"index": 0, "delta": delta}
@@ -128,6 +134,12 @@ def events(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_the_tools_are_in_the_first_request_and_save_a_memory(claude: Claude, tmp_path: Path) -> None:
+    settings = Settings(str(tmp_path / "my memories"), str(tmp_path / "cache"), state=str(tmp_path / "state"))
+    with Sheaf.open("user", settings=settings) as sheaf:
+        texts = [f"---\nname: N{n}\ndescription: House {n}\ntype: user\n---\nIt is red.\n" for n in range(250)]
+        made = [Change(f"user_house-{n}.md", text.encode(), ABSENT) for n, text in enumerate(texts)]
+        sheaf.change_many(made, "houses", by="user")
+        sheaf.catalog()
     config = tmp_path / "mcp.json"
     config.write_text(
         describe_client("claude-code", words=[sys.executable, "-m", "memsheaf", "mcp", "--scope", "user"])["config"]
@@ -139,6 +151,8 @@ def test_the_tools_are_in_the_first_request_and_save_a_memory(claude: Claude, tm
     offered = {tool["name"] for tool in first["tools"]}
     assert {f"mcp__memsheaf__{tool.__name__}" for tool in TOOLS} <= offered
     assert "Memory that outlives this conversation" in json.dumps(first)
+    assert "more: `memory_view` shows the catalog.)" in json.dumps(first)  # the last line of the instructions
+    assert "(page 1 of 2)" in json.dumps(last["messages"])  # of which structured content would show nothing
     assert "Memory saved: user_prefers-tabs.md" in json.dumps(last["messages"])
     assert said.strip() == "Saved."
     [kept] = (tmp_path / "my memories").rglob("user_prefers-tabs.md")

@@ -19,6 +19,7 @@ from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
+from memsheaf.hosts.switch import set_switch
 from memsheaf.mcp.offer import Offer
 from memsheaf.mcp.stdio import StdioServer
 
@@ -705,6 +706,25 @@ async def test_a_server_for_reading_lists_and_does_nothing_else(opened: Opened, 
             assert "there is no tool" in said(await client.call_tool(name, arguments), failed=True)
     assert (place.root / path).read_bytes() == before
     assert sorted(file.name for file in place.root.glob("*.md")) == ["MEMORY.md", path]
+
+
+async def test_where_memory_is_off_nothing_of_it_is_told(opened: Opened, place: Place) -> None:
+    path = place.save("Prefers tabs")
+    with place.sheaf() as sheaf:
+        sheaf.catalog()
+    set_switch(place.settings.state, str(place.root), off=True)
+    async with opened("--scope", "user") as client:
+        assert "Prefers tabs" not in (client.instructions or "")
+        assert "memory is off" in said(await client.call_tool("memory_read", {"filename": path}), failed=True)
+        for uri in (CATALOG, FILE + path):
+            with pytest.raises(MCPError, match="memory is off"):
+                await client.read_resource(uri)
+        with pytest.raises(MCPError, match="memory is off"):
+            await client.list_resources()
+        with pytest.raises(MCPError, match="memory is off"):
+            await client.get_prompt("recall", {"query": "tabs"})
+        set_switch(place.settings.state, str(place.root), off=False)
+        assert path in await text_of(client, CATALOG)
 
 
 async def test_the_scope_is_fixed_when_it_starts(opened: Opened, place: Place) -> None:

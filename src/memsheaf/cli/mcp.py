@@ -14,14 +14,16 @@ from memsheaf.cli.command import Argument, Usage, takes, whole
 from memsheaf.cli.output import Note
 from memsheaf.errors import Refused
 from memsheaf.hosts.local_socket import work_folder
+from memsheaf.hosts.switch import is_off
 from memsheaf.mcp.stdio import serve
-from memsheaf.scope import Scope, around
+from memsheaf.scope import Scope, around, resolve
 
 # Known to type checkers under this name: a server that has just started imports as little as it can.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from memsheaf.config import Settings
     from memsheaf.mcp.http_bind import Endpoint, Token
     from memsheaf.mcp.offer import Offer
 
@@ -83,10 +85,16 @@ def mcp(call: Call) -> int:
         version=__version__,
         reading=options.read_only,
         tools=settings.tools,
-        head=partial(render_catalog_head, settings, here(), scopes),
+        head=partial(_catalog_head, settings, scopes),
         hooks=work_folder() if is_whole else "",
     )
     return 0
+
+
+def _catalog_head(settings: Settings, scopes: Sequence[str], room: int) -> str:
+    """What the instructions say of the memories; nothing where memory is off."""
+    root = resolve(Scope.parse(scopes[0] if scopes else "project"), settings.places(here()))
+    return "" if is_off(settings.state, root) else render_catalog_head(settings, here(), scopes, room)
 
 
 def _offer_opener(call: Call) -> Callable[[], Offer]:
@@ -127,7 +135,7 @@ def _serve_http(call: Call) -> int:
             version=__version__,
             reading=options.read_only,
             tools=settings.tools,
-            head=partial(render_catalog_head, settings, here(), call.scopes()),
+            head=partial(_catalog_head, settings, call.scopes()),
             ready=lambda url: _announce(call, url, shown),
         )
     if ended == SIGINT:

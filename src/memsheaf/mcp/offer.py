@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 
-from memsheaf.errors import MemsheafError, NotFound, Refused
+from memsheaf.errors import MemsheafError, NotFound, Refused, hinted
 from memsheaf.hosts.switch import is_off
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
@@ -24,6 +24,7 @@ MARKDOWN = "text/markdown"
 PAGE = 100  # memories on one page of resources, and most that a completion names
 SHOWN = 50  # findings of an audit in a prompt
 LONGEST = 1_000  # characters of a path that is completed
+OFF, TURN_ON = "memory is off here", "A person turns it on with `memsheaf on`."
 
 Progress = Callable[[int, int, str], None]
 """Told how far a long call is, of how much (0 when nobody knows), and what it does; what it raises ends the call."""
@@ -117,7 +118,7 @@ class Offer:
         name = RENAMED.get(name, name)
         given: Mapping[str, object] = {} if arguments is None else arguments  # type: ignore[assignment]
         if is_off(self.memory.settings.state, self.memory.root):
-            return ToolAnswer("Error: memory is off here. A person turns it on with `memsheaf on`.", failed=True)
+            return ToolAnswer(f"Error: {OFF}. {TURN_ON}", failed=True)
         if reply and (refused := self._settled(name, given, reply)):
             return refused
         with ExitStack() as stack:
@@ -150,6 +151,10 @@ class Offer:
                 return ToolAnswer(f"Error: it could not be confirmed: {error}. {error.hint}", failed=True)
         return None
 
+    def _require_on(self) -> None:
+        if is_off(self.memory.settings.state, self.memory.root):
+            raise hinted(Refused(OFF), TURN_ON)
+
     def _named(self, arguments: object) -> Memory:
         filename = arguments.get("filename") if isinstance(arguments, Mapping) else None
         if not isinstance(filename, str):
@@ -160,6 +165,7 @@ class Offer:
 
     def resources(self, cursor: str = "") -> tuple[list[Resource], str]:
         """A page of what can be read, and the cursor of the next. The catalog and the context stand first."""
+        self._require_on()
         if cursor and not (cursor.isascii() and cursor.isdigit() and 1 < int(cursor[:9]) < 1_000_000):
             raise Refused(f"there is no page {one_line(cursor, 20)!r}")
         number = int(cursor or 1)
@@ -171,6 +177,7 @@ class Offer:
 
     def read(self, uri: str) -> str:
         """The text of a resource. Raises NotFound, Refused."""
+        self._require_on()
         if uri == CATALOG:
             return self.memory.catalog().text
         if uri == CONTEXT:
@@ -185,6 +192,7 @@ class Offer:
 
         Raises Refused when there is no such prompt, or it takes no such argument.
         """
+        self._require_on()
         if argument not in (("path",) if name == FILE else self._prompt_arguments(name)):
             raise Refused(f"{one_line(name, 40)!r} takes no argument {one_line(argument, 40)!r}")
         if name != FILE:
@@ -206,6 +214,7 @@ class Offer:
 
     def prompt(self, name: str, arguments: Mapping[str, str], *, progress: Progress | None = None) -> str:
         """What a prompt says, for the user's side of the conversation. Raises Refused."""
+        self._require_on()
         for argument, (_, required) in self._prompt_arguments(name).items():
             if required and not arguments.get(argument, "").strip():
                 raise Refused(f"the prompt {name!r} needs {argument!r}")
