@@ -40,12 +40,17 @@ def read_foreign(what: str, source: str, place: Surroundings) -> Foreign:
     """
     if source and not os.path.exists(source):
         raise ArchiveRefused(f"there is no {source!r}")
-    source = os.path.abspath(source) if source else ""
-    is_shared = what in _OF_REPOSITORIES or bool(source and repository_around(os.path.dirname(source))[0])
+    source = os.path.realpath(source) if source else ""
+    is_shared = what in _OF_REPOSITORIES or bool(source and _is_in_repository(source))
     for one in READERS[what](source, place):
         if isinstance(one, ForeignMemory) and (is_shared or one.is_shared):
             one = one._replace(scope="project", is_shared=True)
         yield one
+
+
+def _is_in_repository(path: str) -> bool:
+    real = os.path.realpath(path)
+    return bool(repository_around(real if os.path.isdir(real) else os.path.dirname(real))[0])
 
 
 def claude_memory_folder(place: Surroundings) -> str:
@@ -61,13 +66,13 @@ def _read_claude_code(source: str, place: Surroundings) -> Foreign:
     if not os.path.isdir(folder) and not any((*own, *theirs)):
         raise _nothing(folder)
     found = list(_read_notes(folder, place)) if os.path.isdir(folder) else []
-    files = {one.where for one in found}
+    files, is_shared = {one.where for one in found}, os.path.islink(folder) and _is_in_repository(folder)
     for one in found:
         if isinstance(one, ForeignMemory) and one.where == "MEMORY.md":  # in which a line points to a file
             kept = ("" if (to := re.fullmatch(_POINTER, line)) and to[1] in files else line for line in _lines(one))
-            yield from _split([one._replace(text="\n".join(kept))])
+            yield from _split([one._replace(text="\n".join(kept))], is_shared=is_shared)
         else:
-            yield one
+            yield one._replace(is_shared=is_shared) if isinstance(one, ForeignMemory) else one
     yield from _split(own, scope="user")
     yield from _split(theirs, is_shared=True)
 

@@ -13,10 +13,12 @@ from contextlib import suppress
 
 from memsheaf.errors import Duplicate, PathRefused, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
-from memsheaf.guard.paths import check_path, file_name, fold
+from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.hosts.foreign import ForeignMemory, LeftOut, day_of
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, compose, first_line, parse
+from memsheaf.recall.inject import CONTEXT, NOTES
+from memsheaf.recall.recall import LAYER_FILES
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
 from memsheaf.text.classifier import classify
@@ -28,6 +30,7 @@ from memsheaf.values import NamedTuple
 from memsheaf.work.layers import TOGETHER, Layers
 
 READ = 600  # characters by which a type is guessed
+_SPECIAL = {fold(os.path.basename(name)) for name in (CONTEXT, NOTES, *LAYER_FILES)}  # these stand in prompts
 _POINTS = r"`[^`\s]*[/.][^`\s]*`|\[[^\]]*\]\(|https?://"  # a text that begins so says where something is
 
 
@@ -49,14 +52,14 @@ def plan_import(
     """
     planner, left_out = _Planner(layers, f"import:{what}", allow), list[LeftOut]()
     for one in found:
+        where = one_line(one.where, 100)
         if isinstance(one, LeftOut):
-            left_out.append(one)
+            left_out.append(LeftOut(without_secrets(where), one_line(one.why, 300)))
             continue
         try:
-            planner.add(one)
+            planner.add(one._replace(where=where))
         except TextRefused as error:
-            where = without_secrets(one.where) if isinstance(error, SecretFound) else one.where
-            left_out.append(LeftOut(where, str(error)))
+            left_out.append(LeftOut(without_secrets(where) if isinstance(error, SecretFound) else where, str(error)))
     return ImportPlan(what, tuple(planner.memories), tuple(left_out))
 
 
@@ -120,7 +123,8 @@ class _Planner:
             if (found := alike(wanted, fact(other))) >= LIKE:
                 raise Duplicate(other.path, found)
         if stone := sheaf.writer.buried(memory):
-            raise TextRefused(f"it was {stone.why} on {stone.at[:10]}; --anyway brings it back")
+            how = "rejected" if stone.why == "rejected" else "forgotten"
+            raise TextRefused(f"it was {how} on {stone.at[:10]}; --anyway brings it back")
 
     def _free_path(self, one: ForeignMemory, memory: Memory, sheaf: Sheaf) -> str:
         """The file that it goes to: of the name that it had, where that is allowed, or made of type and name."""
@@ -128,8 +132,9 @@ class _Planner:
         if scope not in self._taken:
             self._taken[scope] = {fold(row.path) for row in sheaf.list()}
         taken = self._taken[scope]
+        is_special = is_fact(one.path) or fold(os.path.basename(one.path)) in _SPECIAL
         with suppress(PathRefused):  # a name that we do not store
-            if one.path and fold(path := check_path(one.path)) not in taken:
+            if one.path and not is_special and fold(path := check_path(one.path)) not in taken:
                 return path
         return file_name(memory.kind, memory.name, lambda path: fold(path) in taken)
 
