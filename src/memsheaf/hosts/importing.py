@@ -120,8 +120,8 @@ class _Planner:
         near = Counter(number for trace in traces(wanted) for number in self._traces.get(trace, ()))
         for number in (number for number, shared in near.items() if shared >= SHARED):
             other = self.memories[number][1]
-            if (found := alike(wanted, fact(other))) >= LIKE:
-                raise Duplicate(other.path, found)
+            if (nearness := alike(wanted, fact(other))) >= LIKE:
+                raise Duplicate(other.path, nearness)
         if stone := sheaf.writer.buried(memory):
             how = "rejected" if stone.why == "rejected" else "forgotten"
             raise TextRefused(f"it was {how} on {stone.at[:10]}; --anyway brings it back")
