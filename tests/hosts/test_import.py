@@ -248,6 +248,18 @@ def test_a_memory_of_claude_code_keeps_its_header_and_its_name(
     assert ask("show", "user:user_role.md")["type"] == "user"
 
 
+def test_a_memory_folder_of_letta_is_read_like_that_of_claude_code(ask: Ask, tmp_path: Path) -> None:
+    shutil.copytree(SOURCES / "claude-code", tmp_path / "memory")
+    (tmp_path / "memory" / "persona.md").write_text(
+        "---\nname: persona\ndescription: Who I am\n---\nI answer briefly.\n"
+    )
+
+    done = ask("import", "--from", "letta", str(tmp_path / "memory"), "--yes")
+
+    assert len(done["added"]) == 4
+    assert not done["refused"]
+
+
 def test_a_name_that_is_taken_gets_another(run: Run, ask: Ask, source: Callable[[str], list[str]]) -> None:
     run(
         "add",

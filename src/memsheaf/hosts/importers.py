@@ -77,6 +77,11 @@ def _read_claude_code(source: str, place: Surroundings) -> Foreign:
     yield from _split(theirs, is_shared=True)
 
 
+def _read_letta(source: str, place: Surroundings) -> Foreign:
+    """An agent file, or a memory folder, which has the form of Claude Code's."""
+    return _read_claude_code(source, place) if os.path.isdir(source) else read_letta(source, place)
+
+
 def _read_codex(source: str, place: Surroundings) -> Foreign:
     folder = source or place.at_home(".codex", variable="CODEX_HOME")
     files = [read_below(folder, name) for name in ("AGENTS.md", "AGENTS.override.md", "memories/MEMORY.md")]
@@ -225,7 +230,7 @@ READERS: Mapping[str, Callable[[str, Surroundings], Foreign]] = {
     "basic-memory": _read_notes,
     "mem0": read_mem0,
     "server-memory": read_server_memory,
-    "letta": read_letta,
+    "letta": _read_letta,
     "anthropic-memory-folder": _read_memory_folder,
     "cursor-rules": _read_cursor_rules,
     "agents-md": _read_instructions,
