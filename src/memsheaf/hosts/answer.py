@@ -181,7 +181,7 @@ class _Call:
                 return HookReply()  # another hook of ours has answered it
             found.data["prompts"] = [*prompts, mark][-PROMPTS:]
             if found.is_new and self.event.transcript:
-                found.follow(self.event.transcript, from_end=True)
+                found.follow(self.event.transcript, from_end=False)
             if not self.event.transcript and not self.is_sub_agent:
                 found.data["pending"] = _keepable(self.event.typed)
             from memsheaf.reader import existing_vectors

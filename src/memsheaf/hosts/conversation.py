@@ -52,16 +52,19 @@ class HostConversation:
         return value if isinstance(value, str) else ""
 
     def follow(self, transcript: str, *, from_end: bool) -> None:
-        """Read this transcript from now on; what it holds already is not ours when it is followed from its end."""
+        """Read this transcript from its end or, as its start may have been missed, from shortly before."""
         if self.text("transcript") != transcript:
-            self.data |= {"transcript": transcript, "cursor": size_of(transcript) if from_end else 0, "captured": 0}
+            size = size_of(transcript)
+            self.data |= {
+                "transcript": transcript,
+                "cursor": size if from_end else max(0, size - TAIL),
+                "captured": 0,
+            }
 
     def capture(self, transcript: str) -> None:
         """Note that all a transcript holds now is to be read."""
-        size = size_of(transcript)
-        if self.text("transcript") != transcript:
-            self.data |= {"transcript": transcript, "cursor": max(0, size - TAIL)}
-        self.data["captured"] = size
+        self.follow(transcript, from_end=False)
+        self.data["captured"] = size_of(transcript)
 
     @property
     def has_more(self) -> bool:
