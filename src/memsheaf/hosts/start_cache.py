@@ -19,7 +19,7 @@ from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.values import json, sha256
 
 SMALL = 200  # files of a scope that are all looked at
-RACY = 2.0  # seconds: a file that changed so recently may change again without a trace
+RACY = 0.1  # seconds: a file that changed so recently may change again without a trace in its times
 _ASIDE = ("tasks", "sessions", "logs", ".history")
 _SHOWN = r"(?m)^- \[[^\]\n]*\]\(<?(?:([\w/-]+):)?([^()<>\n]+)>?\)"
 
