@@ -128,6 +128,9 @@ def test_what_was_there_comes_back(seed: int, tmp_path: Path) -> None:
         else:
             assert snapshot(tmp_path) == before
     assert not files.apply(removal).is_change
+    left = path.read_bytes().decode() if path.exists() else ""
+    assert "memsheaf" not in left.replace("memsheaf: no", "")
+    assert left.count("# behind it") == (text.count("# behind it") if is_there else 0)
 
 
 def is_json(text: str) -> bool:
