@@ -125,9 +125,7 @@ def memory_view(
     return seen.memory.page(page, kind=target).text
 
 
-def memory_read(
-    seen: SeenVersions, filename: Annotated[str, "As the catalog names it, such as user_prefers-tabs.md"]
-) -> str:
+def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog names it: user_prefers-tabs.md"]) -> str:
     """Read one memory in full."""
     if filename == CATALOG:
         return seen.memory.catalog().text
@@ -151,8 +149,8 @@ def memory_write(
     type: Annotated[str, "user: about the person. feedback: how to work", KINDS] = "",
     filename: Annotated[str, "Only to choose the file yourself"] = "",
 ) -> ToolAnswer:
-    """Save one durable fact. Skip what the code or its history already says. An existing memory of that name or
-    file is replaced, once you have read it."""
+    """Save one durable fact. Skip what the code or its history already says. An existing one of that name or file is
+    replaced once you have read it."""
     if filename and not (name or description or type):
         return _write_free(seen, filename, content)
     fields = Proposal(name, description, type, content)
@@ -176,8 +174,8 @@ def memory_update(
     seen: SeenVersions,
     filename: Annotated[str, "The memory to change"],
     old_text: Annotated[str, "The exact text to replace; it must occur once"],
-    new_text: Annotated[str, "What to put in its place"],
-    count: Annotated[int, "How often old_text occurs, when that is meant"] = 1,
+    new_text: Annotated[str, "What to put there"],
+    count: Annotated[int, "How often old_text occurs, if more"] = 1,
 ) -> ToolAnswer:
     """Replace a piece of text in a memory."""
     memory = seen.saw(seen.memory.revise(filename, old_text, new_text, count=count, allow=seen.allow))
@@ -187,7 +185,7 @@ def memory_update(
 def memory_insert(
     seen: SeenVersions,
     filename: Annotated[str, "The memory to add to"],
-    line: Annotated[int, "Insert after this line of the body; 0 is the start"],
+    line: Annotated[int, "After this line of the body; 0: at the start"],
     text: Annotated[str, "The text to insert"],
 ) -> ToolAnswer:
     """Insert text in a memory."""
@@ -216,7 +214,7 @@ def memory_list(
 def memory_search(
     seen: SeenVersions,
     query: Annotated[str, "Words to look for"],
-    limit: Annotated[int, "How many at most"] = 10,
+    limit: Annotated[int, "At most so many"] = 10,
 ) -> str:
     """Find memories by their words and by what they mean."""
     rows = seen.memory.search(query, limit=max(1, min(limit, 50)))
