@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -97,6 +98,9 @@ class HookRunner:
         """Learn now, as the detached worker does."""
         done = self.run("hook", "work", str(cwd or self.project), cwd=cwd)
         assert done.returncode == 0, done.stderr
+        for lock in (self.home / "state").rglob("hook-worker.lock"):  # or one that a hook has started is at it
+            with lock.open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
 
 
 @pytest.fixture

@@ -91,6 +91,21 @@ def test_what_a_resumed_conversation_holds_is_not_told_again(hooks: HookRunner) 
     assert "Postgres" in hooks.context("SessionStart", source="resume")
 
 
+def test_a_start_has_what_is_new_made_ready_by_a_worker_and_starts_none_else(
+    hooks: HookRunner, eventually: Callable[[Callable[[], object]], None]
+) -> None:
+    def started() -> list[Path]:
+        return list((hooks.home / "state" / "hooks").glob("worked-*"))
+
+    hooks.remember("I prefer pnpm over npm")
+    assert hooks.context("SessionStart", source="startup")
+    [stamp] = started()
+    eventually(lambda: list((hooks.home / "cache").glob("start-*.json")))
+    stamp.unlink()
+    assert hooks.context("SessionStart", source="startup", session_id="s2")
+    assert not started()
+
+
 def test_two_hooks_of_ours_tell_a_start_once_and_each_compaction_anew(hooks: HookRunner) -> None:
     hooks.remember("I prefer pnpm over npm")
     assert hooks.context("SessionStart", source="startup")

@@ -103,6 +103,7 @@ class _Call:
         self.path = path_of(settings.state, event.host, event.conversation)
         self.is_sub_agent = bool(event.text("agent_id"))
         self.is_probe = bool(os.environ.get(PROBE))
+        self.is_changed = False
 
     @property
     def is_silent(self) -> bool:
@@ -145,13 +146,14 @@ class _Call:
             found.data |= {"told": told, "source": source, "started": int(time.time()), **self._named()}
             if transcript:
                 found.follow(transcript, from_end=source in ("resume", "fork") and found.is_new)
-        if os.path.exists(self._own(WAITING)):
+        if self.is_changed or os.path.exists(self._own(WAITING)):
             self._spawn_worker()
         return HookReply(text, self._line(0))
 
     def _start_text(self) -> str:
         text = read_start(self.settings, self.cwd)
         if text is None:
+            self.is_changed = True  # what is new has no vector yet
             with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
                 text = layers.prompt(budget=START_BYTES)
             with suppress(OSError):
