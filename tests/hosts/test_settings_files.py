@@ -70,7 +70,7 @@ def test_what_was_there_comes_back(seed: int, tmp_path: Path) -> None:
     if is_there:
         path.parent.mkdir(parents=True)
         real = tmp_path / "dotfiles" / path.name if rng.random() < 0.15 else path
-        real.parent.mkdir(exist_ok=True)
+        real.parent.mkdir(parents=True, exist_ok=True)
         real.write_bytes(text.encode())
         real.chmod(mode)
         if real != path:
@@ -131,6 +131,13 @@ def test_what_was_there_comes_back(seed: int, tmp_path: Path) -> None:
     left = path.read_bytes().decode() if path.exists() else ""
     assert "memsheaf" not in left.replace("memsheaf: no", "")
     assert left.count("# behind it") == (text.count("# behind it") if is_there else 0)
+
+
+@pytest.mark.long
+def test_many_more_come_back(tmp_path: Path) -> None:
+    for seed in range(len(SEEDS), 4000):
+        test_what_was_there_comes_back(seed, tmp_path / str(seed))
+        shutil.rmtree(tmp_path / str(seed))
 
 
 def is_json(text: str) -> bool:

@@ -171,6 +171,7 @@ def _announce(call: Call, url: str, token: Token) -> None:
 
 def _print_config(call: Call) -> int:
     from memsheaf.hosts.clients import CLIENTS, describe_client, render_client
+    from memsheaf.hosts.installing import HOSTS
 
     client = "-".join(call.options.print_config.lower().split())
     if client == "list":
@@ -180,7 +181,12 @@ def _print_config(call: Call) -> int:
     url = _url(call) if call.options.http else ""
     words = [*program_words(), "mcp", *_scope_words(call)]
     lines = (line + "\n" for line in render_client(client, words=words, url=url))
-    return call.answer(lambda: describe_client(client, words=words, url=url), "".join(lines).encode())
+    also = (
+        None
+        if url or client not in HOSTS
+        else Note(f"`memsheaf install {client}` does this, and adds what else it has")
+    )
+    return call.answer(lambda: describe_client(client, words=words, url=url), "".join(lines).encode(), also)
 
 
 def _url(call: Call) -> str:
