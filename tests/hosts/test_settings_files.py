@@ -133,6 +133,25 @@ def test_what_was_there_comes_back(seed: int, tmp_path: Path) -> None:
     assert left.count("# behind it") == (text.count("# behind it") if is_there else 0)
 
 
+def test_hooks_that_are_there_keep_their_numbers_which_codex_knows_trusted_ones_by(tmp_path: Path) -> None:
+    theirs = {"hooks": [{"type": "command", "command": "true"}]}
+    path = tmp_path / ".codex" / "hooks.json"
+    path.parent.mkdir()
+    for text in (json.dumps({"hooks": {"Stop": [theirs]}}), json.dumps({"hooks": {"Stop": [theirs]}}, indent=2)):
+        path.write_text(text, encoding="utf-8")
+        files = SettingsFiles(str(tmp_path / "state"))
+        [target] = [
+            one
+            for one in make_targets("codex", Placement(["memsheaf"], {"HOME": str(tmp_path)}))
+            if one.path == str(path)
+        ]
+        files.apply(target)
+        first, second = json.loads(path.read_text(encoding="utf-8"))["hooks"]["Stop"]
+        assert (first, "memsheaf hook" in json.dumps(second)) == (theirs, True)
+        files.apply(target._replace(wanted=None))
+        assert path.read_text(encoding="utf-8") == text
+
+
 @pytest.mark.long
 def test_many_more_come_back(tmp_path: Path) -> None:
     for seed in range(len(SEEDS), 4000):

@@ -53,11 +53,11 @@ def _is_our_item(item: object) -> bool:
 
 
 def merge(value: Any, wanted: Any) -> Any:
-    """A value with what is missing of `wanted`; lists get it in front. What is there already stays."""
+    """A value with what is missing of `wanted`; lists get it at their end. What is there already stays."""
     if isinstance(value, dict) and isinstance(wanted, dict):
         return {**{key: merge(value.get(key, want), want) for key, want in wanted.items()}, **_without(value, wanted)}
     if isinstance(value, list) and isinstance(wanted, list):
-        return [*(item for item in wanted if item not in value), *value]
+        return [*value, *(item for item in wanted if item not in value)]
     return value
 
 
@@ -107,6 +107,18 @@ class _Layout:
         end = "," if members else "" if "\n" in text[place:first] else break_out
         return place, break_in + f",{break_in}".join(lines) + end
 
+    def item_piece(self, node: JsonNode, items: Sequence[object]) -> tuple[int, str]:
+        """Items as a piece behind the last of an array: some hosts know those before them by their number."""
+        if not node.members:
+            return self.piece(node, [("", item) for item in items])
+        first, last = node.members[0], node.members[-1]
+        is_inline = "\n" not in self.text[node.start : first.start]
+        outer = _line_indent(self.text, node.start, whole=False) or ""
+        inner = _line_indent(self.text, first.start) or outer + self.unit
+        lead, unit = (" ", None) if is_inline else (self.newline + inner, self.unit)
+        body = ",".join(lead + as_json_lines(item, unit).replace("\n", self.newline + inner) for item in items)
+        return (last.comma + 1, f"{body},") if last.comma >= 0 else (last.node.end, f",{body}")
+
 
 def _line_indent(text: str, at: int, *, whole: bool = True) -> str | None:
     """The spaces that the line of a place begins with; None, with `whole`, when more stands between them and it."""
@@ -129,8 +141,8 @@ def _insert_into(
             if key != NAME:
                 _insert_into(held, want, at, layout, pieces, created)
         elif isinstance(want, list) and isinstance(held.value, list):
-            if missing := [("", item) for item in want if item not in held.value]:
-                pieces.append(layout.piece(held, missing))
+            if missing := [item for item in want if item not in held.value]:
+                pieces.append(layout.item_piece(held, missing))
         elif isinstance(want, dict | list):
             raise ValueError(
                 f"{'.'.join(map(str, at))} in it is no {'object' if isinstance(want, dict) else 'array'}"
