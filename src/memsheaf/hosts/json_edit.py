@@ -6,6 +6,7 @@ that are as wanted, such as a permission in a list.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -23,8 +24,11 @@ Pieces = list[tuple[int, str]]
 
 def read_value(text: str) -> object:
     """The value of a text, {} of an empty one. Raises ValueError."""
-    node = read_jsonc(text)
-    return node.value if node else {}
+    try:
+        return json.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):  # there may be comments in it
+        node = read_jsonc(text)
+        return node.value if node else {}
 
 
 def find_ours(value: object, wanted: object, path: Path = ()) -> Iterator[tuple[Path, object]]:
@@ -68,7 +72,7 @@ def _without(value: dict[str, object], keys: Collection[str]) -> dict[str, objec
 def insert_json(text: str, wanted: dict[str, object]) -> tuple[Pieces, list[Path]]:
     """The pieces to insert, in the order of their places, and the ways to all that is new. Raises ValueError."""
     newline = "\r\n" if "\r\n" in text else "\n"
-    node = read_jsonc(text)
+    node = read_jsonc(text, wanted)
     if node is None:
         start = newline if text.strip("\ufeff") and not text.endswith("\n") else ""
         body = as_json_lines(wanted, "  ").replace("\n", newline)
@@ -165,7 +169,7 @@ def remove_json(text: str, wanted: object, created: Collection[Path] | None) -> 
 
     Raises ValueError.
     """
-    node = read_jsonc(text)
+    node = read_jsonc(text, wanted)
     if node is None:
         return text
     dropped = {path for path, _ in find_ours(node.value, wanted)}
@@ -204,14 +208,11 @@ def _add_emptied(node: JsonNode, path: Path, dropped: set[Path], created: Collec
 
 def _drop(node: JsonNode, path: Path, dropped: Collection[Path]) -> object:
     """The value without what is dropped."""
-    kept = [
-        (one.key, _drop(one.node, (*path, one.key), dropped))
-        for one in node.members
-        if (*path, one.key) not in dropped
-    ]
-    if isinstance(node.value, dict):
-        return dict(kept)
-    return [value for _, value in kept] if isinstance(node.value, list) else node.value
+    if not node.members:
+        return node.value
+    places = [(one.key, one.node, (*path, one.key)) for one in node.members]
+    kept = [(key, _drop(inner, place, dropped)) for key, inner, place in places if place not in dropped]
+    return dict(kept) if isinstance(node.value, dict) else [value for _, value in kept]
 
 
 def _cuts(text: str, node: JsonNode, path: Path, dropped: Collection[Path]) -> Iterator[tuple[int, int]]:

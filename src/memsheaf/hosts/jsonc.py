@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
-from memsheaf.values import NamedTuple, json
+from memsheaf.values import NamedTuple
 
 _GAP = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _SCALAR = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null')
@@ -36,13 +37,20 @@ class JsonNode(NamedTuple):
         return next((member.node for member in reversed(self.members) if member.key == key), None)
 
 
-def read_jsonc(text: str) -> JsonNode | None:
-    """The value of a text; None when there is nothing in it but comments. Raises ValueError with the line."""
+_decode = json.JSONDecoder().raw_decode
+
+
+def read_jsonc(text: str, wanted: object = None) -> JsonNode | None:
+    """The value of a text; None when there is nothing in it but comments. Raises ValueError with the line.
+
+    With a tree of what is wanted, objects have the positions of what is in the tree, and lists and hooks all of them:
+    the rest is read many times faster.
+    """
     start = skip_gap(text, 1 if text.startswith("\ufeff") else 0)
     if start == len(text):
         return None
     try:
-        node = _read(text, start)
+        node = _read(text, start, wanted)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if (end := skip_gap(text, node.end)) != len(text):
@@ -56,7 +64,7 @@ def skip_gap(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _read(text: str, at: int) -> JsonNode:
+def _read(text: str, at: int, wanted: object = None) -> JsonNode:
     opened = text[at : at + 1]
     if opened not in ("{", "["):
         scalar = _SCALAR.match(text, at)
@@ -78,13 +86,25 @@ def _read(text: str, at: int) -> JsonNode:
             if not named or text[colon : colon + 1] != ":":
                 raise _wrong(text, colon)
             key, place = str(named.value), skip_gap(text, colon + 1)  # type: ignore[assignment]
-        node = _read(text, place)
+        node = _read_member(text, place, key, wanted)
         place = skip_gap(text, node.end)
         has_comma = text[place : place + 1] == ","
         members.append(JsonMember(key, start, node, place if has_comma else -1))
         place = skip_gap(text, place + 1) if has_comma else place
     value = {m.key: m.node.value for m in members} if opened == "{" else [m.node.value for m in members]
     return JsonNode(at, place + 1, value, members)
+
+
+def _read_member(text: str, at: int, key: Step, wanted: object) -> JsonNode:
+    if not isinstance(wanted, dict):
+        return _read(text, at)
+    if key in wanted:
+        return _read(text, at, wanted[key] if key != "hooks" else None)
+    try:
+        value, end = _decode(text, at)
+        return JsonNode(at, end, value)
+    except ValueError:
+        return _read(text, at)
 
 
 def _wrong(text: str, at: int) -> ValueError:

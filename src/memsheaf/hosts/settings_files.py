@@ -22,6 +22,7 @@ from memsheaf.values import NamedTuple
 RECORD = "edits.json"
 _LIMIT = 64 << 20  # bytes
 _ATTEMPTS = 20
+_CONTEXT = 2  # lines around a change that a diff shows
 _PATIENCE = 10.0  # seconds to wait for another installation
 
 
@@ -54,7 +55,11 @@ class FileChange(NamedTuple):
         """The change as a unified diff."""
         old, new = ((text or "").splitlines() for text in (self.before, self.after))
         was, now = ("/dev/null" if text is None else self.target.path for text in (self.before, self.after))
-        return list(unified_diff(old, new, was, now, n=2, lineterm=""))
+        pairs = zip(reversed(old), reversed(new), strict=False)
+        same = next((at for at, (one, other) in enumerate(pairs) if one != other), 0)
+        end = max(0, same - _CONTEXT)  # an end that is the same need not be compared: such a file may have megabytes
+        old, new = old[: len(old) - end], new[: len(new) - end]
+        return list(unified_diff(old, new, was, now, n=_CONTEXT, lineterm=""))
 
 
 class SettingsFiles:
