@@ -88,19 +88,16 @@ def test_what_a_resumed_conversation_holds_is_not_told_again(hooks: HookRunner) 
     assert "Postgres" in hooks.context("SessionStart", source="resume")
 
 
-def test_a_start_has_what_is_new_made_ready_by_a_worker_and_starts_none_else(
+def test_a_start_has_what_is_new_made_ready_and_a_turn_after_it_is_learned(
     hooks: HookRunner, eventually: Callable[[Callable[[], object]], None]
 ) -> None:
-    def started() -> list[Path]:
-        return list((hooks.home / "state" / "hooks").glob("worked-*"))
-
     hooks.remember("I prefer pnpm over npm")
-    assert hooks.context("SessionStart", source="startup")
-    [stamp] = started()
-    eventually(lambda: list((hooks.home / "cache").glob("start-*.json")))
-    stamp.unlink()
-    assert hooks.context("SessionStart", source="startup", session_id="s2")
-    assert not started()
+    assert hooks.context("SessionStart", host="qwen", source="startup")
+    eventually(lambda: list((hooks.home / "state").rglob("hook-worker.lock")))
+    typed = "I prefer tabs over spaces."
+    hooks.hook("UserPromptSubmit", host="qwen", prompt=typed, submitted_prompt=typed)
+    hooks.hook("Stop", host="qwen", last_assistant_message="Noted.")
+    eventually(lambda: any("tabs" in name for name in hooks.listed()))
 
 
 def test_two_hooks_of_ours_tell_a_start_once_and_each_compaction_anew(hooks: HookRunner) -> None:

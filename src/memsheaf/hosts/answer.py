@@ -126,7 +126,8 @@ class _Call:
             self._capture()
             last = _age_of(self._own("worked"))
             if kind == END or (kind != COMPACT and self.event.host in WITHOUT_END and last > AGAIN):
-                self._spawn_worker()
+                save(self._own("worked"), b"")
+                spawn_worker(self.cwd)
         return HookReply()
 
     # the start of a conversation
@@ -147,7 +148,7 @@ class _Call:
             if transcript:
                 found.follow(transcript, from_end=source in ("resume", "fork") and found.is_new)
         if self.is_changed or os.path.exists(self._own(WAITING)):
-            self._spawn_worker()
+            spawn_worker(self.cwd)
         return HookReply(text, self._line(0))
 
     def _start_text(self) -> str:
@@ -236,10 +237,6 @@ class _Call:
             with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
                 layers.learn(Turn(self.event.conversation, messages))
             save(self._own(WAITING), b"")
-
-    def _spawn_worker(self) -> None:
-        save(self._own("worked"), b"")
-        spawn_worker(self.cwd)
 
     # files
 
