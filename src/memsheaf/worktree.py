@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Timer
-from typing import IO
 
 from memsheaf.errors import CitationRefused, MemsheafError, PathRefused
 from memsheaf.guard.citations import is_inside, lines_of, parse
@@ -25,6 +24,10 @@ from memsheaf.store.state import State
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.timeouts import TimeUp
 from memsheaf.values import NamedTuple
+
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
+if TYPE_CHECKING:
+    from typing import IO
 
 FILE_LIMIT = 1 << 20
 MAX_FILES = 20_000

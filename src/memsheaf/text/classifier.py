@@ -33,6 +33,7 @@ _TOKEN = (
     rf"|(?P<number>[$€£]?\d[\w.,:%]*)|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+(?:['’][^\W\d_{_UNSPACED}]+)*"
     r"|\.{3}|…|[—–]|-+(?=\s)|[,;:?!()=，。；：？！、（）]"
 )
+_ASCII_TOKEN = _TOKEN.replace(f"|[{_UNSPACED}]", "").replace(_UNSPACED, "")  # the ranges take long to compile
 _STANDS_FOR = {"code": "`", "address": "@", "path": "/", "number": "0"}
 _ENDINGS = ("ing", "ed", "ly", "tion", "ment", "er", "est", "able", "s")
 
@@ -100,7 +101,7 @@ def _hash(feature: str) -> int:
 def words(text: str) -> list[tuple[str, str]]:
     """The words and signs of a sentence, each as it is compared and as it is written."""
     found = []
-    for match in compiled(_TOKEN).finditer(text):
+    for match in compiled(_ASCII_TOKEN if text.isascii() else _TOKEN).finditer(text):
         kept = _STANDS_FOR.get(match.lastgroup or "") or match[0].lower().replace("'", "").replace("’", "")
         found.append(("-" if set(kept) <= set("-–—") else kept, match[0]))
     return found
