@@ -46,6 +46,7 @@ def test_servers_and_hooks_are_tried_as_the_settings_name_them(home: Path) -> No
         assert found[name]["last"] == {}  # to try a hook leaves no trace
     assert problems(answer, "error") == []
     assert "Claude Code: its own memory is on" in " ".join(problems(answer, "info"))
+    assert "Codex: none of its hooks has run yet" in problems(answer, "info")
 
     for path in (home / ".codex" / "config.toml", home / ".codex" / "hooks.json"):
         path.write_text(path.read_text().replace(program_words()[0], "/gone/memsheaf"))
@@ -66,6 +67,7 @@ def test_servers_and_hooks_are_tried_as_the_settings_name_them(home: Path) -> No
     assert not found["claude-code"]["own_memory"]
     assert len(answer["failures"]) == 5
     assert any("memory is off here" in said for said in problems(answer, "info"))
+    assert "Codex: none of its hooks has run yet" not in problems(answer, "info")
 
 
 def test_a_plugin_and_a_project_count_as_installed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,9 @@ class HostHealth(NamedTuple):
                 yield Finding("error", self.title, f"its {what} does not answer: {answered.problem}", again)
         for path in self.missing if self.installed else ():
             yield Finding("warning", self.title, f"nothing of memsheaf is in {path}", again)
+        if self.hook.milliseconds and not self.last:
+            advice = CLIENTS[self.host].get("then") or "start a conversation in it"
+            yield Finding("info", self.title, "none of its hooks has run yet", advice)
         if self.installed and self.plugin:
             said = "memsheaf is in its settings and a plugin as well: everything happens twice"
             yield Finding("warning", self.title, said, f"`memsheaf uninstall {self.host}`, or remove the plugin")
