@@ -2,6 +2,7 @@
 
 python -m benchmarks.hooks                      # 1,000 and 10,000 memories; about three minutes
 python -m benchmarks.hooks --sizes 1000 --times 5
+python -m benchmarks.hooks --peers              # and the hooks of other projects, beside 1,000 memories
 python -m benchmarks.hooks --out benchmarks/results/hooks.md
 """
 
@@ -17,17 +18,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from benchmarks.hook_peers import cpu_of, peer_hooks
 from benchmarks.measure import installed
 from benchmarks.memories import fill, query
 from memsheaf.config import load
 from memsheaf.scope import Scope, resolve
 
 SIZES = "1000,10000"
+PEERS_UP_TO = 1000  # memories: others take them one by one
 TRANSCRIPT_MB = 50
 TARGETS = {"start": 3.0, "end of a turn": 3.0, "message, by words": 4.0, "message, by meaning": 15.0}
 
@@ -40,6 +43,7 @@ class Case:
     call: Callable[[int], tuple[float, float]]
     cpu: list[float] = field(default_factory=list)
     wall: list[float] = field(default_factory=list)
+    theirs: bool = False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,13 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hooks", description="What hooks cost.")
     parser.add_argument("--sizes", default=SIZES, help="how many memories (default %(default)s)")
     parser.add_argument("--times", type=int, default=15, help="repetitions (default %(default)s)")
+    parser.add_argument("--peers", action="store_true", help="install and measure the hooks of other projects, too")
+    parser.add_argument("--cache", default=".cache/peers", help="where peers are installed (default %(default)s)")
     parser.add_argument("--out", help="a file to write the tables to")
     given = parser.parse_args(arguments)
     tables = []
     for size in map(int, given.sizes.split(",")):
         work = tempfile.mkdtemp(prefix="hooks-")
         try:
-            tables.append(table(size, measure_hooks(work, size, given.times)))
+            peers = os.path.abspath(given.cache) if given.peers and size <= PEERS_UP_TO else ""
+            tables.append(table(size, *measure_hooks(work, size, given.times, peers)))
         finally:
             shutil.rmtree(work)
         print(tables[-1])
@@ -63,20 +70,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def table(size: int, cases: Sequence[Case]) -> str:
-    """The medians, and how often bare Python they are."""
+def table(size: int, cases: Sequence[Case], notes: Sequence[str] = ()) -> str:
+    """The medians, and how often bare Python they are; what is to be said of peers below."""
     bare = median(cases[0].cpu)
     lines = [f"## {size:,} memories, a transcript of {TRANSCRIPT_MB} MB", ""]
     lines += ["| | CPU ms | times bare Python | target | wall ms |", "|---|--:|--:|--:|--:|"]
     for case in cases:
         cpu, wall = median(case.cpu), median(case.wall)
         wanted = next((f"{limit:g}" for name, limit in TARGETS.items() if case.name.startswith(name)), "")
+        wanted = "" if case.theirs else wanted
         lines.append(f"| {case.name} | {cpu:.1f} | {cpu / bare:.1f} | {wanted} | {wall:.0f} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + [""] * bool(notes) + [*notes]) + "\n"
 
 
-def measure_hooks(work: str, size: int, times: int) -> list[Case]:
-    """Measure all cases in turn, so that all meet the same noise; the first round warms the caches."""
+def measure_hooks(work: str, size: int, times: int, peers: str = "") -> tuple[list[Case], list[str]]:
+    """Measure all cases in turn, so that all meet the same noise; the first round warms the caches.
+
+    Peers are installed in the folder `peers`, if one is given. Returns the cases, and notes on peers.
+    """
     project = os.path.join(work, "project")
     os.makedirs(os.path.join(project, ".git"))
     environment = _environment(work)
@@ -104,7 +115,18 @@ def measure_hooks(work: str, size: int, times: int) -> list[Case]:
         Case("message, by words, no server runs", hook("UserPromptSubmit", MEMSHEAF_EMBEDDER="none")),
         Case("message, by meaning, no server runs", hook("UserPromptSubmit")),
     ]
-    _repeat(cases, times)
+    hook("Stop")(0)
+    reading, _ = run.measure([run.script, "hook", "work", project], b"", {})
+    notes = [
+        f"- The worker that reads turns later (here the last ones) and learns took {reading:.0f} ms CPU, in no row."
+    ]
+    others: list[Case] = []
+    with ExitStack() as stack:
+        if peers:
+            calls, told = stack.enter_context(peer_hooks(peers, work, project, event, size))
+            notes += told
+            others = [Case(name, call, theirs=True) for name, call in calls.items()]
+        _repeat(cases + others, times)
     for embedder, name in (("none", "by words"), ("static", "by meaning")):
         with _server(project, environment | {"MEMSHEAF_EMBEDDER": embedder}) as server:
             served = [
@@ -118,7 +140,7 @@ def measure_hooks(work: str, size: int, times: int) -> list[Case]:
             ]
             _repeat(served, times)
         cases += served if embedder == "none" else served[2:]
-    return cases
+    return cases + others, notes
 
 
 def _repeat(cases: Sequence[Case], times: int) -> None:
@@ -186,13 +208,7 @@ class _Server:
         return 0.0, 1000 * (time.perf_counter() - began)
 
     def cpu(self) -> float:
-        with open(f"/proc/{self.process.pid}/schedstat", encoding="ascii") as file:
-            own = int(file.read().split()[0])
-        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
-            if thread != str(self.process.pid):
-                with open(f"/proc/{self.process.pid}/task/{thread}/schedstat", encoding="ascii") as file:
-                    own += int(file.read().split()[0])
-        return own / 1e6
+        return cpu_of(self.process.pid)
 
     def around(self, call: Callable[[int], tuple[float, float]]) -> Callable[[int], tuple[float, float]]:
         """A call with what the server spent on it."""

@@ -47,25 +47,30 @@ def peer_server(peer: Peer, cache: str, work: str, size: int, say: Callable[[str
     """
     folder = peer.name.rpartition("/")[2]
     place = os.path.join(cache, folder)
-    done = os.path.join(place, "installed")  # written last: half an installation is none
-    if not os.path.exists(done):
-        say(f"installing {peer.name}")
-        shutil.rmtree(place, ignore_errors=True)
-        peer.install(place, peer.requirements)
-        with open(done, "x", encoding="utf-8"):
-            pass
+    install_once(place, lambda: peer.install(place, peer.requirements), say)
     say(f"loading {peer.name}")
     home = os.path.join(work, folder)
     os.makedirs(home)
     return peer.prepare(place, home, size)
 
 
-def _from_pypi(at_least: tuple[int, int]) -> Callable[[str, Sequence[str]], None]:
+def install_once(place: str, install: Callable[[], None], say: Callable[[str], None]) -> None:
+    """Install into the folder `place`, unless that was done before."""
+    done = os.path.join(place, "installed")  # written last: half an installation is none
+    if not os.path.exists(done):
+        say(f"installing {os.path.basename(place)}")
+        shutil.rmtree(place, ignore_errors=True)
+        install()
+        with open(done, "x", encoding="utf-8"):
+            pass
+
+
+def install_from_pypi(at_least: tuple[int, int]) -> Callable[[str, Sequence[str]], None]:
     def install(place: str, requirements: Sequence[str]) -> None:
-        _run([_interpreter(at_least), "-m", "venv", place])
+        run_installer([_interpreter(at_least), "-m", "venv", place])
         for requirement in requirements:
             try:
-                return _run([os.path.join(place, "bin", "pip"), "install", "-q", requirement])
+                return run_installer([os.path.join(place, "bin", "pip"), "install", "-q", requirement])
             except Unmeasured as problem:
                 refused = problem
         raise refused
@@ -73,18 +78,18 @@ def _from_pypi(at_least: tuple[int, int]) -> Callable[[str, Sequence[str]], None
     return install
 
 
-def _from_npm(place: str, requirements: Sequence[str]) -> None:
+def install_from_npm(place: str, requirements: Sequence[str]) -> None:
     npm = shutil.which("npm")
     if not npm:
         raise Unmeasured("it takes npm, which is not installed")
-    _run(
+    run_installer(
         [npm, "install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", place, *requirements]
     )
 
 
-def _run(command: Sequence[str]) -> None:
+def run_installer(command: Sequence[str], cwd: str | None = None) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, timeout=INSTALLING, check=False)
+        done = subprocess.run(command, cwd=cwd, capture_output=True, timeout=INSTALLING, check=False)
     except (OSError, subprocess.TimeoutExpired):
         raise Unmeasured("it could not be installed in time") from None
     if done.returncode:
@@ -116,7 +121,7 @@ def _interpreter(at_least: tuple[int, int]) -> str:
     raise Unmeasured(f"it takes Python {at_least[0]}.{at_least[1]} or later, which was not found")
 
 
-def _environment(home: str, **more: str) -> dict[str, str]:
+def offline_environment(home: str, **more: str) -> dict[str, str]:
     """No more of the user's environment than a program needs to start."""
     offline = {
         "HF_HUB_OFFLINE": "1",
@@ -126,7 +131,7 @@ def _environment(home: str, **more: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": home, "LANG": "C.UTF-8", **offline, **more}
 
 
-def _version(place: str, package: str) -> str:
+def version_of(place: str, package: str) -> str:
     ask = f"from importlib.metadata import version; print(version({package!r}))"
     python = os.path.join(place, "bin", "python")
     return subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
@@ -136,7 +141,7 @@ def _basic_memory(place: str, home: str, size: int) -> Server:
     """Its truth are Markdown files, as ours; it takes 90 ms to take one in, so it gets at most 1,000."""
     size = min(size, 1_000)
     notes = os.path.join(home, "notes")
-    environment = _environment(
+    environment = offline_environment(
         home,
         BASIC_MEMORY_HOME=notes,
         BASIC_MEMORY_CONFIG_DIR=os.path.join(home, "config"),
@@ -162,7 +167,7 @@ def _basic_memory(place: str, home: str, size: int) -> Server:
         "basic-memory",
         (program, "mcp"),
         environment,
-        version=_version(place, "basic-memory"),
+        version=version_of(place, "basic-memory"),
         size=size,
         calls={
             "read": lambda n: ("read_note", {"identifier": f"user/{memory(n).file.removesuffix('.md')}"}),
@@ -174,14 +179,20 @@ def _basic_memory(place: str, home: str, size: int) -> Server:
     )
 
 
-def _mcp_memory_service(place: str, home: str, size: int) -> Server:
-    environment = _environment(
+def service_environment(home: str, **more: str) -> dict[str, str]:
+    """An environment in which mcp-memory-service runs without its model."""
+    return offline_environment(
         home,
         MCP_MEMORY_OFFLINE="1",
         MCP_MEMORY_ONNX_ALLOW_DOWNLOAD="0",
         MCP_MEMORY_ALLOW_HASH_EMBEDDINGS="1",
         MCP_MDNS_ENABLED="false",
+        **more,
     )
+
+
+def _mcp_memory_service(place: str, home: str, size: int) -> Server:
+    environment = service_environment(home)
     command = (os.path.join(place, "bin", "memory"), "server")
 
     def write(number: int) -> tuple[str, dict[str, object]]:
@@ -196,7 +207,7 @@ def _mcp_memory_service(place: str, home: str, size: int) -> Server:
         "mcp-memory-service",
         command,
         environment,
-        version=_version(place, "mcp-memory-service"),
+        version=version_of(place, "mcp-memory-service"),
         size=_load(command, environment, load, size),
         calls={
             "read": lambda n: ("memory_search", {"query": memory(n).name, "mode": "exact", "limit": 1}),
@@ -213,7 +224,7 @@ def _server_memory(place: str, home: str, size: int) -> Server:
     node = shutil.which("node")
     if not node:
         raise Unmeasured("it takes node, which is not installed")
-    environment = _environment(home, MEMORY_FILE_PATH=os.path.join(home, "memory.jsonl"))
+    environment = offline_environment(home, MEMORY_FILE_PATH=os.path.join(home, "memory.jsonl"))
     command = (node, os.path.join(folder, "dist", "index.js"))
 
     def entity(number: int) -> dict[str, object]:
@@ -258,7 +269,7 @@ def _load(
 
 
 PEERS = (
-    Peer("basic-memory", _from_pypi((3, 12)), ("basic-memory", "basic-memory==0.23.2"), _basic_memory),
-    Peer("mcp-memory-service", _from_pypi((3, 10)), ("mcp-memory-service",), _mcp_memory_service),
-    Peer(SERVER_MEMORY, _from_npm, (SERVER_MEMORY,), _server_memory),
+    Peer("basic-memory", install_from_pypi((3, 12)), ("basic-memory", "basic-memory==0.23.2"), _basic_memory),
+    Peer("mcp-memory-service", install_from_pypi((3, 10)), ("mcp-memory-service",), _mcp_memory_service),
+    Peer(SERVER_MEMORY, install_from_npm, (SERVER_MEMORY,), _server_memory),
 )
