@@ -32,6 +32,7 @@ __all__ = ["ScopeReader", "asked_at", "existing_vectors"]
 PAGE = 150
 
 LEAST_CATALOG = 600  # bytes of a catalog in a prompt, however small its budget
+LEAST_FILE = 200  # the same for CONTEXT.md and NOTES.md
 
 
 class ScopeReader:
@@ -267,8 +268,8 @@ class ScopeReader:
             reading = "reading" if self._writer.read_only else "all"
             offer = "none" if not self._tools else "also" if also else reading
             context, notes = self._loaded(CONTEXT), self._loaded(NOTES)
-            room = MAX_BYTES
-            for _ in range(4):
+            room, limit = MAX_BYTES, budget // 3
+            for _ in range(8):
                 catalog = self.catalog(room).text if ledger else self._index.catalog(room).text
                 text = render_section(
                     scope=scope,
@@ -276,12 +277,14 @@ class ScopeReader:
                     context=context,
                     notes=notes,
                     offer=offer,
-                    limit=budget // 3,
+                    limit=limit,
                 )
                 over = len(text.encode()) - budget
                 if not budget or over <= 0:
                     break
-                room = max(LEAST_CATALOG, min(room, len(catalog.encode())) - over)
+                had = min(room, len(catalog.encode()))
+                room = max(LEAST_CATALOG, had - over)
+                limit = max(LEAST_FILE, limit - max(0, (over - had + room + 1) // 2))  # what the catalog cannot give
             self._prompt = key, text
         return self._prompt[1]
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 START_BYTES = 9_600  # hosts take 10,000 characters of a hook, and put more into a file
 BRIEF_BYTES = 4_000
 PROMPTS = 8  # the latest messages, which are answered once
+KEPT = 32_768  # characters of a message that waits for its answer
 SESSIONS = 32  # conversations whose last messages a server keeps in memory
 AGAIN = 600.0  # seconds between two workers for a host that does not tell when a conversation ends
 TWICE = 10.0  # seconds in which a second start is another hook of ours: the plugin, beside `memsheaf install`
@@ -136,7 +137,7 @@ class _Call:
         source, transcript = self.event.text("source"), self.event.transcript
         text = self._start_text()
         if source == "compact":
-            text = f"{text}\n{self._brief(START_BYTES - len(text.encode()))}".rstrip("\n") + "\n"
+            text = f"{text}\n{self._brief(START_BYTES - len(text.encode()) - 2)}".rstrip("\n") + "\n"
         told = sha256(text.encode()).hexdigest()[:16]
         with open_conversation(self.path) as found:
             is_twice = found.text("source") == source and time.time() - found.number("started") < TWICE
@@ -271,7 +272,9 @@ def _keepable(prompt: str) -> str:
     from memsheaf.guard.secrets import without_secrets
     from memsheaf.recall.turns import Message, Turn
 
-    return "" if Turn("", (Message("user", prompt),)).unkept else without_secrets(prompt[:32_768])
+    if Turn("", (Message("user", prompt),)).unkept:
+        return ""
+    return without_secrets(prompt[: 2 * KEPT])[:KEPT]  # half a secret would not be recognised
 
 
 def spawn_worker(cwd: str) -> None:

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from stat import S_ISREG
 
 from memsheaf.values import json, sha256
 
@@ -73,11 +74,12 @@ class HostConversation:
 
 
 def size_of(path: str) -> int:
-    """The size of a file, 0 when there is none."""
+    """The size of a file, 0 when there is none; a folder or a pipe is none."""
     try:
-        return os.stat(path).st_size
+        found = os.stat(path)
     except OSError:
         return 0
+    return found.st_size if S_ISREG(found.st_mode) else 0
 
 
 def path_of(state: str, host: str, conversation: str) -> str:

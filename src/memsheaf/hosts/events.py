@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from memsheaf.hosts.failure_log import note_failure
 from memsheaf.values import NamedTuple, json
 
 START, PROMPT, TURN, COMPACT, END = "start", "prompt", "turn", "compact", "end"
@@ -102,12 +103,15 @@ def _inner(payload: dict[str, object], table: str, name: str) -> str:
 
 
 def parse_event(host: str, event: str, data: bytes) -> HookEvent:
-    """The event in what a host sent; broken JSON is an event without fields."""
+    """The event in what a host sent; what is no JSON object is logged, and an event without fields."""
     try:
         payload = json.loads(data) if data.strip() else {}
     except (ValueError, RecursionError):
+        payload = None
+    if not isinstance(payload, dict):
+        note_failure(host, event, f"its input of {len(data):,} bytes is no JSON object")
         payload = {}
-    return HookEvent(host, event, payload if isinstance(payload, dict) else {})
+    return HookEvent(host, event, payload)
 
 
 def render_reply(event: HookEvent, reply: HookReply) -> bytes:

@@ -71,10 +71,10 @@ def _answer(host: str, event: str, seconds: float) -> bytes:
 def _read_input() -> bytes:
     if sys.stdin is None or sys.stdin.isatty():
         return b""
-    data = b""
+    data = bytearray()
     while len(data) <= MESSAGE_BYTES and (piece := os.read(0, PIECE)):
         data += piece
-    return data
+    return bytes(data)
 
 
 def _print(out: bytes) -> None:

@@ -29,7 +29,10 @@ PIECE = 1 << 16
 
 def work_folder() -> str:
     """The folder that a host works in: the one it names, else the current one."""
-    return os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
+    try:
+        return os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
+    except FileNotFoundError:  # it was deleted meanwhile
+        return os.environ.get("PWD") or os.sep
 
 
 def key_of(cwd: str) -> bytes:

@@ -82,10 +82,12 @@ def read_conversation(layers: Layers, path: str) -> None:
     """Put the turns that ended since the last time into the inbox; each message once, whatever was interrupted."""
     found = HostConversation(path, load(path))
     transcript, cursor, captured = found.text("transcript"), found.number("cursor"), found.number("captured")
-    if time.time() - found.number("at") > STALE:
-        captured = max(captured, size_of(transcript))
-    if size_of(transcript) < cursor:  # it was written anew; what was read is recognised
+    size = size_of(transcript)
+    captured = size if time.time() - found.number("at") > STALE else min(captured, size)
+    if size < cursor:  # it was written anew; what was read is recognised
         cursor = 0
+    if cursor >= captured:
+        return
     folders = [sheaf.root for sheaf in layers.sheaves()]
     cursor = _next_line(transcript, cursor)
     while cursor < captured and (data := _read_turns(transcript, cursor, captured)):
@@ -103,7 +105,7 @@ def _next_line(transcript: str, cursor: int) -> int:
     try:
         with open(transcript, "rb") as file:
             file.seek(max(0, cursor - 1))
-            return cursor - 1 + len(file.readline()) if cursor else 0
+            return cursor - 1 + len(file.readline(CHUNK)) if cursor else 0
     except OSError:
         return cursor
 
@@ -114,12 +116,13 @@ def _read_turns(transcript: str, cursor: int, captured: int) -> bytes:
         with open(transcript, "rb") as file:
             file.seek(cursor)
             data = file.read(min(captured - cursor, CHUNK))
-            data += file.readline() if not data.endswith(b"\n") else b""
-            while len(data) < CHUNK and (line := file.readline()):
+            data += file.readline(CHUNK) if not data.endswith(b"\n") else b""
+            while len(data) < CHUNK and (line := file.readline(CHUNK)):
                 is_said = b'"role":"user"' in line.replace(b'": "', b'":"') and b"tool_result" not in line
                 if is_said or not line.endswith(b"\n"):
                     break
                 data += line
-            return data if data.endswith(b"\n") else data[: data.rfind(b"\n") + 1]
+            whole = data[: data.rfind(b"\n") + 1]
+            return whole or (data if len(data) > CHUNK else b"")  # a line without end is passed over in pieces
     except OSError:
         return b""

@@ -24,6 +24,7 @@ MOST = 5
 READ = 3 * MOST  # some that were selected turn out to be expired or replaced
 CONSIDERED, SHORTLIST = 50, 20
 CONVERSATION_BYTES = 60 * 1024
+MESSAGE_BYTES = 9_600  # at once: hosts take 10,000 of a hook, and put more into a file
 QUERY_TEXTS, QUERY_CHARACTERS = 3, 2_000
 FOLLOW_UP = 0.85
 """How clearly a message must be about something, where earlier ones of the user speak for it: thanks are not."""
@@ -289,7 +290,7 @@ def _read_selected(
     by_scope = {str(source.scope): source for source in sources}
     candidates, newer = _with_newer(by_scope, candidates, occasion)
     best = {one.version for one in [one for one in candidates if one.chosen][:READ]}
-    room = CONVERSATION_BYTES - occasion.spent
+    room = min(MESSAGE_BYTES, CONVERSATION_BYTES - occasion.spent)
     shown: list[Shown] = []
     explained = []
     for one in candidates:
@@ -302,7 +303,7 @@ def _read_selected(
                 ready = ready._replace(limit=MEMORY_BYTES // (1 + len(shown)))  # the less, the lower its rank
                 taken = fit_within(ready, shown, room, occasion.nonce)
                 shown += [taken] if taken else []
-                why = "" if taken else "no room is left in this conversation"
+                why = "" if taken else "no room is left for it"
         explained.append(one._replace(chosen=one.chosen and not why, why=why))
     return shown, explained
 
