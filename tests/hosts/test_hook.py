@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -290,6 +292,17 @@ def test_a_transcript_of_codex_is_read(hooks: HookRunner) -> None:
     hooks.work()
     assert any("tabs" in name for name in hooks.listed())
     assert not any("emacs" in name for name in hooks.listed())
+
+
+def test_the_worker_descends_from_nobody_whom_a_host_may_end(
+    hooks: HookRunner, eventually: Callable[[Callable[[], object]], None]
+) -> None:
+    lines = ["import os", "from memsheaf.hosts.answer import spawn_worker", f"spawn_worker({str(hooks.project)!r})"]
+    lines += ["try: print(os.waitpid(-1, 0))", "except ChildProcessError: print('none')"]
+    words = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(words, env=hooks.environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "none\n"
+    eventually(lambda: list((hooks.home / "state").rglob("hook-worker.lock")))
 
 
 # a guest

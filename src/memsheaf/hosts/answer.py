@@ -46,7 +46,6 @@ AGAIN = 600.0  # seconds between two workers for a host that does not tell when 
 TWICE = 10.0  # seconds in which a second start is another hook of ours: the plugin, beside `memsheaf install`
 WAITING = "waiting"
 NEWS = "news"
-_SPAWNED: list[int] = []
 
 
 def answer(host: str, event: str, cwd: str, data: bytes) -> bytes:
@@ -282,9 +281,9 @@ def spawn_worker(cwd: str) -> None:
     words = [sys.executable, "-m", "memsheaf", "hook", "work", cwd]
     try:
         null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-        _SPAWNED[:] = [pid for pid in _SPAWNED if os.waitpid(pid, os.WNOHANG) == (0, 0)]  # a server goes on running
-        _SPAWNED.append(os.posix_spawn(words[0], words, os.environ, file_actions=null, setsid=True))
-    except (AttributeError, NotImplementedError):
+        shell = ["/bin/sh", "-c", '"$@" &', "sh", *words]  # a host ends its server with all that descends from it
+        os.waitpid(os.posix_spawn(shell[0], shell, os.environ, file_actions=null, setsid=True), 0)
+    except (AttributeError, NotImplementedError, OSError):
         import subprocess
 
         flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
