@@ -82,7 +82,7 @@ def test_a_plugin_and_a_project_count_as_installed(home: Path, monkeypatch: pyte
     found = {one["host"]: one for one in answer["hosts"]}
     assert found["gemini"]["installed"] == [str(home / "work" / ".gemini" / "settings.json")]
     assert found["gemini"]["hook"]["milliseconds"] > 0
-    assert "everything happens twice" in " ".join(problems(answer, "warning"))
+    assert "one of them is enough" in " ".join(problems(answer, "warning"))
 
 
 def test_an_agent_that_is_not_there_is_not_mentioned(home: Path) -> None:

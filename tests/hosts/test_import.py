@@ -411,6 +411,7 @@ def test_nothing_there_is_an_error_that_names_the_place(run: Run, what: str) -> 
     assert code == 1
     assert "memsheaf:" in err
     assert "Traceback" not in err
+    assert "Name the file" in run("import", "--from", what, "/nowhere/at/all", "--yes")[2]
 
 
 @pytest.mark.parametrize("what", ["claude-mem", "mem0", "server-memory", "letta"])

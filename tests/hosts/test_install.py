@@ -226,7 +226,9 @@ def test_a_changed_command_file_stays(home: Path) -> None:
     path = home / ".claude" / "commands" / "memsheaf" / "why.md"
     path.write_text("mine, about memsheaf")
     assert "changed since it was installed" in run(home, "install", "claude-code", "--yes", code=1)
-    assert "changed since it was installed" in run(home, "uninstall", "--yes", code=1)
+    said = run(home, "uninstall", "--yes", code=1)
+    assert "changed since it was installed" in said
+    assert "Take out" not in said
     assert path.read_text() == "mine, about memsheaf"
 
 

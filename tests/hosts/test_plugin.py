@@ -44,6 +44,9 @@ def test_it_is_written_anew_over_itself_and_never_over_something_else(
     (place / "hooks" / "hooks.json").write_text("{}", encoding="utf-8")
     assert main(["plugin", str(place)]) == 0
     assert "memory_hook" in (place / "hooks" / "hooks.json").read_text(encoding="utf-8")
+    assert main(["plugin", str(place), "--home", "/srv/memories"]) == 0
+    for name in (".mcp.json", "hooks/hooks.json"):
+        assert "MEMSHEAF_HOME=/srv/memories" in (place / name).read_text(encoding="utf-8")
 
     manifest = place / ".claude-plugin" / "plugin.json"
     manifest.write_text('{"name": "another"}', encoding="utf-8")

@@ -117,6 +117,18 @@ def test_a_server_whose_memory_is_off_says_so(hooks: HookRunner) -> None:
         assert "project_we-deploy" in server.call("memory_search", query="deploy")
 
 
+def test_a_server_with_another_home_answers_the_hooks_of_that_home(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    environment = hooks.environment
+    hooks.environment = {name: value for name, value in environment.items() if name != "MEMSHEAF_HOME"}
+    with serving(hooks, "--home", str(hooks.home)) as server:
+        hooks.environment = environment
+        (hooks.home / "config.toml").write_text("learning = 7")  # with this, a process of its own would say nothing
+        assert "Fridays" in hooks.context("UserPromptSubmit", prompt="when do we deploy the shop?")
+        assert server.call("memory_hook", host="claude-code", hook_event_name="Invented") == ""
+        assert "unknown event" in hooks.log
+
+
 def test_a_conversation_that_a_server_answers_is_learned_from(
     hooks: HookRunner, eventually: Callable[[Callable[[], object]], None]
 ) -> None:

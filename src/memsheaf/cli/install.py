@@ -235,9 +235,11 @@ def _status(call: Call, change: FileChange) -> str:
 def _refusal_parts(change: FileChange) -> Iterator[Part]:
     target = change.target
     yield Styled(f"{target.path} was left alone: {change.problem}.", "yellow")
+    if target.format == "text":
+        return
     if target.wanted is None:
         yield "Take out what names memsheaf by hand."
-    elif target.format != "text":
+    else:
         yield "Put this into it by hand:"
         yield RENDER[target.format](target.wanted)
 

@@ -80,6 +80,8 @@ def mcp(call: Call) -> int:
         call.console.note("`memsheaf mcp --print-config CLIENT` tells how to add it to one")
     gc.disable()  # what a start makes stays, and need not be looked through; `_offer_opener` enables it again
     is_whole = not scopes and not options.read_only  # then it answers the hooks of its host, too
+    named = {"MEMSHEAF_HOME": options.home and settings.home, "MEMSHEAF_PROJECT": options.project}
+    os.environ.update({name: value for name, value in named.items() if value})  # hooks and their worker go by these
     serve(
         _offer_opener(call),
         version=__version__,

@@ -17,15 +17,17 @@ from memsheaf.hosts.plugin import NAME, write_plugin
 def plugin(call: Call) -> int:
     """Write the Claude Code plugin, with a marketplace to install it from.
 
-    The plugin does what `memsheaf install claude-code` does, and adds the commands /memsheaf:remember, :recall, :why,
-    :review, :forget and :web and a skill. It runs this program from where it is now: write it again when that moves,
-    and after an update.
+    The plugin has what `memsheaf install claude-code` adds to the settings: the server, hooks, the commands
+    /memsheaf:remember, :recall, :why, :review, :forget and :web, and a skill. It runs this program from where it is
+    now: write it again when that moves, and after an update.
 
     examples:
       memsheaf plugin ~/memsheaf-plugin
     """
     folder = os.path.abspath(call.options.folder)
-    files = write_plugin(folder, program_words())
+    home = call.options.home or call.environment.get("MEMSHEAF_HOME")
+    told = ["env", f"MEMSHEAF_HOME={os.path.abspath(home)}"] if home else []
+    files = write_plugin(folder, [*told, *program_words()])
     lines = [f"claude plugin marketplace add {shlex.quote(folder)}", f"claude plugin install {NAME}@{NAME}"]
     said = f"Wrote {plural(len(files), 'file')} to {folder}. To install it:"
     return call.answer(

@@ -68,7 +68,7 @@ class HostHealth(NamedTuple):
             advice = CLIENTS[self.host].get("then") or "start a conversation in it"
             yield Finding("info", self.title, "none of its hooks has run yet", advice)
         if self.installed and self.plugin:
-            said = "memsheaf is in its settings and a plugin as well: everything happens twice"
+            said = "memsheaf is in its settings and in a plugin as well; one of them is enough"
             yield Finding("warning", self.title, said, f"`memsheaf uninstall {self.host}`, or remove the plugin")
         if self.installed and self.own_memory:
             said = "its own memory is on as well: both may bring up the same"

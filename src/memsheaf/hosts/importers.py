@@ -39,7 +39,7 @@ def read_foreign(what: str, source: str, place: Surroundings) -> Foreign:
         ArchiveRefused: there is nothing, or it is not what that tool writes.
     """
     if source and not os.path.exists(source):
-        raise ArchiveRefused(f"there is no {source!r}")
+        raise _nothing(repr(source))
     source = os.path.realpath(source) if source else ""
     is_shared = what in _OF_REPOSITORIES or bool(source and _is_in_repository(source))
     for one in READERS[what](source, place):
