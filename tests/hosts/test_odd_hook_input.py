@@ -84,6 +84,20 @@ def test_a_transcript_that_was_replaced_by_a_pipe_does_not_stop_the_worker(hooks
     hooks.work()
 
 
+def test_the_rest_of_a_turn_off_the_record_that_was_read_in_two_parts_leaves_nothing(hooks: HookRunner) -> None:
+    assert hooks.run("config", "set", "learning.policy", "log").returncode == 0  # the log keeps every turn
+    for said in ("I prefer tabs.", "Off the record: Quentin Zabriskie leaves."):
+        path = hooks.transcript("s1", ("user", said), ("assistant", f"I heard: {said}"))
+        hooks.hook("PreCompact", transcript_path=str(path))
+        hooks.work()
+        hooks.transcript("s1", ("assistant", f"And so: {said}"))
+        hooks.hook("Stop", transcript_path=str(path))
+        hooks.work()
+    kept = b"".join(file.read_bytes() for file in hooks.home.rglob("*") if file.is_file())
+    assert b"And so: I prefer tabs" in kept
+    assert b"Zabriskie" not in kept
+
+
 def test_a_folder_that_was_deleted_is_no_reason_to_lose_a_turn(hooks: HookRunner, tmp_path: Path) -> None:
     event = {"session_id": "s1", "cwd": str(hooks.project), "prompt": "I prefer tabs over spaces."}
     (tmp_path / "gone").mkdir()

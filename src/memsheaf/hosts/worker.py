@@ -90,14 +90,18 @@ def read_conversation(layers: Layers, path: str) -> None:
         return
     folders = [sheaf.root for sheaf in layers.sheaves()]
     cursor = _next_line(transcript, cursor)
+    is_private = found.data.get("private") is not False  # whether the turn that was read last is off the record
     while cursor < captured and (data := _read_turns(transcript, cursor, captured)):
         lines = [line for line in data.decode("utf-8", "replace").split("\n") if line.startswith("{")]
         for turn in read_transcript(lines, conversation=found.text("id"), folders=folders) if lines else ():
-            layers.learn(turn)
+            if any(message.role == "user" for message in turn.messages):  # else it is the rest of that turn
+                is_private = bool(turn.unkept)
+            if not is_private:
+                layers.learn(turn)
         cursor += len(data)
     with open_conversation(path, durably=True) as found:
         if found.text("transcript") == transcript:
-            found.data["cursor"] = cursor
+            found.data |= {"cursor": cursor, "private": is_private}
 
 
 def _next_line(transcript: str, cursor: int) -> int:
