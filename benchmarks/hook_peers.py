@@ -15,7 +15,9 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from benchmarks import peers
 from benchmarks.memories import memory, query
@@ -23,7 +25,6 @@ from benchmarks.processes import Unmeasured
 
 EVENTS = {"SessionStart": "start", "Stop": "end of a turn", "UserPromptSubmit": "message"}
 KEY = "bench"
-Calls = dict[str, Callable[[int], tuple[float, float]]]
 
 
 def cpu_of(pid: int) -> float:
@@ -35,7 +36,8 @@ def cpu_of(pid: int) -> float:
     return spent / 1e6
 
 
-class HookPeer(NamedTuple):
+@dataclass
+class HookPeer:
     """A plugin with a scratch HOME, by which the worker that its hooks start in the background is found."""
 
     name: str
@@ -44,45 +46,42 @@ class HookPeer(NamedTuple):
     url: str  # where its worker takes memories
     bodies: Callable[[int], Iterable[dict[str, Any]]]  # to post there, for a number of memories
     note: str
+    project: str = ""
+    payload: dict[str, str] = field(default_factory=dict)
+    shown: str = ""  # by the last event
 
-    def begin(self, project: str, event: dict[str, str], size: int) -> str:
+    def begin(self, size: int) -> str:
         """Start the worker by a first start hook, fill it, and tell what that start cost."""
         before = self.cpu()
-        _, wall, _ = self.run("SessionStart", 0, project, event)
+        _, wall = self.run("SessionStart", 0)
         time.sleep(2)  # what the worker does after it was found healthy
         cpu = self.cpu() - before
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         for body in self.bodies(size):
-            request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
-            try:
-                direct.open(request).close()
-            except OSError as error:
-                raise Unmeasured(f"its worker does not take memories: {error}") from None
+            direct.open(urllib.request.Request(self.url, json.dumps(body).encode(), headers)).close()
         time.sleep(10)  # what it does after it answered
-        shown = self.run("SessionStart", 0, project, event)[2]
-        if not any(memory(number).name in shown for number in range(size)):
+        self.run("SessionStart", 0)
+        if not any(memory(number).name in self.shown for number in range(size)):
             raise Unmeasured("its start hook shows no memory")
         return f"A start that also starts its worker took {cpu:.0f} ms CPU, {wall:.0f} ms wall (once)."
 
-    def run(self, event: str, number: int, project: str, more: dict[str, str]) -> tuple[float, float, str]:
-        """CPU and wall milliseconds of an event's commands, started at once as the host does; what they print."""
+    def run(self, event: str, number: int) -> tuple[float, float]:
+        """CPU and wall milliseconds of an event's commands, started at once as the host does."""
         said = {"hook_event_name": event, "session_id": f"s{number}", "source": "startup"}
-        data = json.dumps({**more, **said, "prompt": f"what about {query(number)}?"}).encode()
+        data = json.dumps({**self.payload, **said, "prompt": f"what about {query(number)}?"}).encode()
 
-        def start(command: str) -> str:
-            words = ["bash", "-c", command]
-            done = subprocess.run(
-                words, input=data, cwd=project, env=self.environment, capture_output=True, check=False
-            )
+        def start(hook: dict[str, str]) -> str:
+            how: dict[str, Any] = {"cwd": self.project, "env": self.environment, "capture_output": True}
+            done = subprocess.run(["bash", "-c", hook["command"]], input=data, check=False, **how)
             if done.returncode:
-                raise Unmeasured(f"a {event} hook ended with status {done.returncode}: {done.stderr.decode()[-200:]}")
-            return done.stdout.decode()
+                raise Unmeasured(f"a {event} hook ended with status {done.returncode}: {done.stderr[-200:]!r}")
+            return str(done.stdout.decode())
 
         before, began = self.cpu(), time.perf_counter()
         with ThreadPoolExecutor() as pool:
-            shown = list(pool.map(start, [hook["command"] for hook in self.hooks[event][0]["hooks"]]))
-        return self.cpu() - before, 1000 * (time.perf_counter() - began), "".join(shown)
+            self.shown = "".join(pool.map(start, self.hooks[event][0]["hooks"]))
+        return self.cpu() - before, 1000 * (time.perf_counter() - began)
 
     def workers(self) -> Iterator[int]:
         for path in glob.glob("/proc/[0-9]*/environ"):
@@ -165,11 +164,11 @@ def _mcp_memory_service(cache: str, home: str, port: str) -> HookPeer:
 
 @contextmanager
 def peer_hooks(
-    cache: str, work: str, project: str, event: dict[str, str], size: int
-) -> Iterator[tuple[Calls, list[str]]]:
+    cache: str, work: str, project: str, payload: dict[str, str], size: int
+) -> Iterator[tuple[dict[str, Callable[[int], tuple[float, float]]], list[str]]]:
     """What to measure, by name, and a note on each project; workers are stopped at the end."""
-    calls: Calls = {}
-    notes, running = list[str](), list[HookPeer]()
+    calls: dict[str, Callable[[int], tuple[float, float]]] = {}
+    notes, running = [], []
     try:
         for name, prepare in (("claude-mem", _claude_mem), ("mcp-memory-service", _mcp_memory_service)):
             home = os.path.join(work, name)
@@ -177,23 +176,18 @@ def peer_hooks(
             with socket.create_server(("127.0.0.1", 0)) as free:
                 port = str(free.getsockname()[1])
             try:
-                running.append(prepare(cache, home, port))
-                began = running[-1].begin(project, event, size)
-            except Unmeasured as problem:
+                peer = prepare(cache, home, port)
+                running.append(peer)
+                peer.project, peer.payload = project, payload
+                notes.append(f"- {peer.name} runs {peer.note} {peer.begin(size)}")
+            except (Unmeasured, OSError) as problem:
                 notes.append(f"- {name}: not measured: {problem}.")
-                continue
-            notes.append(f"- {running[-1].name} runs {running[-1].note} {began}")
-            calls |= {
-                f"{said}, {running[-1].name}": _call(running[-1], on, project, event) for on, said in EVENTS.items()
-            }
+            else:
+                calls |= {f"{said}, {peer.name}": partial(peer.run, on) for on, said in EVENTS.items()}
         yield calls, notes
     finally:
         for pid in [pid for peer in running for pid in peer.workers()]:
             os.kill(pid, signal.SIGKILL)
-
-
-def _call(peer: HookPeer, on: str, project: str, event: dict[str, str]) -> Callable[[int], tuple[float, float]]:
-    return lambda number: peer.run(on, number, project, event)[:2]
 
 
 def _read(root: str, path: str) -> Any:
