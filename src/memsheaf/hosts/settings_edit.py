@@ -226,6 +226,8 @@ def _remove_toml(text: str, ours: Wanted, created: Collection[Path] | None) -> s
         held = old
         for parent in parents:
             held = held.get(parent, {})
+            if not isinstance(held, dict):
+                raise ValueError(f"{parent} in it is no table")
         if last == NAME:
             held.pop(last, None)
     if _without_empty(old) != _without_empty(new):
