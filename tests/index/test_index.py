@@ -618,3 +618,16 @@ def test_a_near_duplicate_is_found_among_the_newest_and_after_their_traces_moved
                 assert [path for path, _ in one.index.alike(said(number))] == [f"user_fact-{number}.md"]
         sheaf.forget("user_fact-99.md")
         assert other.index.alike(said(99)) == []
+
+
+def test_what_supersedes_a_memory_is_found_without_looking_at_all_rows(settings: Settings) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        fill(sheaf)
+        sheaf.list()
+        asked: list[str] = []
+        with closing(sqlite3.connect(sheaf.index.files()[0])) as db:
+            sheaf.index._db.set_trace_callback(asked.append)  # type: ignore[union-attr]
+            sheaf.newer("user_tabs.md")
+            plans = [db.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall() for sql in asked if "supersedes" in sql]
+    assert plans
+    assert all("is_superseding" in step[3] for plan in plans for step in plan)

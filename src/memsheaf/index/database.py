@@ -40,7 +40,7 @@ CREATE INDEX by_fold ON entry (fold) WHERE fold <> path;
 CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
-CREATE INDEX is_superseding ON entry (id) WHERE supersedes <> '';
+CREATE INDEX is_superseding ON entry (path) WHERE supersedes <> '';
 """
 ADDED = f"""
 CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
