@@ -1,11 +1,10 @@
 """Edits of other programs' settings files: text in, text out, and every byte that is not ours stays.
 
-What is missing of a wanted tree is inserted into the innermost JSON container that is there,
-in one piece: behind the opening bracket of an object, behind the last item of an array. TOML gets tables at its end,
-YAML a block below its parent key. After each edit both texts are parsed and compared: the file has what it had and
-what is ours, or the edit is refused. An `Insertion` holds the
-pieces, and with it they are taken out again exactly; without it, or after somebody changed them, what is ours is
-found by its names.
+What is missing of a wanted tree is inserted into the innermost JSON container that is there, in one piece: behind the
+opening bracket of an object, behind the last item of an array. TOML gets tables at its end, YAML a block below its
+parent key. After each edit both texts are parsed and compared: the file has what it had and what is ours, or the edit
+is refused. An `Insertion` holds the pieces, and with it they are taken out again exactly; without it, or after
+somebody changed them, what is ours is found by its names.
 """
 
 from __future__ import annotations
