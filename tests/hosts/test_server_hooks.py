@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -115,6 +116,19 @@ def test_a_server_whose_memory_is_off_says_so(hooks: HookRunner) -> None:
         assert hooks.hook("UserPromptSubmit", prompt="when do we deploy the shop?") == {}
         assert hooks.run("on").returncode == 0
         assert "project_we-deploy" in server.call("memory_search", query="deploy")
+
+
+def test_a_conversation_that_a_frozen_process_holds_does_not_hold_up_the_tools(hooks: HookRunner) -> None:
+    hooks.remember("We deploy the shop on Fridays")
+    event = {"host": "claude-code", "hook_event_name": "UserPromptSubmit", "session_id": "s1"}
+    with serving(hooks) as server:
+        assert "Fridays" in server.call("memory_hook", **event, prompt="when do we deploy the shop?")
+        (lock,) = (hooks.home / "state" / "hooks").glob("*.lock")
+        with lock.open("r+b") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert server.call("memory_hook", **event, prompt="and when do we deploy the blog?") == ""
+            assert "on-fridays" in server.call("memory_search", query="deploy")
+        assert "another process holds this conversation" in hooks.log
 
 
 def test_a_server_with_another_home_answers_the_hooks_of_that_home(hooks: HookRunner) -> None:

@@ -27,6 +27,7 @@ else:
 
 FOLDER = "hooks"
 KEPT_DAYS = 30.0
+PATIENCE = 3.0  # seconds to wait for another hook of the conversation
 TAIL = 64 << 10  # bytes of a transcript that are read when its beginning was not seen
 
 
@@ -94,8 +95,7 @@ def open_conversation(path: str, *, durably: bool = False) -> Iterator[HostConve
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        if fcntl:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        _wait_for(lock)
         found = HostConversation(path, load(path))
         before = json.dumps(found.data)
         yield found
@@ -104,6 +104,19 @@ def open_conversation(path: str, *, durably: bool = False) -> Iterator[HostConve
             save(path, json.dumps(found.data).encode(), durably=durably)
     finally:
         os.close(lock)
+
+
+def _wait_for(lock: int) -> None:
+    """Lock an open file. Raises TimeoutError: the tools of a server wait behind its hooks."""
+    end = time.monotonic() + PATIENCE
+    while fcntl:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError("another process holds this conversation") from None
+            time.sleep(0.01)
 
 
 def load(path: str) -> dict[str, Any]:

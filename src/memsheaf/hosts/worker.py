@@ -44,7 +44,7 @@ def work(cwd: str = "") -> int:
                         break
     except Busy:
         return 0
-    except MemsheafError as error:
+    except (MemsheafError, OSError) as error:
         note_failure("worker", "", f"{type(error).__name__}: {error}")
     return 0
 
