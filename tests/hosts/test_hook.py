@@ -388,6 +388,26 @@ def test_memory_can_be_off_for_a_shell_a_project_and_everywhere(hooks: HookRunne
     assert hooks.raw("SessionStart", asked.replace(b"s1", b"s2"))
 
 
+def test_what_was_said_while_memory_was_off_is_not_learned_later(hooks: HookRunner) -> None:
+    for switch, said, shell in (
+        ("on", "tabs over spaces", ""),
+        ("off", "vim over emacs", ""),
+        ("on", "nano over pico", "1"),
+        ("on", "zsh over fish", ""),
+    ):
+        assert hooks.run(switch).returncode == 0
+        path = hooks.transcript("s1", ("user", f"I prefer {said}."), ("assistant", "Noted."))
+        event = json.dumps({"session_id": "s1", "transcript_path": str(path), "prompt": said}).encode()
+        hooks.raw("UserPromptSubmit", event, MEMSHEAF_OFF=shell)
+        hooks.raw("Stop", event, MEMSHEAF_OFF=shell)
+    hooks.work()
+    hooks.work()
+    assert [name for name in hooks.listed() if "prefers" in name] == [
+        "user:user_prefers-tabs-over-spaces.md",
+        "user:user_prefers-zsh-over-fish.md",
+    ]
+
+
 def test_a_message_makes_no_vectors_and_the_worker_makes_them(hooks: HookRunner) -> None:
     hooks.environment["MEMSHEAF_EMBEDDER"] = "static"
     fill(root_of(hooks, "project"), 3, "project")

@@ -23,7 +23,7 @@ from memsheaf.hosts.events import (
     parse_event,
     render_reply,
 )
-from memsheaf.hosts.failure_log import PROBE, SILENT, note_failure
+from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.start_cache import read_start, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import project_root
@@ -64,12 +64,12 @@ class HookAnswers:
     def answer(self, host: str, event: str, cwd: str, data: bytes) -> bytes:
         """What the host is to read on standard output. What goes wrong is logged, and answered with nothing."""
         found = parse_event(host, event, data)
-        if any(os.environ.get(name) for name in SILENT):
+        if os.environ.get(INSIDE):
             return b""
         try:
             settings = self._layers.settings if self._layers else config.load(warn=lambda said: None)
             call = _Call(self, found, self._cwd or found.folder or cwd, settings)
-            return b"" if call.is_silent else render_reply(found, call.reply())
+            return b"" if call.stays_silent() else render_reply(found, call.reply())
         except Exception as error:  # noqa: BLE001  a guest never fails its host
             note_failure(host, event, f"{type(error).__name__}: {error}")
             return b""
@@ -105,12 +105,16 @@ class _Call:
         self.is_probe = bool(os.environ.get(PROBE))
         self.is_changed = False
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether there is nothing to do: memory is off, or the event is none of ours."""
+    def stays_silent(self) -> bool:
+        """Whether there is nothing to do: no event of ours, or memory is off; what is said then is passed over."""
         if not self.event.kind:
             note_failure(self.event.host, self.event.event, "unknown event")
-        return not self.event.kind or is_off(self.settings.state, self.root)
+        if not self.event.kind or not is_off(self.settings.state, self.root):
+            return not self.event.kind
+        if self.event.transcript and not self.is_probe:
+            with open_conversation(self.path, durably=True) as found:
+                found.pass_over(self.event.transcript)
+        return True
 
     def reply(self) -> HookReply:
         """Do what the event asks for."""

@@ -68,6 +68,13 @@ class HostConversation:
         self.follow(transcript, from_end=False)
         self.data["captured"] = size_of(transcript)
 
+    def pass_over(self, transcript: str) -> None:
+        """Note that what a transcript holds since the last turn that was captured is not to be read."""
+        self.follow(transcript, from_end=True)
+        cursor = self.number("cursor")
+        begin = self.number("off_from") if cursor < self.number("off_to") else max(cursor, self.number("captured"))
+        self.data |= {"off_from": begin, "off_to": size_of(transcript)}
+
     @property
     def has_more(self) -> bool:
         """Whether a turn that ended was not read yet."""

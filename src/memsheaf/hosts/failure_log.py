@@ -8,8 +8,9 @@ import time
 PROBE = "MEMSHEAF_HOOK_PROBE"
 """The variable with which `memsheaf doctor` tries a hook: it answers, and notes nothing."""
 
-SILENT = ("MEMSHEAF_INSIDE", "MEMSHEAF_OFF")
-"""Variables with which a hook does nothing: our own question to an agent, and a shell in which memory is off."""
+INSIDE = "MEMSHEAF_INSIDE"
+SILENT = (INSIDE, "MEMSHEAF_OFF")
+"""Variables with which a hook says nothing: our own question to an agent, and a shell in which memory is off."""
 
 LOG = "hooks.log"
 LOG_BYTES = 64 << 10

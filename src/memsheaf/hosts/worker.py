@@ -91,7 +91,13 @@ def read_conversation(layers: Layers, path: str) -> None:
     folders = [sheaf.root for sheaf in layers.sheaves()]
     cursor = _next_line(transcript, cursor)
     is_private = found.data.get("private") is not False  # whether the turn that was read last is off the record
-    while cursor < captured and (data := _read_turns(transcript, cursor, captured)):
+    begin, end = found.number("off_from"), found.number("off_to")
+    while cursor < captured:
+        if begin <= cursor < end:  # memory was off
+            cursor = min(end, captured)
+            continue
+        if not (data := _read_turns(transcript, cursor, min(captured, begin) if cursor < begin else captured)):
+            break
         lines = [line for line in data.decode("utf-8", "replace").split("\n") if line.startswith("{")]
         for turn in read_transcript(lines, conversation=found.text("id"), folders=folders) if lines else ():
             if any(message.role == "user" for message in turn.messages):  # else it is the rest of that turn
