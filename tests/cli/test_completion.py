@@ -85,7 +85,7 @@ def test_completing_changes_nothing(
         ([], list(COMMANDS)),
         (["--sc"], ["--scope"]),
         (["--v"], ["--version"]),
-        (["help", "un"], ["undo", "uninstall"]),
+        (["help", "un"], ["undo", "uninstall", "unlink"]),
         (["nothing", ""], []),
         (["import", ""], [":paths"]),
         (["list", "--home", "x"], [":folders"]),

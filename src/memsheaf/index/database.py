@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
+from _thread import _local as thread_local  # without the import of `threading`
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 
@@ -380,7 +380,7 @@ def statements(script: str) -> Iterator[str]:
             piece = ""
 
 
-_LOCAL = threading.local()
+_LOCAL = thread_local()
 
 
 @contextmanager
