@@ -49,10 +49,10 @@ RIM = {"work", "tools", "mcp", "adapters", "chat", "cli", "hosts"}
 VALUES_OF_INDEX = {"Row", "Match", "Page", "Embedding", "MAX_BYTES", "MAX_LINES", "with_scope"}
 
 # Ratchets: each may only go down.
-MOST_FILES = 245
-MOST_LINES = 57_500  # of code, and of the prompts and phrases that it reads
+MOST_FILES = 244
+MOST_LINES = 56_860  # of code, and of the prompts and phrases that it reads
 LONGEST_FILE = 450
-DEFERRED_IMPORTS = 175  # `import` inside a function
+DEFERRED_IMPORTS = 173  # `import` inside a function
 NAMED_TWICE = {"Memory"}
 """Class names with two meanings: a memory and pydantic-ai's capability."""
 

@@ -301,7 +301,7 @@ def open_to_nobody(place: str) -> None:
         for path in (folder, *(os.path.join(folder, name) for name in names)):
             os.chown(path, 65534, 65534)
     above = os.path.dirname(place)
-    while above.startswith("/tmp/"):
+    while above.startswith(os.path.join(tempfile.gettempdir(), "")):
         os.chmod(above, os.stat(above).st_mode | 0o711)
         above = os.path.dirname(above)
 
