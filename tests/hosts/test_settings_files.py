@@ -133,6 +133,19 @@ def test_what_was_there_comes_back(seed: int, tmp_path: Path) -> None:
     assert left.count("# behind it") == (text.count("# behind it") if is_there else 0)
 
 
+@pytest.mark.parametrize("damaged", [[], {"files": [1], "folders": {"a": 1}}, {"files": {"x": 7}, "folders": [3]}])
+def test_a_damaged_record_is_as_good_as_none(damaged: object, tmp_path: Path) -> None:
+    target = next(one for one in all_targets(tmp_path / "home") if one.format == "json")
+    path = Path(target.path)
+    path.parent.mkdir(parents=True)
+    path.write_text('{"mine": 1}')
+    assert not SettingsFiles(str(tmp_path / "state")).apply(target).problem
+    (record,) = (tmp_path / "state").rglob("edits.json")
+    record.write_text(json.dumps(damaged))
+    assert not SettingsFiles(str(tmp_path / "state")).apply(target._replace(wanted=None)).problem
+    assert json.loads(path.read_text()) == {"mine": 1}
+
+
 def test_hooks_that_are_there_keep_their_numbers_which_codex_knows_trusted_ones_by(tmp_path: Path) -> None:
     theirs = {"hooks": [{"type": "command", "command": "true"}]}
     path = tmp_path / ".codex" / "hooks.json"

@@ -63,7 +63,7 @@ class HostHealth(NamedTuple):
             if answered.problem:
                 yield Finding("error", self.title, f"its {what} does not answer: {answered.problem}", again)
         for path in self.missing if self.installed else ():
-            yield Finding("warning", self.title, f"nothing of memsheaf is in {path}", again)
+            yield Finding("warning", self.title, f"memsheaf is not in {path}, or that cannot be read", again)
         if self.hook.milliseconds and not self.last:
             advice = CLIENTS[self.host].get("then") or "start a conversation in it"
             yield Finding("info", self.title, "none of its hooks has run yet", advice)

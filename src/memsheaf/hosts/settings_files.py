@@ -140,13 +140,17 @@ class SettingsFiles:
         return True
 
     def _files(self) -> dict[str, Any]:
-        found = self._state.load(RECORD)
-        return dict(found.get("files", {})) if isinstance(found, dict) else {}
+        found = self._record("files")
+        return {name: one for name, one in found.items() if isinstance(one, dict)} if isinstance(found, dict) else {}
 
     def _folders(self) -> list[str]:
         """The folders that were made."""
+        found = self._record("folders")
+        return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
+    def _record(self, key: str) -> object:
         found = self._state.load(RECORD)
-        return list(found.get("folders", [])) if isinstance(found, dict) else []
+        return found.get(key) if isinstance(found, dict) else None
 
     def _save(self, files: dict[str, Any], folders: list[str]) -> None:
         self._state.save(RECORD, {"files": files, "folders": folders})
