@@ -15,6 +15,7 @@ from model_api import ModelApi, serve_models
 from npm_packages import ROOT, install_locked, install_packages
 
 PROTOCOL = "a memory that outlives this conversation"
+SKILL = "How the memory of this machine works"
 PATIENCE = 120.0  # seconds, for whatever a busy machine takes long to do
 
 CODEX = """model = "fake"
@@ -151,7 +152,9 @@ class RealClient(NamedTuple):
         found = {}
         for path in sorted(self.home.rglob("*")):
             name = path.relative_to(self.home).as_posix()
-            if path.is_file() and (name in KINDS[self.name].settings or path.stem == "memsheaf"):
+            if path.is_file() and (
+                name in KINDS[self.name].settings or path.stem == "memsheaf" or name.endswith("memsheaf/SKILL.md")
+            ):
                 found[name] = path.read_bytes()
         return found
 
@@ -200,6 +203,8 @@ def tell_and_ask(client: RealClient, place: Path) -> None:
     """Tell a preference in one repository and ask about it, in other words, in another."""
     [first, *_] = [one for one in client.say("I prefer pnpm over npm.", place / "one") if PROTOCOL in one]
     assert "memory_search" in first, "the tools of the server are not offered"
+    if list(client.home.rglob("memsheaf/SKILL.md")):
+        assert SKILL in first, "the skill is not listed"
     wait_for(lambda: list((client.home / ".memsheaf").rglob("user_prefers-pnpm-over-npm.md")))
 
     question = "Which package manager should I take to add a dependency?"

@@ -80,7 +80,8 @@ def test_a_plugin_and_a_project_count_as_installed(home: Path, monkeypatch: pyte
     assert "plugin is on" in said
     answer = doctor(home, PATH=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
     found = {one["host"]: one for one in answer["hosts"]}
-    assert found["gemini"]["installed"] == [str(home / "work" / ".gemini" / "settings.json")]
+    places = ("settings.json", "skills/memsheaf/SKILL.md")
+    assert found["gemini"]["installed"] == [str(home / "work" / ".gemini" / place) for place in places]
     assert found["gemini"]["hook"]["milliseconds"] > 0
     assert "one of them is enough" in " ".join(problems(answer, "warning"))
 

@@ -98,7 +98,7 @@ def test_a_person_sees_a_diff_and_is_asked(home: Path) -> None:
     (home / "codex").chmod(0o755)
     said = run(home, "install", typed="n\n", path=str(home))
     assert "[mcp_servers.memsheaf]" in said
-    assert "Install (2 files)? [y/N]" in said
+    assert "Install (3 files)? [y/N]" in said
     assert "Nothing was changed" in said
     assert not (home / ".codex").exists()
     said = run(home, "install", typed="y\ny\n", path=str(home))
@@ -130,6 +130,8 @@ def test_a_file_that_cannot_be_edited_is_left_alone_and_what_to_paste_is_told(ho
         said = run(home, "install", "gemini", "--yes", code=1)
         assert why in said
         assert '"memsheaf": {' in said
+        assert path.read_bytes() == text
+        assert "SKILL.md" in run(home, "uninstall", "--yes")
         assert path.read_bytes() == text
         assert os.listdir(folder) == ["settings.json"]
         assert "no agent" in run(home, "uninstall", "--yes")
@@ -278,7 +280,7 @@ SECONDS = 1.0
 
 def _install_often(start: Barrier, home: str, state: str, name: str) -> None:
     files = SettingsFiles(state)
-    [target] = make_targets(name, Placement(["memsheaf"], {"HOME": home}))
+    target, *_ = make_targets(name, Placement(["memsheaf"], {"HOME": home}))
     start.wait()
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
@@ -306,7 +308,7 @@ def _run_at_once(home: Path, text: str, *editors: tuple[str, int]) -> str:
         one.write_text(text)
     context, state = get_context("spawn"), str(home.parent / "state")
     hosts = ("gemini", "gemini", "qwen")
-    start = context.Barrier(len(hosts) + len(editors))
+    start = context.Barrier(len(hosts) + len(editors), timeout=60)
     processes = [context.Process(target=_install_often, args=(start, str(home), state, host)) for host in hosts]
     processes += [context.Process(target=_edit_often, args=(start, *editor)) for editor in editors]
     for process in processes:
