@@ -258,7 +258,7 @@ class ScopeReader:
     def prompt(self, *, also: bool = False, budget: int = 0) -> str:
         """The section for an agent's system prompt; the same bytes as long as no memory changed.
 
-        With a `budget`, about so many bytes at most: CONTEXT.md, NOTES.md and then the catalog are cut to fit.
+        `budget` is a limit in bytes: CONTEXT.md, NOTES.md and then the catalog are cut to fit.
         """
         changed = self._index.look()
         stamps = self._store.stamps((CATALOG, CONTEXT, NOTES))

@@ -29,7 +29,7 @@ CHUNK = 32 << 20  # bytes of a transcript at once
 
 
 def work(cwd: str = "") -> int:
-    """Do what waits for the project around a folder; nothing when another process is at it."""
+    """Process the pending work of the project around a folder; nothing when another worker holds the lock."""
     _limit()
     settings = config.load(warn=lambda said: None)
     try:

@@ -394,7 +394,7 @@ def existing_vectors() -> Iterator[None]:
 
 
 def can_compare(db: sqlite3.Connection) -> bool:
-    """Whether a search of this thread goes by meaning: one that made no vector yet may be slow to load."""
+    """Whether a search of this thread uses vectors: an embedder without any yet may be slow to load."""
     has_some = makes_vectors() or db.execute("SELECT 1 FROM vector LIMIT 1").fetchone()
     return bool(has_some) and is_kept(db)
 

@@ -59,8 +59,8 @@ WATCH_SECONDS = 2.0
 class StdioServer:
     """One client over two streams. `opened` gives what is offered, once somebody asks for it.
 
-    `head` gives the head of the catalog for the instructions, in so many bytes. `hooks` is the folder of the project
-    whose hooks are answered, too.
+    `head` renders the head of the catalog for the instructions within a byte limit. `hooks` is the project whose
+    hooks are answered, too.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class StdioServer:
     # the loop
 
     def run(self, *, exits: bool = False) -> None:
-        """Answer until the client hangs up; then finish what waits, if anybody still reads the answers.
+        """Answer until the client hangs up; then finish pending requests, if anybody still reads the answers.
 
         In a process that `exits` then, threads that do nothing for the client are not waited for.
         """

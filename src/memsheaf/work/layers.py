@@ -218,7 +218,7 @@ class Layers(OpenScopes):
     def prompt(self, *, budget: int = 0) -> str:
         """The section for a system prompt: of each scope, except that notes of tasks and sessions are not loaded.
 
-        With a `budget`, about so many bytes at most: each scope gets its share, and what one leaves goes to the next.
+        `budget` is a limit in bytes: each scope gets its share, and what one leaves goes to the next.
         """
         return "\n".join(text for _, text in self.prompts(budget=budget))
 
