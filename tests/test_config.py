@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.config import Settings, load
-from memsheaf.errors import BadSettings
+from memsheaf.config import POLICIES, Settings, load
+from memsheaf.errors import BadSettings, Changed, Refused
 from memsheaf.scope import Scope, resolve
+from memsheaf.settings_file import SettingsFile
 
 
 def loaded(tmp_path: Path, toml: str | bytes = "", **environment: str) -> Settings:
@@ -200,3 +201,28 @@ def test_what_waits_is_kept_where_the_system_keeps_state(platform: str, place: s
     settings = load({"HOME": str(tmp_path)}, platform=platform)
 
     assert Path(settings.state) == tmp_path / place
+
+
+def test_settings_are_changed_together_against_the_version_that_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('tools = true  # for agents\n\n[learning]\n# why\npolicy = "auto"\n')
+    file = SettingsFile({"MEMSHEAF_HOME": str(tmp_path), "MEMSHEAF_RETENTION_DAYS": "5"})
+    known = {one.key: one for one in file.all()}
+    assert known["learning.policy"] == ("learning.policy", "auto", "auto", "config.toml", True, POLICIES)
+    assert (known["retention_days"].origin, known["retention_days"].editable) == ("MEMSHEAF_RETENTION_DAYS", False)
+    closed = [key for key, one in known.items() if not one.editable and key != "retention_days"]
+    assert closed == ["embedder.url", "embedder.key", "model.name", "model.url", "model.key"]
+
+    read = file.version
+    file.set_from_page({"learning.policy": "suggest", "tools": "false", "dream.files": "20"}, expect=read)
+    wanted = 'tools = false  # for agents\n\n[learning]\n# why\npolicy = "suggest"\n\n[dream]\nfiles = 20\n'
+    assert path.read_text() == wanted
+    with pytest.raises(Changed):
+        file.set_from_page({"tools": "true"}, expect=read)
+    with pytest.raises(BadSettings) as refused:
+        file.set_from_page({"tools": "true", "dream.files": "many"}, expect=file.version)
+    assert (refused.value.key, str(tmp_path) in refused.value.reason) == ("dream.files", False)
+    for key, value in (("embedder.name", "openai:x"), ("model.name", "claude"), ("model.url", "http://x.test")):
+        with pytest.raises(Refused):
+            file.set_from_page({key: value}, expect=file.version)
+    assert path.read_text() == wanted, "all or nothing"

@@ -24,7 +24,7 @@ ROWS = [
     {"store", "embed"},
     {"llm"},
     {"archive", "config", "history", "index", "text_edits", "worktree"},
-    {"fact_rules"},
+    {"fact_rules", "settings_file"},
     {"recall"},
     {"learn"},
     {"writer"},

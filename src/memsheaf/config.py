@@ -159,21 +159,20 @@ def load(
     Raises:
         BadSettings: the file cannot be read, or a value is not what it should be.
     """
-    home = environment.get("MEMSHEAF_HOME") or os.path.join(_user_home(environment), ".memsheaf")
-    home = os.path.abspath(os.path.expanduser(home))
+    home = home_folder(environment)
     path = os.path.join(home, "config.toml")
     file, lines = _read_file(path)
     while True:
         try:
             return _settings(home, file, environment, platform)
         except BadSettings as error:
-            key: str = getattr(error, "key", "")
+            key = error.key
             if not _drop(file, key):
                 raise  # it is the environment's
             at = line_of(lines, key)[0]
             said = f"{path}{'' if at is None else f', line {at + 1}'}: {error}"
             if warn is None or key.startswith("learning"):
-                raise BadSettings(said) from None
+                raise _bad(key, said, str(error)) from None
             warn(f"{said}; the default is used")
 
 
@@ -212,8 +211,13 @@ def _settings(home: str, file: dict[str, object], environment: Mapping[str, str]
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> str:
     """The state directory, without reading the file of settings."""
+    return _beside_home("state", home_folder(environment), environment, sys.platform)
+
+
+def home_folder(environment: Mapping[str, str] = os.environ) -> str:
+    """The folder of the user's memories, which `config.toml` is in."""
     home = environment.get("MEMSHEAF_HOME") or os.path.join(_user_home(environment), ".memsheaf")
-    return _beside_home("state", os.path.abspath(os.path.expanduser(home)), environment, sys.platform)
+    return os.path.abspath(os.path.expanduser(home))
 
 
 def _user_home(environment: Mapping[str, str]) -> str:
@@ -296,9 +300,9 @@ def _drop(file: dict[str, object], key: str) -> bool:
     return isinstance(table, dict) and table.pop(name, None) is not None
 
 
-def _bad(key: str, message: str) -> BadSettings:
+def _bad(key: str, message: str, reason: str = "") -> BadSettings:
     error = BadSettings(message)
-    error.key = key  # type: ignore[attr-defined]
+    error.key, error.reason = key, reason or message
     return error
 
 

@@ -271,6 +271,7 @@ class EmbedderFailed(MemsheafError):
 
 
 class BadSettings(MemsheafError):
-    """A configuration that cannot be used."""
+    """A configuration that cannot be used: the setting `key`, if it is one, for a `reason` that names no file."""
 
     hint = "`memsheaf config` lists the settings."
+    key = reason = ""

@@ -161,7 +161,7 @@ def test_settings_are_shown_set_and_unset_line_by_line(run: Run, environment: di
         '[learning.scopes]\nuser = "manual"\n'
     )
     found = {row["key"]: row for row in json.loads(run("config", "--json")[1])["settings"]}
-    assert found["learning.policy"] == {"key": "learning.policy", "value": "suggest", "from": "config.toml"}
+    assert list(found["learning.policy"].values()) == ["learning.policy", "suggest", "config.toml", "auto"]
     assert found["tools"]["from"] == "default"
 
     before = file.read_text()

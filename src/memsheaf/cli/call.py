@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.learn.transcripts import Transcript
     from memsheaf.memory import Allow
+    from memsheaf.settings_file import SettingsFile
     from memsheaf.sheaf import Sheaf
     from memsheaf.store.state import State
     from memsheaf.work.layers import Layers
@@ -68,12 +69,20 @@ class Call:
 
     def settings(self) -> Settings:
         """The user's settings, with what the line says on top."""
-        if self._settings is not None:
-            return self._settings
-        chosen = {"MEMSHEAF_HOME": self.options.home, "MEMSHEAF_PROJECT": self.options.project}
-        given = {key: value for key, value in chosen.items() if value}
-        self._settings = config.load({**self.environment, **given}, warn=self._warn)
+        if self._settings is None:
+            self._settings = config.load(self._chosen(), warn=self._warn)
         return self._settings
+
+    def settings_file(self) -> SettingsFile:
+        """The file of the user's settings, to list and to change them."""
+        from memsheaf.settings_file import SettingsFile
+
+        return SettingsFile(self._chosen(), warn=self._warn)
+
+    def _chosen(self) -> dict[str, str]:
+        """The environment, with what the line says on top."""
+        chosen = {"MEMSHEAF_HOME": self.options.home, "MEMSHEAF_PROJECT": self.options.project}
+        return {**self.environment, **{key: value for key, value in chosen.items() if value}}
 
     def _warn(self, said: str) -> None:
         if said not in self._warned:

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from shutil import which
 
-from memsheaf import config as settings_file
-from memsheaf.cli import settings as settings_command
 from memsheaf.cli.call import Call, here, plural, program_words
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled
@@ -260,11 +258,11 @@ def _choose_learner(call: Call, hosts: Sequence[str]) -> str:
         chosen = there[0] if call.console.confirm(question) else _RULES
     if chosen != _RULES and not which(chosen, path=call.environment.get("PATH")):
         raise Usage(f"--learn-with {chosen}: there is no command {chosen} on the PATH")
-    settings_command.write_setting(call, "model.name", '""' if chosen == _RULES else f'"{chosen}"')
+    call.settings_file().set({"model.name": "" if chosen == _RULES else chosen})
+    call.forget_settings()
     call.console.note(f"learning goes by {chosen}; `memsheaf config set model.name NAME` changes it")
     return str(chosen)
 
 
 def _is_chosen(call: Call) -> bool:
-    lines = settings_command.read_lines(settings_command.settings_path(call))
-    return bool(call.settings().model) or settings_file.line_of(lines, "model.name")[0] is not None
+    return bool(call.settings().model) or call.settings_file().find("model.name").origin != "default"

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import tempfile
-from collections.abc import Iterator
 
-from memsheaf import config as settings_file
 from memsheaf.cli.call import Call
 from memsheaf.cli.command import Argument, Usage, group, text
 from memsheaf.cli.output import Note, Table
-from memsheaf.config import Settings
-from memsheaf.errors import BadSettings, StoreFailed
+from memsheaf.errors import NotFound
+from memsheaf.settings_file import Setting, SettingsFile, to_toml
 
 _KEY = Argument("key", "which setting, such as learning.policy", "KEY", required=True)
 
@@ -38,139 +33,48 @@ config = group(
 @config.action()
 def show_config(call: Call) -> int:
     """Show every setting, its value, and where it comes from."""
-    rows = [{"key": key, "value": value, "from": _origin(call, key)} for key, value in _values(call.settings())]
-    path = settings_path(call)
-    cells = ((str(row["key"]), _toml(row["value"]), str(row["from"])) for row in rows)
-    there = "" if os.path.exists(path) else "; it is not there yet"
-    return call.answer({"file": path, "settings": rows}, Table(cells, ("bold", "", "dim")), Note(f"{path}{there}"))
+    file = call.settings_file()
+    rows = [{"key": one.key, "value": one.value, "from": one.origin, "default": one.default} for one in file.all()]
+    cells = ((str(row["key"]), to_toml(row["value"]), str(row["from"])) for row in rows)
+    there = "" if os.path.exists(file.path) else "; it is not there yet"
+    value = {"file": file.path, "settings": rows}
+    return call.answer(value, Table(cells, ("bold", "", "dim")), Note(f"{file.path}{there}"))
 
 
 @config.action(_KEY)
 def get_config(call: Call) -> int:
     """Print the value of one setting."""
-    key, value = _find(call, call.options.key)
-    return call.answer({"key": key, "value": value}, value if isinstance(value, str) else _toml(value))
+    key, value, *_ = _find(call.settings_file(), call.options.key)
+    return call.answer({"key": key, "value": value}, value if isinstance(value, str) else to_toml(value))
 
 
 @config.action(_KEY, Argument("value", "what it shall be", "VALUE", required=True, convert=text))
 def set_config(call: Call) -> int:
     """Set one setting, if its value makes sense."""
-    key, was = _find(call, call.options.key)
-    line = _toml(_typed(call.options.value, was))
-    write_setting(call, key, line)
-    origin = _origin(call, key)
-    overruled = Note(f"{origin} is set and counts more", "yellow") if origin.isupper() else None
-    return call.answer({"key": key, "value": _find(call, key)[1]}, f"{key} = {line}", overruled)
+    return _set(call, call.options.value)
 
 
 @config.action(_KEY)
 def unset_config(call: Call) -> int:
     """Go back to the default of one setting."""
-    key, _ = _find(call, call.options.key)
-    write_setting(call, key, None)
-    value = _find(call, key)[1]
-    return call.answer({"key": key, "value": value}, f"{key} = {_toml(value)}")
+    return _set(call, None)
 
 
-def _values(settings: Settings) -> Iterator[tuple[str, object]]:
-    """Each setting by the name it has in the file."""
-    for key in ("scope", "retention_days", "tools", "agent_context"):
-        yield key, getattr(settings, key)
-    for table in ("embedder", "model"):
-        for part, field in (("name", table), ("url", f"{table}_url"), ("key", f"{table}_key")):
-            yield f"{table}.{part}", getattr(settings, field)
-    yield "learning.policy", settings.policy
-    yield from ((f"learning.scopes.{scope}", policy) for scope, policy in settings.policies)
-    for table in ("spend", "dream", "chat", "hooks"):
-        values = getattr(settings, "caps" if table == "spend" else table)
-        yield from ((f"{table}.{name}", value) for name, value in values._asdict().items())
-    yield from ((f"projects.{folder}", root) for folder, root in settings.projects)
-
-
-def _find(call: Call, key: str) -> tuple[str, object]:
-    """A setting and its value now. Raises Usage when there is none of that name."""
-    known = dict(_values(call.settings()))
-    if key in known or key.startswith(("learning.scopes.", "projects.")):
-        return key, known.get(key, "")
-    ends = [one for one in known if one.endswith(f".{key}") or one == f"{key}.name"]
-    if len(ends) == 1:
-        return ends[0], known[ends[0]]
-    from difflib import get_close_matches
-
-    meant = ends or get_close_matches(key, known, 3)
-    raise Usage(f"there is no setting {key!r}" + (f"; did you mean {' or '.join(meant)}?" if meant else ""))
-
-
-def _origin(call: Call, key: str) -> str:
-    """Where a setting comes from: a variable of the environment, the file, or nowhere."""
-    variable = "MEMSHEAF_" + key.removesuffix(".name").removeprefix("learning.").replace(".", "_").upper()
-    if variable in (settings_file.__doc__ or "") and call.environment.get(variable):
-        return variable
-    return "config.toml" if settings_file.line_of(read_lines(settings_path(call)), key)[0] is not None else "default"
-
-
-def settings_path(call: Call) -> str:
-    """Where the user's settings are."""
-    return os.path.join(call.settings().home, "config.toml")
-
-
-def read_lines(path: str) -> list[str]:
-    """The lines of the settings, none when there is no file. Raises StoreFailed."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().split("\n")
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError) as error:
-        raise StoreFailed(f"{path} cannot be read: {error}") from None
-
-
-def _typed(value: str, was: object) -> object:
-    """The value of a word, of the type that the setting has."""
-    if isinstance(was, bool) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    if isinstance(was, int | float) and re.fullmatch(r"\d+(?:\.\d+)?", value):
-        return float(value) if "." in value else int(value)
-    return value
-
-
-def _toml(value: object) -> str:
-    """A value as TOML has it; its strings are those of JSON."""
-    return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
-
-
-def write_setting(call: Call, key: str, value: str | None) -> None:
-    """Set a line of the file, or take it out; the file changes only if what comes out makes sense."""
-    path = settings_path(call)
-    lines = read_lines(path)
-    number, behind = settings_file.line_of(lines, key)
-    table, name = settings_file.split_key(key)
-    line = f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else json.dumps(name)} = {value}"
-    if number is not None:
-        comment = re.search(r"\s+#[^\"']*$", lines[number])
-        lines[number : number + 1] = [line + (comment[0] if comment else "")] if value is not None else []
-    elif value is not None:
-        missing = behind == len(lines)
-        lines[behind + 1 : behind + 1] = [
-            *[""] * bool(missing and "".join(lines[-1:])),
-            *[f"[{table}]"] * missing,
-            line,
-        ]
-    home = os.path.dirname(path)
-    try:
-        os.makedirs(home, mode=0o700, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home, prefix=".config-") as folder:
-            draft = os.path.join(folder, "config.toml")
-            with open(draft, "w", encoding="utf-8") as file:
-                file.write("\n".join(lines).rstrip("\n") + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                settings_file.load({**call.environment, "MEMSHEAF_HOME": folder})
-            except BadSettings as error:
-                error.args = (str(error).replace(folder, home),)
-                raise
-            os.replace(draft, os.path.realpath(path))
-    except OSError as error:
-        raise StoreFailed(f"{path} cannot be written: {error.strerror or error}") from None
+def _set(call: Call, value: str | None) -> int:
+    file = call.settings_file()
+    key = _find(file, call.options.key).key
+    file.set({key: value})
     call.forget_settings()
+    setting = file.find(key)
+    is_overruled = setting.origin.isupper()
+    shown = value if is_overruled and value is not None else to_toml(setting.value)
+    overruled = Note(f"{setting.origin} is set and counts more", "yellow") if is_overruled else None
+    return call.answer({"key": key, "value": setting.value}, f"{key} = {shown}", overruled)
+
+
+def _find(file: SettingsFile, key: str) -> Setting:
+    """A setting by its name. Raises Usage when there is none of that name."""
+    try:
+        return file.find(key)
+    except NotFound as error:
+        raise Usage(str(error)) from None
