@@ -88,13 +88,14 @@ dist: $(VENV)/.dist ## build sdist and wheel, check them, and try the wheel alon
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site
 
-# strace kills and fails the store at chosen system calls
+# strace kills and fails the store at chosen system calls; a browser opens the pages of `memsheaf web`
 .PHONY: tools
 tools:
-	@command -v strace >/dev/null || { \
-	  sudo=$$(command -v sudo || true); \
-	  $$sudo apt-get update -qq && $$sudo apt-get install -y -qq strace; } || \
-	  { echo "the crash tests need strace: install it and run this again" >&2; exit 1; }
+	@wanted=; command -v strace >/dev/null || wanted=strace; \
+	{ command -v chromium || command -v google-chrome; } >/dev/null || wanted="$$wanted chromium"; \
+	test -z "$$wanted" || { sudo=$$(command -v sudo || true); \
+	  $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends $$wanted; } || \
+	  { echo "the tests need strace and chromium: install them and run this again" >&2; exit 1; }
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "memsheaf needs Python 3.11 or later: make PYTHON=python3.11")'

@@ -32,8 +32,13 @@ def install_locked(folder: Path) -> Path:
 
 def install_packages(name: str, *packages: str) -> Path:
     """Install packages, each with its version, and give the folder that holds their programs."""
+    return install_modules(name, *packages) / ".bin"
+
+
+def install_modules(name: str, *packages: str) -> Path:
+    """Install packages, each with its version, and give the folder that holds them."""
     pinned = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:12]
-    return _cached(f"{name}-{pinned}", ["install", *packages]) / "node_modules" / ".bin"
+    return _cached(f"{name}-{pinned}", ["install", *packages]) / "node_modules"
 
 
 def _cached(name: str, words: list[str], folder: Path | None = None) -> Path:

@@ -1,0 +1,180 @@
+"""A browser, pages that are watched, and servers for them.
+
+    def test_it(serving, open_page):
+        page = open_page(serving(), "/browse", width=PHONE, dark=True)
+
+A page fails its test when a request leaves the server, when the console has an error (a violation of the content
+security policy is one), when a dialog opens, or when something sets `window.__xss`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
+
+from npm_packages import install_modules
+from web.web_site import PATIENCE, Site, serve
+
+DESKTOP, PHONE = 1280, 360
+AXE = "axe-core@4.14.0"
+CHROMIUM = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]  # fmt: skip
+MARKER = "Object.defineProperty(window, '__xss', {set() { console.error('window.__xss was set') }})"
+
+
+class OpenPage(Protocol):
+    """Opens a page of a server in a context of its own, logged in.
+
+    `errors` is a pattern of what the console may say: an error page is an error to the browser.
+    """
+
+    def __call__(
+        self,
+        site: Site,
+        path: str = "/",
+        *,
+        width: int = DESKTOP,
+        dark: bool = False,
+        javascript: bool = True,
+        errors: str = "",
+    ) -> Page: ...
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
+    """One browser a process of tests; it is used through `browser`."""
+    playwright = sync_playwright().start()
+    loop = asyncio.get_running_loop()
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM, timeout=PATIENCE * 1000)
+    asyncio._set_running_loop(None)
+    yield browser, loop
+    asyncio._set_running_loop(loop)
+    browser.close()
+    playwright.stop()
+
+
+@pytest.fixture
+def browser(chromium: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
+    """The browser, for one test: Playwright leaves its loop running, and tests with `asyncio.run` come later."""
+    browser, loop = chromium
+    asyncio._set_running_loop(loop)
+    yield browser
+    asyncio._set_running_loop(None)
+
+
+class Watch:
+    """Notes what a page must not do."""
+
+    def __init__(self, origin: str, errors: str) -> None:
+        self.found: list[str] = []
+        self._origin = origin
+        self._allowed = errors
+
+    def follow(self, context: BrowserContext) -> None:
+        context.on("request", self._request)
+        context.on("console", self._console)
+        context.on("dialog", self._dialog)
+        context.on("weberror", lambda error: self.found.append(f"uncaught: {error.error}"))
+        context.add_init_script(MARKER)
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((f"{self._origin}/", "data:", "blob:", "about:")):
+            self.found.append(f"request to {request.url[:200]}")
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not (self._allowed and re.search(self._allowed, message.text)):
+            self.found.append(f"console: {message.text[:500]}")
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.found.append(f"dialog: {dialog.message[:200]}")
+        dialog.dismiss()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    opened: list[tuple[BrowserContext, Watch]] = []
+
+    def open_page(
+        site: Site,
+        path: str = "/",
+        *,
+        width: int = DESKTOP,
+        dark: bool = False,
+        javascript: bool = True,
+        errors: str = "",
+    ) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": 740 if width == PHONE else 900},
+            is_mobile=width == PHONE,
+            has_touch=width == PHONE,
+            color_scheme="dark" if dark else "light",
+            java_script_enabled=javascript,
+            reduced_motion="reduce",
+            locale="en-GB",
+        )
+        watch = Watch(site.origin, errors)
+        opened.append((context, watch))
+        context.set_default_timeout(PATIENCE * 1000)
+        watch.follow(context)
+        name, _, value = site.cookie.partition("=")
+        context.add_cookies(
+            [{"name": name, "value": value, "url": site.origin, "httpOnly": True, "sameSite": "Strict"}]
+        )
+        page = context.new_page()
+        page.goto(site.origin + path, wait_until="load")
+        return page
+
+    yield open_page
+    for context, _ in opened:
+        context.close()
+    assert [problem for _, watch in opened for problem in watch.found] == []
+
+
+@pytest.fixture(scope="session")
+def axe_source() -> str:
+    return (install_modules("axe", AXE) / "axe-core" / "axe.min.js").read_text("utf-8")
+
+
+@pytest.fixture
+def check_accessibility(axe_source: str) -> Callable[[Page], None]:
+    """Let axe-core look at a page: it finds nothing, and nothing is wider than the window."""
+
+    def check(page: Page) -> None:
+        page.evaluate(axe_source)
+        found: list[dict[str, Any]] = page.evaluate("axe.run(document).then(result => result.violations)")
+        told = [
+            {"rule": one["id"], "help": one["help"], "where": [node["html"][:200] for node in one["nodes"]][:4]}
+            for one in found
+        ]
+        assert told == [], f"{page.url}\n{json.dumps(told, indent=1)}"
+        wide = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        assert wide[0] <= wide[1], f"{page.url} is {wide[0]} px wide in a window of {wide[1]}"
+
+    return check
+
+
+Serving = Callable[..., Site]
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    """Start a server on a home of its own: `serving()`, `serving("--read-only", cwd=project)`."""
+    with ExitStack() as stack:
+
+        def start(*options: str, home: Path | None = None, cwd: Path | None = None) -> Site:
+            return stack.enter_context(serve(home or tmp_path / "home", *options, cwd=cwd))
+
+        yield start

@@ -1,0 +1,125 @@
+"""What tests of the page share: a `memsheaf web` process, and raw requests to it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+PATIENCE = 120  # seconds; a busy machine is slow
+LOGS = ("Traceback", "ERROR", "Exception")
+Headers = Sequence[tuple[str, str]]
+
+
+class Answer(NamedTuple):
+    """What the server answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+
+class Site:
+    """A server process: where it is, and what opens it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str, home: Path, log: Path) -> None:
+        self.process = process
+        self.url = url  # with the token, as a person opens it first
+        self.home = home
+        self.log = log
+        parts = urlsplit(url)
+        self.origin = f"{parts.scheme}://{parts.netloc}"
+        self.netloc = parts.netloc
+        self._cookie = ""
+
+    @property
+    def cookie(self) -> str:
+        """What a browser sends once the address with the token was opened: NAME=VALUE."""
+        if not self._cookie:
+            answer = self.ask("GET", self.url.removeprefix(self.origin), cookie="")
+            assert "set-cookie" in answer.headers, answer
+            self._cookie = answer.headers["set-cookie"].partition(";")[0]
+        return self._cookie
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        form: Mapping[str, str] | bytes | None = None,
+        headers: Headers = (),
+        *,
+        host: str | None = None,
+        cookie: str | None = None,
+    ) -> Answer:
+        """One request as the browser sends it, with the cookie unless another is given; nothing is followed."""
+        connection = http.client.HTTPConnection(self.netloc, timeout=PATIENCE)
+        body = form if isinstance(form, bytes) else urlencode(form or {}).encode() if method == "POST" else b""
+        try:
+            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            connection.putheader("Host", self.netloc if host is None else host)
+            sent = {name.lower() for name, _ in headers}
+            defaults = [("Cookie", self.cookie if cookie is None else cookie)]
+            if method == "POST":
+                defaults += [("Origin", self.origin), ("Content-Type", "application/x-www-form-urlencoded")]
+                defaults.append(("Content-Length", str(len(body))))
+            for name, value in [*(one for one in defaults if one[0].lower() not in sent), *headers]:
+                if value:
+                    connection.putheader(name, value)
+            connection.endheaders(body or None)
+            answer = connection.getresponse()
+            return Answer(answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def end(self, number: int = signal.SIGINT) -> int:
+        """Send a signal, as Ctrl-C does, and give the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+
+def environment_of(home: Path) -> dict[str, str]:
+    """A home of its own, search by the small table of vectors."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MEMSHEAF_", "CLAUDE", "XDG_"))}
+    return kept | {"MEMSHEAF_HOME": str(home), "MEMSHEAF_EMBEDDER": "static", "HOME": str(home.parent)}
+
+
+@contextmanager
+def serve(home: Path, *options: str, cwd: Path | None = None) -> Iterator[Site]:
+    """Run `memsheaf web` on a free port; it is gone in the end, with 0, and its log holds no traceback."""
+    home.mkdir(parents=True, exist_ok=True)
+    log = home.parent / f"web-{os.urandom(4).hex()}.log"
+    with log.open("wb") as complaints:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "memsheaf", "web", "--no-open", "--json", "--port", "0", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=environment_of(home),
+            cwd=cwd or home.parent,
+        )
+    assert process.stdout
+    try:
+        line = process.stdout.readline()  # comes once it listens
+        assert line, log.read_text("utf-8")
+        yield Site(process, json.loads(line)["url"], home, log)
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    said = log.read_text("utf-8", "replace")
+    assert not any(word in said for word in LOGS), said
