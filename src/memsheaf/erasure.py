@@ -16,8 +16,10 @@ from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS
 from memsheaf.index.catalog import target
 from memsheaf.index.vectors import key_of, passages
 from memsheaf.learn import conversation_file, rehearsal, spill
+from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.learner import Learner, forget_waiting
 from memsheaf.memory import parse
+from memsheaf.recall import recall_log
 from memsheaf.store import Erased
 from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED
@@ -101,6 +103,8 @@ def _forget_elsewhere(
         spill.forget(one, texts)
         conversation_file.forget(one, texts, names)
         forget_waiting(one, texts, clock=clock)
+        own = names if one.folder == state.folder else ()
+        recall_log.forget(one, texts, make_erasure_filter(texts), own)
 
 
 def _texts_of(writer: Writer, path: str) -> Sequence[bytes]:

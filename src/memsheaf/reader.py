@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from memsheaf.history import Blamed
     from memsheaf.index.embedding import Embedding
+    from memsheaf.recall.recall_log import RecallRecord
     from memsheaf.store.state import State
 
     T = TypeVar("T")
@@ -220,6 +221,13 @@ class ScopeReader:
     def uses(self) -> tuple[dict[str, str], str]:
         """The day on which each memory was last of use, and the day since which that is counted."""
         return self._store.uses_noted()
+
+    def recalled(self, path: str = "") -> Sequence[RecallRecord]:
+        """When a memory was recalled, or any, and for which message, newest first; of the last 500 recalls."""
+        from memsheaf.recall.recall_log import recall_records
+
+        path = self._writer.spelled(path) if path else ""
+        return [one for one in reversed(recall_records(self._state())) if not path or path in one.paths]
 
     # what a model is shown
 

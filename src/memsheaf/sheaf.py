@@ -227,7 +227,7 @@ class Sheaf:
             (self, *others),
             model=self.metered("select", model) if model else None,
             deadline=deadline,
-            used=lambda scope, paths: sheaves[scope].used(*paths),
+            used=lambda scope, paths, message: sheaves[scope].used(*paths, message=message),
             prompt=lambda: "\n".join(sheaf.prompt(also=sheaf is not self) for sheaf in sheaves.values()),
             learn=self.learn,
             tree=tree,
@@ -245,6 +245,7 @@ class Sheaf:
     page = _asks(ScopeReader.page)
     prompt = _asks(ScopeReader.prompt)
     notices = _asks(ScopeReader.notices)
+    recalled = _asks(ScopeReader.recalled)
     committers = _asks(ScopeReader.committers)
     caveats = _asks(ScopeReader.caveats)
     log = _asks(ScopeReader.log)
@@ -270,8 +271,8 @@ class Sheaf:
         if self.writer.ledger:
             self.writer.ledger.add(versions, "user")
 
-    def used(self, *paths: str) -> None:
-        """Count that an agent read these memories, or was shown them: once a day each.
+    def used(self, *paths: str, message: str = "") -> None:
+        """Count that an agent read these memories, or was shown them: once a day each. The `message` is logged.
 
         What was of use lately stays in a full catalog. It moves up when the next memory is saved, and not before:
         a prompt does not change because somebody read.
@@ -282,6 +283,10 @@ class Sheaf:
             self.store.add_uses(today, fresh)
             self.index.used()
             self._counted.update((today, path) for path in fresh)
+        if message and paths and not self.read_only:
+            from memsheaf.recall.recall_log import log_recall
+
+            log_recall(self.state, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock())), message, paths)
 
     # learning
 

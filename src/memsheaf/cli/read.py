@@ -9,6 +9,7 @@ from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.quick_list import list_unchanged
 from memsheaf.scope import around, shown
+from memsheaf.text.neutralize import one_line
 
 # Known to type checkers under this name: `list` loads nothing of recall.
 TYPE_CHECKING = False
@@ -67,7 +68,7 @@ def list_(call: Call) -> int:
 
 @takes(FILE, Argument("--raw", "print the file's exact bytes"))
 def show(call: Call) -> int:
-    """Show one memory as it is on disk.
+    """Show one memory as it is on disk, and when it was last recalled.
 
     Characters that would drive the terminal or hide are spelt out, as <U+001B>. With --raw, and unless the
     output is a terminal, the bytes are those of the file.
@@ -79,13 +80,17 @@ def show(call: Call) -> int:
     with call.memory() as layers:
         memory = layers.read(layers.find(call.options.file))
         caveats = layers.caveats(memory)
+        sheaf, path = layers.place(memory.path)
+        recalls = sheaf.recalled(path)
     value = {"scope": _scope(memory.path, layers), **pick(memory, _MEMORY), "type": memory.kind}
+    value["recalled"] = [pick(one, ("at", "message")) for one in recalls]
     if call.options.raw:
         return call.answer(value, memory.data)
     problems = filter(None, (memory.problem, *memory.warnings, *caveats))
     noted = [Note(f"{memory.path}: {problem}", "yellow") for problem in problems]
     found = Note(memory.path) if memory.path != call.options.file else None
-    return call.answer(value, found, noted, memory.text.removesuffix("\n"))
+    last = [Note(f"last recalled {one.at[:10]}, for: {one_line(one.message, 80)}") for one in recalls[:1]]
+    return call.answer(value, found, noted, last, memory.text.removesuffix("\n"))
 
 
 @takes(

@@ -20,8 +20,9 @@ from contextlib import ExitStack
 from memsheaf.errors import MemsheafError
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
-from memsheaf.recall.ignore import asks_to_ignore
+from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.recall.recall import QUERY_TEXTS, Occasion, Recall, RecallSource, recall
+from memsheaf.text.spoken import unwrapped
 
 # Known to type checkers under this name: what looks into a working tree is imported when a memory cites one.
 TYPE_CHECKING = False
@@ -37,10 +38,10 @@ class Session:
     """The memory side of one conversation, over one or several scopes, the nearest first.
 
     In `home`, the first of them unless another is named, files are shown by their bare names. `used` is called with
-    the memories of a scope that were shown. `tree` is the working folder: what a memory cites and names is looked up
-    there, but not among the `memories` themselves. `spent` is how many bytes of memories this conversation has seen.
-    In a turn in which the user asked to do without memory it is `ignoring`: `prompt` is empty, `learn` keeps nothing,
-    and `Tools` with this session refuse to be called.
+    the memories of a scope that were shown and the message, "" in a turn off the record. `tree` is the working
+    folder: what a memory cites and names is looked up there, but not among the `memories` themselves. `spent` is how
+    many bytes of memories this conversation has seen. In a turn in which the user asked to do without memory it is
+    `ignoring`: `prompt` is empty, `learn` keeps nothing, and `Tools` with this session refuse to be called.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Session:
         home: str = "",
         model: Model | None = None,
         deadline: float = 5.0,
-        used: Callable[[str, Sequence[str]], None] = lambda scope, paths: None,
+        used: Callable[[str, Sequence[str], str], None] = lambda scope, paths, message: None,
         prompt: Callable[[], str] | None = None,
         learn: Callable[[Turn], bool] | None = None,
         tree: str = "",
@@ -74,6 +75,7 @@ class Session:
         self._ignored: set[str] = set()
         self.spent = 0
         self.ignoring = False
+        self._private = False
 
     def prompt(self) -> str:
         """The section for the system prompt in this turn, every scope after the other; "" while ignoring."""
@@ -100,7 +102,7 @@ class Session:
             self._begin(message, ignore=ignore)
         if self.ignoring:
             return Recall(gate=IGNORED)
-        return self._count_shown(self._recall(self._occasion(message, tools)))
+        return self._count_shown(self._recall(self._occasion(message, tools)), message)
 
     def verdicts(self, memory: Memory) -> list[str]:
         """What the folder of the work says about a memory: whether its citations hold, what it names that is gone."""
@@ -118,7 +120,7 @@ class Session:
         self._begin(message, ignore=ignore)
         if not self.ignoring:
             occasion = self._occasion(message, tools)
-            self._running = _BackgroundRecall(lambda: self._recall(occasion))
+            self._running = _BackgroundRecall(message, lambda: self._recall(occasion))
 
     def collect(self, *, wait: float = 0.0) -> Recall | None:
         """What was prefetched, once it is there; None until then, and after it was given. Waits `wait` seconds."""
@@ -126,7 +128,7 @@ class Session:
         if run is None or not run.finished(wait):
             return None
         self._running = None
-        return self._count_shown(run.outcome)
+        return self._count_shown(run.outcome, run.message)
 
     def give_back(self, found: Recall) -> None:
         """Take it that a recall was not shown after all: its memories may be recalled again."""
@@ -156,6 +158,7 @@ class Session:
         self.ignoring = ignore or asks_to_ignore(message)
         if self.ignoring:
             self._ignored.add(message)
+        self._private = is_private(unwrapped(message))
 
     def _occasion(self, message: str, tools: Sequence[str], *, keep: bool = True) -> Occasion:
         with self._guard:
@@ -177,12 +180,13 @@ class Session:
             occasion = occasion._replace(check=self._checker(stack))
             return recall(self._sources, occasion, model=self._model, deadline=self._deadline)
 
-    def _count_shown(self, found: Recall) -> Recall:
+    def _count_shown(self, found: Recall, message: str) -> Recall:
         with self._guard:
             self.spent += found.size
             self._surfaced |= {(one.scope, one.memory.path, one.memory.version) for one in found.memories}
         for scope in dict.fromkeys(one.scope for one in found.memories):
-            self._used(scope, [one.memory.path for one in found.memories if one.scope == scope])
+            paths = [one.memory.path for one in found.memories if one.scope == scope]
+            self._used(scope, paths, "" if self._private else message)
         return found
 
     def _checker(self, stack: ExitStack) -> Callable[[Memory], Sequence[str]]:
@@ -212,7 +216,8 @@ class Session:
 class _BackgroundRecall:
     """A recall in a thread of its own, which ends with the process at the latest."""
 
-    def __init__(self, work: Callable[[], Recall]) -> None:
+    def __init__(self, message: str, work: Callable[[], Recall]) -> None:
+        self.message = message
         self.outcome = Recall()
         self._work = work
         self._thread = threading.Thread(target=self._run, name="memsheaf-recall", daemon=True)

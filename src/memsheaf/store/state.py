@@ -91,19 +91,23 @@ class State:
         """
         self.add(name, b"\n" + line(value))
 
-    def add(self, name: str, data: bytes, *, durably: bool = True) -> None:
-        """Add bytes to a file, in one write. A later durable one vouches for all before it. Raises StoreFailed."""
+    def add(self, name: str, data: bytes, *, durably: bool = True) -> int:
+        """Add bytes to a file, in one write; gives its size. A later durable one vouches for all before it.
+
+        Raises StoreFailed.
+        """
         with _told(f"{name} in {self.folder!r} cannot be written"), Folder.open(self.folder, create=True) as folder:
             fd = folder.open_file(name, APPEND | os.O_CREAT)
             try:
-                is_new = not os.fstat(fd).st_size
+                size = os.fstat(fd).st_size
                 write_all(fd, data)
                 if durably:
                     flush_data(fd)
             finally:
                 os.close(fd)
-            if is_new:
+            if not size:
                 folder.sync()
+        return size + len(data)
 
     def lines(self, name: str) -> Iterator[object]:
         """What was added to a file, oldest first; lines that cannot be understood are left out."""

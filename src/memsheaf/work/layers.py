@@ -114,7 +114,7 @@ class Layers(OpenScopes):
             home=self.home,
             model=self.metered("select", model) if model else None,
             deadline=deadline,
-            used=lambda scope, paths: self.sheaf(scope).used(*paths),
+            used=lambda scope, paths, message: self.sheaf(scope).used(*paths, message=message),
             prompt=self.prompt,
             learn=self.learn,
             tree=tree,
