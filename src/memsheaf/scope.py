@@ -152,9 +152,17 @@ def _nearest_project(here: str, home: str) -> str:
     return here
 
 
+def project_tree(places: Places) -> str:
+    """The working tree that the project here is named after: the main checkout, or in no repository a folder."""
+    checkout, identity = find_repository(places.cwd, places.home)
+    if identity != os.path.realpath(places.cwd):
+        return checkout or around(places.cwd)
+    return _nearest_project(identity, places.home)
+
+
 def private_root(home: str, identity: str) -> str:
     """Where the memory of a project is that is not kept in its repository; `repository_around` has the identity."""
-    return os.path.join(home, "projects", _project_name(identity))
+    return os.path.join(home, "projects", project_name(identity))
 
 
 def unused_folder(places: Places) -> str:
@@ -244,8 +252,9 @@ def _first_line(path: str) -> str:
         return ""
 
 
-def _project_name(identity: str) -> str:
-    folder = os.path.dirname(identity) if os.path.basename(identity) == ".git" else identity
+def project_name(identity: str) -> str:
+    """A name for a project that no other has: what people call it, and a hash of what identifies it."""
+    folder = os.path.dirname(identity) if os.path.basename(identity) in (".git", FOLDER) else identity
     name = re.sub(r"[^a-z0-9]+", "-", os.path.basename(folder).lower()).strip("-")[:40] or "project"
     return f"{name}-{sha256(os.fsencode(os.path.normcase(identity))).hexdigest()[:16]}"
 

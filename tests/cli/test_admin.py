@@ -47,9 +47,10 @@ def test_scopes_lists_each_with_its_folder_and_count(run: Run, tabs: str, tmp_pa
         ("task/login", 1),
         ("", 1),
     ]
+    assert [found["scopes"][5][key] for key in ("key", "title")] == ["project~another", "another"]
     assert found["scopes"][2]["root"] == str(tmp_path / "home" / "agents" / "writer")
     assert run("scopes", "--names")[1].split() == ["project", "user", "agent/writer", "team/core", "task/login"]
-    assert "(project)     1 memory    " in run("scopes")[1]
+    assert "(another)     1 memory    " in run("scopes")[1]
 
 
 def test_init_keeps_the_memory_in_the_repository_and_again_changes_nothing(

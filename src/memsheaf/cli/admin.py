@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,15 +11,14 @@ from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.config import Chat, Settings
-from memsheaf.errors import MemsheafError
 from memsheaf.llm import Question, load_model
 from memsheaf.llm.providers import Way, way, ways
 from memsheaf.llm.spend import Ledger, Metered, Spent
 from memsheaf.prompts import read_prompt
-from memsheaf.scope import Scope, project_root, resolve
-from memsheaf.store.folder import FolderStore
 from memsheaf.values import NamedTuple
+from memsheaf.work.all_scopes import AllScopes, count_memories, scope_name
 
+_ORDER = ("project", "user", "agent", "team", "task", "session", "")
 _DEADLINE = 60.0  # seconds that a model has for its answer
 
 
@@ -30,65 +28,34 @@ class ScopeFolder(NamedTuple):
     scope: str
     root: str
     memories: int
+    key: str
+    title: str
 
 
 @takes(Argument("--names", "print the names of the scopes alone"))
 def scopes(call: Call) -> int:
     """List which scopes there are, where each lives, and how many memories it has.
 
-    Projects other than the present one have no name here; `--project DIR` reaches them.
+    Projects other than the present one are in brackets; `--project DIR` with their folder reaches them.
 
     examples:
       memsheaf scopes
       memsheaf scopes --json
     """
     settings, unused = call.settings(), call.unused_folder()
-    found = list(known(settings, here()))
+    with AllScopes(settings, here()) as known:
+        found = [
+            ScopeFolder(scope_name(one), one.root, count_memories(one.root), one.key, one.title)
+            for one in known.list()
+        ]
+    found.sort(key=lambda one: _ORDER.index(one.scope.partition("/")[0]))
     value = {"home": settings.home, "scope": call.scope(), "scopes": found, **({"notice": unused} if unused else {})}
     if call.options.names:
         return call.answer(value, (each.scope for each in found if each.scope))
-    rows = [(each.scope or "(project)", plural(each.memories, "memory", "memories"), each.root) for each in found]
+    rows = [
+        (each.scope or f"({each.title})", plural(each.memories, "memory", "memories"), each.root) for each in found
+    ]
     return call.answer(value, Table(rows, ("bold",)), Note(unused, "yellow") if unused else None)
-
-
-def known(settings: Settings, cwd: str) -> Iterator[ScopeFolder]:
-    """Every scope that can be seen from here: the usual two, and each that has a folder."""
-    places = settings.places(cwd)
-    project = project_root(places)
-    for name in ("project", "user"):
-        root = resolve(Scope(name), places)
-        yield ScopeFolder(name, root, count_memories(root))
-    parents = {
-        "agent": os.path.join(settings.home, "agents"),
-        "team": os.path.join(settings.home, "team"),
-        "task": os.path.join(project, "tasks"),
-        "session": os.path.join(project, "sessions"),
-    }
-    for layer, parent in parents.items():
-        for name in _folders(parent):
-            try:
-                scope = Scope.parse(f"{layer}/{name}")
-                root = resolve(scope, places)
-            except MemsheafError:
-                continue
-            yield ScopeFolder(str(scope), root, count_memories(root))
-    for name in _folders(os.path.join(settings.home, "projects")):
-        root = os.path.join(settings.home, "projects", name)
-        if root != project:
-            yield ScopeFolder("", root, count_memories(root))
-
-
-def _folders(parent: str) -> list[str]:
-    try:
-        with os.scandir(parent) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
-
-
-def count_memories(root: str) -> int:
-    """How many Markdown files a store holds, without opening its index."""
-    return sum(1 for entry in FolderStore(root).scan() if entry.path and not entry.path.endswith("/"))
 
 
 @takes(Argument("--days", "how many days to show, today included", "N", default=30))

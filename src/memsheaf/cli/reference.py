@@ -328,9 +328,9 @@ def _ask(call: Call, what: str, words: Sequence[str]) -> Iterable[str]:
             setattr(options, option[2:], value if option in ("--home", "--project") else [value])
     asked = Call(options, call.console, call.environment)
     if what == "scopes":
-        from memsheaf.cli.admin import known
+        from memsheaf.work.all_scopes import AllScopes, scope_name
 
-        return [place.scope for place in known(asked.settings(), here()) if place.scope]
+        return list(filter(None, map(scope_name, AllScopes(asked.settings(), here(), read_only=True).list())))
     if what in ("tasks", "sessions"):
         with asked.layers(read_only=True) as layers:
             return layers.names(what[:-1])

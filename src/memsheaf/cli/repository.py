@@ -9,7 +9,6 @@ from stat import S_ISREG
 
 from memsheaf import trusted_repositories
 from memsheaf.archive import apart
-from memsheaf.cli.admin import count_memories
 from memsheaf.cli.call import Call, here, pick, plural
 from memsheaf.cli.command import DRY_RUN, Argument, takes
 from memsheaf.config import Settings
@@ -26,6 +25,7 @@ from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.trust import accept, withdraw
 from memsheaf.transfer import shared
+from memsheaf.work.all_scopes import count_memories
 from memsheaf.worktree import tracked
 
 

@@ -19,6 +19,7 @@ from memsheaf.hosts.start_cache import RACY, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.learn.transcripts import read_transcript
 from memsheaf.values import json
+from memsheaf.work.all_scopes import record_tree
 from memsheaf.work.layers import Layers
 
 SECONDS = 600  # after which the system ends it
@@ -36,6 +37,7 @@ def work(cwd: str = "") -> int:
         with Layers.open(settings=settings, cwd=cwd or os.getcwd(), by="extraction") as layers:
             waiting = own_file(settings.state, layers.root, WAITING)
             with layers.own.state.lock("hook-worker"):
+                record_tree(settings, cwd or os.getcwd())
                 while not is_off(settings.state, layers.root):
                     with suppress(FileNotFoundError):
                         os.unlink(waiting)

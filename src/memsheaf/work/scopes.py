@@ -93,6 +93,7 @@ class OpenScopes:
         self.clock = clock
         self._on_open = on_open
         self._open: dict[str, Sheaf] = {}
+        self._by_root: dict[str, Sheaf] = {}
         self._opening = threading.Lock()
         self._stack = ExitStack()
 
@@ -120,6 +121,8 @@ class OpenScopes:
             if name in self._open:
                 return self._open[name]
             root = resolve(parsed, self.settings.places(self._cwd))
+            if root in self._by_root:
+                return self._open.setdefault(name, self._by_root[root])
             is_closed = os.path.isdir(root) and not os.access(root, os.W_OK)
             read_only = self.read_only or is_closed
             opened = Sheaf.open(
@@ -130,8 +133,12 @@ class OpenScopes:
             if self._on_open:
                 self._on_open(opened)
             opened.writer.around = lambda: (each.writer for each in self.sheaves())
-            self._open[name] = self._stack.enter_context(opened)
+            self._open[name] = self._by_root[root] = self._stack.enter_context(opened)
         return self._open[name]
+
+    def share(self, by_root: dict[str, Sheaf], stack: ExitStack, opening: threading.Lock) -> None:
+        """Share what is open with other layers, by its root, from before anything was opened; `stack` closes it."""
+        self._by_root, self._stack, self._opening = by_root, stack, opening
 
     @property
     def project(self) -> Sheaf:

@@ -1,0 +1,90 @@
+"""Every scope of a person by its key, each root opened once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from memsheaf import Layers, Settings
+from memsheaf.errors import NotFound
+from memsheaf.scope import private_root
+from memsheaf.store.trust import accept
+from memsheaf.work.all_scopes import AllScopes
+
+FACT = ("Deploys on Friday", "when we deploy", "project", "Deploys happen on Friday mornings.")
+
+
+def repository(folder: Path) -> Path:
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def save(settings: Settings, cwd: Path, *scopes: str) -> None:
+    with Layers.open(settings=settings, cwd=str(cwd), by="user") as layers:
+        for scope in scopes:
+            layers.sheaf(scope).remember(*FACT)
+
+
+def test_every_scope_has_a_key_and_keys_lead_back(settings: Settings, tmp_path: Path) -> None:
+    here, other, kept = (repository(tmp_path / name) for name in ("here", "other", "kept"))
+    save(settings, here, "user", "project", "task/login", "agent/writer", "team/core")
+    save(settings, other, "project", "session/one")
+    (kept / ".memory").mkdir()
+    accept(settings.home, str(kept))
+    save(settings, kept, "project")
+    there = "project~" + Path(private_root(settings.home, str(other / ".git"))).name
+
+    with AllScopes(settings, str(here)) as scopes:
+        found = {one.key: one for one in scopes.list()}
+        shared = next(key for key in found if key.startswith("project~kept-"))
+        keys = ["user", "project", "task~login", there, f"{there}~session~one", shared, "agent~writer", "team~core"]
+        assert list(found) == keys
+        assert (found[there].title, found[shared].title) == ("other", "kept")
+        assert found[f"{there}~session~one"] == (
+            f"{there}~session~one", "other: session/one", "session", f"{found[there].root}/sessions/one", there,
+        )  # fmt: skip
+        assert [scopes.sheaf(key).root for key in keys] == [one.root for one in found.values()]
+        assert all(scopes.sheaf(key).list() for key in keys)
+        assert scopes.layers(there).user is scopes.sheaf("user") is scopes.layers("project").user
+        assert scopes.layers("task~login").scopes() == ["task/login", "project", "user"]
+        assert (scopes.tree("task~login"), scopes.tree(shared)) == (str(here), str(kept))
+        assert scopes.tree(there) == ""  # nobody was there since
+        AllScopes(settings, str(other)).close()
+        assert scopes.tree(there) == str(other)
+        assert scopes.sheaf(f"project~{Path(found['project'].root).name}") is scopes.sheaf("project")
+        (kept / ".memory").rename(kept / "gone")
+        for key in ("", "agent~nobody", "project~", "task~../x", "project~x~y", "TASK~login", "task~Login", shared):
+            with pytest.raises(NotFound):
+                scopes.sheaf(key)
+
+
+def test_projects_of_one_name_are_told_apart(settings: Settings, tmp_path: Path) -> None:
+    one, two = (repository(tmp_path / name / "app") for name in ("a", "b"))
+    save(settings, one, "project")
+    save(settings, two, "project")
+    AllScopes(settings, str(two)).close()
+    with AllScopes(settings, str(one)) as scopes:
+        assert [scope.title for scope in scopes.list()] == ["user", f"app ({one})", f"app ({two})"]
+
+
+def test_links_in_a_checkout_show_no_scopes_of_others(settings: Settings, tmp_path: Path) -> None:
+    here = repository(tmp_path / "here")
+    (here / ".memory").mkdir()
+    accept(settings.home, str(here))
+    (tmp_path / "elsewhere" / "secret").mkdir(parents=True)
+    (here / ".memory" / "tasks").symlink_to(tmp_path / "elsewhere")
+    with AllScopes(settings, str(here)) as scopes:
+        assert [scope.key for scope in scopes.list()] == ["user", "project"]
+        with pytest.raises(NotFound):
+            scopes.sheaf("task~secret")
+
+
+def test_threads_open_each_root_once(settings: Settings, work: Path) -> None:
+    save(settings, work, "user", "project", "agent/writer")
+    with AllScopes(settings, str(work)) as scopes, ThreadPoolExecutor(8) as pool:
+        keys = ["user", "project", "agent~writer"] * 8
+        opened = list(pool.map(scopes.sheaf, keys))
+        assert len({id(sheaf) for sheaf in opened}) == 3
+        assert all(len(rows) == 1 for rows in pool.map(lambda sheaf: sheaf.list(), opened))
