@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -232,11 +233,13 @@ def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run,
     code, out, _ = run("audit")
 
     assert code == 0
+    settle = re.findall("--fix ([0-9a-f]{8}): forget", out)
     assert out.split("\n") == [
         "Duplicate groups",
         "  2 entries say the same about cd evals && npm test",
         f"    {keeper}: keeper, the most specific and recent",
         f"    {other}: candidate for natural decay",
+        f"    --fix {settle[0]}: forget",
         "Stale citations",
         f"  {stale}: src/gone.py no longer exists. Stale citation: candidate for a superseding fact",
         f"    `memsheaf edit {stale}`, if it is outdated",
@@ -247,6 +250,7 @@ def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run,
         "Waiting",
         f"  {ended}: expired on 2026-01-01",
         f"    `memsheaf forget {ended}`, or say until when it holds",
+        f"    --fix {settle[1]}: forget",
         "",
     ]
     assert run("lint") == (
@@ -257,6 +261,13 @@ def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run,
         f"{ended}: expired: expired on 2026-01-01\n",
         "",
     )
+
+    code, out, _ = run("audit", "--fix", settle[0], "--fix", settle[1], "--json")
+    assert [one["do"] for one in json.loads(out)["fixed"]] == ["forget", "forget"]
+    assert ended not in run("lint")[1]
+    assert run("audit", "--fix", settle[0])[0] == 1, "it is settled"
+    assert run("undo", json.loads(out)["fixed"][1]["commit"])[0] == 0
+    assert ended in run("lint")[1]
 
 
 def test_json_has_all_of_it(run: Run, checkout: Path) -> None:

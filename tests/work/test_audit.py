@@ -11,9 +11,11 @@ import pytest
 
 from corpus import SECRETS
 from memsheaf import Settings, Sheaf
+from memsheaf.errors import Changed, Refused
+from memsheaf.guard.citations import make
 from memsheaf.memory import Allow
 from memsheaf.store import Change, version_of
-from memsheaf.work.audit import Audit, AuditFinding, audit
+from memsheaf.work.audit import Audit, AuditFinding, AuditFix, audit, fix
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.layers import Layers
 from memsheaf.work.sessions import start
@@ -397,3 +399,43 @@ def test_a_fact_that_was_forgotten_and_written_anew_was_not_edited(place: Place)
         assert version_of(text.encode()) == sheaf.put(path, text, allow=Allow(anyway=True)).version
 
     assert place.audit().clean
+
+
+def test_what_a_finding_proposes_is_done_and_undone(place: Place) -> None:
+    (place.work / "app.py").write_text("LIMIT = 3\nROOM = 4\n")
+    with WorkingTree.open(str(place.work)) as tree:
+        citation = str(make(tree, "app.py:1"))
+    with place.layers() as layers, WorkingTree.open(str(place.work), memories=layers.project.root) as tree:
+        sheaf = layers.project
+        session = start(layers, "Parser").id
+        place.now -= 20 * DAY
+        moved = sheaf.remember("Limit", "d", "project", "Three are enough.", citations=[citation]).path
+        twins = [remember(sheaf, f"Test {number}", f"Run {TEST} before each commit.") for number in (1, 2)]
+        unsure = remember(sheaf, "Unsure", "Deploys are on Friday.", trust="unconfirmed")
+        place.now += 20 * DAY
+        (place.work / "app.py").write_text("# limits\nLIMIT = 3\nROOM = 4\n")
+        found = {one.fix.do: one for one in place.audit(tree=True).findings() if one.id}
+        assert sorted(found) == ["cite", "confirm", "forget"]
+
+        commits = {
+            do: fix(AuditFix.decode(one.fix.encode()), sheaf, layers=layers, tree=tree) for do, one in found.items()
+        }
+        assert [one.partition("@")[0] for one in sheaf.read(moved).citations] == ["app.py:2"]
+        assert sheaf.read(unsure).trust == "confirmed"
+        assert len([path for path in twins if sheaf.reader.find(path)]) == 1
+        assert not [one for one in place.audit(tree=True).findings() if one.id]
+        with pytest.raises(Changed):
+            fix(found["cite"].fix, sheaf, layers=layers, tree=tree)
+        with pytest.raises(Refused):
+            fix(AuditFix.decode('["", [], "", ""]'), sheaf, layers=layers)
+        for where, commit in commits.values():
+            where.undo(commit)
+        assert {one.fix.do for one in place.audit(tree=True).findings() if one.id} == set(found)
+
+        where, commit = fix(AuditFix("end", ((session, ""),)), sheaf, layers=layers)
+        assert layers.open_sessions() == []
+        where.undo(commit)
+        assert layers.open_sessions() == [session]
+    for wrong in ("", "1", "[1]", '["forget", 1, "", ""]', '["forget", [["a"]], "", ""]'):
+        with pytest.raises(Refused):
+            AuditFix.decode(wrong)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from os.path import getsize, isdir
 
 from memsheaf import doctor as health
@@ -17,9 +17,10 @@ from memsheaf.memory import Memory
 from memsheaf.scope import FOLDER, around, project_root
 from memsheaf.work import audit as auditing
 from memsheaf.work.layers import Layers
+from memsheaf.worktree import WorkingTree
 
 SHOWN = 20  # findings of a section, for people
-_FIELDS = ("kind", "level", "path", "said", "advice", "others")
+_FIELDS = ("kind", "level", "path", "said", "advice", "others", "id", "fix")
 _TREE = Argument(
     "--tree", "the working tree that citations are checked against; the one around you when left out", "DIR"
 )
@@ -32,9 +33,11 @@ _SECTIONS = {
 _OF_A_PROJECT = ("project", "task", "session")
 
 
-@takes(_TREE)
+@takes(
+    _TREE, Argument("--fix", "do what settles the findings of these ids, which an audit shows", "ID", repeated=True)
+)
 def audit(call: Call) -> int:
-    """Report duplicates, stale citations, pollution and what waits, and change nothing.
+    """Report duplicates, stale citations, pollution and what waits; --fix settles findings.
 
     In a group of memories that say the same, the keeper is the most specific and recent one, and the others are
     candidates for natural decay. What cites or names a place that is gone is a candidate for a superseding fact.
@@ -44,7 +47,10 @@ def audit(call: Call) -> int:
     examples:
       memsheaf audit
       memsheaf audit --scope user --json
+      memsheaf audit --fix 3f9a12c4
     """
+    if call.options.fix:
+        return _fix_findings(call, call.options.fix)
     report, tree, root = _run_audit(call)
     exists = isdir(root)
     sections = {name: [pick(one, _FIELDS) for one in getattr(report, name)] for name in _SECTIONS}
@@ -83,17 +89,36 @@ def lint(call: Call) -> int:
 
 def _run_audit(call: Call) -> tuple[auditing.Audit, str, str]:
     """The audit of the scope that the line names, the tree it was held against, "" without one, and its folder."""
-    scope = call.scope()
-    with Layers.open(settings=call.settings(), cwd=here(), by=BY, read_only=True) as layers:
-        sheaf = layers.sheaf(scope)
+    with _audited(call, read_only=True) as (report, layers, tree):
+        return report, tree.root if tree else "", layers.sheaf(call.scope()).root
+
+
+@contextmanager
+def _audited(call: Call, *, read_only: bool) -> Iterator[tuple[auditing.Audit, Layers, WorkingTree | None]]:
+    with Layers.open(settings=call.settings(), cwd=here(), by=BY, read_only=read_only) as layers:
+        sheaf = layers.sheaf(call.scope())
         folder = call.options.tree or (around(here()) if sheaf.scope.layer in _OF_A_PROJECT else "")
-        with (
-            call.tree(sheaf.root, folder) if folder else nullcontext() as tree,
-            call.console.progress("auditing") as progress,
-        ):
-            around_it = layers if sheaf.scope.layer == "project" else None
-            report = auditing.audit(sheaf, today=sheaf.today, layers=around_it, tree=tree, progress=progress)
-        return report, tree.root if tree else "", sheaf.root
+        with call.tree(sheaf.root, folder) if folder else nullcontext() as tree:
+            with call.console.progress("auditing") as progress:
+                around_it = layers if sheaf.scope.layer == "project" else None
+                report = auditing.audit(sheaf, today=sheaf.today, layers=around_it, tree=tree, progress=progress)
+            yield report, layers, tree
+
+
+def _fix_findings(call: Call, ids: Sequence[str]) -> int:
+    """Do what settles findings; each is one commit."""
+    done = []
+    with _audited(call, read_only=False) as (report, layers, tree):
+        known = {one.id: one for one in (*report.findings(), *report.duplicates) if one.id}
+        if unknown := [id for id in ids if id not in known]:
+            raise hinted(
+                NotFound(unknown[0], f"no finding {unknown[0]!r}"), "`memsheaf audit` shows those there are."
+            )
+        for id in ids:
+            sheaf, commit = auditing.fix(known[id].fix, layers.sheaf(call.scope()), layers=layers, tree=tree)
+            done.append({"id": id, "do": known[id].fix.do, "scope": str(sheaf.scope), "commit": commit})
+    lines = [f"{one['do']}: done for {one['id']}; `memsheaf undo {one['commit']}` takes it back" for one in done]
+    return call.answer({"fixed": done}, lines)
 
 
 def _audit_parts(report: auditing.Audit, tree: str) -> Iterator[Part]:
@@ -114,9 +139,13 @@ def _nothing_there(report: auditing.Audit, root: str) -> str:
 
 def _finding_lines(one: auditing.AuditFinding) -> list[str]:
     if one.kind != "duplicate":
-        return [f"{one.path}: {one.said}", f"  {one.advice}"]
+        return [f"{one.path}: {one.said}", f"  {one.advice}", *_how_to_fix(one)]
     decaying = [f"  {path}: candidate for natural decay" for path in one.others]
-    return [one.said, f"  {one.path}: keeper, the most specific and recent", *decaying]
+    return [one.said, f"  {one.path}: keeper, the most specific and recent", *decaying, *_how_to_fix(one)]
+
+
+def _how_to_fix(one: auditing.AuditFinding) -> list[str]:
+    return [f"  --fix {one.id}: {one.fix.do} {one.fix.place}".rstrip()] if one.id else []
 
 
 @takes(

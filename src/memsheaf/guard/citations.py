@@ -230,14 +230,14 @@ def check(citation: Citation, tree: Tree, *, elsewhere: bool = True) -> Verdict:
     return verdict if lines is not None else verdict._replace(said=verdict.said + _namesake(path, tree))
 
 
-def cited(memory: Memory, citation: Citation) -> str:
-    """The text of a memory with one more citation; one of the same place, with an older hash, gives way.
+def cited(memory: Memory, citation: Citation, instead: str = "") -> str:
+    """The text of a memory with one more citation; one of the same place, and the one named, give way.
 
     Raises:
         TextRefused: it has no header, or one that is not understood.
     """
     others = [(text, parse(text)) for text in memory.citations]
-    kept = [text for text, other in others if other is None or other.place != citation.place]
+    kept = [text for text, other in others if text != instead and (not other or other.place != citation.place)]
     return edited(memory.text, fields={"citations": [*kept, str(citation)]})
 
 

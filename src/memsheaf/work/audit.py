@@ -1,4 +1,4 @@
-"""Audit of a scope, read-only: what a person should look at.
+"""Audit of a scope, read-only: what a person should look at; and `fix`, which does what a finding advises.
 
 Four sections: what says the same or the opposite; what its evidence no longer shows; what is in the way; and what
 waits for somebody to decide.
@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import date, timedelta
 from shlex import join, quote
 
-from memsheaf.errors import Blocked, MemsheafError, NotFound
+from memsheaf.errors import Blocked, Changed, MemsheafError, NotFound, Refused
 from memsheaf.fact_rules import content_of
 from memsheaf.guard import citations
 from memsheaf.guard.citations import Tree
@@ -23,13 +23,13 @@ from memsheaf.index.catalog import MAX_BYTES, MAX_LINES
 from memsheaf.memory import Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT
+from memsheaf.store import ABSENT, Version
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, json, sha256
 from memsheaf.work.duplicates import CROWD, ComparedMemory, compare, prepare
 from memsheaf.work.layers import Layers
-from memsheaf.work.notes import ARCHIVE
-from memsheaf.work.notes_text import problems
+from memsheaf.work.notes import ARCHIVE, Notes
+from memsheaf.work.notes_text import PRUNE, problems
 from memsheaf.work.sessions import of, open_sessions
 from memsheaf.worktree import tracked_private
 
@@ -46,6 +46,36 @@ ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
 Progress = Callable[[int, int], None]
 
 
+class AuditFix(NamedTuple):
+    """What would settle a finding, for `fix`: `do` is `forget`, `confirm`, `cite`, `prune` or `end`, "" for nothing.
+
+    `targets` are the memories with the versions that were looked at, or the session to end. `cite` puts a citation of
+    `place` where `instead` stands.
+    """
+
+    do: str = ""
+    targets: tuple[tuple[str, Version], ...] = ()
+    place: str = ""
+    instead: str = ""
+
+    def encode(self) -> str:
+        """As one line of text, for a form."""
+        return json.dumps(self)
+
+    @classmethod
+    def decode(cls, text: str) -> AuditFix:
+        """What `encode` gave. Raises Refused."""
+        try:
+            do, targets, *more = json.loads(text)
+            place, instead = map(str, more)
+            return cls(str(do), tuple((str(path), str(version)) for path, version in targets), place, instead)
+        except (ValueError, TypeError):
+            raise Refused("this is nothing that an audit proposes") from None
+
+
+NOTHING = AuditFix()
+
+
 class AuditFinding(NamedTuple):
     """One thing to know. `others` are the memories that it is about besides the one at `path`.
 
@@ -60,6 +90,13 @@ class AuditFinding(NamedTuple):
     said: str
     advice: str
     others: tuple[str, ...] = ()
+    fix: AuditFix = NOTHING
+
+    @property
+    def id(self) -> str:
+        """What it is called by in `memsheaf audit --fix`, the same as long as the memories are; "" without a fix."""
+        named = json.dumps([self.kind, self.path, *self.others, self.fix])
+        return sha256(named.encode()).hexdigest()[:8] if self.fix.do else ""
 
 
 class Audit(NamedTuple):
@@ -85,10 +122,11 @@ class Audit(NamedTuple):
         for found in self.duplicates:
             if found.kind != "duplicate":
                 yield found
-            for path in found.others if found.kind == "duplicate" else ():
+            for target in found.fix.targets if found.kind == "duplicate" else ():
+                path, fix = target[0], found.fix._replace(targets=(target,))
                 said = f"says the same as {found.path}: candidate for natural decay"
                 advice = f"keep {found.path}, the most specific and recent, and let this one go"
-                yield found._replace(path=path, said=said, advice=advice, others=(found.path,))
+                yield found._replace(path=path, said=said, advice=advice, others=(found.path,), fix=fix)
         yield from (*self.citations, *self.pollution, *self.waiting)
 
 
@@ -131,6 +169,39 @@ def audit(
     )
 
 
+def fix(found: AuditFix, sheaf: Sheaf, *, layers: Layers, tree: Tree | None = None) -> tuple[Sheaf, str]:
+    """Do what settles a finding of the audit of this scope; the scope it was done in, and the commit, to be undone.
+
+    Raises:
+        Changed, NotFound: a memory is not what the audit saw; nothing was done.
+        Refused: there is nothing to do, or no tree to cite from.
+    """
+    path, version = found.targets[0] if found.targets else ("", "")
+    if found.do == "end" and path:
+        session = of(layers, path)
+        return session.sheaf, session.end().commit
+    if found.do == "prune":
+        notes = Notes(sheaf)
+        notes.prune(apply=True)
+        return sheaf, notes.commit
+    if found.do == "forget" and path:
+        return sheaf, sheaf.forget_many(found.targets, why="forget, as the audit proposes").id
+    if found.do in ("confirm", "cite") and path:
+        memory = sheaf.read(path)
+        if memory.version != version:
+            raise Changed(path)
+        if found.do == "confirm":
+            sheaf.confirm(path)
+        elif tree is None:
+            raise Refused("the working tree that is cited is not known here")
+        else:
+            citation = citations.make(tree, found.place)
+            text = citations.cited(memory, citation, instead=found.instead)
+            sheaf.put(path, text, expect=version, why=f"cite {citation}")
+        return sheaf, next((commit.id for commit in sheaf.log(path, limit=1)), "")
+    raise Refused("there is nothing to be done at once: it takes an edit")
+
+
 class _Auditor:
     """Looks at one memory after the other, and keeps of each no more than what is needed at the end."""
 
@@ -144,9 +215,11 @@ class _Auditor:
         self._compared: list[ComparedMemory] = []
         self._named: list[tuple[str, Named]] = []
         self._searches = SEARCHED
+        self._versions: dict[str, Version] = {}
 
     def see(self, memory: Memory) -> None:
         """Judge one memory by itself."""
+        self._versions[memory.path] = memory.version
         if memory.path in (NOTES, CONTEXT) or memory.path.startswith(ARCHIVE.removesuffix(".md")):
             return  # no memories, though they may say what one says
         if memory.state == "ok" and self._sheaf.scope.layer not in ("task", "session"):
@@ -177,7 +250,8 @@ class _Auditor:
             notes = self._sheaf.read(NOTES)
             for one in problems(notes.text, self._today.isoformat()) if notes.state in ("ok", "free") else ():
                 said = f"line {one.line}: {one.what}" if one.line else one.what
-                self._tell("pollution", "notes", WARNING, NOTES, said, one.advice)
+                do = AuditFix("prune") if one.advice == PRUNE else NOTHING
+                self._tell("pollution", "notes", WARNING, NOTES, said, one.advice, fix=do)
         self._see_catalog()
 
     def see_sessions(self, layers: Layers) -> None:
@@ -195,7 +269,7 @@ class _Auditor:
             if days > UNTOUCHED_AFTER or (state.is_blank and days > BLANK_AFTER):
                 said = f"an open session, {'blank' if state.is_blank else 'untouched'} for {_plural(days, 'day')}"
                 advice = f"`memsheaf session end --session {name}` archives it"
-                self._tell("pollution", "session", NOTE, path, said, advice)
+                self._tell("pollution", "session", NOTE, path, said, advice, fix=AuditFix("end", ((name, ""),)))
 
     def tell_unreadable(self, path: str, problem: str, *, is_copy: bool = False) -> None:
         """Tell of a file that cannot be used."""
@@ -215,17 +289,18 @@ class _Auditor:
                     f"neither recalled nor read in {days} days",
                     f"{self._line('forget', path)} if nobody needs it",
                 )
-                self._tell("pollution", "unused", NOTE, path, said, advice)
+                self._tell("pollution", "unused", NOTE, path, said, advice, fix=self._fix("forget", path))
 
     def _see_state(self, memory: Memory) -> None:
         path, ends = memory.path, _day(memory.expires)
         if memory.trust == "unconfirmed":
             said = f"unconfirmed for {_plural(self._days_since(memory.updated or memory.created), 'day')}"
             advice = f"{self._line('review', '--approve', path)} if it is right; --reject if not"
-            self._tell("waiting", "unconfirmed", NOTE, path, said, advice)
+            self._tell("waiting", "unconfirmed", NOTE, path, said, advice, fix=self._fix("confirm", path))
         if ends and ends < self._today:
             advice = f"{self._line('forget', path)}, or say until when it holds"
-            self._tell("waiting", "expired", WARNING, path, f"expired on {ends.isoformat()}", advice)
+            said = f"expired on {ends.isoformat()}"
+            self._tell("waiting", "expired", WARNING, path, said, advice, fix=self._fix("forget", path))
         first = self._first.get(path)
         if first is not None and content_of(parse(path, first)) != content_of(memory):
             said = "a fact that was edited in place; it was written to stay as it is"
@@ -233,7 +308,11 @@ class _Auditor:
             self._tell("waiting", "edited", WARNING, path, said, advice)
 
     def _see_citations(self, memory: Memory, tree: Tree) -> None:
-        for citation in filter(None, map(citations.parse, memory.citations)):
+        version = self._versions[memory.path]
+        for text in memory.citations:
+            citation = citations.parse(text)
+            if citation is None:
+                continue
             verdict = citations.check(citation, tree, elsewhere=False)
             if verdict.state not in ("drifted", "missing"):
                 continue
@@ -241,17 +320,19 @@ class _Auditor:
                 self._searches -= 1
                 verdict = citations.check(citation, tree)
             said = f"{verdict.said} Stale citation: candidate for a superseding fact"
-            advice = self._how_to_correct(memory.path)
+            advice, do = self._how_to_correct(memory.path), NOTHING
             if verdict.place and not is_fact(memory.path):
                 advice = f"{self._line('cite', verdict.place, '--memory', memory.path)}, if it still holds"
-            self._tell("citations", "stale-citation", WARNING, memory.path, said, advice)
+            if verdict.state == "drifted" and not is_fact(memory.path) and memory.version == version:
+                do = self._fix("cite", memory.path)._replace(place=verdict.place or str(citation.place), instead=text)
+            self._tell("citations", "stale-citation", WARNING, memory.path, said, advice, fix=do)
 
     def _see_alike(self) -> None:
         found = compare(self._compared)
         for about, keeper, others in found.groups:
             said = f"{len(others) + 1} entries say the same about {about}"
             advice = f"keep {keeper}, the most specific and recent; the others are candidates for natural decay"
-            self._tell("duplicates", "duplicate", WARNING, keeper, said, advice, others)
+            self._tell("duplicates", "duplicate", WARNING, keeper, said, advice, others, self._fix("forget", *others))
         for path, other, why in found.opposed:
             advice = "read both, and correct the wrong one"
             self._tell("duplicates", "contradicts", WARNING, path, f"contradicts {other}: {why}", advice, (other,))
@@ -280,12 +361,23 @@ class _Auditor:
         scope = [] if self._sheaf.scope.layer == "project" else ["--scope", str(self._sheaf.scope)]
         return f"`{join(['memsheaf', *words, *scope])}`"
 
+    def _fix(self, do: str, *paths: str) -> AuditFix:
+        return AuditFix(do, tuple((path, self._versions[path]) for path in paths))
+
     def _tell(
-        self, section: str, kind: str, level: str, path: str, said: str, advice: str, others: tuple[str, ...] = ()
+        self,
+        section: str,
+        kind: str,
+        level: str,
+        path: str,
+        said: str,
+        advice: str,
+        others: tuple[str, ...] = (),
+        fix: AuditFix = NOTHING,
     ) -> None:
         """Keep a finding in one line, which repeats no secret that a memory holds."""
         said = one_line(without_secrets(said), SAID)
-        self.found[section].append(AuditFinding(kind, level, path, said, advice, others))
+        self.found[section].append(AuditFinding(kind, level, path, said, advice, others, fix))
 
     def _days_since(self, day: str) -> int:
         """How many days ago that was; 0 for what is no day."""
