@@ -41,6 +41,7 @@ CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
 CREATE INDEX is_superseding ON entry (path) WHERE supersedes <> '';
+CREATE INDEX is_learned ON entry (conversation) WHERE conversation <> '';
 """
 ADDED = f"""
 CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN
@@ -54,7 +55,7 @@ CREATE TABLE entry (
   version TEXT NOT NULL, pending INTEGER NOT NULL, state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
   description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
   problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL,
-  traces BLOB NOT NULL, supersedes TEXT NOT NULL);
+  traces BLOB NOT NULL, supersedes TEXT NOT NULL, conversation TEXT NOT NULL);
 {INDEXES}
 CREATE TABLE origin (root BLOB);
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;
