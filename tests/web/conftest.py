@@ -1,7 +1,7 @@
 """A browser, pages that are watched, and servers for them.
 
-    def test_it(serving, open_page):
-        page = open_page(serving(), "/browse", width=PHONE, dark=True)
+    def test_it(sample_site, open_page):
+        page = open_page(sample_site, "/browse", width=PHONE, dark=True)
 
 A page fails its test when a request leaves the server, when the console has an error (a violation of the content
 security policy is one), when a dialog opens, or when something sets `window.__xss`.
@@ -10,6 +10,7 @@ security policy is one), when a dialog opens, or when something sets `window.__x
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import re
 import shutil
@@ -22,6 +23,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
 from npm_packages import install_modules
+from web.sample import PRESENT, build
 from web.web_site import PATIENCE, Site, serve
 
 DESKTOP, PHONE = 1280, 360
@@ -178,3 +180,22 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
             return stack.enter_context(serve(home or tmp_path / "home", *options, cwd=cwd))
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The folder of the sample (`sample.py`), written once for all processes; for tests that change nothing."""
+    base = tmp_path_factory.getbasetemp()
+    place = (base if worker_id == "master" else base.parent) / "web-sample"
+    with place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            build(place)
+    return place
+
+
+@pytest.fixture(scope="session")
+def sample_site(sample: Path) -> Iterator[Site]:
+    """A server on the sample, one a process of tests; for tests that change nothing."""
+    with serve(sample / "home", cwd=sample / PRESENT) as site:
+        yield site
