@@ -102,7 +102,7 @@ def _forget_elsewhere(
     for one in state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
         spill.forget(one, texts)
         conversation_file.forget(one, texts, names)
-        forget_waiting(one, texts, clock=clock)
+        forget_waiting(one, texts, names, clock=clock)
         own = names if one.folder == state.folder else ()
         recall_log.forget(one, texts, make_erasure_filter(texts), own)
 

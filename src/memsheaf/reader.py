@@ -358,13 +358,13 @@ class ScopeReader:
         self._index.look(thorough=True)
         path = self._writer.spelled(path)
         if older:
-            texts = self._text_at(path, older), self._text_at(path, newer)
+            texts = self.text_at(path, older), self.text_at(path, newer)
             return history.diff(path, *texts, labels=(older[:12], newer[:12] or "now"))
         last = next(self._store.history(path), None)
         if last is None:
             raise NotFound(path)
         step = last.revisions[0]
-        before, after = (self._text_at(path, version) if version else "" for version in (step.before, step.after))
+        before, after = (self.text_at(path, version) if version else "" for version in (step.before, step.after))
         return history.diff(path, before, after, labels=(step.before[:12] or "absent", step.after[:12] or "absent"))
 
     def blame(self, path: str) -> Sequence[Blamed]:
@@ -375,7 +375,7 @@ class ScopeReader:
         memory = self._writer.read(path)
         return history.blame(memory.text, self._store.history(memory.path))
 
-    def _text_at(self, path: str, version: Version) -> str:
+    def text_at(self, path: str, version: Version) -> str:
         """The text a memory had at a version; without one, the text it has now."""
         found = self._writer.find(path)
         if found and found.version.startswith(version):

@@ -155,8 +155,7 @@ class Writer:
     def store_new(self, fresh: Memory, kind: str, name: str, expect: Version, *, allow: Allow = STRICT) -> Memory:
         """Store a memory under a file name that is free; the index knows which are, the store has the last word.
 
-        Raises:
-            Changed: somebody has just made that file, or one that bears this very name.
+        Raises Changed when somebody has just made that file, or one that bears this very name.
         """
 
         def taken(path: str) -> bool:
@@ -403,8 +402,7 @@ class Writer:
     ) -> tuple[Change, Memory, Memory | None]:
         """The change that a proposal makes, the memory after it, and the one before; nothing is written.
 
-        A new memory gets a file of its own: only what a proposal names is replaced.
-        Raises TextRefused, BadHeader, NotFound.
+        Only what a proposal names is replaced. Raises TextRefused, BadHeader, NotFound.
         """
         self.index.ready()
         was = self.read(proposal.replaces) if proposal.replaces else None
@@ -428,14 +426,17 @@ class Writer:
         others = (self.read(one.row.path) for one in found if not is_fact(one.row.path))
         return (Change(change.moves, None, change.expect), change._replace(expect=ABSENT), *relinked(change, others))
 
-    def accept(self, change: Change, was: Memory | None, why: str) -> None:
+    def accept(self, change: Change, was: Memory | None, why: str) -> Commit:
         """Make a change that a person has seen and wants. Raises Changed, SecretFound."""
-        self.commit([change], why, by="user", was={change.path: was} if was else {}, allow=Allow(anyway=True))
+        return self.commit([change], why, by="user", was={change.path: was} if was else {}, allow=Allow(anyway=True))
 
-    def bury(self, memory: Memory) -> None:
-        """Note that a person rejected this: it is not learned again."""
+    def bury(self, memory: Memory, *, undo: bool = False) -> None:
+        """Note that a person rejected this: it is not learned again; with `undo` it may be."""
         self.require_writable()
-        self.store.bury([("", memory.data)], "rejected")
+        if undo:
+            self.store.unbury([fact(memory)])
+        else:
+            self.store.bury([("", memory.data)], "rejected")
 
     def judge(self, memory: Memory, was: Memory | None) -> None:
         """Raise what a change would be refused with: TextRefused, SecretFound, NotWorth, Duplicate."""

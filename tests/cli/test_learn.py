@@ -115,6 +115,24 @@ def test_a_proposal_is_rejected_or_edited_before_it_is_saved(run: Run, tmp_path:
     assert (listed(run), json.loads(run("review", "--json")[1])["proposals"]) == ([], [])
 
 
+def test_a_decision_has_a_reason_and_is_undone(run: Run) -> None:
+    name = queued(run)
+    assert run("review", "--reason", "no")[0] == 2
+
+    run("review", "--reject", name, "--reason", "not ours")
+
+    (decided,) = json.loads(run("review", "--json")[1])["decided"]
+    assert (decided["outcome"], decided["reason"]) == ("rejected", "not ours")
+    assert run("review", "--undo", name[:4])[1] == f"waits again: {name}\n"
+    run("review", "--approve", name)
+    assert run("review", "--undo", "last")[1] == f"waits again: {name}\n"
+    (one,) = json.loads(run("review", "--json")[1])["proposals"]
+    assert (one["id"], listed(run)) == (name, [])
+    assert "releases go out on Fridays" in one["quote"]
+    out = run("review", stdin="u\n", screen=True)[1]
+    assert "learned from: " in out
+
+
 def test_in_a_terminal_each_is_asked_for(run: Run) -> None:
     queued(run)
 

@@ -12,18 +12,17 @@ from memsheaf.cli.call import BY, TRANSCRIPT_HINT, Call, insisting, pick, plural
 from memsheaf.cli.changes import edited_text
 from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, DRY_RUN, MODEL, Argument, Usage, group, takes
 from memsheaf.cli.output import Part, Styled, Table
-from memsheaf.errors import MemsheafError, NotFound, TextRefused, hinted
+from memsheaf.errors import MemsheafError, TextRefused, hinted
 from memsheaf.history import diff
-from memsheaf.index.database import Row
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.inbox import Inbox
-from memsheaf.learn.learner import Distilled, QueuedProposal
-from memsheaf.memory import Allow, parse
+from memsheaf.learn.learner import Distilled
+from memsheaf.memory import Allow
 from memsheaf.recall.turns import Turn
 from memsheaf.scope import checkout_of
 from memsheaf.store.trust import TrustLedger
 from memsheaf.text.neutralize import one_line
-from memsheaf.work.layers import Layers
+from memsheaf.work.review import CHANGED, PROPOSED, UNCONFIRMED, Review, ReviewCard, WaitingItem
 
 inbox = group(
     """Show the conversations that are waiting to be learned from.
@@ -144,122 +143,112 @@ def _distilled_lines(done: Distilled, *, dry_run: bool, hint: bool) -> Iterator[
 @takes(
     Argument("--approve", "save this proposal, or confirm this memory; all: every one", "ID", repeated=True),
     Argument("--reject", "refuse this one: it is not learned again; all: every one", "ID", repeated=True),
+    Argument("--reason", "why it is rejected", "TEXT"),
     Argument("--edit", "open this one in your editor, and save what you make of it", "ID"),
+    Argument("--undo", "undo the decision about this one: it waits again; last: the last decision", "ID"),
 )
 def review(call: Call) -> int:
     """Decide what is waiting for review: proposals, unconfirmed and changed memories.
 
-    In a terminal each is shown and you are asked. With flags, or where nobody can be asked, nothing is asked. An ID
-    is the first characters of a proposal's, or the file of a memory. To reject what an agent changed brings back the
-    text from before.
+    In a terminal each is shown and you are asked: the words it was learned from, the memory that it would replace,
+    and memories that say nearly the same. With flags, or where nobody can be asked, nothing is asked. An ID is the
+    first characters of a proposal's, or the file of a memory. To reject what an agent changed brings back the text
+    from before. The last 50 decisions can be undone.
 
     examples:
       memsheaf review
       memsheaf review --json
-      memsheaf review --approve 3f2a --reject 91bc
+      memsheaf review --approve 3f2a --reject 91bc --reason "not ours"
+      memsheaf review --undo 91bc
     """
     options, console = call.options, call.console
+    if options.reason and not options.reject:
+        raise Usage("--reason goes with --reject")
     with call.memory() as memories:
-        waiting, doubted = memories.learning.queue.all(), list(memories.list(unconfirmed=True))
-        doubted += [row for row in memories.changed_by_others() if row.trust != "unconfirmed"]
-        names = [one.id for one in waiting] + [row.path for row in doubted]
-        flags = {"approve": options.approve, "reject": options.reject, "edit": [options.edit] if options.edit else []}
-        wanted = [
-            (verb, name) for verb, given in flags.items() for name in (names if given == ["all"] else given or ())
-        ]
+        queue = Review(memories)
+        waiting = queue.waiting()
+        names = [one.id for one in waiting]
+        flags = {
+            "approve": options.approve,
+            "reject": options.reject,
+            "edit": [options.edit] if options.edit else [],
+            "undo": [options.undo] if options.undo else [],
+        }
         if any(flags.values()):
             done = [
-                {"id": name, "done": _DONE[verb], "path": _decide(call, memories, verb, name)}
-                for verb, name in wanted
+                {"id": name, "done": _DONE[verb], "path": _decide(call, queue, verb, name)}
+                for verb, given in flags.items()
+                for name in (names if given == ["all"] and verb != "undo" else given or ())
             ]
             return call.answer({"done": done}, (f"{one['done']}: {one['path'] or one['id']}" for one in done))
         if console.json or not console.interactive or not names:
-            return _list_waiting(call, waiting, doubted)
-        shown: list[QueuedProposal | Row] = [*waiting, *doubted]
-        for number, one in enumerate(shown):
-            call.answer(None, Styled(f"\n{number + 1} of {len(names)}", "dim"), _waiting_parts(memories, one))
-            verb = _VERBS[console.choose("approve, edit, reject, skip or quit?", "aersq", "yn")]
+            return _list_waiting(call, queue, waiting)
+        for number, name in enumerate(names):
+            call.answer(None, Styled(f"\n{number + 1} of {len(names)}", "dim"), _card_parts(queue.card(name)))
+            verb = _VERBS[console.choose("approve, edit, reject, undo the last, skip or quit?", "aerusq", "yn")]
             if verb == "quit":
                 break
             try:
-                path = _decide(call, memories, verb, names[number]) if verb else ""
-                console.say(f"{_DONE[verb]}: {path or names[number]}" if verb else "skipped")
+                path = _decide(call, queue, verb, "last" if verb == "undo" else name) if verb else ""
+                console.say(f"{_DONE[verb]}: {path or name}" if verb else "skipped")
             except MemsheafError as error:
                 console.note(f"{error}. {error.hint}", style="red")
     return 0
 
 
-_VERBS = {"a": "approve", "y": "approve", "e": "edit", "r": "reject", "s": "", "n": "", "q": "quit"}
-_DONE = {"approve": "approved", "edit": "approved", "reject": "rejected"}
+_VERBS = {"a": "approve", "y": "approve", "e": "edit", "r": "reject", "u": "undo", "s": "", "n": "", "q": "quit"}
+_DONE = {"approve": "approved", "edit": "approved", "reject": "rejected", "undo": "waits again"}
 
 
-def _decide(call: Call, memories: Layers, verb: str, name: str) -> str:
-    """Approve, edit or reject a proposal, or a memory by its file; gives the path of what is stored."""
-    is_file = name.endswith(".md")
-    if verb == "approve":
-        return (memories.confirm(name) if is_file else memories.learning.approve(name)).path
-    if verb == "edit" and is_file:
-        memory = memories.read(name)
-        text = edited_text(call.environment, memory.path.rpartition("/")[2], memory.text)
-        memories.put(memory.path, text, expect=memory.version, allow=Allow(anyway=True))
-        return memories.confirm(memory.path).path
-    if verb == "edit":
-        waiting = memories.learning.queue.get(name)
-        content = edited_text(call.environment, f"{waiting.id}.md", waiting.proposal.content)
-        return memories.learning.approve(name, content=content).path
-    if not is_file:
-        memories.learning.reject(name)
-    elif before := _before_change(memories, name):
-        sheaf, path = memories.place(name)
-        sheaf.restore(path, before)
-    else:
-        memories.forget(name, why="rejected")
-    return ""
-
-
-def _before_change(memories: Layers, name: str) -> str:
-    """The version that a confirmed memory had before others changed it; "" when it is not that, or nobody knows."""
-    sheaf, path = memories.place(name)
-    memory = sheaf.read(path)
-    if memory.trust == "unconfirmed" or memory.changed_by in ("", "user"):
+def _decide(call: Call, queue: Review, verb: str, name: str) -> str:
+    """Approve, edit or reject one, or undo that; gives the path of what is stored."""
+    if verb == "undo":
+        undone = queue.undo("" if name == "last" else name)
+        return undone.waiting.id if undone.waiting else undone.path
+    if verb == "reject":
+        queue.reject(name, reason=call.options.reason or "")
         return ""
-    for commit in sheaf.log(memory.path):
-        for step in commit.revisions:
-            if step.old and parse(step.path, step.old).changed_by in ("", "user"):
-                return step.before
-    return ""
+    content = ""
+    if verb == "edit":
+        file = name.rpartition("/")[2].removesuffix(".md") + ".md"
+        content = edited_text(call.environment, file, queue.card(name).content)
+    return queue.approve(name, content=content).path
 
 
-def _list_waiting(call: Call, waiting: Sequence[QueuedProposal], doubted: Sequence[Row]) -> int:
-    fields = ("path", "name", "description", "kind", "updated")
-    rows = [(one.id, one.proposal.kind, one.proposal.name, one.why) for one in waiting]
-    found: dict[str, list[object]] = {"unconfirmed": [], "changed": []}
-    for row in doubted:
-        is_new = row.trust == "unconfirmed"
-        found["unconfirmed" if is_new else "changed"].append(pick(row, fields))
-        rows.append((row.path, row.kind, row.name, "unconfirmed" if is_new else "changed by an agent"))
-    proposals = [{"id": one.id, "at": one.at, "why": one.why, **one.proposal._asdict()} for one in waiting]
+def _list_waiting(call: Call, queue: Review, waiting: Sequence[WaitingItem]) -> int:
+    found: dict[str, list[object]] = {PROPOSED: [], UNCONFIRMED: [], CHANGED: []}
+    for one in waiting if call.console.json else ():
+        found[one.state].append(_card_json(queue.card(one.id)))
+    found["proposals"] = found.pop(PROPOSED)
+    found["decided"] = [pick(one, ("id", "outcome", "reason", "path", "commit")) for one in queue.decisions()]
+    rows = [(one.id, one.kind, one.name, one.why) for one in waiting]
     table = Table(rows, ("bold",), ("ID", "TYPE", "NAME", "WHY"))
-    return call.answer({"proposals": proposals, **found}, table if rows else "Nothing is waiting for review.")
+    return call.answer(found, table if rows else "Nothing is waiting for review.")
 
 
-def _waiting_parts(memories: Layers, one: QueuedProposal | Row) -> Iterator[Part]:
-    if not isinstance(one, QueuedProposal):
-        sheaf, path = memories.place(one.path)
-        memory = sheaf.read(path)
-        yield Styled(f"{one.path} [{one.kind}] {one.name}", "bold")
-        yield [Styled(said, "dim") for said in sheaf.caveats(memory)]
-        yield sheaf.diff(path) if one.trust != "unconfirmed" else memory.body.strip()
-        return
-    proposal, old = one.proposal, ""
-    yield Styled(f"{one.id} [{proposal.kind}] {proposal.name}", "bold")
-    yield Styled(f"{proposal.description} ({one.why})", "dim")
-    if not proposal.replaces:
-        yield proposal.content
-        return
-    with suppress(NotFound):
-        old = memories.read(proposal.replaces).body
-    yield diff(proposal.replaces, old, proposal.content + "\n", labels=("now", "proposed"))
+def _card_json(card: ReviewCard) -> dict[str, object]:
+    item = card.item
+    path = {"path": item.id} if item.state != PROPOSED else {}
+    near = [{"path": one.memory.path, **pick(one, ("words", "meaning"))} for one in card.near]
+    fields = ("description", "scope", "content", "replaces", "before", "quote", "conversation", "problems")
+    return {**pick(item, ("id", "at", "why", "name", "kind")), **path, **pick(card, fields), "near": near}
+
+
+def _card_parts(card: ReviewCard) -> Iterator[Part]:
+    item = card.item
+    yield Styled(f"{item.id} [{item.kind}] {item.name}", "bold")
+    yield Styled(f"{card.description} ({item.why})", "dim")
+    yield [Styled(said, "yellow") for said in card.problems]
+    if card.quote:
+        yield Styled(f"learned from: {one_line(card.quote, 300)}", "dim")
+    if card.replaces:
+        labels = ("before", "now") if item.state == CHANGED else ("now", "proposed")
+        yield diff(card.replaces, card.before + "\n", card.content + "\n", labels=labels)
+    else:
+        yield card.content
+    for one in card.near:
+        said = one_line(one.memory.body, 100)
+        yield Styled(f"nearly the same ({one.words:.0%} of the words): {one.memory.path}: {said}", "dim")
 
 
 diary = group(

@@ -63,12 +63,12 @@ class ProposalWriter(Protocol):
         """Make changes as one commit. Raises Changed."""
         ...
 
-    def accept(self, change: Change, was: Memory | None, why: str) -> None:
+    def accept(self, change: Change, was: Memory | None, why: str) -> Commit:
         """Make a change that a person wants. Raises Changed."""
         ...
 
-    def bury(self, memory: Memory) -> None:
-        """Note that a person does not want this."""
+    def bury(self, memory: Memory, *, undo: bool = False) -> None:
+        """Note that a person does not want this, or with `undo` that they do not mind it after all."""
         ...
 
 

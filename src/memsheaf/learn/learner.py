@@ -14,13 +14,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 
-from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed, NotFound
+from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed, Refused
+from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.corrections import Memories
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.extract import BadAnswer, JudgedProposal, ProposalWriter, decide, propose, save, scope_of
 from memsheaf.learn.inbox import Batch, Inbox
+from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, ReviewQueue, find_quote
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal, Turn
@@ -28,7 +30,7 @@ from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 from memsheaf.timeouts import retry
-from memsheaf.values import NamedTuple, Protocol, sha256
+from memsheaf.values import NamedTuple, Protocol
 
 ATTEMPTS = 3  # unusable answers of a model about a batch, after which rules alone read it
 GIVE_UP_SECONDS = 86_400.0  # after which rules read it when the model does not answer at all
@@ -36,7 +38,7 @@ LOOK_BACK = 500  # commits among which that of an interrupted batch is found
 ALREADY_LEARNING = "another process is learning already"
 """The problem that is none: what waits is being read."""
 
-_WANTED, _TRIED, _PROPOSAL = "wanted", "tried.json", "proposal-"
+_WANTED, _TRIED = "wanted", "tried.json"
 
 
 class LearningScope(Memories, Protocol):
@@ -49,6 +51,10 @@ class LearningScope(Memories, Protocol):
 
     def log(self, *, limit: int | None = None) -> Iterable[Commit]:
         """Its commits, newest first; those of other scopes name them in their paths."""
+        ...
+
+    def undo(self, commit: str, /) -> object:
+        """Take a commit back. Raises NoSuchCommit, Changed."""
         ...
 
 
@@ -68,61 +74,6 @@ class Distilled(NamedTuple):
     def of(self, outcome: str) -> tuple[JudgedProposal, ...]:
         """Those that were `saved`, `queued` or `dropped`."""
         return tuple(one for one in self.verdicts if one.outcome == outcome)
-
-
-class QueuedProposal(NamedTuple):
-    """A proposal that waits for review, since when, and why a person is asked."""
-
-    id: str
-    at: str
-    why: str
-    proposal: Proposal
-
-
-class ReviewQueue:
-    """The proposals of one scope that wait for review, each in a file of its own."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    def put(self, proposal: Proposal, *, at: str, why: str) -> str:
-        """Queue a proposal and return its id; the same proposal has the same id, so it waits once."""
-        name = sha256("\0".join(map(str, proposal[:6])).encode("utf-8", "replace")).hexdigest()[:8]
-        if self._load(name) is None:
-            self._state.save(f"{_PROPOSAL}{name}.json", {**proposal._asdict(), "at": at, "asked": why})
-        return name
-
-    def all(self) -> list[QueuedProposal]:
-        """All that wait, the oldest first."""
-        files = [name for name in self._state.names() if name.startswith(_PROPOSAL) and name.endswith(".json")]
-        found = [self._load(name.removeprefix(_PROPOSAL).removesuffix(".json")) for name in files]
-        return sorted((one for one in found if one), key=lambda one: (one.at, one.id))
-
-    def get(self, name: str) -> QueuedProposal:
-        """The one whose id begins so. Raises NotFound when there is none, or more than one."""
-        found = [one for one in self.all() if name and one.id.startswith(name)]
-        if len(found) != 1:
-            raise NotFound(name)
-        return found[0]
-
-    def remove(self, name: str) -> None:
-        """Remove one that was decided."""
-        self._state.remove(f"{_PROPOSAL}{name}.json")
-
-    def _load(self, name: str) -> QueuedProposal | None:
-        found = self._state.load(f"{_PROPOSAL}{name}.json")
-        if not isinstance(found, dict):
-            return None
-        values = {key: found.get(key, "") for key in Proposal._fields}
-        explicit, older = values.pop("explicit") is True, values.pop("supersedes") or ()
-        if not all(isinstance(value, str) for value in (found.get("at"), found.get("asked"), *values.values())):
-            return None
-        return QueuedProposal(
-            name,
-            found["at"],
-            found["asked"],
-            Proposal(**values, explicit=explicit, supersedes=tuple(map(str, older))),
-        )
 
 
 class Learner:
@@ -195,6 +146,20 @@ class Learner:
         decided = decide(self._scope, self._keeper, proposals, turns, policy=self._policy)
         return [verdict for verdict, _ in decided]
 
+    def preview(self, name: str) -> tuple[Memory, Memory | None, str]:
+        """The memory that an approval would store, the one it would replace, and what speaks against it, if anything.
+
+        Raises NotFound, BadHeader, TextRefused.
+        """
+        waiting = self.queue.get(name)
+        _, memory, was = self._keeper.draft(waiting.proposal._replace(trust=""), (), by="user")
+        try:
+            self._keeper.judge(memory, was)
+        except Refused as error:
+            return memory, was, str(error)
+        is_late = was and waiting.proposal.version not in ("", was.version)
+        return memory, was, f"{was.path} was changed since this was proposed" if was and is_late else ""
+
     def approve(self, name: str, *, content: str = "") -> Memory:
         """Save a proposal that waits, as it is or with another content: a person has seen it.
 
@@ -207,17 +172,37 @@ class Learner:
         change, memory, was = self._keeper.draft(proposal, (), by="user")
         if was and proposal.version not in ("", was.version):
             raise Changed(was.path)
-        self._keeper.accept(change, was, f"approve {memory.name}")
-        self.queue.remove(waiting.id)
+        commit = self._keeper.accept(change, was, f"approve {memory.name}")
+        self.queue.decide(
+            Decision(waiting.id, self._clock(), APPROVED, path=memory.path, commit=commit.id, waiting=waiting)
+        )
         return memory
 
-    def reject(self, name: str) -> Proposal:
+    def reject(self, name: str, *, reason: str = "") -> Proposal:
         """Refuse a proposal that waits; it is not learned again. Raises NotFound."""
         waiting = self.queue.get(name)
-        _, memory, _ = self._keeper.draft(waiting.proposal._replace(replaces=""), ())
-        self._keeper.bury(memory)
-        self.queue.remove(waiting.id)
+        self._keeper.bury(self._rejected(waiting.proposal))
+        reason = without_secrets(reason.strip())
+        self.queue.decide(Decision(waiting.id, self._clock(), REJECTED, reason, waiting=waiting))
         return waiting.proposal
+
+    def reopen(self, name: str = "") -> Decision:
+        """Undo the decision about what has this id, or the last one: a proposal waits again.
+
+        Raises:
+            NotFound: there is no such decision.
+            Changed: what was approved was changed since.
+        """
+        decision = self.queue.decided(name)
+        if decision.commit:
+            self._scope.undo(decision.commit)
+        elif decision.waiting:
+            self._keeper.bury(self._rejected(decision.waiting.proposal), undo=True)
+        self.queue.reopen(decision)
+        return decision
+
+    def _rejected(self, proposal: Proposal) -> Memory:
+        return self._keeper.draft(proposal._replace(replaces=""), ())[1]
 
     def _distil(
         self, done: Distilled, model: Model | None, deadline: float, progress: Callable[[int, int], None] | None
@@ -259,7 +244,8 @@ class Learner:
             by_scope: dict[str, list[tuple[JudgedProposal, Change | None]]] = {}
             for verdict, change in decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy):
                 if verdict.outcome == "queued":  # first: once the commit is made, the batch counts as done
-                    verdict = verdict._replace(path=self.queue.put(verdict.proposal, at=at, why=verdict.why))
+                    quoted = verdict.proposal._replace(quote=find_quote(verdict.proposal, batch.turns))
+                    verdict = verdict._replace(path=self.queue.put(quoted, at=at, why=verdict.why))
                 scope = scope_of(change.path) if change else ""
                 if not change or scope not in committed:
                     by_scope.setdefault(scope, []).append((verdict, change))
@@ -306,12 +292,10 @@ class Learner:
         return count + 1, since
 
 
-def forget_waiting(state: State, texts: Sequence[bytes], *, clock: Callable[[], float] = time.time) -> None:
-    """Drop what waits in a scope, in the inbox or for review, and says what erased memories said."""
+def forget_waiting(
+    state: State, texts: Sequence[bytes], names: Sequence[str] = (), *, clock: Callable[[], float] = time.time
+) -> None:
+    """Drop what waits in a scope, in the inbox or for review, or was decided, and says what erased memories said."""
     keep = make_erasure_filter(texts)
     Inbox(state, clock=clock).purge(keep)
-    queue = ReviewQueue(state)
-    for waiting in queue.all():
-        proposal = waiting.proposal
-        if not keep(f"{proposal.name}\n{proposal.description}\n{proposal.content}"):
-            queue.remove(waiting.id)
+    ReviewQueue(state).purge(keep, names)

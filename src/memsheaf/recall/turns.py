@@ -51,7 +51,7 @@ class Proposal(NamedTuple):
     `doubt` says why a person has to see it first, "" when that need not be. `version` is the version of the replaced
     memory that was seen. `explicit` says that the user asked for it. `trust` is "unconfirmed" for
     what came from a tool or a page. `why` says where it comes from. `scope` is where it belongs; "" is the scope that
-    learns. `supersedes` are memories that it may correct.
+    learns. `supersedes` are memories that it may correct. `quote` are the words that it was learned from.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Proposal(NamedTuple):
     doubt: str = ""
     scope: str = ""
     supersedes: tuple[str, ...] = ()
+    quote: str = ""
 
     def to_memory(self, today: str, *, superseded: Memory | None = None, citations: Sequence[str] = ()) -> Memory:
         """The memory that it makes, without a path yet; `superseded` is the fact that it retires."""

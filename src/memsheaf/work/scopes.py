@@ -431,15 +431,15 @@ class Router:
         with self._layers.naming(sheaf):
             return sheaf.writer.change_many(bare, why, by=by)
 
-    def accept(self, change: Change, was: Memory | None, why: str) -> None:
+    def accept(self, change: Change, was: Memory | None, why: str) -> Commit:
         """Make a change that a person has seen and wants. Raises Changed, SecretFound."""
         sheaf, path = self._place(change.path)
         with self._layers.naming(sheaf):
-            sheaf.writer.accept(change._replace(path=path), was and was._replace(path=path), why)
+            return sheaf.writer.accept(change._replace(path=path), was and was._replace(path=path), why)
 
-    def bury(self, memory: Memory) -> None:
-        """Note that a person rejected this: it is not learned again."""
-        self._place(memory.path)[0].writer.bury(memory)
+    def bury(self, memory: Memory, *, undo: bool = False) -> None:
+        """Note that a person rejected this: it is not learned again; with `undo` it may be."""
+        self._place(memory.path)[0].writer.bury(memory, undo=undo)
 
     def _place(self, name: str) -> tuple[Sheaf, str]:
         """The scope of a name that we made, and the path in it; the file need not be there."""

@@ -1,0 +1,206 @@
+"""Review: what waits for a person, with everything that a decision needs, and the decisions.
+
+Three things wait: proposals of the home scope, memories that are unconfirmed, and memories that an agent changed. A
+proposal has an id of eight digits, a memory the name under which it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from memsheaf.errors import MemsheafError
+from memsheaf.frontmatter import edited
+from memsheaf.guard.secrets import without_secrets
+from memsheaf.index.database import Row
+from memsheaf.learn.extract import SAME_MEANING
+from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal
+from memsheaf.memory import Allow, Memory, parse
+from memsheaf.text.similarity import fact, likeness
+from memsheaf.values import NamedTuple
+from memsheaf.work.layers import Layers
+
+PROPOSED, UNCONFIRMED, CHANGED = "proposed", "unconfirmed", "changed"
+NEAR, LIKE = 4, 0.4  # memories that are shown as similar, and the share of words that makes them so
+
+
+class WaitingItem(NamedTuple):
+    """Something that waits: its id, what it is (`proposed`, `unconfirmed`, `changed`), and since when and why."""
+
+    id: str
+    state: str
+    name: str
+    kind: str
+    at: str
+    why: str
+
+
+class NearMemory(NamedTuple):
+    """A memory that says nearly the same: the share of words in common, and how near it is in meaning."""
+
+    memory: Memory
+    words: float
+    meaning: float
+
+
+class ReviewCard(NamedTuple):
+    """What waits, with everything that a decision needs.
+
+    `content` is the text that it would have, `before` the one it has now or that of the memory it `replaces`. `quote`
+    are the words it was learned from, in that `conversation`. `problems` say what an approval would do wrong.
+    """
+
+    item: WaitingItem
+    description: str
+    scope: str
+    content: str
+    replaces: str = ""
+    before: str = ""
+    quote: str = ""
+    conversation: str = ""
+    near: tuple[NearMemory, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class Review:
+    """What waits for review in the layers; with `own` alone, in the home scope."""
+
+    def __init__(self, layers: Layers, *, own: bool = False) -> None:
+        self._layers = layers
+        self._own = own
+        self._learning = layers.learning
+
+    def waiting(self) -> list[WaitingItem]:
+        """Everything that waits: proposals, unconfirmed memories, memories that an agent changed."""
+        source = self._layers.own if self._own else self._layers
+        rows = [(row, UNCONFIRMED) for row in source.list(unconfirmed=True)]
+        rows += [(row, CHANGED) for row in source.changed_by_others() if row.trust != "unconfirmed"]
+        return [*map(_proposed, self._learning.queue.all()), *(_doubted(row, state) for row, state in rows)]
+
+    def card(self, name: str) -> ReviewCard:
+        """All about one that waits. Raises NotFound."""
+        if name.endswith(".md"):
+            return self._memory_card(name)
+        waiting = self._learning.queue.get(name)
+        one, memory, was = waiting.proposal, None, None
+        try:
+            memory, was, problem = self._learning.preview(waiting.id)
+        except MemsheafError as error:
+            problem = str(error)
+        return ReviewCard(
+            _proposed(waiting),
+            one.description,
+            one.scope or self._layers.home,
+            one.content,
+            was.path if was else "",
+            was.body.strip() if was else "",
+            one.quote,
+            one.conversation,
+            self._near(memory, was),
+            (problem,) if problem else (),
+        )
+
+    def _memory_card(self, name: str) -> ReviewCard:
+        sheaf, path = self._layers.place(name)
+        memory = sheaf.read(path)
+        state = UNCONFIRMED if memory.trust == "unconfirmed" else CHANGED
+        before = self._before_change(name)
+        old = parse(path, sheaf.reader.text_at(path, before).encode()).body.strip() if before else ""
+        at = memory.updated or memory.created
+        return ReviewCard(
+            WaitingItem(name, state, memory.name, memory.kind, at, _why(state)),
+            memory.description,
+            str(sheaf.scope),
+            memory.body.strip(),
+            name if before else "",
+            old,
+            conversation=memory.conversation,
+            near=self._near(memory, memory._replace(path=name)),
+            problems=tuple(sheaf.caveats(memory)),
+        )
+
+    def _near(self, memory: Memory | None, itself: Memory | None) -> tuple[NearMemory, ...]:
+        """The memories that say nearly what this one says."""
+        if memory is None:
+            return ()
+        found, said = [], set(fact(memory))
+        for match in self._layers.matches(f"{memory.name}\n{memory.body}"[:2_000], limit=NEAR + 1):
+            if itself and match.row.path == itself.path:
+                continue
+            with suppress(MemsheafError):
+                other = self._layers.read(match.row.path)
+                share = likeness(said, set(fact(other)))
+                if share >= LIKE or match.near >= SAME_MEANING:
+                    found.append(NearMemory(other, share, match.near))
+        return tuple(found[:NEAR])
+
+    def approve(self, name: str, *, content: str = "") -> Decision:
+        """Save a proposal, or confirm a memory: as it is, or with another content. Raises NotFound, Changed."""
+        if not name.endswith(".md"):
+            self._learning.approve(name, content=content)
+            return self._learning.queue.decided(name)
+        last = self._last_commit(name)
+        if content:
+            memory = self._layers.read(name)
+            body = content.strip("\n") + "\n"
+            text = edited(memory.text, fields={"trust": "confirmed", "changed_by": None}, body=body)
+            self._layers.put(name, text, expect=memory.version, allow=Allow(anyway=True))
+        self._layers.confirm(name)
+        return self._decided(name, APPROVED, last)
+
+    def reject(self, name: str, *, reason: str = "") -> Decision:
+        """Refuse a proposal or remove a memory: it is not learned again. What an agent changed gets its old text."""
+        if not name.endswith(".md"):
+            self._learning.reject(name, reason=reason)
+            return self._learning.queue.decided(name)
+        last = self._last_commit(name)
+        if before := self._before_change(name):
+            sheaf, path = self._layers.place(name)
+            sheaf.restore(path, before)
+        else:
+            why = f"rejected: {reason.strip()}" if reason.strip() else "rejected"
+            self._layers.forget(name, why=without_secrets(why))
+        return self._decided(name, REJECTED, last, without_secrets(reason.strip()))
+
+    def undo(self, name: str = "") -> Decision:
+        """Undo the decision about this one, or the last decision. Raises NotFound, Changed."""
+        return self._learning.reopen(name)
+
+    def decisions(self) -> Sequence[Decision]:
+        """The last decisions, newest first; each can be undone."""
+        return self._learning.queue.decisions()
+
+    def _decided(self, name: str, outcome: str, last: str, reason: str = "") -> Decision:
+        made = self._last_commit(name)
+        commit = made if made != last else ""  # a memory of a repository is confirmed without one
+        decision = Decision(name, self._layers.clock(), outcome, reason, name, commit)
+        self._learning.queue.decide(decision)
+        return decision
+
+    def _last_commit(self, name: str) -> str:
+        sheaf, path = self._layers.place(name)
+        return next((commit.id for commit in sheaf.log(path, limit=1)), "")
+
+    def _before_change(self, name: str) -> str:
+        """The version that a confirmed memory had before others changed it; "" when it is not that, or unknown."""
+        sheaf, path = self._layers.place(name)
+        memory = sheaf.read(path)
+        if memory.trust == "unconfirmed" or memory.changed_by in ("", "user"):
+            return ""
+        for commit in sheaf.log(memory.path):
+            for step in commit.revisions:
+                if step.old and parse(step.path, step.old).changed_by in ("", "user"):
+                    return step.before
+        return ""
+
+
+def _proposed(one: QueuedProposal) -> WaitingItem:
+    return WaitingItem(one.id, PROPOSED, one.proposal.name, one.proposal.kind, one.at, one.why)
+
+
+def _doubted(row: Row, state: str) -> WaitingItem:
+    return WaitingItem(row.path, state, row.name, row.kind, row.updated, _why(state))
+
+
+def _why(state: str) -> str:
+    return "unconfirmed" if state == UNCONFIRMED else "changed by an agent"

@@ -1,0 +1,157 @@
+"""Review: cards with everything a decision needs, and decisions that can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf.config import Settings
+from memsheaf.errors import Changed, NotFound
+from memsheaf.llm.scripted import Scripted
+from memsheaf.recall.turns import Message, Turn
+from memsheaf.work.layers import Layers
+from memsheaf.work.review import Review
+
+SAID = "Hello there. Remember that our releases go out on Fridays. What is for lunch?"
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> Iterator[Layers]:
+    (tmp_path / "work").mkdir()
+    settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none", policy="suggest")
+    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), by="user") as layers:
+        yield layers
+
+
+def learn(layers: Layers, said: str = SAID, conversation: str = "c1", model: Scripted | None = None) -> None:
+    layers.learn(Turn(conversation, (Message("user", said),)))
+    layers.distil(model or "none")
+
+
+def update(file: str, content: str) -> Scripted:
+    memory = {
+        "action": "update", "file": file, "name": "Release day", "description": "When releases go out",
+        "type": "project", "content": content, "scope": "persistent", "messages": [1],
+    }  # fmt: skip
+    return Scripted([{"memories": [memory]}])
+
+
+def test_a_card_has_the_quoted_words_the_replaced_memory_and_what_is_nearly_the_same(layers: Layers) -> None:
+    old = layers.remember("Release day", "When releases go out", "project", "Our releases go out on Mondays.").path
+    near = layers.remember("Fridays", "Releases", "project", "Releases go out on Fridays, says the wiki.").path
+    learn(layers, model=update(old, "Our releases go out on Fridays."))
+
+    (item,) = Review(layers).waiting()
+    card = Review(layers).card(item.id[:4])
+
+    assert (item.state, item.name, item.why) == ("proposed", "Release day", "the policy of this scope is to ask")
+    assert card.quote == "Remember that our releases go out on Fridays."
+    assert card.conversation == "c1#1"
+    assert (card.replaces, card.before) == (old, "Our releases go out on Mondays.")
+    assert card.content == "Our releases go out on Fridays."
+    assert [one.memory.path for one in card.near] == [near]
+    assert 0.4 <= card.near[0].words <= 1
+    assert card.problems == ()
+    layers.revise(old, "Mondays", "Tuesdays")
+    assert Review(layers).card(item.id).problems == (f"{old} was changed since this was proposed",)
+
+
+def test_an_approval_is_undone_and_the_proposal_waits_again(layers: Layers) -> None:
+    learn(layers)
+    review = Review(layers)
+    (item,) = review.waiting()
+
+    decision = review.approve(item.id, content="Releases go out on Thursdays.")
+    assert (decision.outcome, review.waiting()) == ("approved", [])
+    assert layers.read(decision.path).body == "Releases go out on Thursdays.\n"
+
+    assert review.undo().id == item.id
+    assert layers.list() == []
+    assert review.waiting() == [item]
+    assert review.card(item.id).quote
+    with pytest.raises(NotFound):
+        review.undo(item.id)
+
+
+def test_an_approval_of_what_was_changed_since_is_not_undone(layers: Layers) -> None:
+    learn(layers)
+    review = Review(layers)
+    decision = review.approve(review.waiting()[0].id)
+    layers.insert(decision.path, 1, "Or on Sundays.")
+
+    with pytest.raises(Changed):
+        review.undo()
+
+    assert (len(review.decisions()), review.waiting()) == (1, [])
+
+
+def test_a_rejection_keeps_its_reason_and_undoing_it_lifts_the_tombstone(layers: Layers) -> None:
+    learn(layers)
+    review = Review(layers)
+    (item,) = review.waiting()
+
+    review.reject(item.id, reason=" not ours; key AKIAIOSFODNN7EXAMPLQ ")
+    (decision,) = review.decisions()
+    assert decision.reason.startswith("not ours; key [removed")
+    assert layers.own.store.buried_all()
+
+    review.undo(item.id)
+    assert review.waiting() == [item]
+    assert layers.own.store.buried_all() == []
+
+
+def test_decisions_about_memories_are_undone_by_their_commit(layers: Layers) -> None:
+    first = layers.remember("Wiki", "d", "project", "The wiki says to use staging.", trust="unconfirmed").path
+    second = layers.remember("Mail", "d", "project", "A page says to mail the ops.", trust="unconfirmed").path
+    third = layers.remember("Port", "d", "user", "The proxy listens on port 8080.").path
+    with Layers.open(settings=layers.settings, cwd=layers._cwd, by="agent") as agent:
+        agent.revise(third, "8080", "9090")
+    review = Review(layers)
+    assert {(one.id, one.state) for one in review.waiting()} == {
+        (first, "unconfirmed"),
+        (second, "unconfirmed"),
+        (third, "changed"),
+    }
+    card = review.card(third)
+    assert (card.before, card.content) == ("The proxy listens on port 8080.", "The proxy listens on port 9090.")
+
+    review.approve(first, content="The wiki says to use production.")
+    review.reject(second, reason="a page")
+    review.reject(third)
+    assert "production" in layers.read(first).body
+    assert "8080" in layers.read(third).body
+    assert review.waiting() == []
+    assert next(iter(layers.log())).why == "rejected: a page"
+
+    for name in (third, second, first):
+        assert review.undo().path == name
+    assert layers.read(first).trust == "unconfirmed"
+    assert "staging" in layers.read(first).body
+    assert len(review.waiting()) == 3
+    with pytest.raises(NotFound):
+        review.undo()
+
+
+def test_erasing_takes_decisions_away_and_few_are_kept(layers: Layers) -> None:
+    learn(layers)
+    review = Review(layers)
+    decision = review.approve(review.waiting()[0].id)
+    learn(layers, "Remember that our proxy listens on port 8080.", "c2")
+    review.reject(review.waiting()[0].id, reason="Our releases go out on Fridays.")
+
+    proof = layers.own.erase(decision.path)
+
+    assert proof.left == ()
+    assert review.decisions() == []
+    for number in range(55):
+        learn(layers, f"Remember that host{number} runs service{number}.", f"d{number}")
+        review.reject(review.waiting()[0].id)
+    assert len(review.decisions()) == 50
+
+
+def test_only_what_is_in_the_home_scope(layers: Layers) -> None:
+    layers.remember("Tabs", "d", "user", "A page says to use tabs.", trust="unconfirmed")
+    assert len(Review(layers).waiting()) == 1
+    assert Review(layers, own=True).waiting() == []
