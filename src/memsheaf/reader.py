@@ -8,6 +8,8 @@ from itertools import islice, takewhile
 
 from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, fold
+from memsheaf.index import browse
+from memsheaf.index.browse import EVERYTHING, SORTS, Filter, Place
 from memsheaf.index.catalog import MAX_BYTES, SHARED_LINES, Page, apart, listing, with_scope
 from memsheaf.index.database import UNUSABLE, Match, Row, existing_vectors
 from memsheaf.index.search import asked_at
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["ScopeReader", "asked_at", "existing_vectors"]
+__all__ = ["EVERYTHING", "SORTS", "Filter", "Place", "ScopeReader", "asked_at", "existing_vectors"]
 
 PAGE = 150
+MATCHES = 200  # memories that a search among all can find
+AT_ONCE = 500  # rows that are read at once
 
 LEAST_CATALOG = 600  # bytes of a catalog in a prompt, however small its budget
 LEAST_FILE = 200  # the same for CONTEXT.md and NOTES.md
@@ -46,6 +50,7 @@ class ScopeReader:
         self._state = state
         self._tools = tools
         self._prompt: tuple[tuple[object, ...], str] | None = None
+        self._counts = browse.Counts()
 
     # rows
 
@@ -81,8 +86,56 @@ class ScopeReader:
     def part(self, *, kind: str = "", limit: int = 200, offset: int = 0) -> tuple[Sequence[Row], int]:
         """Some of what `list` gives, and how many there are; the `kind` "other" stands for all unknown ones."""
         self._index.look(thorough=True)
-        rows, total = self._index.part(_text(kind), limit, offset)
-        return self._writer.marked(rows), total
+        places, total = self._in_order(Filter(kind=kind), "path", limit, offset)
+        return self.rows_of(places), total
+
+    def browse(
+        self, wanted: Filter = EVERYTHING, *, sort: str = "newest", limit: int = 50, offset: int = 0
+    ) -> tuple[Sequence[Row], int]:
+        """Some of the memories that are wanted, and how many there are; `SORTS` has the orders."""
+        places, total = self.places(wanted, sort, limit, offset)
+        return self.rows_of(places), total
+
+    def places(self, wanted: Filter, sort: str, limit: int, offset: int) -> tuple[Sequence[Place], int]:
+        """As `browse`, without the rows: what each is sorted by, ascending where a text is searched for."""
+        if not wanted.text:
+            self._index.look()
+            return self._in_order(wanted, sort, limit, offset)
+        found = self.matches(wanted.text, limit=MATCHES)
+        best = [Place(-one.score, one.row.path, one.row.version) for one in found]
+        if wanted._replace(text="") != EVERYTHING:
+            trusted = [one.row.path for one in found if wanted.trust in ("", one.row.trust)]
+            others = wanted._replace(trust="")
+            passed = self._index.query(lambda db: browse.places(db, others, "path", -1, 0, trusted))
+            paths = {one.path for one in passed}
+            best = [one for one in best if one.path in paths]
+        return best[offset : offset + limit], len(best)
+
+    def _in_order(self, wanted: Filter, sort: str, limit: int, offset: int) -> tuple[Sequence[Place], int]:
+        ledger = self._writer.ledger
+        if ledger is None or wanted.trust not in ("confirmed", "shared"):
+            return self._index.query(
+                lambda db: (browse.places(db, wanted, sort, limit, offset), self._counts.count(db, wanted))
+            )
+        sure = wanted._replace(trust="confirmed")
+        found = [
+            one
+            for one in self._index.query(lambda db: browse.places(db, sure, sort, -1, 0))
+            if ledger.knows(one.path, one.version) == (wanted.trust == "confirmed")
+        ]
+        return found[offset : offset + limit], len(found)
+
+    def rows_of(self, places: Sequence[Place]) -> Sequence[Row]:
+        """The rows at some places, in that order; those that are gone meanwhile are left out."""
+        paths, rows = [one.path for one in places], dict[str, Row]()
+        for start in range(0, len(paths), AT_ONCE):
+            some = paths[start : start + AT_ONCE]
+            rows |= {row.path: row for row in self._index.rows(f"path IN ({', '.join('?' * len(some))})", *some)}
+        return self._writer.marked([rows[path] for path in paths if path in rows])
+
+    def record_drift(self, found: Iterable[tuple[str, Version, bool]]) -> None:
+        """Keep which versions had a citation that did not hold, for `Filter.drifted`."""
+        self._index.query(lambda db: browse.set_drift(db, found))
 
     def best(self, limit: int, offset: int = 0) -> Sequence[Row]:
         """What the catalog would show first."""

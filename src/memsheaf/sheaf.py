@@ -237,6 +237,7 @@ class Sheaf:
 
     list = _asks(ScopeReader.list)
     part = _asks(ScopeReader.part)
+    browse = _asks(ScopeReader.browse)
     matches = _asks(ScopeReader.matches)
     best = _asks(ScopeReader.best)
     newer = _asks(ScopeReader.newer)

@@ -234,3 +234,20 @@ def test_why_says_whether_meaning_counted(filled: Run, environment: dict[str, st
     environment["MEMSHEAF_EMBEDDER"] = "nonsense"
     said = filled("why", "--scope", "user", "what is our deployment process?")[1]
     assert "\nuser: found by words, because the embedder failed: there is no embedder 'nonsense'" in said
+
+
+def test_list_narrows_and_sorts(run: Run) -> None:
+    for name, kind, more in (("beta", "project", ["--pin"]), ("Alpha", "user", []), ("gamma", "project", [])):
+        fact = f"{name} is what we call the {name} machine."
+        run("add", name, fact, "--description", f"about {name}", "--type", kind, *more)
+
+    def names(*options: str) -> list[str]:
+        return [row["name"] for row in json.loads(run("list", "--json", *options)[1])["memories"]]
+
+    assert names("--sort", "name") == ["Alpha", "beta", "gamma"]
+    assert names("--pinned") == names("--pinned", "--type", "project") == ["beta"]
+    assert names("--source", "user", "--trust", "confirmed") == ["beta", "gamma", "Alpha"]
+    assert names("--trust", "unconfirmed") == names("--drifted") == names("--older", "1") == []
+    assert len(names("--newer", "0")) == len(names("--older", "0")) == 3
+    assert run("list", "--older", "-1")[0] == 2
+    assert names("--older", "999999999") == []

@@ -47,6 +47,7 @@ def test_every_scope_has_a_key_and_keys_lead_back(settings: Settings, tmp_path: 
         )  # fmt: skip
         assert [scopes.sheaf(key).root for key in keys] == [one.root for one in found.values()]
         assert all(scopes.sheaf(key).list() for key in keys)
+        assert len(scopes.opened()) == len(keys)
         assert scopes.layers(there).user is scopes.sheaf("user") is scopes.layers("project").user
         assert scopes.layers("task~login").scopes() == ["task/login", "project", "user"]
         assert (scopes.tree("task~login"), scopes.tree(shared)) == (str(here), str(kept))

@@ -12,10 +12,10 @@ from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import NotFound, ScopeRefused, hinted
 from memsheaf.guard.citations import cited, make
-from memsheaf.guard.evidence import examine
-from memsheaf.memory import Memory
 from memsheaf.scope import FOLDER, around, project_root
+from memsheaf.sheaf import Sheaf
 from memsheaf.work import audit as auditing
+from memsheaf.work.browse import verify as verified
 from memsheaf.work.layers import Layers
 from memsheaf.worktree import WorkingTree
 
@@ -188,7 +188,15 @@ def verify(call: Call) -> int:
       memsheaf verify project_release-day.md --json
     """
     with call.memory() as layers, call.tree(layers.root) as tree, call.console.waiting("verifying"):
-        found = [(memory.path, examine(memory, tree)) for memory in _memories(layers, call.options.file)]
+        named: dict[Sheaf, list[str]] = {}
+        for file in call.options.file or ():
+            sheaf, path = layers.place(file)
+            named.setdefault(sheaf, []).append(path)
+        found = [
+            (layers.name(sheaf, memory.path), evidence)
+            for sheaf, paths in (named or {layers.own: []}).items()
+            for memory, evidence in verified(sheaf, tree, paths)
+        ]
     rows: list[tuple[str, str, str]] = []
     memories = []
     for path, evidence in found:
@@ -202,15 +210,6 @@ def verify(call: Call) -> int:
         Table(rows, ("", "bold"), empty=f"no citations in the scope {layers.home}"),
         code=1 if {state for state, _, _ in rows} & {"drifted", "missing"} else 0,
     )
-
-
-def _memories(memory: Layers, files: Sequence[str]) -> Iterator[Memory]:
-    """The memories that were named, or all that can be understood."""
-    yield from map(memory.read, files)
-    for row in memory.own.list() if not files else ():
-        if row.state in ("ok", "free"):
-            with suppress(NotFound):  # somebody was faster
-                yield memory.own.read(row.path)
 
 
 @takes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
-from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes
+from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.quick_list import list_unchanged
 from memsheaf.scope import around, shown
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memsheaf.recall.recall import Candidate, Recall
     from memsheaf.work.layers import Layers
 
+EVERY = 1 << 31  # rows
 CANDIDATES = 12  # that `why` lists for people
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (
@@ -33,6 +34,13 @@ TYPE = Argument("--type", "only memories of this type: user, feedback, project, 
 @takes(
     TYPE,
     Argument("--unconfirmed", "only those that wait for a person to confirm them"),
+    Argument("--trust", "only those with this trust", "TRUST", choices=("confirmed", "unconfirmed", "shared")),
+    Argument("--source", "only those that came this way: user, agent, extraction, …", "NAME"),
+    Argument("--pinned", "only those that are pinned"),
+    Argument("--older", "only those not changed in the last DAYS days", "DAYS", convert=whole),
+    Argument("--newer", "only those changed in the last DAYS days", "DAYS", convert=whole),
+    Argument("--drifted", "only those with citations that did not hold at the last `memsheaf verify`"),
+    Argument("--sort", "the order, over all scopes", "ORDER", choices=("newest", "oldest", "name", "type", "path")),
     Argument("--paths", "print the file names alone"),
 )
 def list_(call: Call) -> int:
@@ -44,19 +52,25 @@ def list_(call: Call) -> int:
     examples:
       memsheaf list
       memsheaf list --scope user --type feedback
+      memsheaf list --newer 7 --sort newest
       memsheaf list --json
     """
     options = call.options
-    quick = not (options.type or options.unconfirmed or call.console.json)
+    days = any(given is not None for given in (options.older, options.newer))
+    narrow = days or any((options.trust, options.source, options.pinned, options.drifted, options.sort))
+    quick = not (options.type or options.unconfirmed or narrow or call.console.json)
     if quick and (known := list_unchanged(call.settings(), here(), call.scopes())):
         unused = "" if options.paths else call.unused_folder()
         parts = Note(unused, "yellow") if unused else None, _rows_parts(call, known, "")
         return call.answer(None, [row.path for row in known] if options.paths else parts)
     with call.memory() as memory:
-        rows = memory.list(kind=options.type or "", unconfirmed=options.unconfirmed)
+        if narrow:
+            rows = _browsed(call, memory)
+        else:
+            rows = memory.list(kind=options.type or "", unconfirmed=options.unconfirmed)
         notices = [] if options.paths and not call.console.json else memory.notices()
         kind = f" of type {options.type!r}" if options.type else ""
-        narrowed = kind + (" that are unconfirmed" if options.unconfirmed else "")
+        narrowed = kind + (" that are unconfirmed" if options.unconfirmed else " that match" if narrow else "")
         nothing = f"no memories in {', '.join(memory.scopes())}{narrowed}; `memsheaf remember TEXT` saves one"
         value = {"notices": notices} if notices else {}
         paths = (row.path for row in rows) if options.paths else None
@@ -64,6 +78,26 @@ def list_(call: Call) -> int:
         return call.answer(
             lambda: _rows_json(memory, rows) | value, paths or (noted, _rows_parts(call, rows, nothing))
         )
+
+
+def _browsed(call: Call, memory: Layers) -> Sequence[Row]:
+    """The memories that the options of `list` want, in their order."""
+    from datetime import date, timedelta
+
+    from memsheaf.reader import Filter
+    from memsheaf.work.browse import browse
+
+    options, today = call.options, date.fromisoformat(memory.today)
+    since, until = (
+        str(today - timedelta(min(days, today.toordinal() - 1))) if days is not None else ""
+        for days in (options.newer, options.older)
+    )
+    trust = "unconfirmed" if options.unconfirmed else options.trust or ""
+    wanted = Filter(
+        "", options.type or "", trust, options.source or "", since, until, options.pinned, options.drifted
+    )
+    found, _ = browse(memory.sheaves(), wanted, sort=options.sort or "path", limit=EVERY)
+    return [row._replace(path=memory.name(sheaf, row.path)) for sheaf, row in found]
 
 
 @takes(FILE, Argument("--raw", "print the file's exact bytes"))

@@ -41,6 +41,7 @@ CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
 CREATE INDEX is_superseding ON entry (path) WHERE supersedes <> '';
+CREATE INDEX by_update ON entry (updated DESC, path, kind, trust, source, pinned) WHERE version <> '';
 CREATE INDEX is_learned ON entry (conversation) WHERE conversation <> '';
 """
 ADDED = f"""
@@ -55,13 +56,14 @@ CREATE TABLE entry (
   version TEXT NOT NULL, pending INTEGER NOT NULL, state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
   description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
   problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL,
-  traces BLOB NOT NULL, supersedes TEXT NOT NULL, conversation TEXT NOT NULL);
+  traces BLOB NOT NULL, supersedes TEXT NOT NULL, source TEXT NOT NULL, conversation TEXT NOT NULL);
 {INDEXES}
 CREATE TABLE origin (root BLOB);
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;
 INSERT INTO note (name, a) VALUES ('{_TALLY}0', 0), ('{_TALLY}1', 0), ('{_TALLY}2', 0), ('last', 0);
 CREATE TABLE trace (number INTEGER, entry INTEGER, PRIMARY KEY (number, entry)) WITHOUT ROWID;
 CREATE TABLE used (path TEXT PRIMARY KEY, day INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE drift (path TEXT PRIMARY KEY, version TEXT NOT NULL, state INTEGER NOT NULL) WITHOUT ROWID;
 {WORD_TABLES}
 CREATE TABLE vector (
   id INTEGER PRIMARY KEY AUTOINCREMENT, embedder INTEGER NOT NULL, entry INTEGER, key BLOB NOT NULL,

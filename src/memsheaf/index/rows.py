@@ -32,13 +32,13 @@ from memsheaf.text import similarity
 from memsheaf.values import sqlite3
 
 TICK = 0.05  # seconds; no clock of a file system that tells more than seconds ticks slower
-LONGEST_ID = 200  # characters of a conversation that are kept
+LONGEST_ID = 200  # characters of a source and a conversation
 BEGINNING = 4_096  # characters of a text in which its first line is looked for
 
 _COLUMNS = (
     "path", "fold", "mtime", "ctime", "size", "inode", "version", "pending", "state", "kind", "name",
     "description", "updated", "trust", "pinned", "problem", "listed", "day", "time", "line", "traces",
-    "supersedes", "conversation",
+    "supersedes", "source", "conversation",
 )  # fmt: skip
 _PUT = (
     f"INSERT OR REPLACE INTO entry (id, {', '.join(_COLUMNS)}) "
@@ -103,7 +103,8 @@ def _values(
     older = "\n".join(memory.supersedes)
     values = (
         path, fold(path), *stamp, version, pending, memory.state, kind, name, description, updated, trust, pinned,
-        problem, listed, day, time, text, traces, f"\n{older}\n" if older else "", memory.conversation[:LONGEST_ID],
+        problem, listed, day, time, text, traces, f"\n{older}\n" if older else "", memory.source[:LONGEST_ID],
+        memory.conversation[:LONGEST_ID],
     )  # fmt: skip
     return values, line(kind, pinned, day, time, path, text) if listed == LISTED else None
 
@@ -120,8 +121,8 @@ class Filling:
         self._traces: list[int] = []  # each with its row below it: numbers are sorted faster than pairs
         self._used: dict[str, int] = dict(db.execute("SELECT path, day FROM used"))
         db.execute("DROP TRIGGER entry_added")
-        for name in ("by_fold", "by_name", "by_rank", "is_pending", "is_superseding", "is_learned"):
-            db.execute(f"DROP INDEX {name}")
+        for statement in statements(INDEXES):
+            db.execute(f"DROP INDEX {statement.split()[2]}")
         db.execute("INSERT INTO words (words, rank) VALUES ('hashsize', ?)", (_LARGE,))
 
     def put(self, memory: Memory, stamp: Stamp, *, pending: bool, usable: bool) -> None:
@@ -214,6 +215,7 @@ def wipe_rows(db: sqlite3.Connection, paths: Iterable[str]) -> None:
                 db.execute("DELETE FROM trace WHERE entry IN (SELECT id FROM entry WHERE path = ?)", (path,))
             db.execute("DELETE FROM entry WHERE path = ?", (path,))
             db.execute("DELETE FROM used WHERE path = ?", (path,))
+            db.execute("DELETE FROM drift WHERE path = ?", (path,))
         db.execute("INSERT INTO words (words) VALUES ('optimize')")  # or words stay in the index of the full text
 
 

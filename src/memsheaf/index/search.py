@@ -195,13 +195,9 @@ class Index:
         """All rows that match, in the order of their paths."""
         return self._ask(f"SELECT {ROW} FROM entry WHERE version <> '' AND {where} ORDER BY path", *values)
 
-    def part(self, kind: str, limit: int, offset: int) -> tuple[list[Row], int]:
-        """Some rows in the order of their paths, and how many there are; `kind` narrows it as in `ranked`."""
-        where, values = (" AND kind = ?", (kind,)) if kind and kind != "other" else where_kind(kind)
-        sql = f"SELECT {ROW} FROM entry WHERE version <> ''{where} ORDER BY path LIMIT ? OFFSET ?"
-        rows = self._ask(sql, *values, limit, offset)
-        sql = f"SELECT count(*) FROM entry WHERE version <> ''{where}"
-        return rows, self._healing(lambda db: int(db.execute(sql, values).fetchone()[0]))
+    def query(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What a function finds in the database."""
+        return self._healing(work)
 
     def ranked(self, kind: str, limit: int, offset: int) -> list[Row]:
         """What the catalog may show, most important first; `kind` narrows it, "other" to all unknown types."""

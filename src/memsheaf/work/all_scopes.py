@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 
 from memsheaf import trusted_repositories
@@ -123,6 +123,10 @@ class AllScopes:
     def sheaf(self, key: str) -> Sheaf:
         """The memory of a scope; each root is opened once, however many layers show it. Raises NotFound."""
         return self.layers(key).sheaf(str(self._parse(key)[1]))
+
+    def opened(self) -> Sequence[Sheaf]:
+        """The scopes that are open now."""
+        return tuple(self._sheaves.values())
 
     def tree(self, key: str) -> str:
         """The working tree in which the citations of a scope are looked up, "" when it is not known."""

@@ -1,0 +1,108 @@
+"""Pages of the rows of an index: filtered, sorted and counted by SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from memsheaf.index.database import writing
+from memsheaf.index.rows import where_kind
+from memsheaf.store import Version
+from memsheaf.values import NamedTuple, sqlite3
+
+SORTS = {
+    "newest": ("updated", "updated DESC, path"),
+    "oldest": ("updated", "updated, path DESC"),
+    "name": ("lower(name)", "lower(name), path"),
+    "type": ("kind || char(9) || lower(name)", "kind || char(9) || lower(name), path"),
+    "path": ("path", "path"),
+}
+"""Orders of a list: what is compared, and how."""
+
+
+class Filter(NamedTuple):
+    """Which memories are wanted; what is left empty does not matter.
+
+    `kind` may be "other" for all unknown types. `text` is searched for, and then the best come first. `since` and
+    `until` are days of the last change. `drifted` means that a citation did not hold when it was last verified.
+    """
+
+    text: str = ""
+    kind: str = ""
+    trust: str = ""
+    source: str = ""
+    since: str = ""
+    until: str = ""
+    pinned: bool = False
+    drifted: bool = False
+
+
+EVERYTHING = Filter()
+
+
+class Place(NamedTuple):
+    """A row in its order: what it is sorted by, its path and version."""
+
+    key: str | float
+    path: str
+    version: Version
+
+
+def places(
+    db: sqlite3.Connection, wanted: Filter, sort: str, limit: int, offset: int, among: Collection[str] | None = None
+) -> list[Place]:
+    """Some of the rows that are wanted, in their order; with `among` only these."""
+    where, values = _where(wanted, among)
+    key, order = SORTS[sort]
+    sql = f"SELECT {key}, path, version FROM entry WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?"
+    return [Place(*row) for row in db.execute(sql, (*values, limit, offset))]
+
+
+class Counts:
+    """How many rows a filter lets through; known until somebody writes to the database."""
+
+    def __init__(self) -> None:
+        self._known: dict[Filter, int] = {}
+        self._state: object = None
+
+    def count(self, db: sqlite3.Connection, wanted: Filter) -> int:
+        """How many rows are wanted."""
+        state = id(db), db.total_changes, db.execute("PRAGMA data_version").fetchone()
+        if state != self._state:
+            self._known, self._state = {}, state
+        if wanted not in self._known:
+            where, values = _where(wanted)
+            self._known[wanted] = db.execute(f"SELECT count(*) FROM entry WHERE {where}", values).fetchone()[0]
+        return self._known[wanted]
+
+
+def set_drift(db: sqlite3.Connection, found: Iterable[tuple[str, Version, bool]]) -> None:
+    """Note of these versions whether a citation of theirs did not hold."""
+    with writing(db):
+        db.execute("DELETE FROM drift WHERE path NOT IN (SELECT path FROM entry)")
+        db.executemany("INSERT OR REPLACE INTO drift VALUES (?, ?, ?)", found)
+
+
+def _where(wanted: Filter, among: Collection[str] | None = None) -> tuple[str, Sequence[str]]:
+    parts, values = ["version <> ''"], list[str]()
+    if wanted.kind == "other":
+        condition, kinds = where_kind(wanted.kind)
+        parts.append(condition.removeprefix(" AND "))
+        values += kinds
+    for value, condition in (
+        (wanted.kind if wanted.kind != "other" else "", "kind = ?"),
+        (wanted.trust, "trust = ?"),
+        (wanted.source, "source = ?"),
+        (wanted.since, "updated >= ?"),
+        (wanted.until, "updated <= ?"),
+    ):
+        if value:
+            parts.append(condition)
+            values.append(value.encode("utf-8", "replace").decode())
+    if wanted.pinned:
+        parts.append("pinned = 1")
+    if wanted.drifted:
+        parts.append("(path, version) IN (SELECT path, version FROM drift WHERE state)")
+    if among is not None:
+        parts.append(f"path IN ({', '.join('?' * len(among))})")
+        values += among
+    return " AND ".join(parts), values

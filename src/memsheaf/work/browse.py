@@ -1,0 +1,61 @@
+"""Lists over several scopes, and which memories have citations that no longer hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from memsheaf.errors import NotFound
+from memsheaf.guard.citations import Tree
+from memsheaf.guard.evidence import Evidence, examine
+from memsheaf.index.database import Row
+from memsheaf.memory import Memory
+from memsheaf.reader import EVERYTHING, Filter
+from memsheaf.sheaf import Sheaf
+
+DRIFTED = ("drifted", "missing")
+"""Verdicts about a citation that does not hold any more."""
+
+
+def browse(
+    sheaves: Sequence[Sheaf], wanted: Filter = EVERYTHING, *, sort: str = "newest", limit: int = 50, offset: int = 0
+) -> tuple[list[tuple[Sheaf, Row]], int]:
+    """Some of the memories that are wanted, of all these scopes as if they were one, and how many there are.
+
+    With a text they are in the order of their score, else sorted as `SORTS` has it.
+    """
+    if len(sheaves) == 1:
+        rows, total = sheaves[0].browse(wanted, sort=sort, limit=limit, offset=offset)
+        return [(sheaves[0], row) for row in rows], total
+    found, total = [], 0
+    for number, sheaf in enumerate(sheaves):
+        places, count = sheaf.reader.places(wanted, sort, offset + limit, 0)
+        found += [(place, number) for place in places]
+        total += count
+    found.sort(key=lambda one: (one[0].path, one[1]), reverse=sort == "oldest")
+    found.sort(key=lambda one: one[0].key, reverse=sort == "newest" and not wanted.text)
+    page = found[offset : offset + limit]
+    rows_of = {
+        (number, row.path): row
+        for number in {number for _, number in page}
+        for row in sheaves[number].reader.rows_of([place for place, of in page if of == number])
+    }
+    shown = [(number, rows_of.get((number, place.path))) for place, number in page]
+    return [(sheaves[number], row) for number, row in shown if row], total
+
+
+def verify(sheaf: Sheaf, tree: Tree, paths: Sequence[str] = ()) -> list[tuple[Memory, Evidence]]:
+    """What a working tree says about memories, or about all that can be understood; verdicts are kept for lists."""
+    every = () if paths else (row.path for row in sheaf.list() if row.state in ("ok", "free"))
+    examined, verdicts = [], []
+    for path in paths or every:
+        with suppress(*(() if paths else (NotFound,))):  # somebody was faster
+            memory = sheaf.read(path)
+            found = examine(memory, tree)
+            if found.citations:
+                drifted = any(verdict.state in DRIFTED for _, verdict in found.citations)
+                verdicts.append((memory.path, memory.version, drifted))
+            examined.append((memory, found))
+    if not sheaf.read_only:
+        sheaf.reader.record_drift(verdicts)
+    return examined

@@ -1,0 +1,108 @@
+"""Lists over several scopes: filters, orders, pages, and what drifted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsheaf import Layers, Settings
+from memsheaf.guard.citations import make
+from memsheaf.reader import SORTS, Filter
+from memsheaf.store.trust import accept
+from memsheaf.work.browse import browse, verify
+from memsheaf.worktree import WorkingTree
+
+DAY = 86_400
+NOON = 1_794_744_000.0  # 2026-11-15
+
+
+@pytest.fixture
+def filled(settings: Settings, work: Path) -> Iterator[Layers]:
+    now = [NOON - 10 * DAY]
+    with Layers.open(settings=settings, cwd=str(work), by="user", clock=lambda: now[0]) as layers:
+        layers.remember("Zebra crossing", "stripes on roads", "user", "White stripes mark a crossing.")
+        now[0] += 8 * DAY
+        layers.remember("apple harvest", "when apples are ripe", "project", "Apples are picked in September.")
+        layers.remember(
+            "Build server", "where builds run", "reference", "Builds run on the blue machine.", pinned=True
+        )
+        layers.by = "agent"
+        layers.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed")
+        now[0] = NOON
+        yield layers
+
+
+def names(layers: Layers, wanted: Filter = Filter(), **more: object) -> list[str]:  # noqa: B008
+    found, total = browse(layers.sheaves(), wanted, **more)  # type: ignore[arg-type]
+    assert more or total == len(found)
+    return [row.name for _, row in found]
+
+
+def test_filters_orders_and_pages_hold_over_all_scopes(filled: Layers) -> None:
+    assert names(filled) == ["Mood", "apple harvest", "Build server", "Zebra crossing"]
+    assert names(filled, sort="oldest") == names(filled)[::-1]
+    assert names(filled, sort="name") == ["apple harvest", "Build server", "Mood", "Zebra crossing"]
+    assert names(filled, sort="type") == ["Mood", "apple harvest", "Build server", "Zebra crossing"]
+    for sort in SORTS:
+        pages = [browse(filled.sheaves(), sort=sort, limit=1, offset=at) for at in range(5)]
+        assert [row.name for page, _ in pages for _, row in page] == names(filled, sort=sort)
+        assert {total for _, total in pages} == {4}
+    assert names(filled, Filter(kind="user")) == ["Zebra crossing"]
+    assert names(filled, Filter(kind="other")) == []
+    assert names(filled, Filter(trust="unconfirmed")) == names(filled, Filter(source="agent")) == ["Mood"]
+    assert names(filled, Filter(pinned=True)) == ["Build server"]
+    assert names(filled, Filter(until="2026-11-10")) == ["Zebra crossing"]
+    assert len(names(filled, Filter(since="2026-11-13"))) == 3
+    assert names(filled, Filter(kind="\ud800' OR 1 --")) == []
+
+
+def test_a_search_is_filtered_and_the_best_come_first(filled: Layers) -> None:
+    assert names(filled, Filter("stripes on a crossing")) == ["Zebra crossing"]
+    assert names(filled, Filter("builds apples stripes", kind="project")) == ["apple harvest"]
+    assert set(names(filled, Filter("builds apples stripes"))) == {"Zebra crossing", "apple harvest", "Build server"}
+    assert names(filled, Filter("builds apples stripes", trust="unconfirmed")) == []
+
+
+def test_counts_follow_every_change(filled: Layers) -> None:
+    def total(kind: str = "") -> int:
+        return browse([filled.project], Filter(kind=kind), limit=1)[1]
+
+    assert (total(), total("project")) == (3, 1)
+    filled.forget("project_apple-harvest.md")
+    assert (total(), total("project")) == (2, 0)
+    with Layers.open(settings=filled.settings, cwd=filled._cwd, by="user") as other:
+        other.remember("Pears", "when pears are ripe", "project", "Pears are picked in October.")
+    assert (total(), total("project")) == (3, 1)
+
+
+def test_what_is_shared_in_a_checkout_is_told_apart(settings: Settings, work: Path) -> None:
+    (work / ".git").mkdir()
+    (work / ".memory").mkdir()
+    accept(settings.home, str(work))
+    theirs = "---\nname: Theirs\ndescription: came along\ntype: project\n---\nSomething.\n"
+    (work / ".memory" / "project_theirs.md").write_text(theirs)
+    with Layers.open(settings=settings, cwd=str(work), by="user") as layers:
+        layers.remember("Ours", "written here", "project", "Anything else that matters.")
+        assert names(layers, Filter(trust="shared")) == ["Theirs"]
+        assert names(layers, Filter(trust="confirmed")) == ["Ours"]
+        assert names(layers, Filter("something anything", trust="shared")) == ["Theirs"]
+
+
+def test_what_drifted_is_known_after_it_was_verified(filled: Layers, work: Path) -> None:
+    (work / "app.py").write_text("one\ntwo\nthree\n")
+    with WorkingTree.open(str(work)) as tree:
+        cited = str(make(tree, "app.py:2"))
+    path = filled.remember("Two", "the second line", "project", "It says two.", citations=[cited]).path
+    for text, drifted in (("one\ntwo\nthree\n", []), ("one\n2\nthree\n", ["Two"]), ("one\ntwo\nthree\n", [])):
+        (work / "app.py").write_text(text)
+        with WorkingTree.open(str(work)) as tree:
+            assert len(verify(filled.project, tree)) == 4
+        assert names(filled, Filter(drifted=True)) == drifted
+    (work / "app.py").write_text("gone\n")
+    with WorkingTree.open(str(work)) as tree:
+        verify(filled.project, tree, [path])
+    assert names(filled, Filter(drifted=True)) == ["Two"]
+    filled.revise(path, "It says", "There it says")
+    assert names(filled, Filter(drifted=True)) == []  # nobody looked at this version yet
