@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from memsheaf.config import Settings
@@ -97,11 +97,17 @@ class ScopeLearning:
         return done
 
     def consolidate(
-        self, model: Model | str | None, *, apply: bool, progress: Progress | None, mine: Approve | None
+        self,
+        model: Model | str | None,
+        *,
+        apply: bool,
+        progress: Progress | None,
+        mine: Approve | None,
+        only: Collection[str] | None,
     ) -> ConsolidationReport:
         """Merge what says the same and retire what is past, or plan it. Raises Busy."""
         asked = metered("consolidate", model, self._settings, clock=self._clock)
-        return self._consolidate(asked, apply=apply, progress=progress, mine=mine)
+        return self._consolidate(asked, apply=apply, progress=progress, mine=mine, only=only)
 
     def dream(
         self, model: Model | str | None, *, planning: bool = False, progress: Progress | None = None
@@ -134,7 +140,13 @@ class ScopeLearning:
         )
 
     def _consolidate(
-        self, model: Model | None, *, apply: bool, progress: Progress | None, mine: Approve | None = None
+        self,
+        model: Model | None,
+        *,
+        apply: bool,
+        progress: Progress | None,
+        mine: Approve | None = None,
+        only: Collection[str] | None = None,
     ) -> ConsolidationReport:
         return consolidate.run(
             self._memories,
@@ -146,6 +158,7 @@ class ScopeLearning:
             embedder=self._fast_embedder(),
             progress=progress,
             mine=mine,
+            only=only,
         )
 
     def expect(self, question: str, path: str) -> None:

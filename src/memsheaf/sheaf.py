@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 
 from memsheaf import config, memory_edits
@@ -341,15 +341,17 @@ class Sheaf:
         apply: bool = False,
         progress: Progress | None = None,
         mine: Approve | None = None,
+        only: Collection[str] | None = None,
     ) -> ConsolidationReport:
         """Merge what says the same, retire what is past; with `apply` it is done, else only planned.
 
-        What a person wrote takes part only with `mine`, which is asked before each such group is done.
+        What a person wrote takes part only with `mine`, which is asked before each such group is done. With `only`,
+        the ids of groups of a plan, these are done, whoever wrote them; what changed since is left and noted.
 
         Raises:
             Busy: another process is at it.
         """
-        return self._learning.consolidate(model, apply=apply, progress=progress, mine=mine)
+        return self._learning.consolidate(model, apply=apply, progress=progress, mine=mine, only=only)
 
     def dream(
         self, model: Model | str | None = None, *, planning: bool = False, progress: Progress | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,7 +45,9 @@ def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
     code, out, err = run("consolidate")
 
     assert (code, err) == (0, "")
-    assert "merge: they say the same\n  keeps project_no-fridays.md, retires project_fridays.md\n" in out
+    assert re.search(
+        r"merge: they say the same \[[0-9a-f]{12}\]\n  keeps project_no-fridays.md, retires project_fri", out
+    )
     assert "  +supersedes:\n  +  - project_fridays.md\n" in out
     assert out.endswith("Nothing was changed. With --apply, 1 memory would be retired.\n")
     assert run("consolidate", "--dry-run")[1] == out
@@ -53,6 +56,8 @@ def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
     (group,) = value.pop("groups")
     assert value == {"applied": False, "commit": "", "retired": 1, "dropped": [], "notes": [], "mine": []}
     assert group.pop("diff").startswith("--- project_no-fridays.md  now\n")
+    name = group.pop("id")
+    assert name in out
     assert group == {
         "action": "merge",
         "why": "they say the same",
@@ -64,7 +69,9 @@ def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
     }
     assert tree() == before
 
-    done = run("consolidate", "--apply")[1].splitlines()[-1]
+    code, out, _ = run("consolidate", "--apply", "--only", "ffff")
+    assert (code, "group ffff was not done" in out) == (1, True)
+    done = run("consolidate", "--apply", "--only", name)[1].splitlines()[-1]
     assert done.startswith("Done: 1 memory retired. `memsheaf undo ")
     assert run("show", "project_fridays.md")[0] == 1
     assert "consolidate: 1 merged" in run("log")[1]

@@ -720,3 +720,30 @@ def test_a_hundred_cycles_with_a_hostile_model_lose_nothing(place: Place, seed: 
 
     assert retired > by_model > 20
     assert asked > 200
+
+
+def test_a_person_applies_some_groups_of_a_plan_and_leaves_others(place: Place) -> None:
+    mine = "The staging host is called heron and is rebuilt every night at two."
+    place.put(
+        friday=text(FRIDAY), again=text(f"{FRIDAY} Ask Maria."), old=text("The audit is on.", expires="2026-11-01"),
+        heron=text(mine, source="user"), heron2=text(f"{mine} Ask Ines.", source="user"), other=text("Else."),
+    )  # fmt: skip
+    plan = place.run(apply=False)
+    assert place.run(apply=False) == plan
+    ids = {group.action: group.id for group in plan.groups}
+    (heron,) = plan.mine
+    assert len({*ids.values(), heron.id}) == 3
+
+    done = run(place.sheaf, state=place.state, now=NOW, apply=True, only=[ids["merge"]])
+    assert ([group.id for group in done.groups], done.notes) == ([ids["merge"]], ())
+    assert {"old.md", "heron.md", "heron2.md"} <= place.files().keys()
+    assert schedule.load(place.state).at == 0, "a later run is as due as before"
+
+    place.put(old=text("The audit is on, says Ines.", expires="2026-11-01"))
+    before = place.files()
+    late = run(place.sheaf, state=place.state, now=NOW, apply=True, only=[ids["expired"]])
+    assert (late.groups, late.commit, place.files()) == ((), "", before)
+    assert late.notes == (f"group {ids['expired']} was not done: its memories were changed since it was planned",)
+
+    run(place.sheaf, state=place.state, now=NOW, apply=True, only=[heron.id])
+    assert len({"heron.md", "heron2.md"} & place.files().keys()) == 1

@@ -35,6 +35,7 @@ _COMPACTED = (
 @takes(
     Argument("--apply", "do it, as one commit that `memsheaf undo` takes back"),
     Argument("--dry-run", "only show what would be done; so it is without --apply, too"),
+    Argument("--only", "do this group of the plan alone, by its ID; may be repeated", "ID", repeated=True),
     Argument("--include-mine", "also what you wrote yourself, each group after a look at it"),
     Argument("--yes", "do not ask about what you wrote"),
     MODEL,
@@ -45,12 +46,13 @@ def consolidate(call: Call) -> int:
     Without --apply it shows the plan. Without a model, near-duplicates are merged and what expired is retired; with
     one in the settings, it also looks at memories about the same subject. Nothing is deleted: the journal keeps what
     is retired. What is pinned is never touched, what you wrote yourself only with --include-mine, which asks about
-    each group before it is done. No more than two memories or a tenth are retired at once. The exit code is 1 when
-    the model failed or a cap was reached; the rest is done all the same.
+    each group before it is done, or with --only. No more than two memories or a tenth are retired at once. The exit
+    code is 1 when the model failed, a cap was reached, or a group of --only has changed; the rest is done.
 
     examples:
       memsheaf consolidate
       memsheaf consolidate --apply
+      memsheaf consolidate --apply --only 3f2a91bc04de
       memsheaf consolidate --apply --include-mine
       memsheaf consolidate --apply --model none --json
     """
@@ -65,6 +67,7 @@ def consolidate(call: Call) -> int:
             apply=options.apply,
             progress=progress,
             mine=_approving(call) if options.include_mine else None,
+            only=options.only or None,
         )
     return _answer_report(call, report, apply=options.apply)
 
@@ -184,7 +187,7 @@ def _report_lines(report: ConsolidationReport, *, apply: bool) -> Iterator[str]:
 
 
 def _group_lines(group: PlanGroup) -> Iterator[str]:
-    yield f"{group.action}{' of what you wrote' if group.mine else ''}: {group.why}"
+    yield f"{group.action}{' of what you wrote' if group.mine else ''}: {group.why} [{group.id}]"
     if group.keeper and group.retired:
         yield f"  keeps {group.keeper}, retires {', '.join(group.retired)}"
     yield from (f"  {line}" for line in group.diff().splitlines())
@@ -192,7 +195,7 @@ def _group_lines(group: PlanGroup) -> Iterator[str]:
 
 
 def _group_json(group: PlanGroup) -> dict[str, object]:
-    value = pick(group, ("action", "why", "keeper", "retired", "model", "mine"))
+    value = pick(group, ("id", "action", "why", "keeper", "retired", "model", "mine"))
     return {**value, "files": group.paths, "diff": group.diff()}
 
 

@@ -11,7 +11,7 @@ rest is done. Nothing is lost: what is retired stays in the journal, and one `un
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from memsheaf.errors import (
@@ -122,25 +122,30 @@ def run(
     embedder: Embedder | None = None,
     progress: Progress | None = None,
     mine: Approve | None = None,
+    only: Collection[str] | None = None,
 ) -> ConsolidationReport:
     """Find what can be consolidated, check it, and with `apply` do it.
 
     Without a model, near-duplicates are merged, what expired is retired, and relative dates become absolute. What a
     person wrote is touched only with `mine`, which is asked about each such group before it is done.
-    `learned` is how many conversations were ever learned from: the gate counts from there on.
+    `learned` is how many conversations were ever learned from: the gate counts from there on. With `only`, a person
+    chose groups of an earlier plan by their ids: those are done, and one that has changed is named in a note.
 
     Raises:
         Busy: another process is consolidating; only with `apply`.
         StoreFailed: nothing was done.
     """
+    if only is not None:
+        mine = _anything
     if not apply:
-        return _check(target, _plan(target, state, now, model, progress, mine), state, embedder)
+        return _check(target, _chosen(_plan(target, state, now, model, progress, mine), only), state, embedder)
     with schedule.at_work(state):
-        plan = _plan(target, state, now, model, progress, mine)
+        plan = _chosen(_plan(target, state, now, model, progress, mine), only)
         report = _apply(target, _approve(_check(target, plan, state, embedder), mine))
         try:
             rehearsal.follow(state, {old: new for group in report.groups for old, new in group.moved.items()})
-            schedule.save(state, schedule.Past(now, learned, plan.cursor, plan.settled))
+            if only is None:
+                schedule.save(state, schedule.Past(now, learned, plan.cursor, plan.settled))
         except (StoreFailed, Busy) as error:  # the commit stands
             return report._replace(notes=(*report.notes, f"it was done, but not noted: {error}"))
     return report
@@ -169,6 +174,20 @@ def _plan(
         past.settled,
     )
     return _ask(target, plan, model, today, progress) if model else plan
+
+
+def _anything(group: PlanGroup) -> bool:
+    return True
+
+
+def _chosen(plan: _Plan, only: Collection[str] | None) -> _Plan:
+    """The plan with the groups that a person chose, and a note for each that is not in it."""
+    if only is None:
+        return plan
+    groups = tuple(group for group in plan.groups if group.id in only)
+    late = sorted({*only} - {group.id for group in groups})
+    notes = (f"group {one} was not done: its memories were changed since it was planned" for one in late)
+    return plan._replace(groups=groups, notes=(*plan.notes, *notes))
 
 
 def _read(target: Target, rows: Sequence[Row]) -> Iterator[Memory]:

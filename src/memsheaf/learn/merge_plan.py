@@ -19,7 +19,7 @@ from memsheaf.memory import Memory, parse
 from memsheaf.store import Change
 from memsheaf.text.dates import absolute
 from memsheaf.text.similarity import LIKE, fact, likeness, same, says_more
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, sha256
 
 COMPARED = 50  # candidates that a memory is compared with at most
 BY = "consolidation"
@@ -40,6 +40,12 @@ class PlanGroup(NamedTuple):
     retired: tuple[str, ...] = ()
     model: bool = False
     mine: bool = False
+
+    @property
+    def id(self) -> str:
+        """What it is known by: another group, or this one with other texts, has another id."""
+        seen = [(memory.path, memory.version, memory.path in self.retired) for memory in self.seen]
+        return sha256(repr((self.action, self.keeper, self.text, seen)).encode("utf-8", "replace")).hexdigest()[:12]
 
     @property
     def paths(self) -> tuple[str, ...]:
