@@ -11,6 +11,7 @@ from memsheaf import config, memory_edits
 from memsheaf.index.database import Row, database_for
 from memsheaf.index.search import Index
 from memsheaf.memory import STRICT, Allow, Memory
+from memsheaf.overview import ScopeOverview
 from memsheaf.reader import ScopeReader
 from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import Version
@@ -63,7 +64,8 @@ def _changes(function: Callable[Concatenate[Writer, P], R]) -> Callable[Concaten
 class Sheaf:
     """The memory of one scope.
 
-    `reader` answers questions about its rows, files and journal; every change passes `writer`.
+    `reader` answers questions about its rows, files and journal, `overview` about all of it at a glance; every change
+    passes `writer`.
 
     >>> with Sheaf.open("user") as sheaf:                                        # doctest: +SKIP
     ...     sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
@@ -97,6 +99,7 @@ class Sheaf:
             ledger=ledger,
             own_context=scope.layer == "agent" and bool(settings and settings.agent_context),
         )
+        self.overview = ScopeOverview(self.writer)
         self.reader = ScopeReader(self.writer, lambda: self.state, tools=tools)
         self._settings = settings
         self._clock = clock
