@@ -214,7 +214,8 @@ def test_why_lists_every_candidate_and_counts_nothing(filled: Run, tmp_path: Pat
     found = json.loads(filled(*question, "--json")[1])
     nothing = {"embedder": "", "done": 0, "total": 3, "running": False, "problem": ""}
     assert found["embedding"] == {"user": nothing}
-    assert set(found["candidates"][0]) == {"scope", "path", "score", "fit", "common", "near", "chosen", "why"}
+    numbers = {"score", "fit", "common", "near", "by_words", "by_meaning"}
+    assert set(found["candidates"][0]) == {"scope", "path", *numbers, "chosen", "why", "cut"}
 
 
 def test_why_names_files_as_other_commands_read_them_and_the_gate(filled: Run) -> None:

@@ -263,6 +263,24 @@ def test_who_asks_to_ignore_memory_gets_none_of_it_for_that_turn(filled: Sheaf) 
     assert not session.ignoring
 
 
+def test_every_candidate_says_in_a_word_why_it_is_cut_and_what_its_fit_is_made_of(sheaf: Sheaf) -> None:
+    for number in range(7):
+        sheaf.remember(f"Harbour {number}", "Crane", "project", f"The harbour crane {number} lifts {number} tons.")
+    sheaf.remember("Doubtful", "Crane", "project", "The harbour crane is for sale.", trust="unconfirmed")
+    sheaf.remember("Lunch", "Food", "user", "The harbour has a canteen with soup and bread and beer.")
+
+    found = sheaf.session().why("what does the harbour crane lift?").candidates
+
+    cuts = {one.row.name: one.cut for one in found}
+    assert sorted(cuts.values()) == ["", "", "", "", "", "excluded", "limit", "limit", "score"]
+    assert (cuts["Doubtful"], cuts["Lunch"]) == ("excluded", "score")
+    assert all(bool(one.why) == bool(one.cut) and one.chosen != bool(one.cut) for one in found)
+    assert all(one.by_words == one.fit and one.by_meaning == 0 for one in found)
+    assert found[0]._replace(near=0.5, fit=1.2, common=1.5).by_words == pytest.approx(0.08)
+    below = sheaf.session().why("how many tons is an elephant?").candidates
+    assert {one.cut for one in below} == {"gate"}
+
+
 # what was shown before
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from memsheaf.work.layers import Layers
 
 EVERY = 1 << 31  # rows
+_NUMBERS = ("score", "fit", "common", "near", "by_words", "by_meaning")
 CANDIDATES = 12  # that `why` lists for people
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (
@@ -334,6 +335,6 @@ def _recall_json(found: Recall) -> dict[str, object]:
 
 
 def _candidate_json(one: Candidate, home: str) -> dict[str, object]:
-    numbers = {name: round(getattr(one, name), 4) for name in ("score", "fit", "common", "near")}
+    numbers = {name: round(getattr(one, name), 4) for name in _NUMBERS}
     path = shown(one.scope, one.row.path, home)
-    return {"scope": one.scope, "path": path, **numbers, "chosen": one.chosen, "why": one.why}
+    return {"scope": one.scope, "path": path, **numbers, **pick(one, ("chosen", "why", "cut"))}

@@ -57,7 +57,12 @@ def fit(common: float, near: float, enough: float) -> float:
     >>> fit(0.0, 0.4, enough=0.4), fit(1.75, 0.3, enough=0.4), fit(0.4, 0.3, enough=0.4)
     (1.0, 1.0, 0.9)
     """
-    return round(1 + near - enough + WORD * max(0.0, common - WORDS_FREE), DIGITS)
+    return round(1 + near - enough + word_share(common), DIGITS)
+
+
+def word_share(common: float) -> float:
+    """What words in common add to a fit."""
+    return WORD * max(0.0, common - WORDS_FREE)
 
 
 def score_both(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from memsheaf.errors import MemsheafError, ModelFailed
 from memsheaf.index.database import Match, Row
+from memsheaf.index.scoring import word_share
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
@@ -30,6 +31,7 @@ FOLLOW_UP = 0.85
 """How clearly a message must be about something, where earlier ones of the user speak for it: thanks are not."""
 LIFT, EVEN = 0.2, 0.5
 """How much a fit gains or loses by whether a message is about the user's own things, and where it does neither."""
+GATE = 1.0  # the fit that one memory of a scope must have, or nothing of it is recalled
 FEW = 0.66  # of the best score, for what is shown beside it
 PINNED, NEAREST, RECENT, USED = 0.10, 0.05, 0.05, 0.05
 RECENT_DAYS, USED_DAYS = 7, 30
@@ -73,7 +75,9 @@ class Candidate(NamedTuple):
     """A memory that was considered, and what became of it.
 
     `common` are the telling words it shares with the question, `near` how near it is in meaning, `fit` how clearly
-    the message is about it (from 1 on something is recalled), `score` its place among the others.
+    the message is about it (from `GATE` on something is recalled), `score` its place among the others. `why` says in
+    a sentence why it is not recalled, `cut` in a word: `excluded`, whatever it says; below the `gate`; by its `score`
+    beside the best; by the `model`; by the `limit` of memories or bytes.
     """
 
     scope: str
@@ -84,6 +88,17 @@ class Candidate(NamedTuple):
     score: float
     chosen: bool = False
     why: str = ""
+    cut: str = ""
+
+    @property
+    def by_words(self) -> float:
+        """What words in common add to the fit; all of it where nothing is known of the meaning."""
+        return max(0.0, min(self.fit, word_share(self.common) if self.near else self.fit))
+
+    @property
+    def by_meaning(self) -> float:
+        """What nearness in meaning adds to the fit."""
+        return max(0.0, self.fit - self.by_words)
 
     @property
     def version(self) -> tuple[str, str, str]:
@@ -183,7 +198,7 @@ def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion)
                 score = match.score + NEAREST / (1 + nearness) + _bonus(match, occasion.today)
                 more = Candidate(str(source.scope), match.row, match.common, match.near, match.fit + lift, score)
                 known = found.get(more.version)
-                if known is None or (more.fit >= 1, more.score) > (known.fit >= 1, known.score):
+                if known is None or (more.fit >= GATE, more.score) > (known.fit >= GATE, known.score):
                     found[more.version] = more
     candidates = [_exclude(one, occasion) for one in found.values()]
     return sorted(candidates, key=lambda one: (-one.score, one.scope, one.row.path))
@@ -213,7 +228,7 @@ def _exclude(candidate: Candidate, occasion: Occasion) -> Candidate:
         why = "unconfirmed: it waits for a person"
     elif row.state not in ("ok", "free"):
         why = f"cannot be used: {row.problem}"
-    return candidate._replace(why=why)
+    return candidate._replace(why=why, cut="excluded" if why else "")
 
 
 def _fill_up(sources: Sequence[RecallSource], candidates: list[Candidate], occasion: Occasion) -> list[Candidate]:
@@ -237,7 +252,7 @@ def _select_by_fit(candidates: Sequence[Candidate]) -> tuple[list[Candidate], st
     Each scope decides for itself: a score says nothing about another one, which may hold a hundred times as much.
     """
     clearest = max(candidates, key=lambda one: one.fit, default=None)
-    if clearest is None or clearest.fit < 1:
+    if clearest is None or clearest.fit < GATE:
         reached = f" ({clearest.fit:.2f}, and 1 is needed)" if clearest else ""
         said = f"nothing is recalled: no memory is nearer to this message than to everyday talk{reached}"
     else:
@@ -247,12 +262,12 @@ def _select_by_fit(candidates: Sequence[Candidate]) -> tuple[list[Candidate], st
     scores = {one.scope: one.score for one in sorted(candidates, key=lambda one: one.score)}
     selected = []
     for one in candidates:
-        why, least = one.why, FEW * scores[one.scope]
-        if not why and fits[one.scope] < 1:
-            why = "the message is not about something remembered"
+        why, cut, least = one.why, one.cut, FEW * scores[one.scope]
+        if not why and fits[one.scope] < GATE:
+            why, cut = "the message is not about something remembered", "gate"
         elif not why and one.score < least:
-            why = f"scores too little beside the best ({least:.2f} is needed)"
-        selected.append(one._replace(chosen=not why, why=why))
+            why, cut = f"scores too little beside the best ({least:.2f} is needed)", "score"
+        selected.append(one._replace(chosen=not why, why=why, cut=cut))
     return selected, said
 
 
@@ -280,7 +295,7 @@ def _select_by_model(
     order = [name for name in dict.fromkeys(names) if name in offered][:MOST]
     chosen = [offered[name]._replace(chosen=True) for name in order]
     rest = [one for one in candidates if f"{one.scope}/{one.row.path}" not in order or one.why]
-    return chosen + [one if one.why else one._replace(why="not chosen by the model") for one in rest]
+    return chosen + [one if one.why else one._replace(why="not chosen by the model", cut="model") for one in rest]
 
 
 def _read_selected(
@@ -294,17 +309,18 @@ def _read_selected(
     shown: list[Shown] = []
     explained = []
     for one in candidates:
-        why = one.why
+        why, cut = one.why, one.cut
         if one.chosen and (len(shown) == MOST or one.version not in best):
-            why = f"only {MOST} are recalled at once"
+            why, cut = f"only {MOST} are recalled at once", "limit"
         elif one.chosen:
             ready, why = _read_one(by_scope[one.scope], one, occasion, newer.get(one.version, ()))
+            cut = "" if ready else "excluded"
             if ready:
                 ready = ready._replace(limit=MEMORY_BYTES // (1 + len(shown)))  # the less, the lower its rank
                 taken = fit_within(ready, shown, room, occasion.nonce)
                 shown += [taken] if taken else []
-                why = "" if taken else "no room is left for it"
-        explained.append(one._replace(chosen=one.chosen and not why, why=why))
+                why, cut = ("", "") if taken else ("no room is left for it", "limit")
+        explained.append(one._replace(chosen=one.chosen and not why, why=why, cut=cut))
     return shown, explained
 
 
