@@ -344,7 +344,8 @@ class _RunningTurn:
         said = agent.conversation[self._begin :]
         if not said:
             return
-        turn = Turn(agent.id, tuple(_messages(said, self._begin)), saved=bool(self._changes()))
+        messages, number = tuple(_messages(said, self._begin)), agent.kept.turns if agent.kept else 0
+        turn = Turn(agent.id, messages, saved=bool(self._changes()), number=number)
         try:
             agent.memory.learn(turn, later=agent.permission.planning)
         except MemsheafError as error:

@@ -69,6 +69,14 @@ class Conversation:
         self._waiting: dict[str, object] = {}  # facts that are written with the next message
         self._silent: bool | None = False if new else None
         self._held: ExitStack | None = None
+        self._turns: int | None = 0 if new else None
+
+    @property
+    def turns(self) -> int:
+        """How often the user has said something in it."""
+        if self._turns is None:
+            self._turns = sum(1 for line in self.lines() if line.said and line.said.role == "user")
+        return self._turns
 
     @property
     def name(self) -> str:
@@ -90,7 +98,9 @@ class Conversation:
             self._silent = users[-1:] == [UNRECORDED]
         # first: when this cannot be written, what comes after it is silent all the same
         cleaned, self._silent = _clean(said, self._silent)
+        turns = self.turns
         self._write([ConversationLine(self._now(), one) for one in cleaned])
+        self._turns = turns + sum(one.role == "user" for one in cleaned)
 
     def mark(self, **facts: str) -> None:
         """Note facts about the conversation, which are written with the next message; the last of each counts."""
@@ -225,11 +235,11 @@ class Conversations:
 
         The words may come in any order, case and form. What tools answered is looked through, too.
         """
-        wanted = _needles(query)
+        wanted = make_needles(query)
         found: ConversationHits = []
         for id in self._newest() if wanted else ():
             conversation = self._reading(id)
-            if lines := _matching_lines((line.said for line in conversation.lines() if line.said), wanted):
+            if lines := find_lines((line.said for line in conversation.lines() if line.said), wanted):
                 found.append((conversation.summarize(), lines))
             if limit and len(found) >= limit:
                 break
@@ -332,10 +342,10 @@ def _unanswered(calls: Mapping[str, str]) -> list[Said]:
     return [Said("tool", UNANSWERED, answers=id, tool=tool) for id, tool in calls.items()]
 
 
-def _needles(query: str) -> list[str]:
+def make_needles(query: str) -> list[str]:
     """What a message must hold that has the words of a query: each word as far as all its forms are alike.
 
-    >>> _needles("straße DEPLOYED")
+    >>> make_needles("straße DEPLOYED")
     ['strass', 'deplo']
     """
     typed = list(dict.fromkeys(query.split()))
@@ -348,7 +358,7 @@ def _needles(query: str) -> list[str]:
     return found
 
 
-def _matching_lines(said: Iterable[Said], needles: Sequence[str]) -> list[str]:
+def find_lines(said: Iterable[Said], needles: Sequence[str]) -> list[str]:
     """Lines of the messages that have all the needles, a few; those that people and models said come first."""
     first: list[str] = []
     behind: list[str] = []

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.learn.transcripts import Transcript
     from memsheaf.memory import Allow
-    from memsheaf.settings_file import SettingsFile
     from memsheaf.sheaf import Sheaf
     from memsheaf.store.state import State
     from memsheaf.work.layers import Layers
@@ -70,21 +69,16 @@ class Call:
     def settings(self) -> Settings:
         """The user's settings, with what the line says on top."""
         if self._settings is None:
-            self._settings = config.load(self._chosen(), warn=self._warn)
+            self._settings = config.load(self.chosen(), warn=self.warn)
         return self._settings
 
-    def settings_file(self) -> SettingsFile:
-        """The file of the user's settings, to list and to change them."""
-        from memsheaf.settings_file import SettingsFile
-
-        return SettingsFile(self._chosen(), warn=self._warn)
-
-    def _chosen(self) -> dict[str, str]:
+    def chosen(self) -> dict[str, str]:
         """The environment, with what the line says on top."""
         chosen = {"MEMSHEAF_HOME": self.options.home, "MEMSHEAF_PROJECT": self.options.project}
         return {**self.environment, **{key: value for key, value in chosen.items() if value}}
 
-    def _warn(self, said: str) -> None:
+    def warn(self, said: str) -> None:
+        """Tell once what is wrong with a setting."""
         if said not in self._warned:
             self.console.note(f"memsheaf: {said}", style="yellow")
             self._warned.append(said)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
-from memsheaf.cli.call import Call, minute, plural
+from memsheaf.cli.call import Call, here, minute, plural
 from memsheaf.cli.command import Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Styled, Table
+from memsheaf.errors import NotFound
 from memsheaf.text.neutralize import one_line
 
 # Known to type checkers under this name, so that a command imports only what it uses.
@@ -71,6 +73,7 @@ conversations = group(
     examples:
       memsheaf conversations
       memsheaf conversations deploy staging
+      memsheaf conversations --all
       memsheaf conversations show last
       memsheaf conversations export 20261115-2241 > conversation.jsonl
       memsheaf conversations remove 20261115-2241-3f9a --yes
@@ -85,9 +88,12 @@ _ID = Argument("id", "which one; the beginning of its id is enough, `last` is th
 @conversations.action(
     Argument("words", "only those with a message that has all these words", "WORDS", repeated=True),
     Argument("--limit", "how many at most (50, or 20 with WORDS)", "N"),
+    Argument("--all", "those of all projects, and of coding agents whose transcripts are there"),
 )
 def list_conversations(call: Call) -> int:
     """List conversations, the newest first, or those that have some words."""
+    if call.options.all:
+        return _list_all(call)
     kept, limit = _conversations(call), call.options.limit
     if call.options.words:
         query = " ".join(call.options.words)
@@ -107,19 +113,41 @@ def list_conversations(call: Call) -> int:
     )
 
 
+def _list_all(call: Call) -> int:
+    from memsheaf.chat.all_conversations import list_all, open_all
+
+    query = " ".join(call.options.words or ())
+    with open_all(call.settings(), here()) as scopes:
+        found = list_all(scopes, query=query, limit=call.options.limit or (20 if query else 50))
+    rows = [(one.id, minute(one.last), one.scope, one.host or "chat", one.title) for one in found]
+    return call.answer(
+        {"conversations": found},
+        Table(rows, ("bold", "dim"), ("ID", "LAST", "SCOPE", "IN", "TITLE")),
+        None if found else "no conversation was kept",
+    )
+
+
 @conversations.action(_ID)
 def show_conversation(call: Call) -> int:
-    """Print one as text."""
+    """Print one as text, and what it taught."""
+    from memsheaf.chat.all_conversations import find_conversation, list_lessons, open_all
     from memsheaf.learn.conversation_file import message_record
 
     conversation = _conversations(call).open(call.options.id, reading=True)
     one, lines = conversation.summarize(), list(conversation.lines())
+    lessons = []
+    with (
+        open_all(call.settings(), here()) as scopes,
+        suppress(NotFound),
+    ):  # of a scope without a folder
+        lessons = list_lessons(scopes, find_conversation(scopes, one.id))
     about = [one.id, minute(one.began), plural(one.turns, "turn"), one.model, one.scope]
     messages = [{**message_record(line.said), "at": line.at} for line in lines if line.said]
     return call.answer(
-        {**one._asdict(), "messages": messages},
+        {**one._asdict(), "messages": messages, "taught": lessons},
         Styled(" · ".join(part for part in about if part), "dim"),
         map(_message_lines, lines),
+        ["", *(f"{one.action}: {one.path} ({one.name})" for one in lessons)] if lessons else None,
     )
 
 

@@ -9,6 +9,7 @@ from shutil import which
 from memsheaf.cli.call import Call, here, plural, program_words
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled
+from memsheaf.cli.settings import settings_file
 from memsheaf.cli.transfer import offer_import
 from memsheaf.errors import Refused, hinted
 from memsheaf.hosts.clients import CLIENTS
@@ -258,11 +259,11 @@ def _choose_learner(call: Call, hosts: Sequence[str]) -> str:
         chosen = there[0] if call.console.confirm(question) else _RULES
     if chosen != _RULES and not which(chosen, path=call.environment.get("PATH")):
         raise Usage(f"--learn-with {chosen}: there is no command {chosen} on the PATH")
-    call.settings_file().set({"model.name": "" if chosen == _RULES else chosen})
+    settings_file(call).set({"model.name": "" if chosen == _RULES else chosen})
     call.forget_settings()
     call.console.note(f"learning goes by {chosen}; `memsheaf config set model.name NAME` changes it")
     return str(chosen)
 
 
 def _is_chosen(call: Call) -> bool:
-    return bool(call.settings().model) or call.settings_file().find("model.name").origin != "default"
+    return bool(call.settings().model) or settings_file(call).find("model.name").origin != "default"

@@ -33,7 +33,7 @@ config = group(
 @config.action()
 def show_config(call: Call) -> int:
     """Show every setting, its value, and where it comes from."""
-    file = call.settings_file()
+    file = settings_file(call)
     rows = [{"key": one.key, "value": one.value, "from": one.origin, "default": one.default} for one in file.all()]
     cells = ((str(row["key"]), to_toml(row["value"]), str(row["from"])) for row in rows)
     there = "" if os.path.exists(file.path) else "; it is not there yet"
@@ -44,7 +44,7 @@ def show_config(call: Call) -> int:
 @config.action(_KEY)
 def get_config(call: Call) -> int:
     """Print the value of one setting."""
-    key, value, *_ = _find(call.settings_file(), call.options.key)
+    key, value, *_ = _find(settings_file(call), call.options.key)
     return call.answer({"key": key, "value": value}, value if isinstance(value, str) else to_toml(value))
 
 
@@ -60,8 +60,13 @@ def unset_config(call: Call) -> int:
     return _set(call, None)
 
 
+def settings_file(call: Call) -> SettingsFile:
+    """The file of the user's settings, to list and to change them."""
+    return SettingsFile(call.chosen(), warn=call.warn)
+
+
 def _set(call: Call, value: str | None) -> int:
-    file = call.settings_file()
+    file = settings_file(call)
     key = _find(file, call.options.key).key
     file.set({key: value})
     call.forget_settings()

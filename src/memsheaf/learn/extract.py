@@ -328,10 +328,10 @@ def _find_turn(turns: Sequence[Turn], numbers: object) -> str:
     """The turn of the first of these messages, as the header `conversation` has it."""
     given = numbers if isinstance(numbers, list) else []
     at = min((one for one in given if type(one) is int and one > 0), default=1)
-    for number, turn in enumerate(turns, 1):
+    for turn in turns:
         at -= len(turn.messages)
         if at <= 0:
-            return f"{turn.conversation}#{number}"
+            return turn.label
     return turns[-1].conversation
 
 

@@ -213,7 +213,7 @@ class Inbox:
             keys.append(key)
         at = turn.at or time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(self._clock()))
         kept = () if turn.unkept else tuple(messages)
-        return _StoredTurn(Turn(conversation, kept, _label(at), turn.saved), tuple(keys))
+        return _StoredTurn(Turn(conversation, kept, _label(at), turn.saved, turn.number), tuple(keys))
 
     def _unseen(self, turns: Iterable[Turn]) -> list[_StoredTurn]:
         counts: dict[str, int] = {}
@@ -314,10 +314,12 @@ class Inbox:
     def _load(self, number: int) -> _StoredTurn | None:
         """The turn of this number; None when it is not there, or is not a turn."""
         match self._state.load(_name(number)):
-            case {"conversation": str(name), "at": str(at), "saved": bool(saved), "messages": [*rows], "keys": keys}:
+            case {"conversation": str(name), "at": str(at), "messages": [*rows], "keys": [*keys], **more}:
                 messages = tuple(Message(*row) for row in rows if _are_texts(row) and len(row) == 3)
                 if messages and len(messages) == len(rows) and _are_texts(keys):
-                    return _StoredTurn(Turn(name, messages, at, saved), tuple(keys))
+                    count = more.get("number")
+                    turn = Turn(name, messages, at, more.get("saved") is True, count if isinstance(count, int) else 0)
+                    return _StoredTurn(turn, tuple(keys))
         return None
 
     def _write(self, number: int, stored: _StoredTurn) -> None:

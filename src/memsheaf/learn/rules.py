@@ -152,7 +152,7 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> 
             if proposal and (proposal.explicit or said.at < own.sign):
                 before = proposal.content if proposal.why != CORRECTION else ""
                 doubt = own.doubt(said.at + len(said.spoken), asked=proposal.explicit)
-                proposal = proposal._replace(conversation=turn.conversation, doubt=doubt)
+                proposal = proposal._replace(conversation=turn.label, doubt=doubt)
                 known = found.get(proposal.content)
                 found[proposal.content] = proposal if known is None or proposal.explicit else known
             earlier = said

@@ -24,13 +24,24 @@ class Message(NamedTuple):
 class Turn(NamedTuple):
     """A finished turn of a conversation: what the user said, and all that was said and read until the agent stopped.
 
-    `at` is when, as an ISO time; `saved` says that the agent wrote to memory itself in this turn.
+    `at` is when, as an ISO time; `saved` says that the agent wrote to memory itself in this turn. `number` counts the
+    turns of the conversation from 1; 0 where nobody counted.
     """
 
     conversation: str
     messages: tuple[Message, ...]
     at: str = ""
     saved: bool = False
+    number: int = 0
+
+    @property
+    def label(self) -> str:
+        """The conversation and the turn, as the header `conversation` has them.
+
+        >>> Turn("20261115-2241-3f9a", (), number=3).label
+        '20261115-2241-3f9a#3'
+        """
+        return f"{self.conversation}#{self.number}" if self.number else self.conversation
 
     @property
     def unkept(self) -> str:
@@ -43,6 +54,17 @@ class Turn(NamedTuple):
         if any(map(is_private, said)):
             return "the user wants it off the record"
         return "the user wants no memory in it" if any(map(asks_to_ignore, said)) else ""
+
+
+def split_label(label: str) -> tuple[str, int]:
+    """The conversation that a header names, and the turn, 0 without one.
+
+    >>> split_label("20261115-2241-3f9a#3"), split_label("c")
+    (('20261115-2241-3f9a', 3), ('c', 0))
+    """
+    name, sign, number = label.rpartition("#")
+    is_turn = bool(sign) and number.isdecimal() and number.isascii() and len(number) < 7
+    return (name, int(number)) if is_turn else (label, 0)
 
 
 class Proposal(NamedTuple):

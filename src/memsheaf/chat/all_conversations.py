@@ -1,0 +1,259 @@
+"""Every kept conversation of a person, over all projects: those of the chat, and of coding agents.
+
+What a coding agent said is read from its own transcript, as long as that is there; what was off the record, or said
+while memory was off, is left out, and so are secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+
+from memsheaf.chat.conversations import TITLE, Conversation, Conversations, find_lines, make_needles
+from memsheaf.config import Settings
+from memsheaf.errors import MemsheafError, NotFound, hinted
+from memsheaf.guard.secrets import without_secrets
+from memsheaf.hosts.clients import CLIENTS
+from memsheaf.hosts.conversation import HostConversation, conversations, load, size_of
+from memsheaf.learn.conversation_file import UNRECORDED
+from memsheaf.learn.transcripts import read_transcript
+from memsheaf.llm.model import Said
+from memsheaf.recall.turns import split_label
+from memsheaf.store.state import State
+from memsheaf.text.neutralize import one_line
+from memsheaf.values import NamedTuple
+from memsheaf.work.all_scopes import AllScopes, KnownScope
+from memsheaf.work.scopes import SCRATCH
+
+TURNS = 50  # of a conversation that are read at once
+LONGEST = 20_000  # characters of a message that are shown
+HEAD = 256 << 10  # bytes of a transcript that are read for its title
+MOST = 16 << 20  # and for all that was said; of a longer one the end
+
+
+class KnownConversation(NamedTuple):
+    """A conversation: `id` as headers name it, `key` the scope that it is kept for, `host` the coding agent or ""."""
+
+    id: str
+    key: str
+    scope: str
+    host: str
+    title: str
+    began: str
+    last: str
+    turns: int
+    model: str = ""
+    lines: tuple[str, ...] = ()
+
+
+class SpokenTurn(NamedTuple):
+    """What the user said, and all that was said and done until the next time; `number` counts from 1."""
+
+    number: int
+    at: str
+    said: tuple[Said, ...]
+
+
+class Lesson(NamedTuple):
+    """A memory that came of a conversation: `action` is `learned`, or what a tool did: `saved`, `updated`, `deleted`.
+
+    `turn` is 0 where it is not known. `path` is the one in the scope of `key`; there may be no such file any more.
+    """
+
+    key: str
+    path: str
+    name: str
+    kind: str
+    action: str
+    turn: int
+    exists: bool
+
+
+@contextmanager
+def open_all(settings: Settings, cwd: str) -> Iterator[AllScopes]:
+    """All scopes of a person, to read what is kept of conversations and what they taught."""
+    with AllScopes(settings, cwd, read_only=True) as scopes:
+        yield scopes
+
+
+def list_all(scopes: AllScopes, *, query: str = "", limit: int = 50) -> list[KnownConversation]:
+    """The conversations that were gone on with last; with a query, those with a message that has all its words."""
+    found: list[KnownConversation] = []
+    for known in _lasting(scopes):
+        kept = Conversations(_state(scopes, known))
+        hits = kept.search(query, limit=limit) if query.strip() else [(one, []) for one in kept.list(limit=limit)]
+        for one, lines in hits:
+            found.append(
+                KnownConversation(
+                    one.id, known.key, known.title, "", one.title, one.began, one.last, one.turns, one.model,
+                    tuple(lines),
+                )
+            )  # fmt: skip
+    needles = make_needles(query)
+    for host in sorted(_hosted(scopes), key=lambda one: -one.number("at"))[:limit]:
+        lines = find_lines(_host_messages(host), needles) if needles else []
+        if lines or not query.strip():
+            found.append(_summarize(scopes, host)._replace(lines=tuple(lines)))
+    return sorted(found, key=lambda one: (one.last, one.id), reverse=True)[:limit]
+
+
+def find_conversation(scopes: AllScopes, id: str) -> KnownConversation:
+    """One conversation by its whole id. Raises NotFound."""
+    for known in _lasting(scopes):
+        if os.path.basename(id) == id and (conversation := _kept(scopes, known, id)):
+            one = conversation.summarize()
+            return KnownConversation(
+                one.id, known.key, known.title, "", one.title, one.began, one.last, one.turns, one.model
+            )
+    for host in _hosted(scopes):
+        if host.text("id") == id:
+            return _summarize(scopes, host)
+    raise hinted(
+        NotFound(id, f"no conversation {one_line(id, 60)!r} is kept"), "`memsheaf conversations` lists them."
+    )
+
+
+def read_turns(scopes: AllScopes, one: KnownConversation, *, around: int = 1) -> list[SpokenTurn]:
+    """The turns of the page that a turn is on: 1 to 50, 51 to 100 and so on."""
+    first = (max(around, 1) - 1) // TURNS * TURNS + 1
+    source = _host_turns(_hosted_as(scopes, one.id)) if one.host else _kept_turns(scopes, one)
+    return [_shown(turn) for turn in islice(source, first - 1, first - 1 + TURNS)]
+
+
+def list_lessons(scopes: AllScopes, one: KnownConversation) -> list[Lesson]:
+    """What a conversation taught: memories whose header names it, and what its tools did to memories."""
+    layers = scopes.layers(one.key)
+    keys = {known.root: known.key for known in scopes.list()}
+    found: dict[tuple[str, str], Lesson] = {}
+    for sheaf in layers.lasting().sheaves():
+        for row in sheaf.reader.learned_in(one.id):
+            with suppress(MemsheafError):
+                number = split_label(sheaf.read(row.path).conversation)[1]
+                key = keys.get(sheaf.root, one.key)
+                found[sheaf.root, row.path] = Lesson(key, row.path, row.name, row.kind, "learned", number, True)
+    for turn in _kept_turns(scopes, one) if not one.host else ():
+        for touched in (touched for said in turn.said for touched in said.touched):
+            if touched.action in ("saved", "updated", "deleted"):
+                with suppress(MemsheafError):
+                    sheaf, path = layers.place(touched.path)
+                    memory = sheaf.reader.find(path)
+                    name, kind = (memory.name, memory.kind) if memory else (path, "")
+                    key = keys.get(sheaf.root, one.key)
+                    lesson = Lesson(key, path, name, kind, touched.action, turn.number, memory is not None)
+                    found[sheaf.root, path] = lesson
+    return sorted(found.values(), key=lambda lesson: (lesson.turn, lesson.path))
+
+
+def _lasting(scopes: AllScopes) -> list[KnownScope]:
+    return [known for known in scopes.list() if known.layer not in SCRATCH]
+
+
+def _state(scopes: AllScopes, known: KnownScope) -> State:
+    return State.of(known.root, scopes.settings.state)
+
+
+def _kept(scopes: AllScopes, known: KnownScope, id: str) -> Conversation | None:
+    try:
+        found = Conversations(_state(scopes, known)).open(id, reading=True)
+    except MemsheafError:
+        return None
+    return found if found.id == id else None
+
+
+def _kept_turns(scopes: AllScopes, one: KnownConversation) -> Iterator[SpokenTurn]:
+    known = next((known for known in _lasting(scopes) if known.key == one.key), None)
+    conversation = _kept(scopes, known, one.id) if known else None
+    if conversation is None:
+        raise NotFound(one.id, f"the conversation {one.id!r} is gone")
+    number, at, said = 0, "", list[Said]()
+    for line in conversation.lines():
+        if line.said is None:
+            continue
+        if line.said.role == "user":
+            if number:
+                yield SpokenTurn(number, at, tuple(said))
+            number, at, said = number + 1, line.at, []
+        said.append(line.said)
+    if number:
+        yield SpokenTurn(number, at, tuple(said))
+
+
+def _shown(turn: SpokenTurn) -> SpokenTurn:
+    return turn._replace(said=tuple(one._replace(text=_cut(without_secrets(one.text))) for one in turn.said))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n(… {len(text) - LONGEST:,} characters more)"
+
+
+# coding agents
+
+
+def _hosted(scopes: AllScopes) -> list[HostConversation]:
+    """The conversations of coding agents that have a transcript."""
+    state = scopes.settings.state
+    found = (HostConversation(path, load(path)) for path in conversations(state))
+    return [one for one in found if one.text("id") and size_of(one.text("transcript"))]
+
+
+def _hosted_as(scopes: AllScopes, id: str) -> HostConversation:
+    for one in _hosted(scopes):
+        if one.text("id") == id:
+            return one
+    raise NotFound(id, f"the transcript of {one_line(id, 60)!r} is gone")
+
+
+def _summarize(scopes: AllScopes, host: HostConversation) -> KnownConversation:
+    known = next((one for one in scopes.list() if one.root == host.text("root")), None)
+    began = title = ""
+    turns = 0
+    for turn in _host_turns(host, HEAD):
+        began, turns = began or turn.at, turns + 1
+        title = title or one_line(turn.said[0].text, TITLE)
+    last = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(host.number("at")))
+    name = CLIENTS.get(host.text("host"), {}).get("title", host.text("host"))
+    whole = turns if size_of(host.text("transcript")) <= HEAD else 0
+    key, scope = (known.key, known.title) if known else ("user", os.path.basename(host.text("cwd")))
+    return KnownConversation(
+        host.text("id"), key, scope, str(name), without_secrets(title), began or last, last, whole
+    )
+
+
+def _host_turns(host: HostConversation, most: int = MOST) -> Iterator[SpokenTurn]:
+    """The turns of a transcript, without what was said off the record or while memory was off."""
+    number = 0
+    for turn in read_transcript(_read_lines(host, most), conversation=host.text("id")):
+        said = tuple(Said(one.role, one.text) for one in turn.messages if one.text.strip())
+        if not any(one.role == "user" for one in said):
+            continue
+        number += 1
+        said = (Said("user", UNRECORDED),) if turn.unkept else said
+        yield SpokenTurn(number, turn.at, said)
+
+
+def _host_messages(host: HostConversation) -> Iterator[Said]:
+    return (one._replace(text=without_secrets(one.text)) for turn in _host_turns(host) for one in turn.said)
+
+
+def _read_lines(host: HostConversation, most: int) -> Sequence[str]:
+    """Whole lines of a transcript that are JSON."""
+    begin, end = host.number("off_from"), host.number("off_to")
+    try:
+        with open(host.text("transcript"), "rb") as file:
+            skip = max(0, size_of(host.text("transcript")) - most) if most == MOST else 0
+            file.seek(skip)
+            if skip:
+                skip += len(file.readline())
+            found, at = [], skip
+            for line in file:
+                if at - skip + len(line) > most:
+                    break
+                if line.startswith(b"{") and not begin <= at < end:
+                    found.append(line.decode("utf-8", "replace"))
+                at += len(line)
+            return found
+    except OSError:
+        return []
