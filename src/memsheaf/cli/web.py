@@ -1,0 +1,88 @@
+"""The command that opens the web page."""
+
+from __future__ import annotations
+
+import json
+
+from memsheaf.cli.call import Call, here
+from memsheaf.cli.command import Argument, Usage, takes, whole
+from memsheaf.errors import Refused
+
+PORT = 8378
+
+
+@takes(
+    Argument(
+        "--port", f"the port to listen on; {PORT} when left out, or a free one if it is taken", "N", convert=whole
+    ),
+    Argument("--no-open", "do not open the browser"),
+    Argument("--read-only", "show everything, change nothing"),
+    Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST"),
+    Argument("--allow-host", "another name that it is reached under, such as a proxy's", "NAME", repeated=True),
+    Argument("--tls-cert", "the certificate, in PEM, to serve HTTPS with", "PATH"),
+    Argument("--tls-key", "the key of the certificate, in PEM", "PATH"),
+    Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
+    scoped=False,
+)
+def web(call: Call) -> int:
+    """Look at memory in the browser: search, edit, approve, undo. Ctrl-C ends it.
+
+    Takes pip install 'memsheaf[web]'. It serves every scope you have, to this machine alone: the address that is
+    printed has a token in it, which the browser exchanges for a cookie. --json prints that address as one JSON line
+    once the page is there, and opens no browser. From another machine: ssh -L 8378:127.0.0.1:8378 THIS-MACHINE.
+
+    examples:
+      memsheaf web
+      memsheaf web --read-only
+      memsheaf web --no-open --json --port 0
+    """
+    options = call.options
+    if bool(options.tls_cert) != bool(options.tls_key):
+        raise Usage("--tls-cert and --tls-key go together")
+    if options.port is not None and options.port > 65_535:
+        raise Usage("--port takes a number up to 65535")
+    try:
+        from memsheaf.web.server import serve
+    except ImportError as error:
+        raise Refused(str(error)) from None
+    from signal import SIGINT
+
+    from memsheaf.mcp.http_bind import Endpoint
+    from memsheaf.web.page import Site
+    from memsheaf.work.all_scopes import AllScopes
+
+    endpoint = Endpoint(
+        options.host or "127.0.0.1",
+        PORT if options.port is None else options.port,
+        tuple(options.allow_host or ()),
+        options.tls_cert or "",
+        options.tls_key or "",
+        options.behind_proxy,
+    )
+    endpoint.check()
+    try:
+        listener = endpoint.listen()
+    except Refused:
+        if options.port is not None:
+            raise
+        listener = endpoint._replace(port=0).listen()
+    scopes = AllScopes(call.settings(), here(), by="user", read_only=options.read_only)
+    with listener, scopes:
+        ended = serve(Site(scopes, read_only=options.read_only), endpoint, listener, lambda url: _announce(call, url))
+    if ended == SIGINT and not call.console.json:
+        call.console.note("ended")
+    return 0
+
+
+def _announce(call: Call, url: str) -> None:
+    """Tell where the page is, and open it."""
+    if call.console.json:
+        call.console.say(json.dumps({"url": url}))
+        call.console.flush()
+    else:
+        call.console.note(f"memsheaf is at {url}\nCtrl-C ends it")
+    if not call.options.no_open and not call.console.json:
+        import threading
+        import webbrowser
+
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

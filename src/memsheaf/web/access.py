@@ -1,0 +1,179 @@
+"""Access checks of the web page: exact Host, same origin, a cookie that the token gives, CSRF, sizes, headers.
+
+A page of any other site in the same browser reaches 127.0.0.1 as well as this one does; this is what keeps it out.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, parse_qsl
+
+import anyio
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+FORM_BYTES = 4 * 1024 * 1024  # a memory has at most 256 KiB, and percent-encoding makes up to nine times that
+FIELDS = 20_000
+BODY_SECONDS = 30.0
+FORM = "application/x-www-form-urlencoded"
+FORM_KEY = "memsheaf.form"
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",  # with no-referrer a browser sends "Origin: null" with its own forms
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    "cache-control": "no-store",
+}
+_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+ErrorPage = Callable[[int, str], Response]
+"""Makes a page for a status; the text says which of the texts it shows."""
+
+
+class WebAccess:
+    """Checks every request, in this order: Host, origin, method, token or cookie, size and CSRF token of a form.
+
+    `know` is told the address of whoever may come in. Style and script are given to everybody: they tell nothing.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: frozenset[str],
+        token: str,
+        csrf: str,
+        read_only: bool,
+        secure: bool,
+        refuse: ErrorPage,
+        know: Callable[[tuple[str, int]], None] = lambda address: None,
+    ) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._token = token.encode()
+        self._session = secrets.token_urlsafe(32)
+        self._csrf = csrf.encode()
+        self._read_only = read_only
+        self._secure = secure
+        self._refuse = refuse
+        self._know = know
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or let it in."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        answer = self._answered(scope)
+        if answer is None and scope.get("client"):
+            self._know(tuple(scope["client"][:2]))
+        if answer is None and scope["method"] == "POST":
+            answer = await self._read_form(scope, receive)
+        return await (answer or self._app)(scope, receive, sent)
+
+    def _answered(self, scope: Scope) -> Response | None:
+        """The answer to a request that may not come in; None for one that may."""
+        headers = _headers(scope)
+        method, named = scope["method"], headers.get("host", [])
+        if len(named) != 1 or named[0].lower() not in self._hosts:
+            return self._refuse(421, "host")
+        if method not in ("GET", "HEAD", "POST"):
+            return self._refuse(405, "method")
+        if scope["path"].startswith("/static/") and method != "POST":
+            return None
+        shown = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=None).get("token", [])
+        if shown and method != "POST":
+            return self._enter(scope, shown)
+        if not self._is_ours(headers, method):
+            return self._refuse(403, "origin")
+        if not self._has_cookie(headers.get("cookie", []), scope):
+            return self._refuse(401, "token")
+        return None
+
+    def _enter(self, scope: Scope, shown: list[str]) -> Response:
+        """Exchange the token for a cookie; the address that follows has no token in it."""
+        if len(shown) != 1 or not hmac.compare_digest(shown[0].encode("utf-8", "replace"), self._token):
+            return self._refuse(401, "token")
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            _cookie_name(scope), self._session, httponly=True, samesite="strict", path="/", secure=self._secure
+        )
+        return answer
+
+    def _is_ours(self, headers: Mapping[str, list[str]], method: str) -> bool:
+        """Whether a person or this very page asks. A form of ours always says where it comes from."""
+        if not all(site in ("none", "same-origin") for site in headers.get("sec-fetch-site", [])):
+            return False
+        origins = headers.get("origin", [])
+        if method == "POST" and len(origins) != 1:
+            return False
+        parts = [origin.lower().partition("://") for origin in origins]
+        return all(scheme in ("http", "https") and host in self._hosts for scheme, _, host in parts)
+
+    def _has_cookie(self, lines: list[str], scope: Scope) -> bool:
+        name = _cookie_name(scope)
+        for line in lines:
+            try:
+                found = SimpleCookie(line).get(name)
+            except CookieError:
+                continue
+            if found and hmac.compare_digest(found.value.encode("utf-8", "replace"), self._session.encode()):
+                return True
+        return False
+
+    async def _read_form(self, scope: Scope, receive: Receive) -> Response | None:
+        """Read a form into the scope; an error page for one that is too large, too slow, foreign or not wanted."""
+        if self._read_only:
+            return self._refuse(403, "read_only")
+        headers = _headers(scope)
+        types = headers.get("content-type", [])
+        if len(types) != 1 or types[0].partition(";")[0].strip().lower() != FORM:
+            return self._refuse(415, "type")
+        length = headers.get("content-length", ["0"])[0]
+        if not length.isdigit() or int(length) > FORM_BYTES:
+            return self._refuse(413, "size")
+        body = bytearray()
+        with anyio.move_on_after(BODY_SECONDS):
+            while (message := await receive())["type"] == "http.request":
+                body += message.get("body", b"")
+                if len(body) > FORM_BYTES:
+                    return self._refuse(413, "size")
+                if not message.get("more_body", False):
+                    return self._check_form(scope, bytes(body))
+        return self._refuse(408, "slow")
+
+    def _check_form(self, scope: Scope, body: bytes) -> Response | None:
+        try:
+            pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS)
+        except ValueError:
+            return self._refuse(400, "form")
+        given = [value for name, value in pairs if name == "csrf"]
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode("utf-8", "replace"), self._csrf):
+            return self._refuse(403, "csrf")
+        scope[FORM_KEY] = pairs
+        return None
+
+
+def _headers(scope: Scope) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+    return found
+
+
+def _cookie_name(scope: Scope) -> str:
+    """A name of its own for each port: browsers keep cookies by host alone."""
+    server = scope.get("server")
+    return f"memsheaf-{server[1] if server else 0}"

@@ -1,0 +1,13 @@
+"""The first page: what is remembered, and what waits."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from memsheaf.web.page import Page, get
+
+
+@get("/")
+def home(page: Page) -> Response:
+    """Show the scopes."""
+    return page.show("home.html")

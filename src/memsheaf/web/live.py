@@ -1,0 +1,101 @@
+"""Live updates: what others change is noticed, and told to open pages by server-sent events."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import anyio
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from memsheaf.errors import MemsheafError
+from memsheaf.web.page import Site
+
+SECONDS = 1.0  # between two looks at the files, while a page is open
+QUIET_SECONDS = 25.0  # after which a comment keeps a connection open
+MOST = 300  # open pages that are told
+
+
+class Live:
+    """Looks at the open scopes while somebody listens, and counts the changes."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._listening = 0
+        self._seen: dict[str, object] = {}
+        self._changed = anyio.Event()
+        self._woken = anyio.Event()
+        self._ending = False
+        self._looking = threading.Lock()
+
+    async def watch(self) -> None:
+        """Look once a second while somebody listens, and at once after a change of our own."""
+        while not self._ending:
+            with anyio.move_on_after(SECONDS if self._listening else None):
+                await self._woken.wait()
+            self._woken = anyio.Event()
+            if await anyio.to_thread.run_sync(self.look):
+                self._tell()
+
+    def look(self) -> bool:
+        """Notice what changed in the scopes that are open; whether anything did."""
+        with self._looking:
+            found: dict[str, object] = {}
+            for sheaf in self._site.scopes.opened():
+                with suppress(MemsheafError, OSError):
+                    sheaf.reader.look()
+                    found[sheaf.root] = sheaf.reader.last_id(), _stamp(sheaf.state.folder)
+            is_new = any(self._seen.get(root, value) != value for root, value in found.items())
+            self._seen.update(found)
+            return is_new
+
+    def wake(self) -> None:
+        """Look now: something was changed here."""
+        self._woken.set()
+
+    def end(self) -> None:
+        """End all streams."""
+        self._ending = True
+        self._woken.set()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._site.number += 1
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def stream(self, request: Request) -> Response:
+        """The number of the last change, and each that follows."""
+        if self._listening >= MOST:
+            return Response(status_code=503, headers={"retry-after": "30"})
+        return StreamingResponse(self._numbers(), media_type="text/event-stream")
+
+    async def _numbers(self) -> AsyncIterator[str]:
+        self._listening += 1
+        try:
+            self._woken.set()
+            told = -1
+            while not self._ending:
+                if told != self._site.number:
+                    told = self._site.number
+                    yield f"data: {told}\n\n"
+                    continue
+                changed = self._changed
+                with anyio.move_on_after(QUIET_SECONDS) as quiet:
+                    await changed.wait()
+                if quiet.cancelled_caught:
+                    yield ": still here\n\n"
+        finally:
+            self._listening -= 1
+
+
+def _stamp(folder: str) -> object:
+    """When something came into a folder, or left it."""
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return None
