@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from memsheaf.errors import Busy, Changed, Exists, MemsheafError, NotFound, Refused, StoreFailed
 from memsheaf.web.live import Live
-from memsheaf.web.page import ROUTES, Page, Site, Work
+from memsheaf.web.page import ROUTES, PageRequest, Site, Work
 
 THREADS = 4
 MODULES = (
@@ -68,7 +68,7 @@ def make_app(site: Site, live: Live) -> Starlette:
 def _answer(work: Work, request: Request, site: Site) -> Response:
     """Call a route; what it raises becomes a page."""
     try:
-        return work(Page(request, site))
+        return work(PageRequest(request, site))
     except MemsheafError as error:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
         return site.error_page(status, _title(site, error), str(error), getattr(error, "hint", ""))
@@ -79,7 +79,12 @@ def _answer(work: Work, request: Request, site: Site) -> Response:
 
 def _title(site: Site, error: MemsheafError) -> str:
     t = site.t
-    titles = ((NotFound, t.error.missing), (Changed, t.error.changed), (Busy, t.error.busy), (Refused, t.error.refused))
+    titles = (
+        (NotFound, t.error.missing),
+        (Changed, t.error.changed),
+        (Busy, t.error.busy),
+        (Refused, t.error.refused),
+    )
     return str(next((title for kind, title in titles if isinstance(error, kind)), t.error.failed))
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 from markupsafe import Markup, escape
 
-from memsheaf.web.texts import Texts, fill
+from memsheaf.web.texts import PageTexts, fill
 
 _STEPS = ((60, 1, "now"), (3600, 60, "minutes"), (86_400, 3600, "hours"))
 
@@ -22,7 +22,7 @@ def moment_of(value: object) -> datetime | date | None:
         return None
 
 
-def say_when(value: object, now: datetime, t: Texts) -> str:
+def say_when(value: object, now: datetime, t: PageTexts) -> str:
     """A day or a moment in words, seen from `now`."""
     then = moment_of(value)
     if then is None:
@@ -57,7 +57,7 @@ def say_day(day: date) -> str:
     return f"{day.day} {day.strftime('%B %Y')}"
 
 
-def time_element(value: object, now: datetime, t: Texts) -> Markup:
+def time_element(value: object, now: datetime, t: PageTexts) -> Markup:
     """A <time> element: words, and the exact moment on hover and for programs."""
     then = moment_of(value)
     if then is None:

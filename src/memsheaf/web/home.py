@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from memsheaf.web.page import Page, get
+from memsheaf.web.page import PageRequest, get
 
 
 @get("/")
-def home(page: Page) -> Response:
+def home(page: PageRequest) -> Response:
     """Show the scopes."""
     return page.show("home.html")

@@ -42,7 +42,7 @@ class Live:
                 self._tell()
 
     def look(self) -> bool:
-        """Notice what changed in the scopes that are open; whether anything did."""
+        """PageNotice what changed in the scopes that are open; whether anything did."""
         with self._looking:
             found: dict[str, object] = {}
             for sheaf in self._site.scopes.opened():

@@ -1,7 +1,7 @@
 """One request of the page: what was asked, the scopes, and how the answer is rendered.
 
     @get("/browse")
-    def browse(page: Page) -> Response:
+    def browse(page: PageRequest) -> Response:
         return page.show("browse.html", rows=...)
 
 A route is a plain function, run in a worker thread: it parses, calls the library, and renders.
@@ -31,18 +31,18 @@ from memsheaf.values import NamedTuple
 from memsheaf.web.access import FORM_KEY
 from memsheaf.web.dates import time_element
 from memsheaf.web.markdown import memory_link
-from memsheaf.web.texts import Texts, fill, load_texts
+from memsheaf.web.texts import PageTexts, fill, load_texts
 from memsheaf.work.all_scopes import AllScopes, KnownScope
 from memsheaf.work.layers import Layers
 
-Work = Callable[["Page"], Response]
+Work = Callable[["PageRequest"], Response]
 ROUTES: list[Route] = []
 """Every route, in the order in which they are tried."""
 
 NOTICES = 200  # kept for the page after a change
 
 
-class Notice(NamedTuple):
+class PageNotice(NamedTuple):
     """What is said after a change, and the commit that "Undo" takes back."""
 
     text: str
@@ -59,7 +59,7 @@ class Site:
         self.csrf = secrets.token_urlsafe(32)
         self.t = load_texts()
         self.number = 0  # of the last change that was noticed
-        self._notices: OrderedDict[str, Notice] = OrderedDict()
+        self._notices: OrderedDict[str, PageNotice] = OrderedDict()
         self._scopes: tuple[float, list[KnownScope]] = (0.0, [])
         self.templates = _environment(self.t)
         self.templates.globals.update(
@@ -78,7 +78,7 @@ class Site:
         """Look for scopes anew next time."""
         self._scopes = 0.0, []
 
-    def keep_notice(self, notice: Notice) -> str:
+    def keep_notice(self, notice: PageNotice) -> str:
         """Keep what is to be said, and give its id."""
         name = secrets.token_hex(8)
         self._notices[name] = notice
@@ -86,7 +86,7 @@ class Site:
             self._notices.popitem(last=False)
         return name
 
-    def notice(self, name: str) -> Notice | None:
+    def notice(self, name: str) -> PageNotice | None:
         """What is to be said under an id."""
         return self._notices.get(name)
 
@@ -105,13 +105,13 @@ class Site:
         return self.error_page(status, self.t.access.title, getattr(self.t.access, what))
 
 
-class Page:
+class PageRequest:
     """One request."""
 
     def __init__(self, request: Request, site: Site) -> None:
         self.request = request
         self.site = site
-        self.t: Texts = site.t
+        self.t: PageTexts = site.t
         self.scopes = site.scopes
         self.url: str = request.url.path
         pairs = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -171,7 +171,7 @@ class Page:
     def go(self, url: str, notice: str = "", *, commit: Commit | None = None, key: str = "") -> Response:
         """Redirect after a change, and say what was done, with a button that undoes the commit."""
         if notice:
-            kept = Notice(notice, key or self.key, commit.id if commit else "")
+            kept = PageNotice(notice, key or self.key, commit.id if commit else "")
             url += ("&" if "?" in url else "?") + urlencode({"said": self.site.keep_notice(kept)})
         return RedirectResponse(url, 303)
 
@@ -227,7 +227,7 @@ _PAGES = ("home",)
 """The pages in the navigation, each at the address of its name."""
 
 
-def _environment(t: Texts) -> jinja2.Environment:
+def _environment(t: PageTexts) -> jinja2.Environment:
     folder = os.path.join(os.path.dirname(__file__), "templates")
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),

@@ -8,13 +8,13 @@ from importlib.resources import files
 from typing import Any
 
 
-class Texts:
+class PageTexts:
     """A section of texts: `texts.browse.empty`. A name that is not there raises AttributeError."""
 
     def __init__(self, values: dict[str, Any], name: str = "texts") -> None:
         self._name = name
         for key, value in values.items():
-            setattr(self, key, Texts(value, key) if isinstance(value, dict) else value)
+            setattr(self, key, PageTexts(value, key) if isinstance(value, dict) else value)
 
     def __getattr__(self, key: str) -> Any:
         raise AttributeError(f"texts.toml has no {key!r} in [{self._name}]")
@@ -29,9 +29,9 @@ class Texts:
 
 
 @cache
-def load_texts() -> Texts:
+def load_texts() -> PageTexts:
     """The texts in English."""
-    return Texts(tomllib.loads(files(__package__).joinpath("texts.toml").read_text(encoding="utf-8")))
+    return PageTexts(tomllib.loads(files(__package__).joinpath("texts.toml").read_text(encoding="utf-8")))
 
 
 def fill(text: str, /, n: int | None = None, **values: object) -> str:

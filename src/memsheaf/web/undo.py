@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from memsheaf.web.page import Page, post
+from memsheaf.web.page import PageRequest, post
 
 
 @post("/undo")
-def undo(page: Page) -> Response:
+def undo(page: PageRequest) -> Response:
     """Take a commit back; the notice that follows takes this back."""
     key = page.form["key"]
     commit = page.scopes.sheaf(key).undo(page.form["commit"])
