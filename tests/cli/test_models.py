@@ -72,6 +72,7 @@ def test_trying_a_model_asks_it_once_and_is_counted(run: Run, claude: Path) -> N
     assert (told["model"], told["answer"]) == ("claude", {"answer": 5})
     assert told["reported"] == {"input": 300, "output": 6}
     spent = json.loads(run("cost", "--json")[1])
+    assert [day["requests"] for day in spent["by_day"]] == [0] * 29 + [1]
     assert [(row["purpose"], row["model"], row["requests"]) for row in spent["spent"]] == [("try", "claude", 1)]
     assert spent["left"]["requests"] == 299
     assert spent["left"]["tokens"] == 1_000_000 - 306

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hosts.test_install import home, run
-from memsheaf.cli.call import program_words
 from memsheaf.hosts.clients import CLIENTS
+from memsheaf.hosts.installing import program_words
 
 __all__ = ["home"]
 

@@ -77,7 +77,12 @@ def cost(call: Call) -> int:
     left_to_chat, said_to_chat = _left(chatted, chat)
     head = ("DAY", "PURPOSE", "MODEL", "REQUESTS", "FAILED", "OPEN", "TOKENS IN", "OUT", "SECONDS")
     return call.answer(
-        {"spent": rows, "left": dict(left, until=ledger.ends(), chat=left_to_chat), "caps": caps},
+        {
+            "spent": rows,
+            "by_day": ledger.by_day(call.options.days),
+            "left": dict(left, until=ledger.ends(), chat=left_to_chat),
+            "caps": caps,
+        },
         Table(map(_cost_row, rows), ("dim", "bold"), head),
         None if rows else f"no model requests in the last {plural(call.options.days, 'day')}",
         f"left today: {said}, until {ledger.ends()}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -291,15 +290,3 @@ def minute(at: str) -> str:
 def pick(value: object, names: Sequence[str]) -> dict[str, object]:
     """Some attributes of a value, for JSON."""
     return {name: getattr(value, name) for name in names}
-
-
-def program_words() -> list[str]:
-    """How a client starts this program: by its name where every shell finds that, else by its place."""
-    from shutil import which
-
-    found, folder = which("memsheaf"), os.path.dirname(sys.executable)
-    active = sys.prefix != sys.base_prefix and found and os.path.dirname(found) == folder
-    if found and not active:
-        return ["memsheaf"]
-    beside = which("memsheaf", path=folder)
-    return [beside] if beside else [sys.executable, "-m", "memsheaf"]

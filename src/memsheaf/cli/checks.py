@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from os.path import getsize, isdir
 
 from memsheaf import doctor as health
-from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural, program_words
+from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import NotFound, ScopeRefused, StoreFailed, hinted
@@ -238,7 +238,7 @@ def doctor(call: Call) -> int:
         with call.changing() as changed:
             dropped = changed.writer.prune()
     from memsheaf.hosts import health as host_health
-    from memsheaf.hosts.installing import Placement
+    from memsheaf.hosts.installing import Placement, program_words
 
     place = Placement(program_words(), call.environment)
     with call.console.waiting("trying the agents"):

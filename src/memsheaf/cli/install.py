@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from shutil import which
 
-from memsheaf.cli.call import Call, here, plural, program_words
+from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled
 from memsheaf.cli.settings import settings_file
@@ -16,7 +16,16 @@ from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.foreign import Surroundings
 from memsheaf.hosts.formats import RENDER
 from memsheaf.hosts.importers import READERS, claude_memory_folder
-from memsheaf.hosts.installing import HOSTS, Placement, find_hosts, has_plugin, is_found, make_removals, make_targets
+from memsheaf.hosts.installing import (
+    HOSTS,
+    Placement,
+    find_hosts,
+    has_plugin,
+    is_found,
+    make_removals,
+    make_targets,
+    program_words,
+)
 from memsheaf.hosts.linking import plan_link
 from memsheaf.hosts.settings_files import FileChange, SettingsFiles
 from memsheaf.scope import around, project_root

@@ -9,7 +9,7 @@ from functools import partial
 
 from memsheaf import __version__
 from memsheaf.catalog_head import render_catalog_head
-from memsheaf.cli.call import Call, here, program_words
+from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import Argument, Usage, takes, whole
 from memsheaf.cli.output import Note
 from memsheaf.errors import Refused
@@ -173,7 +173,7 @@ def _announce(call: Call, url: str, token: Token) -> None:
 
 def _print_config(call: Call) -> int:
     from memsheaf.hosts.clients import CLIENTS, describe_client, render_client
-    from memsheaf.hosts.installing import HOSTS
+    from memsheaf.hosts.installing import HOSTS, program_words
 
     client = "-".join(call.options.print_config.lower().split())
     if client == "list":

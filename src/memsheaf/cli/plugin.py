@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 
-from memsheaf.cli.call import Call, plural, program_words
+from memsheaf.cli.call import Call, plural
 from memsheaf.cli.command import Argument, place, takes
 from memsheaf.cli.output import Note
+from memsheaf.hosts.installing import program_words
 from memsheaf.hosts.plugin import NAME, write_plugin
 
 

@@ -88,8 +88,8 @@ class HostHealth(NamedTuple):
         return "; ".join(parts)
 
 
-def examine_hosts(place: Placement, state: str, cwd: str) -> list[HostHealth]:
-    """Look at the hosts that are found or installed in, and try their servers and hooks, each server once."""
+def examine_hosts(place: Placement, state: str, cwd: str, *, trying: bool = True) -> list[HostHealth]:
+    """Look at the hosts that are found or installed in; with `trying`, start their servers and hooks."""
     tried: dict[str, Answered] = {}
     found = []
     for name in HOSTS:
@@ -101,7 +101,7 @@ def examine_hosts(place: Placement, state: str, cwd: str) -> list[HostHealth]:
         if not ours and not is_found(name, place.environment):
             continue
         server = hook = Answered()
-        if ours:
+        if ours and trying:
             words = next(
                 (words for target, text in ours if (words := find_server(text, target.format, target.ours))), []
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from shutil import which
 from typing import Any
@@ -32,6 +33,16 @@ class Placement(NamedTuple):
         """The shell command for a hook; whatever happens, the host sees no failure."""
         home = f"MEMSHEAF_HOME={shlex.quote(self.home)} " if self.home else ""
         return f"{home}{shlex.join([*self.words, 'hook', host, event])} || exit 0"
+
+
+def program_words() -> list[str]:
+    """How a client starts this program: by its name where every shell finds that, else by its place."""
+    found, folder = which("memsheaf"), os.path.dirname(sys.executable)
+    active = sys.prefix != sys.base_prefix and found and os.path.dirname(found) == folder
+    if found and not active:
+        return ["memsheaf"]
+    beside = which("memsheaf", path=folder)
+    return [beside] if beside else [sys.executable, "-m", "memsheaf"]
 
 
 def find_hosts(environment: Mapping[str, str]) -> list[str]:

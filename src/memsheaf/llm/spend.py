@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, suppress
-from datetime import date
+from datetime import date, timedelta
 from functools import partial
 from operator import add
 from threading import Lock
@@ -131,6 +131,11 @@ class Ledger:
                     found[one.purpose, one.model] = known.plus(one)
                 rows += [found[key] for key in sorted(found)]
         return rows
+
+    def by_day(self, days: int = 30) -> list[Spent]:
+        """What was spent on each of the last days, the oldest first, also where it was nothing."""
+        today = date.fromisoformat(self.today())
+        return [self.spent((today - timedelta(days=ago)).isoformat()) for ago in reversed(range(days))]
 
     def _requests(self, day: str) -> list[Spent]:
         """The requests of a day: each with what it did cost or, as long as that is not known, the most it can."""
