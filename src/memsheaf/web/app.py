@@ -24,6 +24,9 @@ THREADS = 4
 MODULES = (
     "home",
     "undo",
+    "work",
+    "conversations",
+    "settings",
 )
 """The route files, in the order in which their routes are tried."""
 

@@ -1,0 +1,96 @@
+"""Settings: what `config.toml` says, editable where it is safe; coding agents, models, and what was spent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from starlette.responses import Response
+
+from memsheaf.errors import BadSettings, Changed, Refused
+from memsheaf.hosts.health import examine_hosts
+from memsheaf.hosts.installing import Placement, program_words
+from memsheaf.llm.providers import way
+from memsheaf.llm.spend import Ledger
+from memsheaf.settings_file import Setting, SettingsFile, to_toml
+from memsheaf.web.page import PageRequest, get, post
+
+DAYS = 30  # of spending
+
+
+@get("/settings")
+def settings(page: PageRequest) -> Response:
+    """Show all of it."""
+    return _show(page)
+
+
+@post("/settings")
+def save_settings(page: PageRequest) -> Response:
+    """Save one group; what makes no sense is told beside its field, and nothing is saved."""
+    file = _file(page, [])
+    known = {one.key: one for one in file.all() if one.editable and one.key in page.form}
+    typed = {key: page.form[key].strip() for key in known}
+    changed = {key: words or None for key, words in typed.items() if words != _words(known[key])}
+    try:
+        if changed:
+            file.set_from_page(changed, expect=page.form["version"])
+    except BadSettings as error:
+        return _show(page, typed, {error.key: error.reason or str(error)}, status=422)
+    except Changed:
+        return _show(page, typed, {"": page.t.settings.changed}, status=409)
+    except Refused as error:
+        return _show(page, typed, {"": str(error)}, status=422)
+    return page.go("/settings", page.t.settings.saved if changed else page.t.settings.same)
+
+
+@post("/settings/agents")
+def test_agents(page: PageRequest) -> Response:
+    """Start the servers and hooks of all coding agents, and show how they answer."""
+    return _show(page, trying=True)
+
+
+def _show(
+    page: PageRequest,
+    typed: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    *,
+    status: int = 200,
+    trying: bool = False,
+) -> Response:
+    warnings: list[str] = []
+    file, now = _file(page, warnings), page.scopes.settings
+    groups: dict[str, list[tuple[Setting, str]]] = {}
+    for one in file.all():
+        table = one.key.partition(".")[0] if "." in one.key else "general"
+        groups.setdefault(table, []).append((one, (typed or {}).get(one.key, _words(one))))
+    ledger = Ledger.of(now.state)
+    caps = [
+        (name, ledger.spent(chat=name == "chat"), limits)
+        for name, limits in (("spend", now.caps), ("chat", now.chat))
+    ]
+    address = {"url": now.model_url, "key": now.model_key}
+    return page.show(
+        "settings.html",
+        status,
+        file=file,
+        groups=groups,
+        errors=errors or {},
+        warnings=warnings,
+        hosts=examine_hosts(Placement(program_words(), os.environ), now.state, page.scopes.cwd, trying=trying),
+        model=way(now.model, environment=os.environ, **address) if now.model else None,
+        days=ledger.by_day(DAYS),
+        caps=caps,
+        to_toml=to_toml,
+    )
+
+
+def _file(page: PageRequest, warnings: list[str]) -> SettingsFile:
+    home = {"MEMSHEAF_HOME": page.scopes.settings.home}
+    return SettingsFile({**os.environ, **home}, warn=warnings.append)
+
+
+def _words(one: Setting) -> str:
+    """What stands in the field of a setting: nothing for the default."""
+    if one.origin == "default":
+        return ""
+    return one.value if isinstance(one.value, str) else to_toml(one.value)

@@ -1,0 +1,149 @@
+"""Work: tasks, sessions, notes and facts of a project, and the audit of a scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from memsheaf.errors import MemsheafError, NotFound
+from memsheaf.memory import Memory
+from memsheaf.recall.inject import NOTES
+from memsheaf.web.markdown import memory_link, render_markdown
+from memsheaf.web.page import PageRequest, get, post
+from memsheaf.work import audit as auditing
+from memsheaf.work import sessions, tasks
+from memsheaf.work.facts import Facts
+from memsheaf.work.layers import Layers
+from memsheaf.work.notes_text import problems
+from memsheaf.work.scopes import SCRATCH
+from memsheaf.work.task_files import TaskState, VerifiedItem
+from memsheaf.worktree import WorkingTree
+
+ENDED = 10  # sessions that are over, of which so many are shown
+FACTS = 50
+
+
+class TaskCard(NamedTuple):
+    """A task in the list."""
+
+    slug: str
+    state: TaskState | None
+    verified: list[VerifiedItem]
+    regressed: list[VerifiedItem]
+    problem: str
+
+
+@get("/work")
+def work(page: PageRequest) -> Response:
+    """The work of the present project."""
+    return _show_project(page, "project")
+
+
+@get("/work/{key}")
+def project_work(page: PageRequest) -> Response:
+    """The work of another project."""
+    return _show_project(page, page.key)
+
+
+def _show_project(page: PageRequest, key: str) -> Response:
+    if page.scope(key).layer != "project":
+        raise NotFound(key)
+    layers = page.scopes.layers(key)
+    notes = _find_notes(layers)
+    text = notes.body if notes and notes.state in ("ok", "free") else ""
+    shown = re.sub(r"(?m)^##(?=#* )", "#", re.sub(r"\A\s*# .*\n", "", text))  # the page has a title of its own
+    found = [_card(layers, one) for one in tasks.every_task(layers)]
+    facts = Facts(layers.project).all()
+    return page.show(
+        "work.html",
+        key=key,
+        tasks=sorted(found, key=lambda one: (one.state is not None and one.state.status != "active", one.slug)),
+        sessions=_list_sessions(layers),
+        notes=notes,
+        notes_html=render_markdown(shown, lambda path: memory_link(key, path)),
+        problems=problems(text, layers.today) if text else [],
+        facts=facts[:FACTS],
+        more_facts=max(0, len(facts) - FACTS),
+    )
+
+
+def _find_notes(layers: Layers) -> Memory | None:
+    with suppress(MemsheafError):
+        return layers.project.reader.find(NOTES)
+    return None
+
+
+def _card(layers: Layers, one: tasks.ListedTask) -> TaskCard:
+    items: list[VerifiedItem] = []
+    problem = one.problem
+    if one.state:
+        try:
+            items = tasks.of(layers, one.slug).items()
+        except MemsheafError as error:
+            problem = str(error)
+    held, lost = ([item for item in items if (item.status == "REGRESSED") is bad] for bad in (False, True))
+    return TaskCard(one.slug, one.state, held, lost, problem)
+
+
+def _list_sessions(layers: Layers) -> list[sessions.SessionState]:
+    """The open sessions, and the last ones that ended."""
+    found = []
+    for id in (*sessions.open_sessions(layers), *sessions.ended_sessions(layers)[-ENDED:][::-1]):
+        with suppress(MemsheafError):
+            found.append(sessions.of(layers, id).state())
+    return found
+
+
+@get("/work/{key}/task/{name}")
+def task(page: PageRequest) -> Response:
+    """One task: goal, phases, verified items, notes and log."""
+    one = tasks.of(page.layers, page.request.path_params["name"])
+    return page.show(
+        "task.html",
+        key=page.key,
+        inner=_inner(page.key, "task", one.slug),
+        task=one,
+        goal=render_markdown(one.goal),
+        items=one.items(),
+        reports={report.phase: report for report in one.reports()},
+    )
+
+
+@get("/work/{key}/audit")
+def audit(page: PageRequest) -> Response:
+    """What a person should look at in a scope."""
+    with _tree(page) as tree:
+        layers = page.layers if page.scope(page.key).layer == "project" else None
+        report = auditing.audit(page.sheaf, today=page.sheaf.today, layers=layers, tree=tree)
+    sections = {name: getattr(report, name) for name in ("duplicates", "citations", "pollution", "waiting")}
+    return page.show("audit.html", key=page.key, report=report, sections=sections, has_tree=tree is not None)
+
+
+@post("/work/{key}/audit")
+def fix_finding(page: PageRequest) -> Response:
+    """Do what a finding proposes."""
+    with _tree(page) as tree:
+        found = auditing.AuditFix.decode(page.form["fix"])
+        where, id = auditing.fix(found, page.sheaf, layers=page.layers, tree=tree)
+    keys = {known.root: known.key for known in page.scopes.list()}
+    commit = where.reader.last_change(id) if id else None
+    done = page.t.audit_done.get(found.do, found.do)
+    return page.go(f"/work/{page.key}/audit", done, commit=commit, key=keys.get(where.root, page.key))
+
+
+@contextmanager
+def _tree(page: PageRequest) -> Iterator[WorkingTree | None]:
+    """The working tree that the memories of a project cite; None where there is none."""
+    known = page.scope(page.key)
+    folder = page.scopes.tree(page.key) if known.layer in ("project", *SCRATCH) else ""
+    with WorkingTree.open(folder, memories=known.root) if folder else nullcontext() as tree:
+        yield tree
+
+
+def _inner(key: str, layer: str, name: str) -> str:
+    """The key of a task or a session of a project."""
+    return f"{layer}~{name}" if key == "project" else f"{key}~{layer}~{name}"
