@@ -142,7 +142,7 @@ class WebAccess:
         if len(types) != 1 or types[0].partition(";")[0].strip().lower() != FORM:
             return self._refuse(415, "type")
         length = headers.get("content-length", ["0"])[0]
-        if not length.isdigit() or int(length) > FORM_BYTES:
+        if not (length.isascii() and length.isdigit() and len(length) < 10) or int(length) > FORM_BYTES:
             return self._refuse(413, "size")
         body = bytearray()
         with anyio.move_on_after(BODY_SECONDS):
