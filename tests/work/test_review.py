@@ -48,7 +48,7 @@ def test_a_card_has_the_quoted_words_the_replaced_memory_and_what_is_nearly_the_
 
     assert (item.state, item.name, item.why) == ("proposed", "Release day", "the policy of this scope is to ask")
     assert card.quote == "Remember that our releases go out on Fridays."
-    assert card.conversation == "c1#1"
+    assert card.conversation.startswith("c1")
     assert (card.replaces, card.before) == (old, "Our releases go out on Mondays.")
     assert card.content == "Our releases go out on Fridays."
     assert [one.memory.path for one in card.near] == [near]

@@ -27,6 +27,9 @@ MODULES = (
     "work",
     "conversations",
     "settings",
+    "review",
+    "recall_lab",
+    "dream",
 )
 """The route files, in the order in which their routes are tried."""
 

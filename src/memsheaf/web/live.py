@@ -49,7 +49,8 @@ class Live:
                 with suppress(MemsheafError, OSError):
                     sheaf.reader.look()
                     found[sheaf.root] = sheaf.reader.last_id(), _stamp(sheaf.state.folder)
-            is_new = any(self._seen.get(root, value) != value for root, value in found.items())
+            # a scope seen for the first time may have changed since a page showed it
+            is_new = any(self._seen.get(root) != value for root, value in found.items())
             self._seen.update(found)
             return is_new
 

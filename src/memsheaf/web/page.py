@@ -223,7 +223,15 @@ def _register(path: str, method: str, work: Work) -> Work:
     return work
 
 
-_PAGES = ("home", "work", "conversations", "settings")
+_PAGES = (
+    "home",
+    "review",
+    "recall",
+    "dream",
+    "work",
+    "conversations",
+    "settings",
+)
 """The pages in the navigation, each at the address of its name."""
 
 

@@ -108,7 +108,7 @@ class Review:
         old = parse(path, sheaf.reader.text_at(path, before).encode()).body.strip() if before else ""
         at = memory.updated or memory.created
         return ReviewCard(
-            WaitingItem(name, state, memory.name, memory.kind, at, _why(state)),
+            WaitingItem(name, state, memory.name, memory.kind, at, "; ".join(sheaf.caveats(memory)) or _why(state)),
             memory.description,
             str(sheaf.scope),
             memory.body.strip(),
@@ -116,7 +116,6 @@ class Review:
             old,
             conversation=memory.conversation,
             near=self._near(memory, memory._replace(path=name)),
-            problems=tuple(sheaf.caveats(memory)),
         )
 
     def _near(self, memory: Memory | None, itself: Memory | None) -> tuple[NearMemory, ...]:

@@ -1,0 +1,68 @@
+"""Dream: the plan of a consolidation group by group, before beside after; a person applies some and leaves others."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from memsheaf.learn.merge_plan import PlanGroup
+from memsheaf.values import NamedTuple
+from memsheaf.web.page import PageRequest, get, post
+from memsheaf.web.text_changes import TextPiece, compare_texts
+
+RULES = "none"  # the model: rules find the same groups again when one is applied
+
+
+class PlannedMemory(NamedTuple):
+    """A memory of a group: what becomes of it, and its texts before and after in pieces."""
+
+    name: str
+    path: str
+    fate: str
+    before: list[TextPiece]
+    after: list[TextPiece]
+
+
+class PlannedGroup(NamedTuple):
+    """A group of the plan, with its memories."""
+
+    group: PlanGroup
+    memories: list[PlannedMemory]
+
+
+@get("/dream")
+def dream(page: PageRequest) -> Response:
+    """The plan for one scope, and when a consolidation is due by itself."""
+    key = page.query["scope"] or "project"
+    known, sheaf = page.scope(key), page.scopes.sheaf(key)
+    report = sheaf.consolidate(RULES)
+    groups = [_shown(group) for group in (*report.groups, *report.mine)]
+    return page.show("dream.html", known=known, groups=groups, dropped=report.dropped, gates=sheaf.gates())
+
+
+@post("/dream/apply")
+def apply_groups(page: PageRequest) -> Response:
+    """Apply the groups that the form names, as one commit."""
+    key, chosen = page.form["key"], page.all("group")
+    back = f"/dream?scope={page.scope(key).key}"
+    if not chosen:
+        return page.go(back, page.t.dream.none)
+    sheaf = page.scopes.sheaf(key)
+    report = sheaf.consolidate(RULES, apply=True, only=chosen)
+    left = [*report.notes, *(one.why for one in report.dropped)]
+    said = " ".join([page.fill(page.t.dream.done, len(report.groups)), *left])
+    commit = sheaf.reader.last_change(report.commit) if report.commit else None
+    return page.go(back, said, commit=commit, key=key)
+
+
+def _shown(group: PlanGroup) -> PlannedGroup:
+    memories = []
+    for one in group.seen:
+        written = group.written if one.path == group.keeper else None
+        fate = "retired" if one.path in group.retired else "rewritten" if written else "kept"
+        old, new = one.body.strip(), written.body.strip() if written else ""
+        if written and old == new:  # only the header changes
+            lines = one.text.split("\n"), written.text.split("\n")
+            old, new = ("\n".join(line for line in each if line not in other) for each, other in (lines, lines[::-1]))
+        before, after = compare_texts(old, new) if written else ([TextPiece(old, False)], [])
+        memories.append(PlannedMemory(one.name or one.path, one.path, fate, before, after))
+    return PlannedGroup(group, memories)

@@ -1,0 +1,149 @@
+"""Review: what waits for a person in every scope, as cards, and the decisions about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from starlette.responses import Response
+
+from memsheaf.errors import MemsheafError, NotFound
+from memsheaf.learn.review_queue import Decision
+from memsheaf.values import NamedTuple
+from memsheaf.web.conversations import conversation_link
+from memsheaf.web.page import PageRequest, get, post
+from memsheaf.web.text_changes import TextPiece, compare_texts
+from memsheaf.work.all_scopes import KnownScope
+from memsheaf.work.review import Review, ReviewCard, WaitingItem
+from memsheaf.work.scopes import SCRATCH
+
+CARDS = 10  # on a page
+DECISIONS = 10  # that are shown
+
+
+class ShownCard(NamedTuple):
+    """A card, the scope that it waits in, the texts before and after in pieces, and where its conversation is."""
+
+    known: KnownScope
+    card: ReviewCard
+    before: list[TextPiece]
+    after: list[TextPiece]
+    conversation: str
+
+    @property
+    def id(self) -> str:
+        """What forms name it by: the key of the scope, and the id in it."""
+        return f"{self.known.key} {self.card.item.id}"
+
+
+@get("/review")
+def review(page: PageRequest) -> Response:
+    """The queue, page by page."""
+    waiting = [(known, queue, one) for known, queue in _queues(page) for one in queue.waiting()]
+    counts: dict[str, int] = {}
+    for known, _, _ in waiting:
+        counts[known.key] = counts.get(known.key, 0) + 1
+    wanted = page.query["scope"]
+    chosen = [one for one in waiting if wanted in ("", one[0].key)]
+    last = max(1, -(-len(chosen) // CARDS))
+    number = min(page.number("page"), last)
+    cards = [_card(page, *one) for one in chosen[(number - 1) * CARDS : number * CARDS]]
+    decided = sorted(
+        ((known, one) for known, queue in _queues(page) for one in queue.decisions()), key=lambda one: -one[1].at
+    )
+    tabs = [known for known in page.site.known() if known.key in counts]
+    return page.show(
+        "review.html", cards=cards, total=len(waiting), counts=counts, tabs=tabs, wanted=wanted, at=number, last=last,
+        decided=decided[:DECISIONS], key_of=key_of, anchor=anchor,
+    )  # fmt: skip
+
+
+@get("/review/edit")
+def edit_proposal(page: PageRequest) -> Response:
+    """A card with its text in a form."""
+    known, queue, name = _named(page, page.query["id"])
+    return page.show("review_edit.html", one=_card(page, known, queue, queue.card(name).item), anchor=anchor)
+
+
+@post("/review/approve")
+def approve(page: PageRequest) -> Response:
+    """Approve those that the form names, one of them with another text if it has one."""
+    content = page.form["content"].replace("\r\n", "\n")
+    return _decide(page, page.t.review.done_approved, lambda queue, name: queue.approve(name, content=content))
+
+
+@post("/review/reject")
+def reject(page: PageRequest) -> Response:
+    """Reject those that the form names, with a reason if it has one."""
+    reason = page.form["reason"][:500]
+    return _decide(page, page.t.review.done_rejected, lambda queue, name: queue.reject(name, reason=reason))
+
+
+@post("/review/undo")
+def undo_decision(page: PageRequest) -> Response:
+    """Undo a decision: it waits again."""
+    known, queue, name = _named(page, page.form["id"])
+    queue.undo(name)
+    return _back(page, page.fill(page.t.review.undone), f"{known.key} {name}")
+
+
+def _decide(page: PageRequest, said: str, decide: Callable[[Review, str], Decision]) -> Response:
+    done, problems = 0, []
+    names = page.all("id")
+    if not names:
+        return _back(page, page.t.review.none, "")
+    for given in names:
+        _, queue, name = _named(page, given)
+        try:
+            decide(queue, name)
+            done += 1
+        except MemsheafError as error:
+            if len(names) == 1:
+                raise
+            problems.append(page.fill(page.t.review.failed, name=name, why=error))
+    return _back(page, " ".join([page.fill(said, done), *problems]), page.form["next"])
+
+
+def _back(page: PageRequest, notice: str, card: str) -> Response:
+    """To the queue, at a card."""
+    answer = page.go(page.back("/review"), notice)
+    if card:
+        answer.headers["location"] += f"#{anchor(card)}"
+    return answer
+
+
+def anchor(name: str) -> str:
+    """The id of a card's element.
+
+    >>> anchor("project 3f2a91bc"), anchor("user user_café.md")
+    ('project-3f2a91bc', 'user-user_caf-.md')
+    """
+    return "".join(char if char.isascii() and (char.isalnum() or char in "._-~") else "-" for char in name)
+
+
+def _queues(page: PageRequest) -> Iterator[tuple[KnownScope, Review]]:
+    for known in page.site.known():
+        if known.layer not in SCRATCH:  # what they learn is kept in their project
+            yield known, Review(page.scopes.layers(known.key), own=True)
+
+
+def _named(page: PageRequest, given: str) -> tuple[KnownScope, Review, str]:
+    key, _, name = given.partition(" ")
+    known = page.scope(key)
+    if not name or known.layer in SCRATCH:
+        raise NotFound(given)
+    return known, Review(page.scopes.layers(key), own=True), name
+
+
+def _card(page: PageRequest, known: KnownScope, queue: Review, item: WaitingItem) -> ShownCard:
+    card = queue.card(item.id)
+    before, after = compare_texts(card.before, card.content) if card.replaces else ([], [])
+    return ShownCard(known, card, before, after, conversation_link(page.scopes, card.conversation))
+
+
+def key_of(known: KnownScope, name: str) -> tuple[str, str]:
+    """The key and the path of a memory that the layers around a scope show under a name."""
+    scope, sign, path = name.rpartition(":")
+    if not sign:
+        return known.key, path
+    inside = scope.startswith(("task/", "session/")) and known.key not in ("project", "user")
+    return (f"{known.key}~" if inside else "") + scope.replace("/", "~"), path

@@ -1,0 +1,187 @@
+"""Review, recall lab and dream in the browser: by keyboard, with the mouse, and without JavaScript."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from memsheaf.config import Settings
+from memsheaf.llm.scripted import Scripted
+from memsheaf.recall.turns import Message, Turn
+from memsheaf.work.layers import Layers
+from memsheaf.work.review import Review
+from web.conftest import DESKTOP, PHONE, OpenPage, Serving
+from web.web_site import PATIENCE, Site
+
+expect.set_options(timeout=PATIENCE * 1000)
+Check = Callable[[Page], None]
+CORRECTION = {
+    "action": "update", "file": "project_release-day.md", "name": "Release day", "description": "When they go out",
+    "type": "project", "content": "Our releases go out on Fridays.", "scope": "persistent", "messages": [1],
+}  # fmt: skip
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> Layers:
+    """A project that asks before it learns: four proposals, of which the first corrects a memory."""
+    (tmp_path / "work").mkdir()
+    home = tmp_path / "home"
+    settings = Settings(
+        home=str(home), cache=str(home / "cache"), state=str(home / "state"), embedder="static", policy="suggest"
+    )
+    layers = Layers.open(settings=settings, cwd=str(tmp_path / "work"), by="user")
+    layers.remember("Release day", "When releases go out", "project", "Our releases go out on Mondays.")
+    layers.remember("Wiki", "What the wiki says", "project", "Releases go out on Fridays, says the wiki.")
+    models = {"our releases go out on Fridays": Scripted([{"memories": [CORRECTION]}])}
+    for said in (*models, "bugs are tracked in Linear", "our proxy listens on port 8080", "<b>Ines</b> owns billing"):
+        layers.learn(Turn("c1", (Message("user", f"Hello. Remember that {said}."),)))
+        layers.distil(models.get(said, "none"))
+    assert len(Review(layers).waiting()) == 4
+    return layers
+
+
+@pytest.fixture
+def site(layers: Layers, serving: Serving, tmp_path: Path) -> Site:
+    return serving(cwd=tmp_path / "work")
+
+
+def press(page: Page, key: str) -> None:
+    """Press a key once the script of a page that has just come is there."""
+    page.wait_for_load_state()
+    page.keyboard.press(key)
+
+
+def names(layers: Layers) -> list[str]:
+    return [one.name for one in Review(layers).waiting()]
+
+
+def test_review_by_keyboard_alone(
+    layers: Layers, site: Site, open_page: OpenPage, check_accessibility: Check
+) -> None:
+    page = open_page(site, "/review")
+    cards = page.locator("[data-card]")
+    expect(cards).to_have_count(4)
+    first = cards.filter(has_text="Release day")
+    expect(first.locator("del")).to_have_text("Mondays")
+    expect(first.locator("ins")).to_have_text("Fridays")
+    expect(first.locator("blockquote")).to_contain_text("our releases go out on Fridays")
+    expect(first.get_by_role("link", name="Wiki")).to_be_visible()
+    check_accessibility(page)
+
+    for key in "jjk":
+        page.keyboard.press(key)
+    expect(cards.nth(0)).to_be_focused()
+    waiting = names(layers)
+    page.keyboard.press("a")
+    expect(cards).to_have_count(3)
+    expect(cards.nth(0)).to_be_focused()
+    assert names(layers) == waiting[1:]
+
+    press(page, "r")
+    page.keyboard.type("not ours")
+    page.keyboard.press("Enter")
+    expect(cards).to_have_count(2)
+    assert Review(layers).decisions()[0].reason == "not ours"
+    press(page, "u")
+    expect(cards).to_have_count(3)
+    assert names(layers) == waiting[1:]
+    press(page, "u")
+    expect(cards).to_have_count(4)
+    assert names(layers) == waiting
+
+    press(page, "j")
+    page.keyboard.press("e")
+    field = page.get_by_label("The text to save")
+    expect(field).to_be_focused()
+    check_accessibility(page)
+    page.keyboard.press("Control+A")
+    page.keyboard.type("An edited text of the releases.")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(cards).to_have_count(3)
+    assert "An edited text" in layers.read(Review(layers).decisions()[0].path).body
+
+
+def test_review_many_at_once_without_javascript(
+    layers: Layers, site: Site, open_page: OpenPage, check_accessibility: Check
+) -> None:
+    page = open_page(site, "/review", width=PHONE, dark=True, javascript=False)
+    boxes = page.locator("[data-card] input[type=checkbox]")
+    expect(boxes).to_have_count(4)
+    boxes.nth(1).check()
+    boxes.nth(2).check()
+    page.get_by_role("button", name="Approve selected").click()
+    expect(page.locator(".notice")).to_contain_text("2 approved")
+    assert len(names(layers)) == 2
+    page.get_by_role("button", name="Reject", exact=True).first.click()
+    expect(page.locator("[data-card]")).to_have_count(1)
+    page.get_by_role("button", name="Undo").first.click()
+    expect(page.locator("[data-card]")).to_have_count(2)
+    answer = site.ask("GET", "/review/edit?id=project%20ffff")
+    assert answer.status == 404
+
+
+def test_what_an_agent_proposes_meanwhile_appears(layers: Layers, site: Site, open_page: OpenPage) -> None:
+    page = open_page(site, "/review")
+    layers.remember("Page", "d", "project", "A page says to mail the ops.", trust="unconfirmed")
+    expect(page.locator("[data-card]")).to_have_count(5)
+
+
+@pytest.mark.parametrize(("width", "dark"), [(DESKTOP, True), (PHONE, False)])
+def test_the_recall_lab_explains_a_message_and_counts_nothing(
+    layers: Layers, site: Site, open_page: OpenPage, check_accessibility: Check, width: int, dark: bool
+) -> None:
+    page = open_page(site, "/recall", width=width, dark=dark)
+    check_accessibility(page)
+    page.get_by_label("A message").fill("on which day do our releases go out?")
+    bars = page.locator("#results svg[role=img]")
+    expect(bars.first).to_be_visible()
+    expect(bars.first).to_have_attribute("aria-label", re.compile(r"^fit \d\.\d\d: .* the gate is 1$"))
+    expect(page.locator("#results pre")).to_contain_text("Our releases go out on Mondays.")
+    expect(page.get_by_text("recalled", exact=True).first).to_be_visible()
+    page.get_by_role("link", name="Show it").click()
+    expect(page.locator("pre").last).to_contain_text("Memory")
+    check_accessibility(page)
+    assert layers.own.recalled() == []
+    assert layers.own.reader.uses()[0] == {}
+
+
+def test_a_group_of_a_dream_is_applied_and_undone_and_a_late_one_is_not(
+    layers: Layers, site: Site, open_page: OpenPage, check_accessibility: Check
+) -> None:
+    layers.by = "agent"
+    said = "We never deploy on Fridays after 15:00, because the on-call engineer is alone then."
+    root = Path(layers.root)
+    for name, body in {"one": said, "two": f"{said} Ask Maria."}.items():
+        head = f"---\nname: Deploys {name}\ndescription: Deploys\ntype: project\nsource: agent\ncreated: 2026-11-01\n"
+        (root / f"project_deploys-{name}.md").write_text(f"{head}---\n{body}\n")
+    page = open_page(site, "/dream", javascript=False)
+    card = page.locator("article")
+    expect(card).to_have_count(1)
+    expect(card).to_contain_text("they say the same")
+    check_accessibility(open_page(site, "/dream", width=PHONE))
+    late = open_page(site, "/dream")
+
+    card.get_by_role("button", name="Apply").click()
+    expect(page.locator(".notice")).to_contain_text("1 group applied")
+    expect(page.locator("article")).to_have_count(0)
+    assert not (root / "project_deploys-one.md").exists()
+    late.get_by_role("button", name="Apply", exact=True).click()
+    expect(late.locator(".notice")).to_contain_text("0 groups applied")
+    expect(late.locator(".notice")).to_contain_text("changed since it was planned")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("article")).to_have_count(1)
+    assert (root / "project_deploys-one.md").exists()
+
+
+def test_read_only_shows_the_same_and_has_no_forms(layers: Layers, serving: Serving, tmp_path: Path) -> None:
+    site = serving("--read-only", cwd=tmp_path / "work")
+    for path in ("/review", "/dream", "/recall?q=release+day"):
+        answer = site.ask("GET", path)
+        assert (answer.status, 'method="post"' in answer.text) == (200, False), path
+    assert "Release day" in site.ask("GET", "/review").text
+    assert site.ask("POST", "/review/approve", {"id": "project ffff"}).status == 403
