@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 import time
@@ -92,6 +94,15 @@ def test_a_conversation_is_gone_on_with(run: Run) -> None:
     assert (lesson["key"], lesson["action"], lesson["turn"], lesson["exists"]) == ("user", "saved", 4, True)
     assert f"saved: {lesson['path']} (" in run("conversations", "show", "last")[1]
     assert run("conversations", "--all")[1].splitlines()[1].split()[0] == kept["id"]
+
+
+def test_the_page_is_opened_beside_the_chat_and_ends_with_it(run: Run) -> None:
+    code, out, err = run("chat", "--json", "-p", "/memory web")
+    assert code == 0, err
+    found = re.search(r"http://127\.0\.0\.1:([0-9]+)/\S*token=", out)
+    assert found, out
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(found[1])), 5)
 
 
 def test_the_scope_on_the_line_is_the_one_that_is_written_to(run: Run) -> None:

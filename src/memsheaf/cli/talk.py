@@ -7,9 +7,11 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
+from tempfile import TemporaryFile
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.assembly import open_agent
@@ -35,7 +37,7 @@ from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import Usage, load
 from memsheaf.cli.output import Console, Undelivered
 from memsheaf.cli.reference import candidates
-from memsheaf.errors import MemsheafError, TextRefused
+from memsheaf.errors import MemsheafError, Refused, TextRefused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.text.neutralize import columns
 
@@ -69,9 +71,10 @@ def run_chat(call: Call) -> int:
             environment=call.environment,
         )
         try:
-            if message is None and not console.json and is_terminal:
-                return _talk(call, agent)
-            return _answer(call, agent, message)
+            with WebProcess(call) as web:
+                if message is None and not console.json and is_terminal:
+                    return _talk(call, agent, web)
+                return _answer(call, agent, message, web)
         finally:
             agent.close(wait=0.0)  # whoever wants to wait has done so
     except OutputClosed as error:
@@ -83,12 +86,12 @@ def run_chat(call: Call) -> int:
         return 1
 
 
-def _talk(call: Call, agent: Agent) -> int:
+def _talk(call: Call, agent: Agent, web: WebProcess) -> int:
     """A chat with a person."""
     screen, stdin = _screen(call.console, live=True), call.console.stdin
     assert stdin is not None
     agent.permission.ask = PermissionPrompt(screen, lambda: read_keys(stdin))
-    commands = _commands(call, agent, screen)
+    commands = _commands(call, agent, screen, web)
     repl = Repl(agent, screen, stdin, commands)
     counts = [(str(sheaf.scope), sheaf.part(limit=1)[1]) for sheaf in agent.memory.sheaves]
     for line in render_greeting(agent, counts):
@@ -110,11 +113,11 @@ def _reader(history: InputHistory, repl: Repl, environment: Mapping[str, str]) -
     return PlainReader(history, repl)
 
 
-def _answer(call: Call, agent: Agent, message: str | None) -> int:
+def _answer(call: Call, agent: Agent, message: str | None, web: WebProcess) -> int:
     """One message, or all that come on standard input; nobody is there to be asked."""
     console = call.console
     screen = JsonScreen(console.stdout) if console.json else _screen(console, live=False)
-    commands, code = _commands(call, agent, screen), 0
+    commands, code = _commands(call, agent, screen, web), 0
     if message is not None:
         then = commands.do(message)
         if not then.message:
@@ -136,7 +139,7 @@ def _code(took: TurnOutcome) -> int:
     return int(took.failed)
 
 
-def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen) -> Commands:
+def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen, web: WebProcess) -> Commands:
     return Commands(
         agent,
         screen,
@@ -144,7 +147,55 @@ def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen) -> Commands
         files=lambda: [row.path for row in agent.memory.layers.list()],
         conversations=lambda: [kept.id for kept in Conversations(agent.memory.home.state).list()],
         complete=lambda words: [word for word in candidates(words, lambda *_: ()) if not word.startswith(":")],
+        web=web.open,
     )
+
+
+class WebProcess:
+    """`memsheaf web` beside a chat: started when it is first asked for, ended with the chat."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._process: subprocess.Popen[bytes] | None = None
+        self._url = ""
+
+    def open(self) -> str:
+        """Start the page unless it runs, open the browser where a person sits at it, and give the address."""
+        if self._process is None or self._process.poll() is not None:
+            line = [sys.executable, "-m", "memsheaf", "web", "--json"]
+            with TemporaryFile() as complaints:
+                self._process = subprocess.Popen(
+                    line,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=complaints,
+                    env=self._call.chosen(),
+                    start_new_session=True,  # Ctrl-C is for the chat
+                )
+                assert self._process.stdout
+                told = self._process.stdout.readline()  # comes once it listens; nothing when it ended
+                complaints.seek(0)
+                said = complaints.read().decode("utf-8", "replace").strip()
+            if not told:
+                raise Refused(said or "the page did not start")
+            self._url = str(json.loads(told)["url"])
+        environment = self._call.environment
+        has_windows = sys.platform in ("darwin", "win32") or any(map(environment.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+        if self._call.console.interactive and has_windows:  # else a browser would take the terminal
+            import webbrowser
+
+            webbrowser.open(self._url)
+        return self._url
+
+    def __enter__(self) -> WebProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            if self._process.stdout:
+                self._process.stdout.close()
 
 
 class _Captured(io.StringIO):

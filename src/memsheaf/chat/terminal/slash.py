@@ -23,9 +23,9 @@ class SlashCommand(NamedTuple):
 
 COMMANDS = {
     "memory": SlashCommand(
-        "[list|show FILE|edit FILE|why TEXT|search TEXT|undo]",
-        "what is remembered",
-        ("list", "show", "edit", "why", "search", "undo"),
+        "[list|show FILE|edit FILE|why TEXT|search TEXT|undo|web]",
+        "what is remembered; web: in the browser",
+        ("list", "show", "edit", "why", "search", "undo", "web"),
     ),
     "remember": SlashCommand("TEXT", "save something now"),
     "forget": SlashCommand("FILE or TEXT", "remove a memory; /undo brings it back"),
@@ -69,7 +69,7 @@ class Commands:
     """Slash commands, for one agent.
 
     `run` runs a line of `memsheaf` in this process, `complete` tells what may stand on such a line, `files` which
-    memories there are, by the names under which they are shown.
+    memories there are, by the names under which they are shown. `web` opens the page and gives its address.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Commands:
         files: Callable[[], Iterable[str]] = lambda: (),
         conversations: Callable[[], Iterable[str]] = lambda: (),
         complete: Callable[[Sequence[str]], list[str]] = lambda words: [],
+        web: Callable[[], str] = lambda: "",
     ) -> None:
         self._agent = agent
         self._screen = screen
@@ -88,6 +89,7 @@ class Commands:
         self._files = files
         self._conversations = conversations
         self._complete = complete
+        self._web = web
         self._known: dict[str, list[str]] = {}  # looked up once for each line that is typed
         self.meant = ""  # what Enter alone does
 
@@ -159,6 +161,9 @@ class Commands:
             self._run_about(what, rest)
         elif what == "undo":
             self._undo(rest)
+        elif what == "web":
+            self._screen.say(f"the memories are at {self._web()}")
+            self._screen.note("the page is there as long as this chat")
         elif close := get_close_matches(what, set(COMMANDS["memory"].words) - {what}, 1):
             self._suggest(f"/memory has no {one_line(what, 40)}", f"/memory {close[0]} {rest}".rstrip())
         else:
