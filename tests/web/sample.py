@@ -24,6 +24,7 @@ from memsheaf.llm.spend import Ledger, Spent
 from memsheaf.memory import Allow
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.work import sessions, tasks
+from memsheaf.work.all_scopes import record_tree
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import Notes
@@ -157,6 +158,8 @@ def build(place: Path, now: float | None = None) -> Settings:
     clock = Clock(time.time() if now is None else now)
     with ExitStack() as stack:
         _Writer(place, settings, clock, stack).write()
+    for project in PROJECTS:
+        record_tree(settings, str(place / "work" / project))
     for path, (old, new) in DRIFTED.items():
         file = place / PRESENT / path
         file.write_text(file.read_text("utf-8").replace(old, new), "utf-8")

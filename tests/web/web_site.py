@@ -43,6 +43,7 @@ class Site:
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.netloc = parts.netloc
         self._cookie = ""
+        self._connection = http.client.HTTPConnection(self.netloc, timeout=PATIENCE)
 
     @property
     def cookie(self) -> str:
@@ -64,24 +65,38 @@ class Site:
         cookie: str | None = None,
     ) -> Answer:
         """One request as the browser sends it, with the cookie unless another is given; nothing is followed."""
-        connection = http.client.HTTPConnection(self.netloc, timeout=PATIENCE)
         body = form if isinstance(form, bytes) else urlencode(form or {}).encode() if method == "POST" else b""
+        sent = {name.lower() for name, _ in headers}
+        usual = [
+            ("Host", self.netloc if host is None else host),
+            ("Cookie", self.cookie if cookie is None else cookie),
+        ]
+        if method == "POST":
+            usual += [("Origin", self.origin), ("Content-Type", "application/x-www-form-urlencoded")]
+            usual.append(("Content-Length", str(len(body))))
+        given = [*(one for one in usual if one[0].lower() not in sent), *headers]
         try:
-            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-            connection.putheader("Host", self.netloc if host is None else host)
-            sent = {name.lower() for name, _ in headers}
-            defaults = [("Cookie", self.cookie if cookie is None else cookie)]
-            if method == "POST":
-                defaults += [("Origin", self.origin), ("Content-Type", "application/x-www-form-urlencoded")]
-                defaults.append(("Content-Length", str(len(body))))
-            for name, value in [*(one for one in defaults if one[0].lower() not in sent), *headers]:
-                if value:
-                    connection.putheader(name, value)
-            connection.endheaders(body or None)
-            answer = connection.getresponse()
-            return Answer(answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read())
-        finally:
-            connection.close()
+            return self._send(method, path, given, body)
+        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+            self._connection.close()  # the server closed it after the last answer
+            return self._send(method, path, given, body)
+
+    def _send(self, method: str, path: str, headers: Headers, body: bytes) -> Answer:
+        connection = self._connection
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in headers:
+            if value or name == "Host":
+                connection.putheader(name, value)
+        connection.endheaders(body or None)
+        answer = connection.getresponse()
+        found = Answer(answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read())
+        if answer.status >= 400:
+            connection.close()  # it may not have read what was sent
+        return found
+
+    def close(self) -> None:
+        """Close the connection that requests share."""
+        self._connection.close()
 
     def end(self, number: int = signal.SIGINT) -> int:
         """Send a signal, as Ctrl-C does, and give the exit code."""
@@ -113,7 +128,9 @@ def serve(home: Path, *options: str, cwd: Path | None = None) -> Iterator[Site]:
     try:
         line = process.stdout.readline()  # comes once it listens
         assert line, log.read_text("utf-8")
-        yield Site(process, json.loads(line)["url"], home, log)
+        site = Site(process, json.loads(line)["url"], home, log)
+        yield site
+        site.close()
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 0

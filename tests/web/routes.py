@@ -1,0 +1,106 @@
+"""Every route of the page, from its own table: what a test walks cannot forget one that is new."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
+from importlib import import_module
+from typing import NamedTuple
+from urllib.parse import quote, urljoin, urlsplit
+
+from memsheaf.web.app import MODULES
+from memsheaf.web.page import ROUTES
+from web.web_site import Site
+
+
+class KnownRoute(NamedTuple):
+    """A route: its method, and its address with `{parameters}`."""
+
+    method: str
+    path: str
+
+    @property
+    def parameters(self) -> list[str]:
+        return re.findall(r"{(\w+)", self.path)
+
+    def fill(self, values: Mapping[str, str], default: str = "x") -> str:
+        """The address with its parameters filled in, percent-encoded."""
+        return re.sub(r"{(\w+)(?::\w+)?}", lambda found: quote(values.get(found[1], default), safe="/~"), self.path)
+
+    def matches(self, path: str) -> bool:
+        pattern = re.sub(r"{\w+:path}", ".+", re.sub(r"{\w+}", "[^/]+", self.path))
+        return re.fullmatch(pattern, path) is not None
+
+
+def routes(method: str = "") -> list[KnownRoute]:
+    """All routes, or those of a method."""
+    for name in MODULES:
+        import_module(f"memsheaf.web.{name}")
+    found = {(verb, route.path) for route in ROUTES for verb in route.methods or () if verb != "HEAD"}
+    return [KnownRoute(*one) for one in sorted(found) if method in ("", one[0])]
+
+
+class _Names(HTMLParser):
+    """The links of a page, and its forms: method, action, and the fields with their values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.forms: list[tuple[str, str, dict[str, str]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "form":
+            self.forms.append((given.get("method", "get").lower(), given.get("action", ""), {}))
+        elif tag in ("input", "textarea", "select", "button") and given.get("name") and self.forms:
+            self.forms[-1][2].setdefault(given["name"], given.get("value", ""))
+
+
+class Crawl(NamedTuple):
+    """What following every link of the site leads to."""
+
+    pages: dict[str, str]  # by address
+    forms: list[tuple[str, str, dict[str, str]]]  # as `_Names` has them, the action whole
+
+    def queries(self) -> dict[str, set[str]]:
+        """The names that stand in the query of each address."""
+        found: dict[str, set[str]] = {}
+        for url in self.pages:
+            parts = urlsplit(url)
+            found.setdefault(parts.path, set()).update(re.findall(r"(?:^|&)([^=&]+)=", parts.query))
+        for method, action, fields in self.forms:
+            if method == "get":
+                found.setdefault(action, set()).update(fields)
+        return found
+
+
+def crawl(site: Site, *, most: int = 400, each: int = 12) -> Crawl:
+    """Follow links from the first page; of one route at most `each` addresses are opened."""
+    known = routes("GET")
+    opened: dict[str, int] = {}
+    waiting, found = ["/"], Crawl({}, [])
+    while waiting and len(found.pages) < most:
+        url = waiting.pop(0)
+        path = urlsplit(url).path
+        route = next((one.path for one in known if one.matches(path)), path)
+        if url in found.pages or opened.get(route, 0) >= each or path in ("/live",) or path.startswith("/static"):
+            continue
+        opened[route] = opened.get(route, 0) + 1
+        answer = site.ask("GET", url)
+        found.pages[url] = answer.text
+        if answer.headers.get("content-type", "").startswith("text/html"):
+            names = _Names()
+            names.feed(answer.text)
+            found.forms.extend((method, urlsplit(urljoin(url, action)).path, f) for method, action, f in names.forms)
+            waiting += [one for one in _inside(url, names.links) if one not in found.pages]
+    return found
+
+
+def _inside(url: str, links: list[str]) -> Iterator[str]:
+    for link in links:
+        parts = urlsplit(urljoin(f"http://here{url}", link))
+        if parts.netloc == "here":
+            yield parts.path + (f"?{parts.query}" if parts.query else "")
