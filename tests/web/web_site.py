@@ -65,7 +65,13 @@ class Site:
         cookie: str | None = None,
     ) -> Answer:
         """One request as the browser sends it, with the cookie unless another is given; nothing is followed."""
-        body = form if isinstance(form, bytes) else urlencode(form or {}).encode() if method == "POST" else b""
+        body = (
+            form
+            if isinstance(form, bytes)
+            else urlencode(form or {}, errors="surrogatepass").encode()
+            if method == "POST"
+            else b""
+        )
         sent = {name.lower() for name, _ in headers}
         usual = [
             ("Host", self.netloc if host is None else host),
