@@ -1,12 +1,20 @@
-"""Differences between versions of a memory, and which commit wrote each line."""
+"""What commits did: differences between versions, which commit wrote each line, and each commit as a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from difflib import SequenceMatcher, unified_diff
+from threading import Lock
 
-from memsheaf.store import Commit
+from memsheaf.memory import parse
+from memsheaf.store import Commit, Version
+from memsheaf.store.commit_queries import CommitSummary, read_commits, read_summaries
+from memsheaf.store.folder import FolderStore
 from memsheaf.values import NamedTuple
+
+YEAR = 371 * 86_400.0  # seconds: 53 weeks
 
 
 class Blamed(NamedTuple):
@@ -67,3 +75,129 @@ def _blamed(lines: Sequence[str], owners: Sequence[Commit | None]) -> list[Blame
 def _lines(data: bytes | None) -> list[str]:
     lines = (data or b"").decode("utf-8", "replace").split("\n")
     return lines if lines[-1] else lines[:-1]
+
+
+_VERBS = {"extraction": {"added": "learned"}, "import": {"added": "imported"}}
+NAMED = 2  # memories that a sentence names; more are counted
+
+
+def names_in(commit: Commit) -> dict[str, tuple[str, str]]:
+    """The name and the type of each memory of a commit, by path, as far as its text is known."""
+    found = {}
+    for revision in commit.revisions:
+        data = revision.new if revision.new is not None else revision.old
+        memory = parse(revision.path, data) if data is not None else None
+        if memory:
+            found[revision.path] = memory.name, memory.kind
+    return found
+
+
+def tell_commit(commit: CommitSummary, names: Mapping[str, str], undone: CommitSummary | None = None) -> str:
+    """What a commit did, as the rest of a sentence that begins with who did it.
+
+    >>> from memsheaf.store.commit_queries import CommitStep
+    >>> step = CommitStep("user_tabs.md", "", "5f", True)
+    >>> tell_commit(CommitSummary("a1", "", "user", "", "", (step,)), {"user_tabs.md": "Prefers tabs"})
+    "added 'Prefers tabs'"
+    >>> tell_commit(CommitSummary("a1", "", "extraction", "", "", (step,) * 3), {})
+    'learned 3 memories'
+    """
+    if commit.undoes:
+        told = tell_commit(undone, names) if undone and not undone.undoes else ""
+        if undone and undone.undoes:
+            return f"undid an undo: {_tell_steps(commit, names)}"
+        return f"undid: {told}" if told else f"undid a change: {_tell_steps(commit, names)}"
+    counts = Counter(step.what for step in commit.steps)
+    if commit.by == "consolidation" and counts["removed"] and counts["changed"] + counts["added"] == 1:
+        keeper = next(step for step in commit.steps if step.after)
+        return f"merged {counts['removed'] + counts['changed']} memories into {_quoted(keeper.path, names)}"
+    return _tell_steps(commit, names)
+
+
+def _tell_steps(commit: CommitSummary, names: Mapping[str, str]) -> str:
+    verbs = _VERBS.get(commit.by, {})
+    parts = []
+    for what in ("added", "changed", "removed"):
+        paths = [step.path for step in commit.steps if step.what == what]
+        if paths:
+            few = " and ".join(_quoted(path, names) for path in paths)
+            parts.append(f"{verbs.get(what, what)} {few if len(paths) <= NAMED else f'{len(paths):,} memories'}")
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _quoted(path: str, names: Mapping[str, str]) -> str:
+    return f"'{names.get(path) or path}'"
+
+
+def find_undone(commits: Iterable[CommitSummary]) -> set[str]:
+    """The ids of the commits that were undone, and not redone since. `commits` come newest first."""
+    undone: set[str] = set()
+    for commit in commits:
+        if commit.undoes and commit.id not in undone:
+            undone.add(commit.undoes)
+    return undone
+
+
+class CommitLog:
+    """The commits of a scope in the last year, newest first, without texts. What is known is not read again."""
+
+    def __init__(self, store: FolderStore, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._clock = clock
+        self._last: str | None = None
+        self._guard = Lock()
+        self._commits: list[CommitSummary] = []
+        self._undone: set[str] = set()
+        self._heads: dict[str, Version] = {}
+        self._days: dict[str, Counter[str]] = {}
+
+    def commits(self) -> Sequence[CommitSummary]:
+        """The commits that changed memories."""
+        with self._guard:
+            last = self._store.last_id()
+            if last != self._last or not last:
+                self._read()
+                self._last = last
+            return self._commits
+
+    def days(self) -> Mapping[str, Counter[str]]:
+        """How many commits each day had, here, by whoever made them."""
+        self.commits()
+        return self._days
+
+    def undo_state(self, commit: CommitSummary) -> str:
+        """`undone`, `can be undone`, `changed since`, or `too old` when the texts are gone."""
+        if commit.id in self._undone:
+            return "undone"
+        if any(self._heads.get(step.path, "") != step.after for step in commit.steps):
+            return "changed since"
+        return "can be undone" if all(step.has_text for step in commit.steps) else "too old"
+
+    def find(self, ids: Collection[str]) -> dict[str, Commit]:
+        """These commits with their texts, as far as they are there."""
+        return self._store.ask_journal(lambda journal: read_commits(journal, ids), {})
+
+    def _read(self) -> None:
+        since = datetime.fromtimestamp(self._clock() - YEAR, UTC).isoformat()
+        known = self._commits[0].id if self._commits else ""
+        nothing: tuple[list[CommitSummary], bool] = [], False
+        new, is_known = self._store.ask_journal(lambda one: read_summaries(one, after=known, since=since), nothing)
+        self._commits = [*new, *self._commits] if is_known else new
+        self._undone = find_undone(self._commits)
+        days = self._days if is_known else {}
+        for commit in new:
+            days.setdefault(local_day(commit.at), Counter())[commit.by] += 1
+        self._days = days
+        heads: dict[str, Version] = {}
+        for commit in self._commits:
+            for step in commit.steps:
+                heads.setdefault(step.path, step.after)
+        self._heads = heads
+
+
+def local_day(at: str) -> str:
+    """The day of a moment in UTC, as clocks here have it; "" for what is no moment."""
+    try:
+        return datetime.fromisoformat(at).astimezone().date().isoformat()
+    except (ValueError, OverflowError):
+        return ""

@@ -99,7 +99,7 @@ class Sheaf:
             ledger=ledger,
             own_context=scope.layer == "agent" and bool(settings and settings.agent_context),
         )
-        self.overview = ScopeOverview(self.writer)
+        self.overview = ScopeOverview(self.writer, clock)
         self.reader = ScopeReader(self.writer, lambda: self.state, tools=tools)
         self._settings = settings
         self._clock = clock

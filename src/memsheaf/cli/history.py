@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections import Counter
 from collections.abc import Iterator
+from datetime import date, timedelta
 from itertools import islice
 
 from memsheaf.cli.call import Call, minute, pick, plural
@@ -12,6 +15,7 @@ from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.erasure import Proof
 from memsheaf.errors import Changed, NotFound, hinted
 from memsheaf.store import Commit, Revision
+from memsheaf.work.timeline import WHAT, WHO, TimelineFilter, count_days, timeline
 
 SHORT = 12
 FOLDED = 10  # so many changes of one commit are listed
@@ -23,6 +27,11 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     FILE._replace(help="only what happened to this memory: its file, its name, or a part of either", required=False),
     Argument("--limit", "how many commits at most, 0 for all (20)", "N", default=20, convert=whole),
     Argument("--full", f"list every change of a commit, and not only the first {FOLDED}"),
+    Argument("--story", "tell each commit of the last year in one sentence, and whether it can be undone"),
+    Argument("--who", f"only what these did: {', '.join(WHO)}, other", "WHO"),
+    Argument("--what", f"only commits in which a memory was {', '.join(WHAT)}", "WHAT"),
+    Argument("--type", "only commits about memories of this type", "TYPE"),
+    Argument("--days", "how many commits each of so many days had, and by whom", "N", convert=whole),
 )
 def log(call: Call) -> int:
     """List what happened, newest first: who changed which memory when, and why.
@@ -34,7 +43,14 @@ def log(call: Call) -> int:
     examples:
       memsheaf log
       memsheaf log user_prefers-tabs.md --limit 5
+      memsheaf log --story --who extraction --what added
+      memsheaf log --days 30
     """
+    options = call.options
+    if options.days:
+        return _list_days(call, options.days)
+    if options.story or options.who or options.what or options.type:
+        return _tell_story(call)
     limit, most = call.options.limit, None if call.options.full else FOLDED
     if call.options.file:
         with call.open_file(call.options.file) as (sheaf, path):
@@ -51,6 +67,35 @@ def log(call: Call) -> int:
         nothing or (_commit_parts(commit, most) for commit in commits),
         Note("There is more: --limit 0 lists all.") if more else None,
     )
+
+
+def _list_days(call: Call, days: int) -> int:
+    with call.memory() as memory:
+        first = (date.fromisoformat(memory.today) - timedelta(days - 1)).isoformat()
+        found = count_days(memory.lasting().sheaves())
+    chosen = {day: found[day] for day in sorted(found, reverse=True) if day >= first}
+    rows = [(day, f"{counts.total():,}", _by_whom(counts)) for day, counts in chosen.items()]
+    table = Table(rows, ("bold",), ("DAY", "COMMITS", "BY"))
+    return call.answer({"days": chosen}, table if rows else Note(f"nothing happened in {plural(days, 'day')}", ""))
+
+
+def _by_whom(counts: Counter[str]) -> str:
+    return ", ".join(f"{by} {count:,}" for by, count in counts.most_common())
+
+
+def _tell_story(call: Call) -> int:
+    options = call.options
+    wanted = TimelineFilter(options.who or "", options.what or "", options.type or "", options.file or "")
+    with call.memory() as memory:
+        scopes = {str(sheaf.scope): sheaf for sheaf in memory.lasting().sheaves()}
+        for sheaf in scopes.values():
+            sheaf.reader.look(thorough=True)
+        told, total = timeline(scopes, wanted, limit=options.limit or sys.maxsize)
+    rows = [(one.id, minute(one.at), one.scope, one.by, one.told, one.state) for one in told]
+    more = Note(f"and {plural(total - len(told), 'commit')} more: --limit 0 lists all") if total > len(told) else None
+    value = [{**one._asdict(), "changes": [change._asdict() for change in one.changes]} for one in told]
+    table = Table(rows, ("dim", "dim", "dim", "cyan", "bold", "dim"))
+    return call.answer({"commits": value, "total": total}, table if rows else Note("nothing happened yet", ""), more)
 
 
 @takes(

@@ -13,7 +13,7 @@ from contextlib import suppress
 from html import escape
 
 from memsheaf.errors import MemsheafError
-from memsheaf.index.overview import MapRow
+from memsheaf.index.browse import MapRow
 from memsheaf.values import NamedTuple, Protocol, compiled, sha256
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import

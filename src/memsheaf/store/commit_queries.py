@@ -1,11 +1,29 @@
-"""Questions about commits, newest first: which one is meant, which is not undone, which text a version was."""
+"""Questions about commits, newest first: which one is meant, which is not undone, which text a version was.
+
+Summaries are commits without their texts, read from the lines by patterns: many times as fast as by JSON.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 
-from memsheaf.errors import NoSuchCommit, VersionGone
+from memsheaf.errors import NoSuchCommit, PathRefused, VersionGone
+from memsheaf.guard.paths import check_journalled
 from memsheaf.store import Commit, Version
+from memsheaf.store.journal_lines import CHANGED, decode
+from memsheaf.values import NamedTuple, compiled, json
+
+TYPE_CHECKING = False  # known to type checkers by this name
+if TYPE_CHECKING:
+    from memsheaf.store.journal import Journal
+
+_TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_HEAD = (
+    rb'\{"commit": "([0-9a-f]{1,15})", "at": "([^"\\]*)", "by": (' + _TEXT + rb'), "why": (' + _TEXT + rb'), "boot": '
+    + _TEXT + rb'(?:, "undoes": "([0-9a-f]{1,15})")?'
+)  # fmt: skip
+_STEP = CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"(, "(?:old|new|append))?'
 
 
 def find_commit(commits: Iterable[Commit], commit_id: str) -> Commit:
@@ -51,3 +69,73 @@ def find_version(commits: Iterable[Commit], path: str, version: Version) -> byte
 
 def _is_about_memories(commit: Commit) -> bool:
     return any(revision.path.endswith(".md") for revision in commit.revisions)
+
+
+class CommitStep(NamedTuple):
+    """What a commit did to one path; `has_text` is False past retention."""
+
+    path: str
+    before: Version
+    after: Version
+    has_text: bool
+
+    @property
+    def what(self) -> str:
+        """`added`, `changed` or `removed`."""
+        return "added" if not self.before else "changed" if self.after else "removed"
+
+
+class CommitSummary(NamedTuple):
+    """A commit without texts."""
+
+    id: str
+    at: str
+    by: str
+    why: str
+    undoes: str
+    steps: tuple[CommitStep, ...]
+
+
+def read_summaries(journal: Journal, *, after: str = "", since: str = "") -> tuple[list[CommitSummary], bool]:
+    """The commits about Markdown files behind the commit `after`, newest first; and whether that one was met.
+
+    With `since`, only those from that moment on.
+    """
+    found: list[CommitSummary] = []
+    for line, _ in journal.finished(b""):
+        head = compiled(_HEAD).match(line)
+        if not head:
+            continue
+        id, at = head[1].decode(), head[2].decode("utf-8", "replace")
+        if id == after:
+            return found, True
+        if at < since:
+            break
+        with suppress(ValueError, PathRefused):  # rotten, or hostile
+            steps = tuple(_step(*step) for step in compiled(_STEP).findall(line, head.end()))
+            steps = tuple(step for step in steps if step.path.endswith(".md"))
+            if steps:
+                words = json.loads(head[3]), json.loads(head[4]), (head[5] or b"").decode()
+                found.append(CommitSummary(id, at, *words, steps))
+    return found, False
+
+
+def _step(path: bytes, before: bytes, after: bytes, text: bytes) -> CommitStep:
+    name = json.loads(path)
+    check_journalled(name)
+    return CommitStep(name, before.decode(), after.decode(), bool(text))
+
+
+def read_commits(journal: Journal, ids: Collection[str]) -> dict[str, Commit]:
+    """These commits with their texts, as far as they are there, in one pass from the newest on."""
+    found: dict[str, Commit] = {}
+    wanted = {id.encode() for id in ids}
+    for line, texts in journal.finished(b"") if wanted else ():
+        head = compiled(_HEAD).match(line)
+        if head and head[1] in wanted:
+            if commit := decode(line, texts):
+                found[commit.id] = commit
+            wanted.remove(head[1])
+            if not wanted:
+                break
+    return found

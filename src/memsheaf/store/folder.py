@@ -45,6 +45,8 @@ TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow t
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from memsheaf.store.journal import Journal
+
     T = TypeVar("T")
 
 SETTLE_AFTER = 64
@@ -159,15 +161,18 @@ class FolderStore:
         """
         return find_version(self.history(path) if version else (), path, version)
 
+    def ask_journal(self, ask: Callable[[Journal], T], otherwise: T) -> T:
+        """What a function finds in the journal, or `otherwise` when there is none."""
+        with self._access.reading() as journal:
+            return ask(journal) if journal else otherwise
+
     def last_id(self) -> str:
         """The id of the last commit, "" when there is none or the journal is being written."""
-        with self._access.reading() as journal:
-            return journal.tail().last if journal else ""
+        return self.ask_journal(lambda journal: journal.tail().last, "")
 
     def damaged(self) -> list[str]:
         """The journal lines that can no longer be read."""
-        with self._access.reading() as journal:
-            return journal.damaged() if journal else []
+        return self.ask_journal(lambda journal: journal.damaged(), [])
 
     def commit(self, changes: Sequence[Change], *, by: str, why: str = "", undoes: str = "") -> Commit:
         """Make all the changes or none, durably.

@@ -212,11 +212,11 @@ class Journal:
 
     def commits(self, needle: bytes = b"") -> Iterator[Commit]:
         """The finished commits, newest first; those whose lines hold `needle`."""
-        for line, texts in self._finished(needle):
+        for line, texts in self.finished(needle):
             if commit := decode(line, texts):
                 yield commit
 
-    def _finished(self, needle: bytes) -> Iterator[tuple[bytes, Texts]]:
+    def finished(self, needle: bytes) -> Iterator[tuple[bytes, Texts]]:
         """The lines of finished commits that hold `needle`, newest first, and the texts of their segment."""
         read: set[int] = set()
 
@@ -306,7 +306,7 @@ class Journal:
             step = decode_step(line, needle, texts)
             if step and step.after == head.version:
                 return step
-        for line, texts in self._finished(needle):
+        for line, texts in self.finished(needle):
             if step := decode_step(line, needle, texts):
                 return step
         return None

@@ -1,0 +1,93 @@
+"""The journals as a story: what happened, by whom, what can be undone, and how much on which day."""
+
+from __future__ import annotations
+
+import doctest
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from memsheaf import Settings, Sheaf, history
+from memsheaf.work.timeline import TimelineFilter, count_days, timeline
+
+TODAY = time.strftime("%Y-%m-%d")
+
+
+@pytest.fixture
+def pair(settings: Settings) -> dict[str, Sheaf]:
+    return {name: Sheaf.open(name, settings=settings, by="user") for name in ("user", "agent/helper")}
+
+
+def add(sheaf: Sheaf, name: str, kind: str = "user") -> str:
+    return sheaf.remember(name, f"About {name}", kind, f"{name} it is.").path
+
+
+def story(pair: dict[str, Sheaf], wanted: TimelineFilter = TimelineFilter()) -> list[tuple[str, str]]:  # noqa: B008
+    return [(one.told, one.state) for one in timeline(pair, wanted)[0]]
+
+
+def test_commits_of_all_scopes_are_told_newest_first_with_what_can_be_undone(pair: dict[str, Sheaf]) -> None:
+    tabs = add(pair["user"], "Prefers tabs")
+    add(pair["agent/helper"], "Speaks German")
+    pair["user"].revise(tabs, "it is", "they are")
+    pair["user"].undo()
+
+    assert story(pair) == [
+        ("undid: changed 'Prefers tabs'", "can be undone"),
+        ("changed 'Prefers tabs'", "undone"),
+        ("added 'Speaks German'", "can be undone"),
+        ("added 'Prefers tabs'", "can be undone"),
+    ]
+    pair["user"].undo(timeline(pair)[0][0].id)
+    assert [state for _, state in story(pair)] == [
+        "can be undone",
+        "undone",
+        "can be undone",
+        "can be undone",
+        "changed since",
+    ]
+
+
+def test_it_is_filtered_by_who_what_type_text_and_day_and_paged(pair: dict[str, Sheaf], settings: Settings) -> None:
+    add(pair["user"], "Prefers tabs")
+    path = add(pair["user"], "Deploys on Friday", "project")
+    pair["user"].forget(path)
+    (Path(settings.home) / "user" / "user_note.md").write_text("---\nname: By hand\ntype: user\n---\nText.\n")
+    pair["user"].reader.look(thorough=True)
+
+    assert story(pair, TimelineFilter(who="outside")) == [("added 'By hand'", "can be undone")]
+    assert len(story(pair, TimelineFilter(who="user"))) == 3
+    assert story(pair, TimelineFilter(who="other")) == []
+    assert [told for told, _ in story(pair, TimelineFilter(what="removed"))] == ["removed 'Deploys on Friday'"]
+    assert len(story(pair, TimelineFilter(kind="project"))) == 2
+    assert len(story(pair, TimelineFilter(text="TABS"))) == 1
+    assert len(story(pair, TimelineFilter(day=TODAY))) == 4
+    assert story(pair, TimelineFilter(day="2001-01-01")) == []
+    page, total = timeline(pair, limit=2, offset=1)
+    assert ([one.told for one in page], total) == (["removed 'Deploys on Friday'", "added 'Deploys on Friday'"], 4)
+
+
+def test_days_are_counted_by_who_and_follow_what_is_new_and_what_was_erased(pair: dict[str, Sheaf]) -> None:
+    sheaf = pair["user"]
+    add(sheaf, "Prefers tabs")
+    assert count_days(pair.values()) == {TODAY: Counter(user=1)}
+
+    path = add(sheaf, "Lives in Berlin")
+    pair["agent/helper"].by = "extraction"
+    add(pair["agent/helper"], "Speaks German")
+    assert count_days(pair.values()) == {TODAY: Counter(user=2, extraction=1)}
+
+    sheaf.erase(path)
+    told = timeline(pair)[0]
+    assert not any("Berlin" in one.told or "berlin" in str(one.changes) for one in told)
+    assert count_days(pair.values())[TODAY].total() == len(told)
+
+
+def test_sentences_count_what_is_many(sheaf: Sheaf) -> None:
+    paths = [add(sheaf, name) for name in ("Tabs", "Helix", "Berlin")]
+    sheaf.forget_many([(path, "") for path in paths])
+
+    assert timeline({"user": sheaf})[0][0].told == "removed 3 memories"
+    assert doctest.testmod(history).failed == 0
