@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from starlette.responses import Response
 
-from memsheaf.errors import MemsheafError, NotFound
+from memsheaf.errors import MemsheafError, NotFound, Refused
+from memsheaf.index.database import Row
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import NOTES
+from memsheaf.sheaf import Sheaf
 from memsheaf.web.markdown import memory_link, render_markdown
 from memsheaf.web.page import PageRequest, get, post
 from memsheaf.work import audit as auditing
 from memsheaf.work import sessions, tasks
-from memsheaf.work.facts import Facts
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes_text import problems
 from memsheaf.work.scopes import SCRATCH
@@ -25,6 +29,8 @@ from memsheaf.worktree import WorkingTree
 
 ENDED = 10  # sessions that are over, of which so many are shown
 FACTS = 50
+AT_ONCE = 1_000  # memories that are audited while one waits
+SECTIONS = ("duplicates", "citations", "pollution", "waiting")
 
 
 class TaskCard(NamedTuple):
@@ -57,7 +63,7 @@ def _show_project(page: PageRequest, key: str) -> Response:
     text = notes.body if notes and notes.state in ("ok", "free") else ""
     shown = re.sub(r"(?m)^##(?=#* )", "#", re.sub(r"\A\s*# .*\n", "", text))  # the page has a title of its own
     found = [_card(layers, one) for one in tasks.every_task(layers)]
-    facts = Facts(layers.project).all()
+    rows = layers.project.reader.under("facts", any_case=True)
     return page.show(
         "work.html",
         key=key,
@@ -66,9 +72,15 @@ def _show_project(page: PageRequest, key: str) -> Response:
         notes=notes,
         notes_html=render_markdown(shown, lambda path: memory_link(key, path)),
         problems=problems(text, layers.today) if text else [],
-        facts=facts[:FACTS],
-        more_facts=max(0, len(facts) - FACTS),
+        facts=list(_read(layers.project, rows[:FACTS])),
+        more_facts=max(0, len(rows) - FACTS),
     )
+
+
+def _read(sheaf: Sheaf, rows: Sequence[Row]) -> Iterator[Memory]:
+    for row in rows:
+        with suppress(MemsheafError):  # somebody was faster
+            yield sheaf.read(row.path)
 
 
 def _find_notes(layers: Layers) -> Memory | None:
@@ -113,14 +125,64 @@ def task(page: PageRequest) -> Response:
     )
 
 
+class AuditRun:
+    """The audit of a scope. One of many memories takes long: it runs in a thread, and what it found is kept."""
+
+    def __init__(self, page: PageRequest) -> None:
+        self.report: auditing.Audit | None = None
+        self.has_tree = False
+        self.problem = ""
+        self.done, self.total = 0, page.sheaf.reader.count()
+        self.at = time.time()
+        self._thread = threading.Thread(target=self._run, args=(page,), name="memsheaf-audit", daemon=True)
+        self._thread.start()
+        if self.total <= AT_ONCE:
+            self._thread.join()
+
+    def _run(self, page: PageRequest) -> None:
+        try:
+            with _tree(page) as tree:
+                self.has_tree = tree is not None
+                layers = page.layers if page.scope(page.key).layer == "project" else None
+                sheaf = page.sheaf
+                self.report = auditing.audit(
+                    sheaf, today=sheaf.today, layers=layers, tree=tree, progress=self._progress
+                )
+        except MemsheafError as error:
+            self.problem = str(error)
+
+    def _progress(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
+
+    def settle(self, found: auditing.AuditFix) -> None:
+        """Take the finding out that was settled."""
+        if self.report:
+            left: dict[str, Any] = {
+                name: tuple(one for one in getattr(self.report, name) if one.fix != found) for name in SECTIONS
+            }
+            self.report = self.report._replace(**left)
+
+
+_RUNS: dict[str, AuditRun] = {}
+
+
 @get("/work/{key}/audit")
 def audit(page: PageRequest) -> Response:
-    """What a person should look at in a scope."""
-    with _tree(page) as tree:
-        layers = page.layers if page.scope(page.key).layer == "project" else None
-        report = auditing.audit(page.sheaf, today=page.sheaf.today, layers=layers, tree=tree)
-    sections = {name: getattr(report, name) for name in ("duplicates", "citations", "pollution", "waiting")}
-    return page.show("audit.html", key=page.key, report=report, sections=sections, has_tree=tree is not None)
+    """What a person should look at in a scope; that of a large scope is kept until it is asked for anew."""
+    page.scope(page.key)
+    run = _RUNS.get(page.key)
+    if run is None or run.problem or (run.report and (run.total <= AT_ONCE or page.query["again"])):
+        run = _RUNS[page.key] = AuditRun(page)
+        if page.query["again"]:
+            return page.go(page.link(again=None))
+    if run.problem:
+        raise Refused(run.problem)
+    sections = {name: getattr(run.report, name) for name in SECTIONS} if run.report else {}
+    is_kept = run.total > AT_ONCE
+    answer = page.show("audit.html", key=page.key, run=run, sections=sections, is_kept=is_kept)
+    if not run.report:
+        answer.headers["refresh"] = "2"
+    return answer
 
 
 @post("/work/{key}/audit")
@@ -129,10 +191,12 @@ def fix_finding(page: PageRequest) -> Response:
     with _tree(page) as tree:
         found = auditing.AuditFix.decode(page.form["fix"])
         where, id = auditing.fix(found, page.sheaf, layers=page.layers, tree=tree)
+    if page.key in _RUNS:
+        _RUNS[page.key].settle(found)
     keys = {known.root: known.key for known in page.scopes.list()}
     commit = where.reader.last_change(id) if id else None
     done = page.t.audit_done.get(found.do, found.do)
-    return page.go(f"/work/{page.key}/audit", done, commit=commit, key=keys.get(where.root, page.key))
+    return page.go(f"/work/{quote(page.key)}/audit", done, commit=commit, key=keys.get(where.root, page.key))
 
 
 @contextmanager
