@@ -109,7 +109,8 @@ def test_no_message_names_a_file_that_only_the_repository_has() -> None:
 def test_nothing_in_the_tree_names_a_machine_or_how_it_was_made() -> None:
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     pattern = re.compile(
-        r"(?<!\w)/(?:work(?!/project\b)|root|farm)/[a-z]|/home/(?!victim|user|me\b|you)[a-z]|\.\./shared(?!/data)", re.IGNORECASE
+        r"(?<!\w)/(?:work(?!/project\b)|root|farm)/[a-z]|/home/(?!victim|user|me\b|you)[a-z]|\.\./shared(?!/data)",
+        re.IGNORECASE,
     )
     for name in filter(None, files.split("\0")):
         path = ROOT / name
