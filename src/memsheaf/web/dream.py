@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.merge_plan import PlanGroup
 from memsheaf.values import NamedTuple
 from memsheaf.web.page import PageRequest, get, post
 from memsheaf.web.text_changes import TextPiece, compare_texts
 
 RULES = "none"  # the model: rules find the same groups again when one is applied
+LARGE = 2_000  # memories of a scope that is planned only when somebody asks: that takes seconds
 
 
 class PlannedMemory(NamedTuple):
@@ -34,9 +36,12 @@ def dream(page: PageRequest) -> Response:
     """The plan for one scope, and when a consolidation is due by itself."""
     key = page.query["scope"] or "project"
     known, sheaf = page.scope(key), page.scopes.sheaf(key)
-    report = sheaf.consolidate(RULES)
+    is_planned = bool(page.query["scope"]) or sheaf.reader.count() <= LARGE
+    report = sheaf.consolidate(RULES) if is_planned else ConsolidationReport()
     groups = [_shown(group) for group in (*report.groups, *report.mine)]
-    return page.show("dream.html", known=known, groups=groups, dropped=report.dropped, gates=sheaf.gates())
+    return page.show(
+        "dream.html", known=known, groups=groups, dropped=report.dropped, gates=sheaf.gates(), is_planned=is_planned
+    )
 
 
 @post("/dream/apply")

@@ -123,7 +123,7 @@ class Review:
         if memory is None:
             return ()
         found, said = [], set(fact(memory))
-        for match in self._layers.matches(f"{memory.name}\n{memory.body}"[:2_000], limit=NEAR + 1):
+        for match in self._layers.matches(f"{memory.name}\n{memory.body}"[:500], limit=NEAR + 1):
             if itself and match.row.path == itself.path:
                 continue
             with suppress(MemsheafError):
