@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import SequenceMatcher, unified_diff
+from itertools import takewhile
 from threading import Lock
 
 from memsheaf.memory import parse
@@ -159,6 +160,10 @@ class CommitLog:
                 self._read()
                 self._last = last
             return self._commits
+
+    def since(self, day: str) -> Iterator[CommitSummary]:
+        """The commits from a day on."""
+        return takewhile(lambda commit: local_day(commit.at) >= day, self.commits())
 
     def days(self) -> Mapping[str, Counter[str]]:
         """How many commits each day had, here, by whoever made them."""

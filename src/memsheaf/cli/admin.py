@@ -17,6 +17,7 @@ from memsheaf.llm.spend import Ledger, Metered, Spent
 from memsheaf.prompts import read_prompt
 from memsheaf.values import NamedTuple
 from memsheaf.work.all_scopes import AllScopes, count_memories, scope_name
+from memsheaf.work.overview import Overview, ScopeNumbers
 
 _ORDER = ("project", "user", "agent", "team", "task", "session", "")
 _DEADLINE = 60.0  # seconds that a model has for its answer
@@ -32,7 +33,10 @@ class ScopeFolder(NamedTuple):
     title: str
 
 
-@takes(Argument("--names", "print the names of the scopes alone"))
+@takes(
+    Argument("--names", "print the names of the scopes alone"),
+    Argument("--overview", "count what each has: by type, new in 7 days, waiting, drifted; and the tokens spent"),
+)
 def scopes(call: Call) -> int:
     """List which scopes there are, where each lives, and how many memories it has.
 
@@ -41,7 +45,10 @@ def scopes(call: Call) -> int:
     examples:
       memsheaf scopes
       memsheaf scopes --json
+      memsheaf scopes --overview
     """
+    if call.options.overview:
+        return _list_overview(call)
     settings, unused = call.settings(), call.unused_folder()
     with AllScopes(settings, here()) as known:
         found = [
@@ -56,6 +63,33 @@ def scopes(call: Call) -> int:
         (each.scope or f"({each.title})", plural(each.memories, "memory", "memories"), each.root) for each in found
     ]
     return call.answer(value, Table(rows, ("bold",)), Note(unused, "yellow") if unused else None)
+
+
+def _list_overview(call: Call) -> int:
+    settings = call.settings()
+    with AllScopes(settings, here(), read_only=True) as known:
+        found = Overview(known).numbers(known.list())
+    head = ("SCOPE", "MEMORIES", "NEW", "WAITING", "DRIFTED", "INBOX", "TYPES")
+    rows = [
+        (one.title, *(f"{number:,}" for number in _numbers(one).values()), _types(one.counts.rows.kinds))
+        for one in found.scopes
+    ]
+    value = [
+        {"key": one.key, "title": one.title, **_numbers(one), "types": one.counts.rows.kinds} for one in found.scopes
+    ]
+    spent = f"tokens: {found.spent_today:,} today, {found.spent_month:,} in 30 days"
+    tokens = {"today": found.spent_today, "30_days": found.spent_month}
+    return call.answer({"scopes": value, "tokens": tokens}, Table(rows, ("bold",), head), spent)
+
+
+def _numbers(one: ScopeNumbers) -> dict[str, int]:
+    rows = one.counts.rows
+    numbers = (one.total, len(one.counts.new), one.waiting, rows.drifted, one.inbox)
+    return dict(zip(("memories", "new", "waiting", "drifted", "inbox"), numbers, strict=True))
+
+
+def _types(kinds: dict[str, int]) -> str:
+    return ", ".join(f"{kind or 'none'} {count:,}" for kind, count in sorted(kinds.items(), key=lambda one: -one[1]))
 
 
 @takes(Argument("--days", "how many days to show, today included", "N", default=30))

@@ -15,7 +15,7 @@ from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.erasure import Proof
 from memsheaf.errors import Changed, NotFound, hinted
 from memsheaf.store import Commit, Revision
-from memsheaf.work.timeline import WHAT, WHO, TimelineFilter, count_days, timeline
+from memsheaf.work.overview import WHAT, WHO, TimelineFilter, count_days, timeline
 
 SHORT = 12
 FOLDED = 10  # so many changes of one commit are listed

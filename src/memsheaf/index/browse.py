@@ -12,6 +12,7 @@ from memsheaf.values import NamedTuple, sqlite3
 _FIT = f"state IN ('ok', 'free') AND listed <> {HIDDEN} AND version NOT IN ('', '{UNUSABLE}')"
 _MAIN = "SELECT embedder FROM vector WHERE entry IS NOT NULL GROUP BY embedder ORDER BY count(*) DESC LIMIT 1"
 
+MANY = 900  # paths that a statement names
 SORTS = {
     "newest": ("updated", "updated DESC, path"),
     "oldest": ("updated", "updated, path DESC"),
@@ -69,7 +70,7 @@ class Counts:
 
     def count(self, db: sqlite3.Connection, wanted: Filter) -> int:
         """How many rows are wanted."""
-        state = id(db), db.total_changes, db.execute("PRAGMA data_version").fetchone()
+        state = database_state(db)
         if state != self._state:
             self._known, self._state = {}, state
         if wanted not in self._known:
@@ -130,10 +131,37 @@ def index_stamp(db: sqlite3.Connection) -> tuple[int, ...]:
     return (known.fact("last"), *known.tally, known.fact("vectors removed"), vectors[0] if vectors else 0)
 
 
-def count_rows(db: sqlite3.Connection) -> dict[tuple[str, str], int]:
-    """How many memories there are of each type and trust."""
-    sql = f"SELECT kind, trust, count(*) FROM entry WHERE {_FIT} GROUP BY kind, trust"
-    return {(kind, trust): count for kind, trust, count in db.execute(sql)}
+class RowCounts(NamedTuple):
+    """How many memories there are of each type; how many are unconfirmed, changed by others, and drifted."""
+
+    kinds: dict[str, int]
+    unconfirmed: int
+    changed: int
+    drifted: int
+
+
+def count_rows(db: sqlite3.Connection) -> RowCounts:
+    """Count the memories by what a person has to decide about them."""
+    kinds = dict(db.execute(f"SELECT kind, count(*) FROM entry WHERE {_FIT} GROUP BY kind").fetchall())
+    changed = "line LIKE '%(changed by %' AND trust <> 'unconfirmed'"
+    drifted = "(path, version) IN (SELECT path, version FROM drift WHERE state)"
+    sql = f"SELECT total(trust = 'unconfirmed'), total({changed}), total({drifted}) FROM entry WHERE {_FIT}"
+    return RowCounts(kinds, *map(int, db.execute(sql).fetchone()))
+
+
+def database_state(db: sqlite3.Connection) -> object:
+    """What differs once anybody wrote to the database."""
+    return id(db), db.total_changes, db.execute("PRAGMA data_version").fetchone()
+
+
+def named_rows(db: sqlite3.Connection, paths: Collection[str] | None = None) -> dict[str, tuple[str, str]]:
+    """The name and the type of each file, or of these as far as they are there, by path."""
+    sql = "SELECT path, name, kind FROM entry WHERE version <> ''"
+    if paths is None or len(paths) > MANY:
+        rows = db.execute(sql).fetchall()
+    else:
+        rows = db.execute(f"{sql} AND path IN ({', '.join('?' * len(paths))})", tuple(paths)).fetchall()
+    return {path: (name, kind) for path, name, kind in rows if paths is None or path in paths}
 
 
 def map_rows(db: sqlite3.Connection) -> list[MapRow]:

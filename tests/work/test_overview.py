@@ -1,4 +1,4 @@
-"""The journals as a story: what happened, by whom, what can be undone, and how much on which day."""
+"""Scopes at a glance: numbers, and the journals as a story: what happened, by whom, what can be undone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Settings, Sheaf, history
-from memsheaf.work.timeline import TimelineFilter, count_days, timeline
+from memsheaf.caps import Caps
+from memsheaf.llm.spend import Ledger, Spent
+from memsheaf.recall.turns import Message, Turn
+from memsheaf.work.all_scopes import AllScopes
+from memsheaf.work.overview import Overview, TimelineFilter, count_days, timeline
 
 TODAY = time.strftime("%Y-%m-%d")
 
@@ -91,3 +95,24 @@ def test_sentences_count_what_is_many(sheaf: Sheaf) -> None:
 
     assert timeline({"user": sheaf})[0][0].told == "removed 3 memories"
     assert doctest.testmod(history).failed == 0
+
+
+def test_the_numbers_follow_what_is_added_waits_and_is_spent(settings: Settings, tmp_path: Path) -> None:
+    with AllScopes(settings, str(tmp_path)) as scopes:
+        overview, user = Overview(scopes), scopes.sheaf("user")
+        assert sum(one.total for one in overview.numbers(scopes.list()).scopes) == 0
+
+        add(user, "Prefers tabs")
+        gone = add(user, "Lives in Berlin", "project")
+        user.forget(gone)
+        user.remember("Maybe", "Unsure", "user", "Perhaps so.", trust="unconfirmed")
+        user.learn(Turn("c1", (Message("user", "I always use helix."),)))
+        ledger = Ledger.of(settings.state)
+        ledger.settle(ledger.reserve(Caps(), Spent(model="m", input=70)), Spent(input=50, output=5))
+        found = overview.numbers(scopes.list())
+
+    mine = found.scopes[0]
+    assert (mine.key, mine.total, mine.counts.rows.kinds) == ("user", 2, {"user": 2})
+    assert [memory.name for _, memory in found.new] == ["Maybe", "Prefers tabs"]
+    assert (mine.waiting, mine.inbox, found.spent_today, found.spent_month) == (1, 1, 55, 55)
+    assert found.days[TODAY].total() == 4
