@@ -64,6 +64,7 @@ class Crawl(NamedTuple):
 
     pages: dict[str, str]  # by address
     forms: list[tuple[str, str, dict[str, str]]]  # as `_Names` has them, the action whole
+    broken: list[str]  # addresses that are linked and not there
 
     def queries(self) -> dict[str, set[str]]:
         """The names that stand in the query of each address."""
@@ -81,15 +82,24 @@ def crawl(site: Site, *, most: int = 400, each: int = 12) -> Crawl:
     """Follow links from the first page; of one route at most `each` addresses are opened."""
     known = routes("GET")
     opened: dict[str, int] = {}
-    waiting, found = ["/"], Crawl({}, [])
+    waiting, found = ["/"], Crawl({}, [], [])
     while waiting and len(found.pages) < most:
         url = waiting.pop(0)
         path = urlsplit(url).path
         route = next((one.path for one in known if one.matches(path)), path)
-        if url in found.pages or opened.get(route, 0) >= each or path in ("/live",) or path.startswith("/static"):
+        if (
+            url in found.pages
+            or url in found.broken
+            or opened.get(route, 0) >= each
+            or path in ("/live",)
+            or path.startswith("/static")
+        ):
             continue
         opened[route] = opened.get(route, 0) + 1
         answer = site.ask("GET", url)
+        if answer.status >= 400:
+            found.broken.append(url)
+            continue
         found.pages[url] = answer.text
         if answer.headers.get("content-type", "").startswith("text/html"):
             names = _Names()

@@ -1,0 +1,44 @@
+"""axe-core on every page, light and dark, phone and desktop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page
+
+from web.conftest import DESKTOP, PHONE, OpenPage
+from web.routes import crawl, routes
+from web.web_site import Site
+
+CONTRAST = "axe.run(document, {runOnly: ['color-contrast']}).then(result => result.violations)"
+
+
+def test_every_page_is_accessible(
+    sample_site: Site, open_page: OpenPage, check_accessibility: Callable[[Page], None]
+) -> None:
+    """The whole of axe on a phone in light; then what width and colours change."""
+    page = open_page(sample_site, width=PHONE)
+    found = []
+    for url in one_of_each(sample_site):
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size({"width": PHONE, "height": 740})
+        page.goto(sample_site.origin + url)
+        try:
+            check_accessibility(page)
+            page.emulate_media(color_scheme="dark")
+            assert page.evaluate(CONTRAST) == []
+            page.set_viewport_size({"width": DESKTOP, "height": 900})
+            check_accessibility(page)
+        except AssertionError as error:
+            found.append(str(error)[:3000])
+    assert found == [], "\n".join(found)
+
+
+def one_of_each(site: Site) -> list[str]:
+    """One address of each page: the last that was found, which has more to show than the first."""
+    pages, known = crawl(site, each=4).pages, routes("GET")
+    shown = {}
+    for url in pages:
+        path = url.partition("?")[0]
+        shown[next((one.path for one in known if one.matches(path)), path)] = url
+    return list(shown.values())
