@@ -88,7 +88,21 @@ def test_conversations_are_searched_and_shown_with_hostile_texts(
         id = "../x?y#z"
         with open_conversation(path_of(settings.state, "codex", id)) as noted:
             noted.data |= {"id": id, "host": "codex", "root": layers.project.root, "transcript": str(transcript)}
-    page = open_page(serving(cwd=work), "/conversations")
+    site = serving(cwd=work)
+    for odd in (
+        "",
+        "last",
+        "%00",
+        "..%2F..%2Fconfig.toml",
+        "%ff",
+        "x" * 5_000,
+        f"{chat.id}&turn=0",
+        f"{chat.id[:9]}",
+    ):
+        assert site.ask("GET", f"/conversations/one?id={odd}").status == (200 if chat.id in odd else 404), odd
+    for odd in ("user", "project/task/..%2F..", "project/task/none", "nobody/audit", "..%2F/audit"):
+        assert site.ask("GET", f"/work/{odd}").status == 404, odd
+    page = open_page(site, "/conversations")
     expect(page.locator("#results li")).to_have_count(2)
     page.locator("#q").fill("harbour")
     expect(page.locator("#results li")).to_have_count(1)

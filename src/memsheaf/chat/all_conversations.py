@@ -17,8 +17,8 @@ from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, NotFound, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.hosts.clients import CLIENTS
-from memsheaf.hosts.conversation import HostConversation, conversations, load, size_of
-from memsheaf.learn.conversation_file import UNRECORDED
+from memsheaf.hosts.conversation import HostConversation, conversations, load, path_of, size_of
+from memsheaf.learn.conversation_file import PREFIX, SUFFIX, UNRECORDED
 from memsheaf.learn.transcripts import read_transcript
 from memsheaf.llm.model import Said
 from memsheaf.recall.turns import split_label
@@ -103,23 +103,28 @@ def list_all(scopes: AllScopes, *, query: str = "", limit: int = 50) -> list[Kno
 def find_conversation(scopes: AllScopes, id: str) -> KnownConversation:
     """One conversation by its whole id. Raises NotFound."""
     for known in _lasting(scopes):
-        if os.path.basename(id) == id and (conversation := _kept(scopes, known, id)):
+        if conversation := _kept(scopes, known, id):
             one = conversation.summarize()
             return KnownConversation(
                 one.id, known.key, known.title, "", one.title, one.began, one.last, one.turns, one.model
             )
-    for host in _hosted(scopes):
-        if host.text("id") == id:
-            return _summarize(scopes, host)
+    if host := _hosted_as(scopes, id):
+        return _summarize(scopes, host)
     raise hinted(
         NotFound(id, f"no conversation {one_line(id, 60)!r} is kept"), "`memsheaf conversations` lists them."
     )
 
 
+def is_kept(scopes: AllScopes, id: str) -> bool:
+    """Whether there is a conversation of this id."""
+    return any(_kept(scopes, known, id) for known in _lasting(scopes)) or _hosted_as(scopes, id) is not None
+
+
 def read_turns(scopes: AllScopes, one: KnownConversation, *, around: int = 1) -> list[SpokenTurn]:
     """The turns of the page that a turn is on: 1 to 50, 51 to 100 and so on."""
     first = (max(around, 1) - 1) // TURNS * TURNS + 1
-    source = _host_turns(_hosted_as(scopes, one.id)) if one.host else _kept_turns(scopes, one)
+    host = _hosted_as(scopes, one.id) if one.host else None
+    source = _host_turns(host) if host else () if one.host else _kept_turns(scopes, one)
     return [_shown(turn) for turn in islice(source, first - 1, first - 1 + TURNS)]
 
 
@@ -156,11 +161,13 @@ def _state(scopes: AllScopes, known: KnownScope) -> State:
 
 
 def _kept(scopes: AllScopes, known: KnownScope, id: str) -> Conversation | None:
-    try:
-        found = Conversations(_state(scopes, known)).open(id, reading=True)
-    except MemsheafError:
+    state = _state(scopes, known)
+    if os.path.basename(id) != id or not os.path.isfile(os.path.join(state.folder, f"{PREFIX}{id}{SUFFIX}")):
         return None
-    return found if found.id == id else None
+    try:
+        return Conversations(state).open(id, reading=True)
+    except MemsheafError:  # no id of ours
+        return None
 
 
 def _kept_turns(scopes: AllScopes, one: KnownConversation) -> Iterator[SpokenTurn]:
@@ -199,11 +206,14 @@ def _hosted(scopes: AllScopes) -> list[HostConversation]:
     return [one for one in found if one.text("id") and size_of(one.text("transcript"))]
 
 
-def _hosted_as(scopes: AllScopes, id: str) -> HostConversation:
-    for one in _hosted(scopes):
-        if one.text("id") == id:
+def _hosted_as(scopes: AllScopes, id: str) -> HostConversation | None:
+    """The conversation of a coding agent under this id, if its transcript is there."""
+    for host in CLIENTS if id else ():
+        path = path_of(scopes.settings.state, host, id)
+        one = HostConversation(path, load(path))
+        if one.text("id") == id and size_of(one.text("transcript")):
             return one
-    raise NotFound(id, f"the transcript of {one_line(id, 60)!r} is gone")
+    return None
 
 
 def _summarize(scopes: AllScopes, host: HostConversation) -> KnownConversation:

@@ -6,8 +6,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from memsheaf.chat.all_conversations import TURNS, find_conversation, list_all, list_lessons, read_turns
-from memsheaf.errors import NotFound
+from memsheaf.chat.all_conversations import TURNS, find_conversation, is_kept, list_all, list_lessons, read_turns
 from memsheaf.recall.turns import split_label
 from memsheaf.web.page import PageRequest, get
 from memsheaf.work.all_scopes import AllScopes
@@ -18,12 +17,8 @@ LISTED = 50
 def conversation_link(scopes: AllScopes, label: str) -> str:
     """The address of the turn that a header names; "" when that conversation is not kept."""
     id, turn = split_label(label)
-    try:
-        found = find_conversation(scopes, id) if id else None
-    except NotFound:
-        return ""
     at = f"&turn={turn}#turn-{turn}" if turn else ""
-    return f"/conversations/one?id={quote(found.id, safe='')}{at}" if found else ""
+    return f"/conversations/one?id={quote(id, safe='')}{at}" if is_kept(scopes, id) else ""
 
 
 @get("/conversations")
