@@ -71,6 +71,10 @@ def test_an_approval_is_undone_and_the_proposal_waits_again(layers: Layers) -> N
     assert layers.list() == []
     assert review.waiting() == [item]
     assert review.card(item.id).quote
+    review.approve(item.id)
+    layers.undo()
+    assert review.undo().id == item.id, "it was undone already"
+    assert (review.waiting(), layers.list()) == ([item], [])
     with pytest.raises(NotFound):
         review.undo(item.id)
 
@@ -151,7 +155,9 @@ def test_erasing_takes_decisions_away_and_few_are_kept(layers: Layers) -> None:
     assert len(review.decisions()) == 50
 
 
-def test_only_what_is_in_the_home_scope(layers: Layers) -> None:
-    layers.remember("Tabs", "d", "user", "A page says to use tabs.", trust="unconfirmed")
-    assert len(Review(layers).waiting()) == 1
-    assert Review(layers, own=True).waiting() == []
+def test_only_what_is_in_one_scope(layers: Layers) -> None:
+    path = layers.remember("Tabs", "d", "user", "A page says to use tabs.", trust="unconfirmed").path
+    learn(layers)
+    assert len(Review(layers).waiting()) == 2
+    assert [one.state for one in Review(layers, scope="project").waiting()] == ["proposed"]
+    assert [one.id for one in Review(layers, scope="user").waiting()] == [path]

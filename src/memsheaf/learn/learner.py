@@ -195,7 +195,11 @@ class Learner:
         """
         decision = self.queue.decided(name)
         if decision.commit:
-            self._scope.undo(decision.commit)
+            try:
+                self._scope.undo(decision.commit)
+            except Changed:
+                if all(commit.undoes != decision.commit for commit in self._scope.log(limit=LOOK_BACK)):
+                    raise
         elif decision.waiting:
             self._keeper.bury(self._rejected(decision.waiting.proposal), undo=True)
         self.queue.reopen(decision)

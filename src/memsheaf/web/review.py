@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from starlette.responses import Response
 
@@ -38,7 +38,8 @@ class ShownCard(NamedTuple):
 @get("/review")
 def review(page: PageRequest) -> Response:
     """The queue, page by page."""
-    waiting = [(known, queue, one) for known, queue in _queues(page) for one in queue.waiting()]
+    queues = [(known, _queue(page, known.key)) for known in page.site.known()]
+    waiting = [(known, queue, one) for known, queue in queues for one in queue.waiting()]
     counts: dict[str, int] = {}
     for known, _, _ in waiting:
         counts[known.key] = counts.get(known.key, 0) + 1
@@ -47,9 +48,9 @@ def review(page: PageRequest) -> Response:
     last = max(1, -(-len(chosen) // CARDS))
     number = min(page.number("page"), last)
     cards = [_card(page, *one) for one in chosen[(number - 1) * CARDS : number * CARDS]]
-    decided = sorted(
-        ((known, one) for known, queue in _queues(page) for one in queue.decisions()), key=lambda one: -one[1].at
-    )
+    # those about a task's memories are kept by its project
+    own = (pair for pair in queues if pair[0].layer not in SCRATCH)
+    decided = sorted(((known, one) for known, queue in own for one in queue.decisions()), key=lambda one: -one[1].at)
     tabs = [known for known in page.site.known() if known.key in counts]
     return page.show(
         "review.html", cards=cards, total=len(waiting), counts=counts, tabs=tabs, wanted=wanted, at=number, last=last,
@@ -120,18 +121,16 @@ def anchor(name: str) -> str:
     return "".join(char if char.isascii() and (char.isalnum() or char in "._-~") else "-" for char in name)
 
 
-def _queues(page: PageRequest) -> Iterator[tuple[KnownScope, Review]]:
-    for known in page.site.known():
-        if known.layer not in SCRATCH:  # what they learn is kept in their project
-            yield known, Review(page.scopes.layers(known.key), own=True)
-
-
 def _named(page: PageRequest, given: str) -> tuple[KnownScope, Review, str]:
     key, _, name = given.partition(" ")
     known = page.scope(key)
-    if not name or known.layer in SCRATCH:
+    if not name:
         raise NotFound(given)
-    return known, Review(page.scopes.layers(key), own=True), name
+    return known, _queue(page, key), name
+
+
+def _queue(page: PageRequest, key: str) -> Review:
+    return Review(page.scopes.layers(key), scope=str(page.scopes.sheaf(key).scope))
 
 
 def _card(page: PageRequest, known: KnownScope, queue: Review, item: WaitingItem) -> ShownCard:

@@ -63,19 +63,23 @@ class ReviewCard(NamedTuple):
 
 
 class Review:
-    """What waits for review in the layers; with `own` alone, in the home scope."""
+    """What waits for review in the layers; with a `scope`, in this one of them. Proposals wait in the home scope."""
 
-    def __init__(self, layers: Layers, *, own: bool = False) -> None:
+    def __init__(self, layers: Layers, *, scope: str = "") -> None:
         self._layers = layers
-        self._own = own
+        self._scope = scope
         self._learning = layers.learning
 
     def waiting(self) -> list[WaitingItem]:
         """Everything that waits: proposals, unconfirmed memories, memories that an agent changed."""
-        source = self._layers.own if self._own else self._layers
-        rows = [(row, UNCONFIRMED) for row in source.list(unconfirmed=True)]
-        rows += [(row, CHANGED) for row in source.changed_by_others() if row.trust != "unconfirmed"]
-        return [*map(_proposed, self._learning.queue.all()), *(_doubted(row, state) for row, state in rows)]
+        found: list[WaitingItem] = []
+        if self._scope in ("", self._layers.home):
+            found += map(_proposed, self._learning.queue.all())
+        for sheaf in [self._layers.sheaf(self._scope)] if self._scope else self._layers.sheaves():
+            rows = [(row, UNCONFIRMED) for row in sheaf.list(unconfirmed=True)]
+            rows += [(row, CHANGED) for row in sheaf.changed_by_others() if row.trust != "unconfirmed"]
+            found += (_doubted(self._layers.name(sheaf, row.path), row, state) for row, state in rows)
+        return found
 
     def card(self, name: str) -> ReviewCard:
         """All about one that waits. Raises NotFound."""
@@ -197,8 +201,8 @@ def _proposed(one: QueuedProposal) -> WaitingItem:
     return WaitingItem(one.id, PROPOSED, one.proposal.name, one.proposal.kind, one.at, one.why)
 
 
-def _doubted(row: Row, state: str) -> WaitingItem:
-    return WaitingItem(row.path, state, row.name, row.kind, row.updated, _why(state))
+def _doubted(name: str, row: Row, state: str) -> WaitingItem:
+    return WaitingItem(name, state, row.name, row.kind, row.updated, _why(state))
 
 
 def _why(state: str) -> str:
