@@ -19,8 +19,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from urllib.parse import quote_plus, urlsplit
 
@@ -34,6 +35,7 @@ from memsheaf.work.all_scopes import AllScopes
 SIZE = 10_000
 DOTS = 5_000
 KEY = "user"
+MORE = ("timeline", "review", "recall", "work", "conversations", "settings")  # pages without a target
 PAGE_LIMIT, START_LIMIT, KEYSTROKE_LIMIT, PAINT_LIMIT = 8.0, 3.0, 15.0, 60.0
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -49,7 +51,11 @@ class Case:
     @property
     def ms(self) -> float:
         """The median."""
-        return median(self.cpu)
+        return median(self.cpu or [float("nan")])
+
+
+class NotThere(Exception):
+    """A page that cannot be measured."""
 
 
 class Server:
@@ -73,7 +79,7 @@ class Server:
         """What a path answers, as it came over the wire."""
         status, _, body = self._send(path)
         if status != 200:
-            raise SystemExit(f"{path}: {status}")
+            raise NotThere(path)
         return body
 
     def cost(self, path: str) -> float:
@@ -153,14 +159,18 @@ def measure_page(work: str, size: int, times: int, starts: int) -> str:
                 "the recall itself, in a process of its own",
                 lambda number: _cpu(lambda: layers.matches(query(number % size), limit=50)),
             ),
+            *(Case(page, partial(_cost_of, site, page)) for page in MORE),
             Case(f"map of {min(size, DOTS):,} dots", lambda number: site.cost("/map?scope=agent~map")),
         ]
         for number in range(times + 3):  # the first ones warm it up
             for case in cases:
-                spent = case.ask(number)
-                case.cpu += [spent] * (number >= 3)
+                with suppress(NotThere):
+                    spent = case.ask(number)
+                    case.cpu += [spent] * (number >= 3)
         paint = _first_paint(site)
-        dots = len(site.get("/map?scope=agent~map")) / 1000
+        dots = float("nan")
+        with suppress(NotThere):
+            dots = len(site.get("/map?scope=agent~map")) / 1000
     scopes.close()
     return _table(size, cases, started, paint, dots, work)
 
@@ -188,6 +198,10 @@ def _table(
         f"| the map, compressed | {dots:.1f} KB | |",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _cost_of(site: Server, page: str, number: int) -> float:
+    return site.cost(f"/{page}")
 
 
 def _keystroke(number: int) -> str:
