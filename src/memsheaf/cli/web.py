@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import Argument, Usage, takes, whole
@@ -36,7 +37,7 @@ def web(call: Call) -> int:
       memsheaf web --read-only
       memsheaf web --no-open --json --port 0
     """
-    options = call.options
+    options, settings = call.options, call.settings()
     if bool(options.tls_cert) != bool(options.tls_key):
         raise Usage("--tls-cert and --tls-key go together")
     if options.port is not None and options.port > 65_535:
@@ -66,7 +67,9 @@ def web(call: Call) -> int:
         if options.port is not None:
             raise
         listener = endpoint._replace(port=0).listen()
-    scopes = AllScopes(call.settings(), here(), by="user", read_only=options.read_only)
+    named = {"MEMSHEAF_HOME": options.home and settings.home, "MEMSHEAF_PROJECT": options.project}
+    os.environ.update({name: value for name, value in named.items() if value})  # for the process that makes vectors
+    scopes = AllScopes(settings, here(), by="user", read_only=options.read_only)
     with listener, scopes:
         ended = serve(Site(scopes, read_only=options.read_only), endpoint, listener, lambda url: _announce(call, url))
     if ended == SIGINT and not call.console.json:

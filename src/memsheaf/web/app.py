@@ -6,6 +6,7 @@ import gzip
 import os
 import sys
 import traceback
+from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
 
@@ -17,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from memsheaf.errors import Busy, Changed, Exists, MemsheafError, NotFound, Refused, StoreFailed
+from memsheaf.reader import existing_vectors
 from memsheaf.web.live import Live
 from memsheaf.web.page import ROUTES, PageRequest, Site, Work
 
@@ -74,7 +76,8 @@ def make_app(site: Site, live: Live) -> Starlette:
 def _answer(work: Work, request: Request, site: Site) -> Response:
     """Call a route; what it raises becomes a page."""
     try:
-        return work(PageRequest(request, site))
+        with nullcontext() if site.read_only else existing_vectors():  # `Live` makes those that are missing
+            return work(PageRequest(request, site))
     except MemsheafError as error:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
         return site.error_page(status, _title(site, error), str(error), getattr(error, "hint", ""))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -13,6 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from memsheaf.errors import MemsheafError
+from memsheaf.index.embedding import Embedding
+from memsheaf.sheaf import Sheaf
 from memsheaf.web.page import Site
 
 SECONDS = 1.0  # between two looks at the files, while a page is open
@@ -31,6 +36,7 @@ class Live:
         self._woken = anyio.Event()
         self._ending = False
         self._looking = threading.Lock()
+        self._child: asyncio.subprocess.Process | None = None
 
     async def watch(self) -> None:
         """Look once a second while somebody listens, and at once after a change of our own."""
@@ -41,8 +47,30 @@ class Live:
             if await anyio.to_thread.run_sync(self.look):
                 self._tell()
 
+    async def make_vectors(self) -> None:
+        """Embed what is new in the open scopes, in a process of its own: no page waits for it."""
+        while not self._ending:
+            changed = self._changed
+            for sheaf in () if self._site.read_only else self._site.scopes.opened():
+                made = await anyio.to_thread.run_sync(_embedding_of, sheaf)
+                if made and made.done < made.total and not (self._ending or made.running or made.problem):
+                    await self._embed(sheaf)
+            await changed.wait()
+
+    async def _embed(self, sheaf: Sheaf) -> None:
+        line = [sys.executable, "-m", "memsheaf", "index", "--json", "--scope", str(sheaf.scope)]
+        line += ["--project", sheaf.settings.project] if sheaf.settings.project else []
+        nothing = subprocess.DEVNULL
+        try:
+            self._child = await asyncio.create_subprocess_exec(*line, stdin=nothing, stdout=nothing, stderr=nothing)
+        except OSError:
+            return
+        with suppress(OSError, AttributeError):  # Windows has no such priority
+            os.setpriority(os.PRIO_PROCESS, self._child.pid, 10)
+        await self._child.wait()
+
     def look(self) -> bool:
-        """PageNotice what changed in the scopes that are open; whether anything did."""
+        """Notice what changed in the scopes that are open; whether anything did."""
         with self._looking:
             found: dict[str, object] = {}
             for sheaf in self._site.scopes.opened():
@@ -61,6 +89,8 @@ class Live:
     def end(self) -> None:
         """End all streams."""
         self._ending = True
+        if self._child and self._child.returncode is None:
+            self._child.terminate()
         self._woken.set()
         self._tell()
 
@@ -92,6 +122,12 @@ class Live:
                     yield ": still here\n\n"
         finally:
             self._listening -= 1
+
+
+def _embedding_of(sheaf: Sheaf) -> Embedding | None:
+    with suppress(MemsheafError, OSError):
+        return sheaf.reader.embedding()
+    return None
 
 
 def _stamp(folder: str) -> object:

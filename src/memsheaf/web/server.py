@@ -81,6 +81,7 @@ class _PageServer(uvicorn.Server):
         """Serve, and look for changes meanwhile."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._live.watch)
+            group.start_soon(self._live.make_vectors)
             self._ready()
             await super().main_loop()
             self._live.end()
