@@ -21,6 +21,7 @@ from memsheaf.learn.learner import Learner, forget_waiting
 from memsheaf.memory import parse
 from memsheaf.recall import recall_log
 from memsheaf.store import Erased
+from memsheaf.store.commit_queries import trail
 from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED
 from memsheaf.store.state import State
@@ -109,7 +110,7 @@ def _forget_elsewhere(
 
 def _texts_of(writer: Writer, path: str) -> Sequence[bytes]:
     """Every text that a memory has or had, as far as the journal still holds them."""
-    steps = (step for commit in writer.store.history(path) for step in commit.revisions if step.path == path)
+    steps = (step for commit in trail(writer.store, path) for step in commit.revisions)
     known = {data for step in steps for data in (step.old, step.new) if data}
     present = writer.find(path)
     return sorted(known | ({present.data} if present else set()))

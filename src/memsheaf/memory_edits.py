@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memsheaf.errors import BadHeader, Changed, CreateOnly, Exists, NotFound
-from memsheaf.guard.paths import CATALOG, check_path, is_fact
-from memsheaf.memory import STRICT, Allow, Memory, check, compose, parse
+from memsheaf.frontmatter import edited
+from memsheaf.guard.paths import CATALOG, check_path, file_name, is_fact
+from memsheaf.memory import STRICT, Allow, Memory, check, clean_field, compose, parse
 from memsheaf.store import ABSENT, Change, Commit, Version
-from memsheaf.text_edits import checked, dated, fitted, inserted, merged, placed, redated, revised, with_description
+from memsheaf.store.commit_queries import find_version, trail
+from memsheaf.text_edits import (
+    checked,
+    dated,
+    fitted,
+    inserted,
+    merged,
+    placed,
+    redated,
+    revised,
+    vouched,
+    with_description,
+)
 from memsheaf.writer import Writer
 
 
@@ -166,6 +179,109 @@ def put(
     return writer.store_one(memory, expect, why or ("edit" if found else "add"), was=found, allow=allow)
 
 
+def rename(
+    writer: Writer,
+    path: str,
+    name: str,
+    *,
+    text: str = "",
+    file: str = "",
+    expect: Version | None = None,
+    allow: Allow = STRICT,
+) -> Memory:
+    """Give a memory another name, and its file the name that follows from it, or `file`. Links follow.
+
+    With `text`, that takes the place of its whole text by the same commit.
+
+    Its history goes on: `log`, `diff` and `restore` know it under its older names.
+
+    Raises:
+        NotFound, BadHeader, Changed, TextRefused, SecretFound, PathRefused, Exists.
+        CreateOnly: it is a fact, whose name stays.
+    """
+
+    def store() -> Memory:
+        was = _with_header(writer, path, expect)
+        if is_fact(was.path):
+            raise CreateOnly(was.path)
+        title = clean_field("name", name)
+        folder = was.path[: was.path.rfind("/") + 1]
+
+        def taken(one: str) -> bool:
+            return bool(set(writer.index.same_file(folder + one)) - {was.path})
+
+        writer.index.ready()
+        target = check_path(file) if file else folder + file_name(was.kind, title, taken)
+        if others := set(writer.index.same_file(target)) - {was.path}:
+            raise Exists(others.pop())
+        named = edited(text or was.text, fields={"name": title, "updated": writer.today()})
+        new = placed(checked(was.path, named, was, free=False), target)
+        sure = Allow(allow.secrets, anyway=True)
+        return writer.store_one(new, was.version, f"rename {was.name} to {title}", was=was, allow=sure)
+
+    return writer.again(store, expect)
+
+
+def pin(writer: Writer, path: str, on: bool = True, *, expect: Version | None = None) -> Memory:
+    """Keep a memory in the catalog however many there are, or no longer. Raises NotFound, BadHeader, Changed."""
+    pin_many(writer, [(path, expect or "")], on)
+    return writer.read(path)
+
+
+def pin_many(
+    writer: Writer, wanted: Iterable[tuple[str, Version]], on: bool = True, *, also: str = ""
+) -> Commit | None:
+    """As `pin`, for several as one commit, all or none; None when nothing was to be done.
+
+    `also` is added to the reason that the commit gives.
+    """
+    found = [_with_header(writer, path, version or None) for path, version in wanted]
+    changing = [one for one in found if one.pinned != on]
+    verb = "pin" if on else "unpin"
+    return _set_fields(writer, changing, {"pinned": "true" if on else None}, verb, writer.by, also)
+
+
+def confirm(writer: Writer, path: str) -> Memory:
+    """Mark a memory as confirmed: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
+    confirm_many(writer, [(path, "")])
+    return writer.read(path)
+
+
+def confirm_many(writer: Writer, wanted: Iterable[tuple[str, Version]], *, also: str = "") -> Commit | None:
+    """As `confirm`, for several as one commit, all or none; None when nothing was to be written. Raises Changed."""
+    found = [writer.for_change(path, version or None) for path, version in wanted]
+    if shared := [(one.path, one.version) for one in found if one.shared]:
+        if writer.ledger:
+            writer.ledger.add(shared, "user")
+        found = [one._replace(shared=False) for one in found]
+    doubted = [one for one in found if one.trust != "confirmed" or one.changed_by]
+    return _set_fields(writer, doubted, {"trust": "confirmed", "changed_by": None}, "confirm", "user", also)
+
+
+def _set_fields(
+    writer: Writer, memories: Sequence[Memory], fields: Mapping[str, str | None], verb: str, by: str, also: str
+) -> Commit | None:
+    """Set fields in the headers of memories, as one commit; their dates stay."""
+    writer.require_writable()
+    changes = []
+    for memory in memories:
+        changed = checked(memory.path, edited(memory.text, fields=fields), memory, free=False)
+        sure = changed if by == "user" else vouched(changed, memory, by)
+        changes.append(Change(memory.path, sure.data, memory.version))
+    if not changes:
+        return None
+    said = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
+    return writer.commit(changes, f"{verb} {said}{also}", by=by, was={one.path: one for one in memories})
+
+
+def _with_header(writer: Writer, path: str, expect: Version | None) -> Memory:
+    """A memory that is to be changed in its header. Raises NotFound, BadHeader, Changed."""
+    memory = writer.for_change(path, expect)
+    if memory.state != "ok":
+        raise BadHeader(memory.path, "there is none")
+    return memory
+
+
 def forget(writer: Writer, path: str, *, why: str = "", expect: Version | None = None) -> Commit:
     """Remove a memory. The journal keeps it until retention ends: `undo` brings it back.
 
@@ -233,7 +349,7 @@ def restore(writer: Writer, path: str, version: Version) -> Commit:
         VersionGone: the journal no longer holds it.
     """
     path = writer.spelled(path)
-    data = writer.store.version(path, version)
+    data = find_version(trail(writer.store, path), path, version)
     found = writer.find(path)
     if found is None and is_fact(path):
         writer.fact_rules.refuse_superseded(parse(path, data), writer.fact_rules.present())

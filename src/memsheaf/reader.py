@@ -16,6 +16,7 @@ from memsheaf.index.search import asked_at
 from memsheaf.memory import Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section
 from memsheaf.store import Commit, Version
+from memsheaf.store.commit_queries import find_version, trail
 from memsheaf.writer import Writer
 
 # Known to type checkers under this name: opening a scope imports no more than it needs.
@@ -378,9 +379,13 @@ class ScopeReader:
     # the journal
 
     def log(self, path: str = "", *, limit: int | None = None) -> Iterator[Commit]:
-        """The commits of this scope or of one path, newest first; edits made outside are noticed first."""
+        """The commits of this scope or of one memory, newest first; edits made outside are noticed first.
+
+        Those of a memory go back beyond its renaming.
+        """
         self._index.look(thorough=True)
-        return islice(self._store.history(self._writer.spelled(path) if path else None), limit)
+        commits = trail(self._store, self._writer.spelled(path)) if path else self._store.history()
+        return islice(commits, limit)
 
     def since(self, commit_id: str) -> Iterator[Commit]:
         """The commits after one, newest first; edits made outside are not looked for."""
@@ -413,7 +418,7 @@ class ScopeReader:
         if older:
             texts = self.text_at(path, older), self.text_at(path, newer)
             return history.diff(path, *texts, labels=(older[:12], newer[:12] or "now"))
-        last = next(self._store.history(path), None)
+        last = next(trail(self._store, path), None)
         if last is None:
             raise NotFound(path)
         step = last.revisions[0]
@@ -426,14 +431,14 @@ class ScopeReader:
 
         self._index.look(thorough=True)
         memory = self._writer.read(path)
-        return history.blame(memory.text, self._store.history(memory.path))
+        return history.blame(memory.text, trail(self._store, memory.path))
 
     def text_at(self, path: str, version: Version) -> str:
         """The text a memory had at a version; without one, the text it has now."""
         found = self._writer.find(path)
         if found and found.version.startswith(version):
             return found.text
-        return self._store.version(path, version).decode("utf-8", "replace") if version else ""
+        return find_version(trail(self._store, path), path, version).decode("utf-8", "replace") if version else ""
 
 
 def _text(text: str) -> str:

@@ -267,7 +267,11 @@ class Sheaf:
     bury = _changes(memory_edits.bury)
     restore = _changes(memory_edits.restore)
     undo = _changes(memory_edits.undo)
-    confirm = _changes(Writer.confirm)
+    rename = _changes(memory_edits.rename)
+    pin = _changes(memory_edits.pin)
+    pin_many = _changes(memory_edits.pin_many)
+    confirm = _changes(memory_edits.confirm)
+    confirm_many = _changes(memory_edits.confirm_many)
     change_many = _changes(Writer.change_many)
 
     def accept(self, versions: Sequence[tuple[str, Version]]) -> None:
@@ -395,10 +399,10 @@ class Sheaf:
 
     # moving
 
-    def export(self, target: str, *, history: bool = False) -> Exported:
+    def export(self, target: str, *, history: bool = False, only: Collection[str] = ()) -> Exported:
         """Write every file of every layer to a new zip, tar or folder, with `history` the journals, too.
 
-        What cannot be read whole is left out and named.
+        With `only`, just these files of this scope. What cannot be read whole is left out and named.
         """
         from memsheaf import transfer
         from memsheaf.project_roots import Locations
@@ -406,7 +410,7 @@ class Sheaf:
         self.index.look(thorough=True)
         state = os.path.dirname(self.state.folder)
         places = Locations(self.root, "", self.settings.home, state, self.settings.cache)
-        return transfer.export(places, target, history=history)
+        return transfer.export(places, target, history=history, only=only)
 
     def take_in(
         self,
@@ -421,9 +425,7 @@ class Sheaf:
 
         What a memory here says already is refused, too, unless `allow` says otherwise; whether it is worth
         keeping was decided where it comes from. With `history`, the past of what comes in comes along.
-
-        Raises:
-            ArchiveRefused: it reaches outside, or is too large; nothing was imported.
+        Raises ArchiveRefused when it reaches outside, or is too large; then nothing was imported.
         """
         from memsheaf import transfer
 

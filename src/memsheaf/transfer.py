@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from memsheaf import archive
@@ -14,6 +14,7 @@ from memsheaf.errors import (
     CreateOnly,
     Exists,
     MemsheafError,
+    NotFound,
     PathRefused,
     SecretFound,
     TextRefused,
@@ -56,8 +57,10 @@ class Exported(NamedTuple):
     left_out: tuple[tuple[str, str], ...]
 
 
-def export(places: Locations, target: str, *, history: bool = False) -> Exported:
-    """Write every file of every layer to a new zip, tar or folder, with `history` also the journals.
+def export(places: Locations, target: str, *, history: bool = False, only: Collection[str] = ()) -> Exported:
+    """Write every file of every layer, or `only` some of the scope itself, to a new zip, tar or folder.
+
+    With `history` also the journals.
 
     What cannot be read whole is left out and named. What came with a repository is named for who imports it.
 
@@ -66,7 +69,7 @@ def export(places: Locations, target: str, *, history: bool = False) -> Exported
         StoreFailed: it cannot be written.
     """
     left_out: list[tuple[str, str]] = []
-    count = archive.write(target, _outgoing(places, history, left_out))
+    count = archive.write(target, _outgoing(places, history, left_out, only))
     return Exported(count, tuple(left_out))
 
 
@@ -80,19 +83,30 @@ def shared(places: Locations) -> Iterator[str]:
             )
 
 
-def _outgoing(places: Locations, history: bool, left_out: list[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
-    for prefix in roots(places.source):
+def _outgoing(
+    places: Locations, history: bool, left_out: list[tuple[str, str]], only: Collection[str]
+) -> Iterator[tuple[str, bytes]]:
+    for prefix in roots(places.source) if not only else ("",):
         store = places.leaving(prefix)
         found = list_files(store)
-        left_out += [(inside(prefix, path), why) for path, why in found.unfit]
-        yield from ((inside(prefix, path), data) for path, data in found.files.items())
+        for path in set(only) - found.files.keys() - {path for path, _ in found.unfit}:
+            raise NotFound(path)
+        left_out += [(inside(prefix, path), why) for path, why in found.unfit if not only or path in only]
+        yield from ((inside(prefix, path), data) for path, data in found.files.items() if not only or path in only)
         if history:
-            lines = [encode(commit, "") for commit in store.history()]
+            past = store.history() if not only else _steps_of(store.history(), only)
+            lines = [encode(commit, "") for commit in past]
             yield from ((inside(prefix, SEGMENT), b"".join(reversed(lines))) for _ in lines[:1])
-            stones = to_lines(store.buried_all())
+            stones = to_lines(store.buried_all()) if not only else b""
             yield from ((inside(prefix, STONES), stones) for _ in stones[:1])
-    if theirs := list(shared(places)):
+    if theirs := [path for path in shared(places) if not only or path in only]:
         yield archive.SHARED, json.dumps(theirs, ensure_ascii=False).encode()
+
+
+def _steps_of(past: Iterable[Commit], paths: Collection[str]) -> Iterator[Commit]:
+    for commit in past:
+        if steps := tuple(step for step in commit.revisions if step.path in paths):
+            yield commit._replace(revisions=steps)
 
 
 def take_in(

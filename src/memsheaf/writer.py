@@ -383,20 +383,6 @@ class Writer:
         """Complete what a crash left half done, also in a scope that was opened to be read."""
         self.store.recover()
 
-    def confirm(self, path: str) -> Memory:
-        """Mark a memory as confirmed: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
-        memory = self.for_change(path, None)
-        if self.ledger and memory.shared:
-            self.ledger.add([(memory.path, memory.version)], "user")
-            memory = memory._replace(shared=False)
-        if memory.trust == "confirmed" and not memory.changed_by:
-            return memory
-        text = edited(memory.text, fields={"trust": "confirmed", "changed_by": None})
-        sure = check(memory.path, text, kinds=(*KINDS, memory.kind))
-        change = Change(memory.path, sure.data, memory.version)
-        self.commit([change], f"confirm {memory.name}", by="user", was={memory.path: memory})
-        return sure
-
     def draft(
         self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
     ) -> tuple[Change, Memory, Memory | None]:

@@ -347,3 +347,15 @@ def test_the_log_is_told_as_a_story_and_counted_by_day(run: Run) -> None:
     days = json.loads(run("log", "--days", "7", "--json")[1])["days"]
     assert list(days.values()) == [{"user": 3}]
     assert "nothing happened yet" in run("log", "--story", "--who", "consolidation")[2]
+
+
+def test_edit_renames_pins_and_moves_and_one_undo_takes_a_move_back(run: Run) -> None:
+    run("add", "Tabs", "We use tabs here.", "--description", "indentation", "--type", "project")
+    assert "Updated project_indent.md" in run("edit", "project_tabs.md", "--rename", "Indent", "--pin")[1]
+    assert json.loads(run("show", "indent", "--json")[1])["pinned"]
+    assert "remember Tabs" in run("log", "project_indent.md")[1]
+    assert run("edit", "indent", "--pin", "--unpin")[0] == 2
+    assert run("edit", "indent", "--unpin", "--move", "user")[1].startswith("Moved user:project_indent.md")
+    assert not json.loads(run("show", "indent", "--json")[1])["pinned"]
+    assert run("undo")[0] == 0
+    assert run("list", "--paths")[1].split() == ["project_indent.md"]

@@ -25,6 +25,7 @@ from memsheaf.scope import shown
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.work.layers import Layers
+from memsheaf.work.move import move_many
 
 NAMED = 3  # so many memories that a new one may contradict are named
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")
@@ -276,19 +277,30 @@ def _forget_all(call: Call, layers: Layers) -> int:
     return call.answer({"paths": paths, "commits": [commit.id for commit in commits]}, said)
 
 
-@takes(FILE, ALLOW_SECRET)
+@takes(
+    FILE,
+    Argument("--rename", "give it this name instead, and its file the name that follows", "NAME"),
+    Argument("--pin", "keep it in the catalog however many memories there are"),
+    Argument("--unpin", "no longer keep it there"),
+    Argument("--move", "move it to this scope", "SCOPE", complete="scopes"),
+    ALLOW_SECRET,
+)
 def edit(call: Call) -> int:
-    """Open a memory in your editor, and store it when the editor ends.
+    """Open a memory in your editor, and store it when the editor ends; or rename, pin or move it.
 
     The editor is $VISUAL or $EDITOR. The text is checked before it is stored. When it is refused, the editor can be
     opened again with your text; else, or when the memory changed meanwhile, nothing is stored and your text stays in
     a file that is named, without the password or key that it was refused for. CONTEXT.md and NOTES.md need not exist
-    yet.
+    yet. What is moved is taken back in both scopes by one `memsheaf undo`.
 
     examples:
       memsheaf edit user_prefers-tabs.md
+      memsheaf edit user_prefers-tabs.md --rename "Tabs, not spaces" --pin
       EDITOR="code --wait" memsheaf edit CONTEXT.md --agent researcher
     """
+    options = call.options
+    if options.rename or options.pin or options.unpin or options.move:
+        return _edit_header(call)
     with call.open_file(call.options.file) as (sheaf, path):
         sheaf.writer.require_writable()
         memory = _read_or_empty(sheaf, path)
@@ -323,6 +335,25 @@ def edit(call: Call) -> int:
         file = shown(str(sheaf.scope), memory.path, (call.scopes() or ["project"])[0])
     said = f"Updated {file}" if data != memory.data else f"{file} is unchanged"
     return call.answer({"path": file, "version": version, "changed": data != memory.data}, said)
+
+
+def _edit_header(call: Call) -> int:
+    """Rename, pin and move a memory, as the options of `edit` say."""
+    options = call.options
+    if options.pin and options.unpin:
+        raise Usage("--pin and --unpin contradict each other")
+    with call.memory() as layers, insisting():
+        sheaf, path = layers.place(layers.find(options.file))
+        with layers.naming(sheaf):
+            if options.rename:
+                path = sheaf.rename(path, options.rename, allow=Allow(options.allow_secret)).path
+            if options.pin or options.unpin:
+                sheaf.pin(path, options.pin)
+            if options.move:
+                target = layers.sheaf(options.move)
+                added, _ = move_many(sheaf, target, [(path, "")])
+                sheaf, path = target, added.revisions[0].path
+        return _changed(call, "Moved" if options.move else "Updated", layers._shown(sheaf, sheaf.read(path)))
 
 
 def _read_or_empty(sheaf: Sheaf, path: str) -> Memory:

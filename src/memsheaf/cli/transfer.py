@@ -26,6 +26,7 @@ SAMPLES = 3  # memories of a scope and type that are shown before an import
 @takes(
     Argument("target", "a new folder, or a new file in .zip, .tar, .tar.gz or .tgz", "TARGET", required=True),
     Argument("--history", "also the journals: what each file was before, and what was forgotten"),
+    Argument("--only", "just this file of the scope; may be repeated", "FILE", repeated=True),
 )
 def export(call: Call) -> int:
     """Write every file of a scope to a new archive or folder.
@@ -42,7 +43,7 @@ def export(call: Call) -> int:
     target = call.options.target
     with call.reading() as sheaf, call.console.waiting("exporting"):
         try:
-            done = sheaf.export(target, history=call.options.history)
+            done = sheaf.export(target, history=call.options.history, only=call.options.only or ())
         except ArchiveRefused as error:
             raise hinted(error, "Choose a name that is not there yet.") from None
         except OSError as error:

@@ -5,14 +5,15 @@ Summaries are commits without their texts, read from the lines by patterns: many
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from itertools import dropwhile, islice
 
 from memsheaf.errors import NoSuchCommit, PathRefused, VersionGone
 from memsheaf.guard.paths import check_journalled
-from memsheaf.store import Commit, Version
+from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.journal_lines import CHANGED, decode
-from memsheaf.values import NamedTuple, compiled, json
+from memsheaf.values import NamedTuple, Protocol, compiled, json
 
 TYPE_CHECKING = False  # known to type checkers by this name
 if TYPE_CHECKING:
@@ -24,6 +25,19 @@ _HEAD = (
     + _TEXT + rb'(?:, "undoes": "([0-9a-f]{1,15})")?'
 )  # fmt: skip
 _STEP = CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"(, "(?:old|new|append))?'
+
+
+class CommitSource(Protocol):
+    """What remembers commits."""
+
+    def history(self, path: str | None = None, /) -> Iterator[Commit]:
+        """What happened, newest first; with `path`, to that text only."""
+
+    def find(self, commit_id: str, /) -> Commit:
+        """The commit with this id. Raises NoSuchCommit."""
+
+
+RENAMING = ("rename ", "replace ")  # how the reasons of commits begin that give a memory another name
 
 
 def find_commit(commits: Iterable[Commit], commit_id: str) -> Commit:
@@ -65,6 +79,44 @@ def find_version(commits: Iterable[Commit], path: str, version: Version) -> byte
         return found.popitem()[1]
     known = f"{len(found)} versions" if found else "no version"
     raise VersionGone(f"the journal holds {known} {version[:12]!r} of {path!r}")
+
+
+def trail(past: CommitSource, path: str) -> Iterator[Commit]:
+    """The commits of one text, newest first, also from when it had other names: each with that one step."""
+    name, steps = path, past.history(path)
+    while name:
+        path, name = name, ""
+        for commit in steps:
+            yield commit
+            if commit.revisions[0].before == ABSENT and (name := _name_before(path, commit.id, past)):
+                steps = _before(past.history(name), commit.id)
+                break
+
+
+def steps_before_renaming(past: CommitSource, path: str) -> Iterator[tuple[str, str]]:
+    """The steps of a text under its older names: the id of each commit, and the name."""
+    for commit in trail(past, path):
+        step = commit.revisions[0]
+        if step.path != path:
+            yield commit.id, step.path
+        if step.before == ABSENT and (older := _name_before(step.path, commit.id, past)):
+            yield commit.id, older  # where it ended
+
+
+def _before(commits: Iterator[Commit], commit_id: str) -> Iterator[Commit]:
+    return islice(dropwhile(lambda one: one.id != commit_id, commits), 1, None)
+
+
+def _name_before(path: str, commit_id: str, past: CommitSource) -> str:
+    """The name from which a commit moved a text to this path; "" when it did not."""
+    try:
+        commit = past.find(commit_id)
+        why = past.find(commit.undoes).why if commit.undoes else commit.why
+    except NoSuchCommit:
+        return ""
+    came = [step.path for step in commit.revisions if step.before == ABSENT]
+    went = [step.path for step in commit.revisions if step.after == ABSENT]
+    return went[0] if why.startswith(RENAMING) and came == [path] and len(went) == 1 else ""
 
 
 def _is_about_memories(commit: Commit) -> bool:

@@ -11,6 +11,7 @@ from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
+from memsheaf.store.commit_queries import find_commit, steps_before_renaming
 from memsheaf.store.journal import Head, Journal, draft_name
 from memsheaf.store.journal_lines import encode, needle_of
 from memsheaf.store.safe_dir import FLUSH, Folder, flush, read_file, walk
@@ -145,19 +146,22 @@ class Transaction:
         present = self.present(path)
         if present is not None:
             texts[version_of(present)] = present
-        names = self._former_names(path)
+        renamed = set(
+            steps_before_renaming(_JournalPast(self.journal), path)
+        )  # another text may have an older name by now
+        names = self._former_names(path) | {name for _, name in renamed if self.present(name) is None}
 
         def without(commit: Commit) -> Commit | None:
-            kept = tuple(revision for revision in commit.revisions if revision.path not in names)
-            if len(kept) == len(commit.revisions):
+            gone = [one for one in commit.revisions if one.path in names or (commit.id, one.path) in renamed]
+            if not gone:
                 return commit
-            for revision in commit.revisions:
-                if revision.path in names:
-                    texts.setdefault(revision.before, revision.old or b"")
-                    texts.setdefault(revision.after, revision.new or b"")
+            for revision in gone:
+                texts.setdefault(revision.before, revision.old or b"")
+                texts.setdefault(revision.after, revision.new or b"")
+            kept = tuple(one for one in commit.revisions if one not in gone)
             return commit._replace(revisions=kept) if kept else None
 
-        self.journal.rewrite(without, [needle_of(name) for name in names])
+        self.journal.rewrite(without, [needle_of(name) for name in names | {name for _, name in renamed}])
         self.journal.drop_heads(names)
         if present is not None:
             with walk(self.root, path) as (folder, name):
@@ -198,8 +202,7 @@ class Transaction:
         return next((step.before for step in self._steps(path) if step.after == ABSENT), ABSENT)
 
     def _steps(self, path: str) -> Iterator[Revision]:
-        commits = self.journal.commits(needle_of(path))
-        return (step for commit in commits for step in commit.revisions if step.path == path)
+        return (step for commit in _JournalPast(self.journal).history(path) for step in commit.revisions)
 
     def recover(self) -> None:
         """Complete the commit that a dead process decided, and after a reboot verify those before it."""
@@ -382,3 +385,20 @@ def _is_torn(present: bytes | None, whole: bytes) -> bool:
     starts = range(0, len(data), PAGE)
     pages = ((data[at : at + PAGE], whole[at : at + PAGE]) for at in starts)
     return all(page == meant[: len(page)] or not page.strip(b"\0") for page, meant in pages)
+
+
+class _JournalPast:
+    """The commits of a journal, for whoever holds its lock."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def history(self, path: str | None = None, /) -> Iterator[Commit]:
+        """What happened, newest first; with `path`, to that text only."""
+        for commit in self._journal.commits(needle_of(path) if path is not None else b""):
+            if kept := tuple(step for step in commit.revisions if path in (None, step.path)):
+                yield commit._replace(revisions=kept)
+
+    def find(self, commit_id: str, /) -> Commit:
+        """The commit with this id. Raises NoSuchCommit."""
+        return find_commit(self._journal.commits(f'{{"commit": "{commit_id}'.encode()), commit_id)

@@ -357,7 +357,7 @@ class Layers(OpenScopes):
         if not found or (commit_id and len(found) > 1):
             raise missing
         first = max(found, key=lambda one: one[0].at)
-        others = [one for one in found if _operation(one[0]) == _operation(first[0]) and one is not first]
+        others = [one for one in found if operation(one[0]) == operation(first[0]) and one is not first]
         undone: list[Commit] = []
         for commit, sheaf in (first, *others):
             with self.naming(sheaf):
@@ -443,7 +443,7 @@ class Layers(OpenScopes):
         return compaction.run(conversation, budget, state=state, now=self.clock(), name=name, days=days, **how)
 
 
-def _operation(commit: Commit) -> str:
+def operation(commit: Commit) -> str:
     """The id of the first of the commits that were made together in several scopes."""
     _, sign, first = commit.why.rpartition(TOGETHER)
     return first if sign else commit.id

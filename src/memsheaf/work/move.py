@@ -1,0 +1,116 @@
+"""Move memories to another scope, and take back what was done in several scopes together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import takewhile
+
+from memsheaf.errors import BadHeader, Changed, CreateOnly, ScopeRefused
+from memsheaf.frontmatter import edited
+from memsheaf.guard.paths import file_name, fold, is_fact
+from memsheaf.memory import Allow, Memory
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import ABSENT, Change, Commit, Version
+from memsheaf.work.layers import TOGETHER, operation
+
+APART = timedelta(hours=1)  # at most, between commits that were made together
+
+
+def move_many(
+    source: Sheaf, target: Sheaf, wanted: Iterable[tuple[str, Version]], *, first: str = ""
+) -> tuple[Commit, Commit]:
+    """Move memories to another scope, all or none: each by its path, at this version or with "" at any.
+
+    They are written there first, so that a crash leaves two of them and never none. What came with a repository is
+    unconfirmed afterwards. `undo_together` takes both commits back, and with the id of a `first` commit those that
+    were made with that one.
+
+    Raises:
+        NotFound, Changed, BadHeader, SecretFound, Duplicate, ReadOnly.
+        ScopeRefused: it is the same scope. CreateOnly: it is a fact, which belongs to its repository.
+    """
+    if source.root == target.root:
+        raise ScopeRefused(f"the memories are in the scope {source.scope} already")
+    source.writer.require_writable()
+    memories = [_movable(source, path, version) for path, version in wanted]
+    taken: set[str] = set()
+    changes = []
+    for memory in memories:
+        target.writer.refuse_duplicate(memory._replace(path=""))
+        path = _free_path(memory, target, taken)
+        text = edited(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
+        changes.append(Change(path, text.encode(), ABSENT))
+    said = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
+    why = f"move {said} from {source.scope}{TOGETHER + first if first else ''}"
+    added = target.change_many(changes, why, by=target.by, allow=Allow(anyway=True))
+    gone = [Change(memory.path, None, memory.version) for memory in memories]
+    why = f"move {said} to {target.scope}{TOGETHER}{first or added.id}"
+    return added, source.change_many(gone, why, by=source.by)
+
+
+def change_together(
+    chosen: Mapping[Sheaf, Sequence[tuple[str, Version]]], do: str, target: Sheaf | None = None
+) -> tuple[Sheaf, Commit] | None:
+    """Forget, confirm, pin, unpin or move memories of several scopes; gives what `undo_together` takes back, if any.
+
+    Raises what these raise: then nothing is done in that scope and those after it.
+    """
+    done: tuple[Sheaf, Commit] | None = None
+    for sheaf, wanted in chosen.items():
+        also = f"{TOGETHER}{done[1].id}" if done else ""
+        if do == "forget":
+            many = f"forget {len(wanted)} memories" if also else ""
+            commit: Commit | None = sheaf.forget_many(wanted, why=many + also)
+        elif do == "confirm":
+            commit = sheaf.confirm_many(wanted, also=also)
+        elif do in ("pin", "unpin"):
+            commit = sheaf.pin_many(wanted, do == "pin", also=also)
+        elif target is None or sheaf is target:
+            commit = None  # it is there already
+        else:
+            commit, _ = move_many(sheaf, target, wanted, first=done[1].id if done else "")
+            sheaf = target  # where the first of the two commits is
+        if commit and not done:
+            done = sheaf, commit
+    return done
+
+
+def _movable(source: Sheaf, path: str, version: Version) -> Memory:
+    memory = source.read(path)
+    if version and version != memory.version:
+        raise Changed(memory.path)
+    if is_fact(memory.path):
+        raise CreateOnly(memory.path)
+    if memory.state != "ok":
+        raise BadHeader(memory.path, memory.problem or "there is none")
+    return memory
+
+
+def _free_path(memory: Memory, target: Sheaf, taken: set[str]) -> str:
+    """The path of a memory in another scope: the one it has, or one like it where that is taken."""
+
+    def is_taken(path: str) -> bool:
+        return fold(path) in taken or target.reader.find(path) is not None
+
+    path = memory.path if not is_taken(memory.path) else file_name(memory.kind, memory.name, is_taken)
+    taken.add(fold(path))
+    return path
+
+
+def undo_together(sheaf: Sheaf, commit_id: str, others: Iterable[Sheaf] = ()) -> list[tuple[Sheaf, Commit]]:
+    """Take back a commit, and those that were made together with it in other scopes.
+
+    Raises:
+        NoSuchCommit: there is none, or several begin with that id.
+        Changed: a memory was changed again since.
+    """
+    commit = sheaf.reader.last_change(commit_id)
+    first = operation(commit)
+    wanted = [(sheaf, commit)]
+    since = str(datetime.fromisoformat(commit.at) - APART).replace(" ", "T")
+    for other in dict.fromkeys((sheaf, *others)) if not commit.undoes else ():
+        recent = takewhile(lambda one: one.at >= since, other.log())
+        wanted += [(other, one) for one in recent if operation(one) == first and one.id != commit.id]
+    wanted.sort(key=lambda one: one[1].id == first)  # what was removed comes back before its copy goes
+    return [(sheaf, sheaf.undo(one.id)) for sheaf, one in wanted]

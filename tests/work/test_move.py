@@ -1,0 +1,157 @@
+"""Memories renamed, pinned, confirmed, moved to another scope, and all of it taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memsheaf import Layers, Sheaf
+from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, ScopeRefused
+from memsheaf.store.trust import accept
+from memsheaf.work.layers import TOGETHER
+from memsheaf.work.move import change_together, move_many, undo_together
+
+
+@pytest.fixture
+def tabs(layers: Layers) -> str:
+    return layers.project.remember("Tabs", "indentation", "project", "Use tabs here.").path
+
+
+def test_a_new_name_moves_the_file_and_keeps_the_history(layers: Layers, tabs: str) -> None:
+    sheaf = layers.project
+    first = sheaf.revise(tabs, "Use tabs", "We use tabs")
+    sheaf.remember("Editor", "which editor", "project", f"See {tabs} and [[project_tabs]].")
+    new = sheaf.rename(tabs, "Spaces, “never”", expect=first.version)
+    assert (new.path, new.name) == ("project_spaces-never.md", "Spaces, “never”")
+    assert sheaf.read("project_editor.md").body == "See project_spaces-never.md and [[project_spaces-never]].\n"
+    last = sheaf.revise(new.path, "We use", "All of us use")
+    again = sheaf.rename(new.path, "Tabs")
+    assert again.path == tabs  # the name it had is free again
+    assert sheaf.rename(tabs, "Indentation").path == "project_indentation.md"
+    path = "project_indentation.md"
+    said = [commit.why.split()[0] for commit in sheaf.log(path)]
+    assert said == ["rename", "rename", "update", "rename", "update", "remember"]
+    assert "+We use tabs here." in sheaf.diff(path, last.version, first.version)
+    sheaf.restore(path, first.version)
+    assert sheaf.read(path).body == "We use tabs here.\n"
+    sheaf.remember("Browser", "another one", "project", "Browsers are closed at night.", path=tabs)
+    assert len(list(sheaf.log(path))) == 7  # what is new under an old name is not its history
+    sheaf.erase(path)
+    texts = [text for commit in sheaf.log() for step in commit.revisions for text in (step.old, step.new)]
+    assert not any(b"se tabs here" in text for text in texts if text)
+    assert [commit.why for commit in sheaf.log(tabs)] == ["remember Browser"]
+    assert sheaf.read(tabs).name == "Browser"
+
+
+def test_a_name_that_is_taken_or_refused(layers: Layers, tabs: str) -> None:
+    sheaf = layers.project
+    sheaf.remember("Spaces", "the other way", "project", "Nobody uses spaces any more.")
+    assert sheaf.rename(tabs, "Spaces").path == "project_spaces-2.md"
+    with pytest.raises(Exists):
+        sheaf.rename("project_spaces-2.md", "Tabs", file="project_spaces.md")
+    with pytest.raises(Changed):
+        sheaf.rename("project_spaces-2.md", "Tabs", expect="0" * 64)
+    sheaf.put("CONTEXT.md", "Plain.", free=True)
+    with pytest.raises(BadHeader):
+        sheaf.rename("CONTEXT.md", "Tabs")
+    assert sheaf.rename("project_spaces-2.md", "Tabs", file="deep/Ünicode & more.md").path == "deep/Ünicode & more.md"
+
+
+def test_many_are_pinned_and_confirmed_as_one_commit(layers: Layers, tabs: str) -> None:
+    sheaf = layers.project
+    mood = sheaf.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
+    commit = sheaf.pin_many([(tabs, ""), (mood, sheaf.read(mood).version)])
+    assert commit is not None
+    assert len(commit.revisions) == 2
+    assert sheaf.pin_many([(tabs, "")]) is None
+    assert sheaf.read(tabs).pinned
+    assert not sheaf.pin(tabs, False).pinned
+    assert sheaf.confirm_many([(tabs, ""), (mood, "")])
+    assert sheaf.read(mood).trust == "confirmed"
+    with pytest.raises(Changed):
+        sheaf.pin_many([(tabs, "0" * 64)])
+    sheaf.undo()
+    assert sheaf.read(mood).trust == "unconfirmed"
+
+
+def test_what_is_moved_comes_back_in_both_scopes_by_one_undo(layers: Layers, tabs: str) -> None:
+    source, target = layers.project, layers.user
+    other = source.remember("Deploys", "when", "project", "We deploy on Fridays.").path
+    target.remember("Tabs", "in browsers", "project", "Close browser tabs at night.")
+    added, removed = move_many(source, target, [(tabs, source.read(tabs).version), (other, "")])
+    assert [step.path for step in added.revisions] == ["project_tabs-2.md", other]
+    assert removed.why.endswith(TOGETHER + added.id)
+    assert not source.list()
+    layers.undo()
+    assert [row.path for row in source.list()] == [other, tabs]
+    assert len(target.list()) == 1
+    for which in (0, 1):
+        both = move_many(source, target, [(tabs, "")])
+        undo_together((target, source)[which], both[which].id, layers.sheaves())
+        assert source.read(tabs).body == "Use tabs here.\n"
+        assert len(target.list()) == 1
+
+
+def test_what_is_done_in_several_scopes_is_taken_back_together(layers: Layers, tabs: str) -> None:
+    mood = layers.user.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
+    chosen = {layers.project: [(tabs, "")], layers.user: [(mood, "")]}
+
+    def state() -> list[tuple[str, str, str, bool]]:
+        return [(str(one.scope), row.path, row.trust, row.pinned) for one in layers.sheaves() for row in one.list()]
+
+    before = state()
+    for do in ("forget", "confirm", "pin", "unpin", "move"):
+        done = change_together(chosen, do, layers.user)
+        assert (done is None) == (do == "unpin")
+        assert (state() == before) == (do == "unpin")
+        if done:
+            undo_together(done[0], done[1].id, layers.sheaves())
+        assert state() == before
+    agent = layers.sheaf("agent/writer")
+    done = change_together(chosen, "move", agent)
+    assert done is not None
+    assert (state(), len(agent.list())) == ([], 2)
+    assert len(undo_together(agent, done[1].id, [*layers.sheaves(), agent])) == 4
+    assert (state(), len(agent.list())) == (before, 0)
+
+
+def test_what_may_not_be_moved(layers: Layers, tabs: str, work: Path) -> None:
+    source, target = layers.project, layers.user
+    with pytest.raises(ScopeRefused):
+        move_many(source, source, [(tabs, "")])
+    with pytest.raises(Changed):
+        move_many(source, target, [(tabs, "0" * 64)])
+    fact = (
+        "Deploys",
+        "when we deploy",
+        "project",
+        "We deploy on Friday mornings, after the standup, from the blue box.",
+    )
+    path = source.remember(*fact).path
+    target.remember(*fact)
+    with pytest.raises(Duplicate):
+        move_many(source, target, [(path, "")])
+    assert source.reader.find(path)
+
+
+def test_what_came_with_a_repository_is_unconfirmed_where_it_goes(layers: Layers, work: Path) -> None:
+    (work / ".git").mkdir()
+    (work / ".memory").mkdir()
+    accept(layers.settings.home, str(work))
+    theirs = "---\nname: Theirs\ndescription: came along\ntype: project\n---\nSomething that they say.\n"
+    (work / ".memory" / "project_theirs.md").write_text(theirs)
+    with Layers.open(settings=layers.settings, cwd=str(work), by="user") as here:
+        assert here.project.read("project_theirs.md").trust == "shared"
+        move_many(here.project, here.user, [("project_theirs.md", "")])
+        assert here.user.read("project_theirs.md").trust == "unconfirmed"
+
+
+def test_some_memories_are_exported_alone(layers: Layers, tabs: str, tmp_path: Path) -> None:
+    sheaf: Sheaf = layers.project
+    sheaf.remember("Deploys", "when", "project", "We deploy on Fridays.")
+    assert sheaf.export(str(tmp_path / "out"), only=[tabs]).written == 1
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [tabs]
+    with pytest.raises(Exception, match="nobody"):
+        sheaf.export(str(tmp_path / "more.zip"), only=["nobody.md"])
+    assert not (tmp_path / "more.zip").exists()
