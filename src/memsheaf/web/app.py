@@ -26,6 +26,9 @@ THREADS = 4
 MODULES = (
     "home",
     "undo",
+    "browse",
+    "edit",
+    "memory",
     "work",
     "conversations",
     "settings",

@@ -156,6 +156,10 @@ class PageRequest:
                 return known
         raise NotFound(key)
 
+    def key_of(self, sheaf: Sheaf) -> str:
+        """The key of a scope that is open."""
+        return next((known.key for known in self.scopes.list() if known.root == sheaf.root), "")
+
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
         """Render a whole page."""
         shown = {
@@ -225,6 +229,7 @@ def _register(path: str, method: str, work: Work) -> Work:
 
 _PAGES = (
     "home",
+    "browse",
     "review",
     "recall",
     "dream",

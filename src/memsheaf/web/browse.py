@@ -1,0 +1,116 @@
+"""Browse: search as one types, filters, orders, pages, and changes of many memories at once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from datetime import date, timedelta
+from io import BytesIO
+
+from starlette.responses import Response
+
+from memsheaf.errors import NotFound, TextRefused
+from memsheaf.reader import SORTS, Filter
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import Version
+from memsheaf.web.page import PageRequest, get, post
+from memsheaf.work.browse import browse
+from memsheaf.work.move import change_together
+from memsheaf.work.scopes import SCRATCH
+
+ROWS = 50
+AGES = ("7", "30", "-90", "-365")
+"""Days: changed in the last so many; with a minus, not changed for so many."""
+SOURCES = ("user", "agent", "extraction", "consolidation", "import")
+TRUSTS = ("confirmed", "unconfirmed", "shared")
+SHOWN_SORTS = ("newest", "oldest", "name", "type")
+
+Chosen = dict[Sheaf, list[tuple[str, Version]]]
+
+
+@get("/browse")
+def list_memories(page: PageRequest) -> Response:
+    """The memories that are wanted, of one scope or of all but tasks and sessions."""
+    asked = page.query
+    known = [page.scope(asked["scope"])] if asked["scope"] else page.site.known()
+    keys = [one.key for one in known if asked["scope"] or one.layer not in SCRATCH]
+    sheaves = {page.scopes.sheaf(key): key for key in keys}
+    sort = asked["sort"] if asked["sort"] in SORTS else "newest"
+    at = page.number("page")
+    rows, total = browse(list(sheaves), _wanted(page), sort=sort, limit=ROWS, offset=(at - 1) * ROWS)
+    narrowed = any(asked[name] for name in ("q", "kind", "trust", "source", "age", "pinned", "drifted"))
+    return page.show(
+        "browse.html",
+        rows=[(sheaves[sheaf], row) for sheaf, row in rows],
+        titles={one.key: one.title for one in known},
+        total=total,
+        at=at,
+        last=max(1, -(-total // ROWS)),
+        sort=sort,
+        narrowed=narrowed,
+        ages=AGES,
+        trusts=TRUSTS,
+        sources=SOURCES if asked["source"] in ("", *SOURCES) else (*SOURCES, asked["source"]),
+        sorts=SHOWN_SORTS,
+    )
+
+
+def _wanted(page: PageRequest) -> Filter:
+    asked = page.query
+    days = int(asked["age"]) if asked["age"] in AGES else 0
+    day = str(date.today() - timedelta(abs(days))) if days else ""
+    return Filter(
+        text=asked["q"].strip(),
+        kind=asked["kind"],
+        trust=asked["trust"],
+        source=asked["source"],
+        since=day if days > 0 else "",
+        until=day if days < 0 else "",
+        pinned=bool(asked["pinned"]),
+        drifted=bool(asked["drifted"]),
+    )
+
+
+@post("/browse")
+def change_memories(page: PageRequest) -> Response:
+    """Forget, confirm, pin, unpin, move or export what was ticked."""
+    do, chosen = page.form["do"], _chosen(page)
+    count = sum(map(len, chosen.values()))
+    if not count:
+        raise TextRefused(page.t.browse.none_chosen)
+    if do == "export":
+        return _export(page, chosen)
+    if do not in ("forget", "confirm", "pin", "unpin", "move"):
+        raise NotFound(do)
+    target = page.scopes.sheaf(page.form["to"]) if do == "move" else None
+    done = change_together(chosen, do, target)
+    said = page.fill(page.t.browse_done[do] if done else page.t.browse.unchanged, count)
+    key = page.key_of(done[0]) if done else ""
+    return page.go(page.back("/browse"), said, commit=done[1] if done else None, key=key)
+
+
+def _chosen(page: PageRequest) -> Chosen:
+    """What was ticked: the key of the scope, the version that was shown, and the path."""
+    chosen: Chosen = {}
+    for value in dict.fromkeys(page.all("m")):
+        key, _, rest = value.partition(" ")
+        version, _, path = rest.partition(" ")
+        chosen.setdefault(page.scopes.sheaf(key), []).append((path, version))
+    return chosen
+
+
+def _export(page: PageRequest, chosen: Chosen) -> Response:
+    """A zip of the files; those of several scopes are in a folder for each."""
+    packed = BytesIO()
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
+        for sheaf, wanted in chosen.items():
+            key = page.key_of(sheaf)
+            target = os.path.join(folder, key)
+            sheaf.export(target, only=[path for path, _ in wanted])
+            for place, _, names in os.walk(target):
+                for name in sorted(names):
+                    file = os.path.join(place, name)
+                    made.write(file, os.path.relpath(file, target if len(chosen) == 1 else folder))
+    headers = {"content-disposition": 'attachment; filename="memories.zip"'}
+    return Response(packed.getvalue(), headers=headers, media_type="application/zip")

@@ -1,0 +1,165 @@
+"""Write a memory: a new one, or a change of one against the version that was shown, with a preview."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from starlette.responses import Response
+
+from memsheaf.errors import Changed, Duplicate, Exists, MemsheafError, NotFound, NotWorth, SecretFound
+from memsheaf.frontmatter import edited
+from memsheaf.memory import KINDS, Allow, Memory, first_line
+from memsheaf.store import ABSENT
+from memsheaf.web.markdown import memory_link, render_markdown
+from memsheaf.web.page import PageRequest, get, post
+from memsheaf.web.text_changes import compare_texts
+
+_FIELDS = ("name", "description", "kind", "body", "expires", "pinned", "text", "version", "to")
+
+
+@get("/new")
+def show_new(page: PageRequest) -> Response:
+    """The form for a new memory."""
+    return _show_form(page, {"to": page.query["scope"], "kind": "project"})
+
+
+@post("/new")
+def save_new(page: PageRequest) -> Response:
+    """Save a new memory, or show its preview."""
+    given = _given(page)
+    if page.form["do"] == "preview":
+        return _show_form(page, given)
+    text = f"{given['name']}\n{given['body']}"
+    key = given["to"] or page.scopes.layers("project").scope_for(given["kind"], text)
+    try:
+        memory = page.scopes.sheaf(key).remember(
+            given["name"],
+            given["description"].strip() or first_line(given["body"]),
+            given["kind"],
+            given["body"],
+            expires=given["expires"],
+            pinned=bool(given["pinned"]),
+            allow=_allow(page),
+        )
+    except MemsheafError as error:
+        return _show_form(page, given, error)
+    commit = next(iter(page.scopes.sheaf(key).log(memory.path, limit=1)), None)
+    return page.go(memory_link(key, memory.path), page.t.edit.saved, commit=commit, key=key)
+
+
+@post("/preview")
+def show_preview(page: PageRequest) -> Response:
+    """The preview of what stands in a form, for the script."""
+    return _show_form(page, _given(page))
+
+
+@get("/memory/{key}/{path:path}/edit")
+def show_edit(page: PageRequest) -> Response:
+    """The form for a memory that is there, or one of the files for every prompt."""
+    memory = page.sheaf.reader.find(page.path)
+    if memory is None:
+        raise NotFound(page.path)
+    return _show_form(page, _fields_of(memory), memory=memory)
+
+
+@post("/memory/{key}/{path:path}/edit")
+def save_edit(page: PageRequest) -> Response:
+    """Save a change, unless somebody else changed the memory meanwhile: then both texts are shown."""
+    given, sheaf = _given(page), page.sheaf
+    present = sheaf.reader.find(page.path)
+    if page.form["do"] == "preview":
+        return _show_form(page, given, memory=present)
+    if present is None or present.version != given["version"]:
+        return _show_conflict(page, given, present)
+    text = _text_of(given, present)
+    if text == present.text:
+        return page.go(memory_link(page.key, present.path), page.t.edit.unchanged)
+    try:
+        if present.state == "ok" and given["name"].strip() != present.name:
+            saved = sheaf.rename(present.path, given["name"], text=text, expect=present.version, allow=_allow(page))
+        else:
+            free = present.state != "ok" and not text.lstrip().startswith("---")
+            saved = sheaf.put(present.path, text, expect=present.version, free=free, allow=_allow(page))
+    except Changed:
+        return _show_conflict(page, given, sheaf.reader.find(page.path))
+    except MemsheafError as error:
+        return _show_form(page, given, error, memory=present)
+    commit = next(iter(sheaf.log(saved.path, limit=1)), None)
+    return page.go(memory_link(page.key, saved.path), page.t.edit.saved, commit=commit)
+
+
+def _given(page: PageRequest) -> dict[str, str]:
+    given = {name: page.form[name] for name in _FIELDS}
+    return given | {name: given[name].replace("\r\n", "\n") for name in ("body", "text")}
+
+
+def _fields_of(memory: Memory) -> dict[str, str]:
+    """What the form shows of a memory: its fields, or the whole text when its header is not understood."""
+    values = {"version": memory.version, "to": ""}
+    if memory.state != "ok":
+        return values | dict.fromkeys(_FIELDS[:6], "") | {"text": memory.text}
+    values |= {"name": memory.name, "description": memory.description, "kind": memory.kind, "text": ""}
+    return values | {"body": memory.body, "expires": memory.expires, "pinned": "1" if memory.pinned else ""}
+
+
+def _text_of(given: Mapping[str, str], was: Memory) -> str:
+    """The whole text that a form makes of a memory: fields that were left alone stay byte for byte."""
+    ends = "\r\n" if "\r\n" in was.text else "\n"
+    if was.state != "ok":
+        return given["text"].replace("\n", ends)
+    shown = _fields_of(was)
+    changed = {name for name in _FIELDS[:6] if given[name].strip() != shown[name].replace("\r\n", "\n").strip()}
+    fields: dict[str, str | None] = {}
+    if "name" in changed:
+        fields["name"] = given["name"].strip()
+    if "description" in changed:
+        fields["description"] = given["description"].strip() or first_line(given["body"])
+    if "kind" in changed:
+        fields["type"] = given["kind"]
+    if "expires" in changed:
+        fields["expires"] = given["expires"].strip() or None
+    if "pinned" in changed:
+        fields["pinned"] = "true" if given["pinned"] else None
+    body = given["body"] if given["body"].endswith("\n") else given["body"] + "\n"
+    with suppress(MemsheafError):
+        return edited(was.text, fields=fields, body=body.replace("\n", ends) if "body" in changed else None)
+    return was.text
+
+
+def _allow(page: PageRequest) -> Allow:
+    return Allow(secrets=page.form["allow"] == "secrets", anyway=page.form["allow"] in ("anyway", "secrets"))
+
+
+def _show_form(
+    page: PageRequest, given: Mapping[str, str], error: MemsheafError | None = None, memory: Memory | None = None
+) -> Response:
+    """The form, with a preview of its text, and with why it was refused."""
+    given = dict.fromkeys(_FIELDS, "") | dict(given)
+    insist = (
+        "secrets" if isinstance(error, SecretFound) else "anyway" if isinstance(error, Duplicate | NotWorth) else ""
+    )
+    other = error.path if isinstance(error, Exists | Duplicate) else ""
+    key = page.key or given["to"] or page.scopes.layers("project").scope_for(given["kind"])
+    return page.show(
+        "edit.html",
+        422 if error else 200,
+        given=given,
+        memory=memory,
+        raw=memory is not None and memory.state != "ok",
+        kinds=KINDS if given["kind"] in ("", *KINDS) else (*KINDS, given["kind"]),
+        preview=render_markdown(given["body"] or given["text"], lambda path: memory_link(key, path)),
+        problem=str(error) if error else "",
+        hint=error.hint if error else "",
+        insist=insist,
+        other=memory_link(key, other) if other else "",
+    )
+
+
+def _show_conflict(page: PageRequest, given: Mapping[str, str], present: Memory | None) -> Response:
+    """Both texts side by side: the one that is there now, and the one that was typed."""
+    mine = given["text"] or given["body"]
+    theirs = (present.text if present.state != "ok" else present.body) if present else ""
+    old, new = compare_texts(theirs.replace("\r\n", "\n"), mine)
+    shown = dict(given) | {"version": present.version if present else ABSENT}
+    return page.show("conflict.html", 409, given=shown, present=present, old=old, new=new)
