@@ -82,7 +82,7 @@ class ScopeOverview:
                 for step in commit.steps
                 if step.what == "added"
             }
-            found = self._index.query(lambda db: named_rows(db, added))
+            found = self._index.query(lambda db: named_rows(db, added, memories=True))
             new = [
                 NewMemory(path, *found[path], commit.at, commit.by) for path, commit in added.items() if path in found
             ]

@@ -154,9 +154,12 @@ def database_state(db: sqlite3.Connection) -> object:
     return id(db), db.total_changes, db.execute("PRAGMA data_version").fetchone()
 
 
-def named_rows(db: sqlite3.Connection, paths: Collection[str] | None = None) -> dict[str, tuple[str, str]]:
-    """The name and the type of each file, or of these as far as they are there, by path."""
-    sql = "SELECT path, name, kind FROM entry WHERE version <> ''"
+def named_rows(
+    db: sqlite3.Connection, paths: Collection[str] | None = None, *, memories: bool = False
+) -> dict[str, tuple[str, str]]:
+    """The name and the type of each file, or of these as far as they are there, by path; or of `memories` alone."""
+    where = _FIT if memories else "version <> ''"
+    sql = f"SELECT path, name, kind FROM entry WHERE {where}"
     if paths is None or len(paths) > MANY:
         rows = db.execute(sql).fetchall()
     else:

@@ -29,6 +29,7 @@ MODULES = (
     "browse",
     "edit",
     "memory",
+    "timeline",
     "work",
     "conversations",
     "settings",

@@ -15,7 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 import jinja2
@@ -35,6 +35,7 @@ from memsheaf.web.texts import PageTexts, fill, load_texts
 from memsheaf.work.all_scopes import AllScopes, KnownScope
 from memsheaf.work.layers import Layers
 
+T = TypeVar("T")
 Work = Callable[["PageRequest"], Response]
 ROUTES: list[Route] = []
 """Every route, in the order in which they are tried."""
@@ -60,11 +61,19 @@ class Site:
         self.t = load_texts()
         self.number = 0  # of the last change that was noticed
         self._notices: OrderedDict[str, PageNotice] = OrderedDict()
+        self._shared: dict[type, Any] = {}
         self._scopes: tuple[float, list[KnownScope]] = (0.0, [])
         self.templates = _environment(self.t)
         self.templates.globals.update(
             t=self.t, csrf=self.csrf, read_only=read_only, version=__version__, pages=_PAGES
         )
+
+    def shared(self, kind: type[T], make: Callable[[], T]) -> T:
+        """The one object of a class that all requests share, made when it is first needed."""
+        if kind not in self._shared:
+            self._shared[kind] = make()
+        found: T = self._shared[kind]
+        return found
 
     def known(self) -> list[KnownScope]:
         """The scopes, as they were a moment ago."""
@@ -232,6 +241,7 @@ _PAGES = (
     "browse",
     "review",
     "recall",
+    "timeline",
     "dream",
     "work",
     "conversations",

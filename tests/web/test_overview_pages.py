@@ -1,0 +1,80 @@
+"""Home and timeline: numbers that lead somewhere, a year of days, and undo that can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from memsheaf import Settings, Sheaf
+from web.conftest import DESKTOP, PHONE, OpenPage, Serving
+from web.web_site import Site
+
+LOOKS = [(DESKTOP, False), (PHONE, True)]
+
+
+@pytest.fixture
+def tabs(tmp_path: Path) -> Path:
+    """A home with one memory that was changed once."""
+    home = tmp_path / "home"
+    with Sheaf.open("user", settings=Settings(str(home), str(home / "cache"), embedder="none"), by="user") as sheaf:
+        path = sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.").path
+        sheaf.revise(path, "Use tabs.", "Use spaces.")
+    return home
+
+
+@pytest.mark.parametrize(("width", "dark"), LOOKS)
+@pytest.mark.parametrize("path", ["/", "/timeline"])
+def test_the_pages_are_accessible(
+    sample_site: Site,
+    open_page: OpenPage,
+    check_accessibility: Callable[[Page], None],
+    path: str,
+    width: int,
+    dark: bool,
+) -> None:
+    check_accessibility(open_page(sample_site, path, width=width, dark=dark))
+
+
+def test_the_numbers_and_the_days_of_the_first_page_lead_to_what_they_count(
+    sample_site: Site, open_page: OpenPage
+) -> None:
+    page = open_page(sample_site)
+    expect(page.locator(".stat").first).to_contain_text("127")
+    days = page.locator(".days a")
+    said = days.last.get_attribute("aria-label") or ""
+    days.last.click()
+    count = page.locator("li.commit").count()
+    assert f": {count} change" in said
+
+
+def test_the_timeline_is_filtered_by_who_and_what_without_javascript(sample_site: Site, open_page: OpenPage) -> None:
+    page = open_page(sample_site, "/timeline", javascript=False)
+    page.get_by_label("Who").select_option("extraction")
+    page.get_by_label("What").select_option("added")
+    page.get_by_role("button", name="Show").click()
+    told = page.locator("li.commit p:first-child").all_text_contents()
+    assert told
+    assert all("learned" in one for one in told)
+
+
+def test_a_change_is_undone_with_one_click_and_that_is_undone_with_another(
+    serving: Serving, open_page: OpenPage, tabs: Path
+) -> None:
+    file = tabs / "user" / "user_prefers-tabs.md"
+    page = open_page(serving(home=tabs), "/timeline", javascript=False)
+
+    page.get_by_role("button", name="Undo: changed 'Prefers tabs'").click()
+    assert "Use tabs." in file.read_text()
+    expect(page.locator(".commit.undone")).to_have_count(1)
+
+    page.get_by_role("button", name="Redo").click()
+    assert "Use spaces." in file.read_text()
+
+
+def test_who_may_only_read_has_no_button(serving: Serving, open_page: OpenPage, tabs: Path) -> None:
+    page = open_page(serving("--read-only", home=tabs), "/timeline")
+    expect(page.locator("li.commit")).to_have_count(2)
+    expect(page.locator("li.commit button")).to_have_count(0)
