@@ -114,6 +114,8 @@ def test_conversations_are_searched_and_shown_with_hostile_texts(
     page.get_by_role("link", name="Turn 58").click()
     expect(page.locator("#turn-58")).to_be_in_viewport()
     expect(page.locator("#lessons")).to_contain_text("Tabs")
+    page.get_by_role("button", name="Undo: Tabs").click()
+    expect(page.locator("#lessons")).not_to_contain_text("Tabs")
 
 
 def test_settings_are_saved_checked_and_refused(serving: Serving, open_page: OpenPage, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 
@@ -21,7 +21,10 @@ from memsheaf.hosts.conversation import HostConversation, conversations, load, p
 from memsheaf.learn.conversation_file import PREFIX, SUFFIX, UNRECORDED
 from memsheaf.learn.transcripts import read_transcript
 from memsheaf.llm.model import Said
+from memsheaf.memory import parse
 from memsheaf.recall.turns import split_label
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import Commit
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
@@ -30,6 +33,8 @@ from memsheaf.work.scopes import SCRATCH
 
 TURNS = 50  # of a conversation that are read at once
 LONGEST = 20_000  # characters of a message that are shown
+COMMITS = 2_000  # the last ones of a scope, among which those that brought something are looked for
+SECONDS = len("2026-11-15T22:41:03")
 HEAD = 256 << 10  # bytes of a transcript that are read for its title
 MOST = 16 << 20  # and for all that was said; of a longer one the end
 
@@ -61,6 +66,7 @@ class Lesson(NamedTuple):
     """A memory that came of a conversation: `action` is `learned`, or what a tool did: `saved`, `updated`, `deleted`.
 
     `turn` is 0 where it is not known. `path` is the one in the scope of `key`; there may be no such file any more.
+    `commit` brought it, at the time `at`; both are "" when that is not among the last commits of the scope.
     """
 
     key: str
@@ -70,6 +76,8 @@ class Lesson(NamedTuple):
     action: str
     turn: int
     exists: bool
+    at: str = ""
+    commit: str = ""
 
 
 @contextmanager
@@ -147,9 +155,26 @@ def list_lessons(scopes: AllScopes, one: KnownConversation) -> list[Lesson]:
                     memory = sheaf.reader.find(path)
                     name, kind = (memory.name, memory.kind) if memory else (path, "")
                     key = keys.get(sheaf.root, one.key)
-                    lesson = Lesson(key, path, name, kind, touched.action, turn.number, memory is not None)
+                    lesson = Lesson(key, path, name, kind, touched.action, turn.number, memory is not None, turn.at)
                     found[sheaf.root, path] = lesson
+    for sheaf in layers.lasting().sheaves():
+        wanted = {path: lesson for (root, path), lesson in found.items() if root == sheaf.root}
+        found |= {(sheaf.root, path): lesson for path, lesson in _with_commits(sheaf, wanted, one.id)}
     return sorted(found.values(), key=lambda lesson: (lesson.turn, lesson.path))
+
+
+def _with_commits(sheaf: Sheaf, lessons: Mapping[str, Lesson], id: str) -> Iterator[tuple[str, Lesson]]:
+    """Lessons, by path, each with the oldest commit that has it: by the header, or by the time of the turn."""
+    brought: dict[str, Commit] = {}
+    for commit in sheaf.log(limit=COMMITS) if lessons else ():
+        for step in commit.revisions:
+            if (lesson := lessons.get(step.path)) and not commit.undoes:
+                named = step.new and split_label(parse(step.path, step.new).conversation)[0] == id
+                if named or (lesson.at and commit.at[:SECONDS] >= lesson.at[:SECONDS]):
+                    brought[step.path] = commit
+    for path, lesson in lessons.items():
+        is_known = path in brought
+        yield path, lesson._replace(at=brought[path].at, commit=brought[path].id) if is_known else lesson
 
 
 def _lasting(scopes: AllScopes) -> list[KnownScope]:

@@ -147,7 +147,9 @@ def show_conversation(call: Call) -> int:
         {**one._asdict(), "messages": messages, "taught": lessons},
         Styled(" · ".join(part for part in about if part), "dim"),
         map(_message_lines, lines),
-        ["", *(f"{one.action}: {one.path} ({one.name})" for one in lessons)] if lessons else None,
+        ["", *(f"{one.action}: {one.path} ({one.name}) {one.commit}".rstrip() for one in lessons)]
+        if lessons
+        else None,
     )
 
 
