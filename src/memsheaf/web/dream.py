@@ -15,13 +15,17 @@ LARGE = 2_000  # memories of a scope that is planned only when somebody asks: th
 
 
 class PlannedMemory(NamedTuple):
-    """A memory of a group: what becomes of it, and its texts before and after in pieces."""
+    """A memory of a group: what becomes of it, and its texts before and after in pieces.
+
+    Where only its header changes, these are the lines that do, and `body` is what it says.
+    """
 
     name: str
     path: str
     fate: str
     before: list[TextPiece]
     after: list[TextPiece]
+    body: str = ""
 
 
 class PlannedGroup(NamedTuple):
@@ -64,10 +68,11 @@ def _shown(group: PlanGroup) -> PlannedGroup:
     for one in group.seen:
         written = group.written if one.path == group.keeper else None
         fate = "retired" if one.path in group.retired else "rewritten" if written else "kept"
-        old, new = one.body.strip(), written.body.strip() if written else ""
-        if written and old == new:  # only the header changes
+        body, old, new = "", one.body.strip(), written.body.strip() if written else ""
+        if written and old == new:
+            body = old
             lines = one.text.split("\n"), written.text.split("\n")
             old, new = ("\n".join(line for line in each if line not in other) for each, other in (lines, lines[::-1]))
         before, after = compare_texts(old, new) if written else ([TextPiece(old, False)], [])
-        memories.append(PlannedMemory(one.name or one.path, one.path, fate, before, after))
+        memories.append(PlannedMemory(one.name or one.path, one.path, fate, before, after, body))
     return PlannedGroup(group, memories)
