@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from memsheaf import Settings
 from memsheaf.chat.conversations import Conversations
@@ -16,24 +15,8 @@ from memsheaf.work import tasks
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import Notes
 from web.conftest import PHONE, OpenPage, Serving
-from web.web_site import Site
 
 HOSTILE = "</div><script>window.__xss = 1</script><img src=x onerror='window.__xss=2'> [x](javascript:alert(1)) مرحبا"
-
-
-def test_the_pages_of_the_sample_are_accessible_in_both_widths(
-    sample_site: Site, open_page: OpenPage, check_accessibility: Callable[[Page], None]
-) -> None:
-    paths = ("/work", "/work/project/task/gift-vouchers", "/work/project/audit", "/conversations", "/settings")
-    for width, dark in ((1280, False), (PHONE, True)):
-        page = open_page(sample_site, width=width, dark=dark)
-        for path in paths:
-            page.goto(sample_site.origin + path)
-            check_accessibility(page)
-        page.goto(f"{sample_site.origin}/conversations")
-        page.get_by_role("link", name="Plan the winter pause").click()
-        check_accessibility(page)
-        expect(page.locator("#lessons")).to_contain_text("Winter pause from December")
 
 
 def test_work_is_shown_and_an_audit_is_settled_and_undone(
@@ -48,7 +31,7 @@ def test_work_is_shown_and_an_audit_is_settled_and_undone(
         Notes(layers.project).block(f"waits for {HOSTILE[:40]}")
         kept = layers.project.remember("Deploys", HOSTILE, "project", "Deploys are on Friday.", trust="unconfirmed")
         layers.project.remember("Old", "d", "project", "The freeze ends on Monday.", expires="2026-01-01")
-    page = open_page(serving(cwd=work), "/work", javascript=False)
+    page = open_page(serving(cwd=work), "/work", width=PHONE, javascript=False)
     expect(page.locator("#work")).to_contain_text("1 verified")
     expect(page.locator("#work .prose")).to_contain_text("waits for </div><script>")
     page.get_by_role("link", name=re.compile("script")).first.click()
