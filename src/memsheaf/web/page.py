@@ -79,7 +79,8 @@ class Site:
         """The scopes, as they were a moment ago."""
         at, found = self._scopes
         if time.monotonic() - at > 2.0:
-            found = self.scopes.list()
+            own = str(self.t.layer.user)
+            found = [one._replace(title=own) if one.key == "user" else one for one in self.scopes.list()]
             self._scopes = time.monotonic(), found
         return found
 
