@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from html.parser import HTMLParser
 from importlib import import_module
 from typing import NamedTuple
@@ -33,12 +34,19 @@ class KnownRoute(NamedTuple):
         return re.fullmatch(pattern, path) is not None
 
 
+@cache
 def routes(method: str = "") -> list[KnownRoute]:
     """All routes, or those of a method."""
     for name in MODULES:
         import_module(f"memsheaf.web.{name}")
     found = {(verb, route.path) for route in ROUTES for verb in route.methods or () if verb != "HEAD"}
     return [KnownRoute(*one) for one in sorted(found) if method in ("", one[0])]
+
+
+def route_of(url: str) -> str:
+    """The route of a page's address: of several that match the longest; the address itself when there is none."""
+    path = url.partition("?")[0]
+    return max((one.path for one in routes("GET") if one.matches(path)), key=len, default=path)
 
 
 class _Names(HTMLParser):
@@ -80,13 +88,12 @@ class Crawl(NamedTuple):
 
 def crawl(site: Site, *, most: int = 400, each: int = 12) -> Crawl:
     """Follow links from the first page; of one route at most `each` addresses are opened."""
-    known = routes("GET")
     opened: dict[str, int] = {}
     waiting, found = ["/"], Crawl({}, [], [])
     while waiting and len(found.pages) < most:
         url = waiting.pop(0)
         path = urlsplit(url).path
-        route = next((one.path for one in known if one.matches(path)), path)
+        route = route_of(path)
         if (
             url in found.pages
             or url in found.broken

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from playwright.sync_api import Page
 
 from web.conftest import DESKTOP, PHONE, OpenPage
-from web.routes import crawl, routes
+from web.routes import crawl, route_of
 from web.web_site import Site
 
 CONTRAST = "axe.run(document, {runOnly: ['color-contrast']}).then(result => result.violations)"
@@ -36,9 +36,4 @@ def test_every_page_is_accessible(
 
 def one_of_each(site: Site) -> list[str]:
     """One address of each page: the last that was found, which has more to show than the first."""
-    pages, known = crawl(site, each=4).pages, routes("GET")
-    shown = {}
-    for url in pages:
-        path = url.partition("?")[0]
-        shown[next((one.path for one in known if one.matches(path)), path)] = url
-    return list(shown.values())
+    return list({route_of(url): url for url in crawl(site, each=4).pages}.values())

@@ -108,7 +108,7 @@ def test_a_form_of_ten_megabytes_is_refused(own: Site) -> None:
     for route in routes("POST")[:3]:
         path = route.fill({"key": "user", "path": "x.md"})
         assert own.ask("POST", path, body[:100], [("Content-Length", str(len(body)))]).status == 413
-        with socket.create_connection(own.netloc.split(":"), timeout=PATIENCE) as wire:  # type: ignore[arg-type]
+        with connect(own) as wire:
             wire.sendall(head(own, path, "Transfer-Encoding: chunked"))
             refused = send_chunks(wire, body)
             assert b" 413 " in refused
@@ -116,6 +116,11 @@ def test_a_form_of_ten_megabytes_is_refused(own: Site) -> None:
     assert own.ask("POST", "/undo", many).status in (400, 413)
     assert digest(own.home) == before
     assert own.ask("GET", "/").status == 200
+
+
+def connect(site: Site) -> socket.socket:
+    host, _, port = site.netloc.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE)
 
 
 def head(site: Site, path: str, *more: str, method: str = "POST") -> bytes:
@@ -145,7 +150,7 @@ def send_chunks(wire: socket.socket, body: bytes) -> bytes:
 def test_slow_bodies_hold_up_nobody(own: Site) -> None:
     with ExitStack() as stack:
         for _ in range(20):
-            wire = stack.enter_context(socket.create_connection(own.netloc.split(":"), timeout=PATIENCE))  # type: ignore[arg-type]
+            wire = stack.enter_context(connect(own))
             wire.sendall(head(own, "/undo", "Content-Length: 1000") + b"csrf=")
         began = time.monotonic()
         assert own.ask("GET", "/").status == 200
@@ -154,7 +159,7 @@ def test_slow_bodies_hold_up_nobody(own: Site) -> None:
 
 @pytest.mark.long
 def test_a_slow_body_is_given_up(own: Site) -> None:
-    with socket.create_connection(own.netloc.split(":"), timeout=PATIENCE) as wire:  # type: ignore[arg-type]
+    with connect(own) as wire:
         wire.sendall(head(own, "/undo", "Content-Length: 1000") + b"csrf=")
         assert b" 408 " in wire.recv(1000)
 
@@ -166,7 +171,7 @@ def test_two_hundred_open_pages_are_told_of_a_change(serving: Serving, tmp_path:
     with ExitStack() as stack:
         wires = []
         for _ in range(TABS):
-            wire = stack.enter_context(socket.create_connection(site.netloc.split(":"), timeout=PATIENCE))  # type: ignore[arg-type]
+            wire = stack.enter_context(connect(site))
             wire.sendall(head(site, "/live", method="GET"))
             wires.append(wire)
         numbers = [next_number(wire) for wire in wires]

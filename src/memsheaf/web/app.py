@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from memsheaf.errors import Busy, Changed, Exists, MemsheafError, NotFound, Refused, StoreFailed
+from memsheaf.errors import Busy, Changed, Exists, MemsheafError, NotFound, ReadOnly, Refused, StoreFailed
 from memsheaf.reader import existing_vectors
 from memsheaf.web.live import Live
 from memsheaf.web.page import ROUTES, PageRequest, Site, Work
@@ -41,6 +41,7 @@ MODULES = (
 
 _STATUS: tuple[tuple[type[MemsheafError], int], ...] = (
     (NotFound, 404),
+    (ReadOnly, 403),
     (Changed, 409),
     (Exists, 409),
     (Busy, 503),

@@ -135,6 +135,7 @@ def _show_form(
     page: PageRequest, given: Mapping[str, str], error: MemsheafError | None = None, memory: Memory | None = None
 ) -> Response:
     """The form, with a preview of its text, and with why it was refused."""
+    page.require_writable()
     given = dict.fromkeys(_FIELDS, "") | dict(given)
     insist = (
         "secrets" if isinstance(error, SecretFound) else "anyway" if isinstance(error, Duplicate | NotWorth) else ""

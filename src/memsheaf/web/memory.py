@@ -81,6 +81,7 @@ def ask_erase(page: PageRequest) -> Response:
 
 
 def _ask_erase(page: PageRequest, problem: str = "") -> Response:
+    page.require_writable()
     memory = page.sheaf.reader.find(page.path)
     if memory is None and not page.sheaf.reader.has_history(page.path):
         raise NotFound(page.path)

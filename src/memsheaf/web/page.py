@@ -24,7 +24,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from memsheaf import __version__
-from memsheaf.errors import NotFound
+from memsheaf.errors import NotFound, ReadOnly
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit
 from memsheaf.values import NamedTuple
@@ -158,6 +158,11 @@ class PageRequest:
     def layers(self) -> Layers:
         """The layers around the scope that the address names. Raises NotFound."""
         return self.scopes.layers(self.key)
+
+    def require_writable(self) -> None:
+        """Raise ReadOnly where a page is only there to change something."""
+        if self.site.read_only:
+            raise ReadOnly(self.t.access.read_only)
 
     def scope(self, key: str) -> KnownScope:
         """One scope by its key. Raises NotFound."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import signal
 import threading
@@ -84,6 +85,7 @@ class _PageServer(uvicorn.Server):
             group.start_soon(self._live.make_vectors)
             self._ready()
             await super().main_loop()
+            logging.getLogger("uvicorn.error").disabled = True  # a request that the end cuts off is no error
             self._live.end()
 
     async def on_tick(self, counter: int) -> bool:
