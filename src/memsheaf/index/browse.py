@@ -14,8 +14,8 @@ _MAIN = "SELECT embedder FROM vector WHERE entry IS NOT NULL GROUP BY embedder O
 
 MANY = 900  # paths that a statement names
 SORTS = {
-    "newest": ("updated", "updated DESC, path"),
-    "oldest": ("updated", "updated, path DESC"),
+    "newest": ("updated || char(9) || time", "updated DESC, time DESC, path"),
+    "oldest": ("updated || char(9) || time", "updated, time, path DESC"),
     "name": ("lower(name)", "lower(name), path"),
     "type": ("kind || char(9) || lower(name)", "kind || char(9) || lower(name), path"),
     "path": ("path", "path"),

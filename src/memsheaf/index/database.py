@@ -41,7 +41,7 @@ CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
 CREATE INDEX is_superseding ON entry (path) WHERE supersedes <> '';
-CREATE INDEX by_update ON entry (updated DESC, path, kind, trust, source, pinned) WHERE version <> '';
+CREATE INDEX by_update ON entry (updated DESC, time DESC, path, kind, trust, source, pinned) WHERE version <> '';
 CREATE INDEX is_learned ON entry (conversation) WHERE conversation <> '';
 """
 ADDED = f"""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 import zipfile
 from datetime import date, timedelta
 from io import BytesIO
 
+from markupsafe import Markup
 from starlette.responses import Response
 
 from memsheaf.errors import NotFound, TextRefused
-from memsheaf.reader import SORTS, Filter
+from memsheaf.reader import SORTS, Filter, asked_at
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Version
 from memsheaf.web.page import PageRequest, get, post
@@ -19,7 +21,8 @@ from memsheaf.work.browse import browse
 from memsheaf.work.move import change_together
 from memsheaf.work.scopes import SCRATCH
 
-ROWS = 50
+ROWS = 40
+RECENT = 0.5  # seconds in which files are not looked at again
 AGES = ("7", "30", "-90", "-365")
 """Days: changed in the last so many; with a minus, not changed for so many."""
 SOURCES = ("user", "agent", "extraction", "consolidation", "import")
@@ -38,12 +41,14 @@ def list_memories(page: PageRequest) -> Response:
     sheaves = {page.scopes.sheaf(key): key for key in keys}
     sort = asked["sort"] if asked["sort"] in SORTS else "newest"
     at = page.number("page")
-    rows, total = browse(list(sheaves), _wanted(page), sort=sort, limit=ROWS, offset=(at - 1) * ROWS)
+    with asked_at(time.monotonic() - RECENT):
+        rows, total = browse(list(sheaves), _wanted(page), sort=sort, limit=ROWS, offset=(at - 1) * ROWS)
+    titles = {one.key: one.title for one in known}
+    pieces = [page.site.piece("browse_row.html", sheaves[of], titles[sheaves[of]], row) for of, row in rows]
     narrowed = any(asked[name] for name in ("q", "kind", "trust", "source", "age", "pinned", "drifted"))
     return page.show(
         "browse.html",
-        rows=[(sheaves[sheaf], row) for sheaf, row in rows],
-        titles={one.key: one.title for one in known},
+        rows=Markup("".join(pieces)),
         total=total,
         at=at,
         last=max(1, -(-total // ROWS)),

@@ -14,11 +14,12 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 import jinja2
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -40,6 +41,7 @@ Work = Callable[["PageRequest"], Response]
 ROUTES: list[Route] = []
 """Every route, in the order in which they are tried."""
 
+PIECES = 4_000  # rows of lists that are kept as they were rendered
 NOTICES = 200  # kept for the page after a change
 
 
@@ -63,6 +65,7 @@ class Site:
         self._notices: OrderedDict[str, PageNotice] = OrderedDict()
         self._shared: dict[type, Any] = {}
         self._scopes: tuple[float, list[KnownScope]] = (0.0, [])
+        self._pieces: dict[object, Markup] = {}
         self.templates = _environment(self.t)
         self.templates.globals.update(
             t=self.t, csrf=self.csrf, read_only=read_only, version=__version__, pages=_PAGES
@@ -104,6 +107,16 @@ class Site:
         """Render a template."""
         made = self.templates.get_template(template).render(now=datetime.now().astimezone(), **values)
         return made.encode("utf-8", "replace")
+
+    def piece(self, template: str, *values: object) -> Markup:
+        """A small template of these values alone, which is kept for the day."""
+        key = template, date.today(), *values
+        if key not in self._pieces:
+            if len(self._pieces) > PIECES:
+                self._pieces.clear()
+            now = datetime.now().astimezone()
+            self._pieces[key] = Markup(self.templates.get_template(template).render(now=now, values=values))
+        return self._pieces[key]
 
     def error_page(self, status: int, title: str, text: str, hint: str = "") -> Response:
         """A designed page for something that went wrong; it needs no scope."""

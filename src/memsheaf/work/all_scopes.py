@@ -113,7 +113,9 @@ class AllScopes:
 
     def layers(self, key: str) -> Layers:
         """The layers around a scope: those of its project, or the scope alone. Raises NotFound."""
-        project, scope = self._parse(key)
+        return self._layers_around(*self._parse(key))
+
+    def _layers_around(self, project: str, scope: Scope) -> Layers:
         with self._making:
             name = f"{project} {scope}"
             if name not in self._layers:
@@ -122,7 +124,8 @@ class AllScopes:
 
     def sheaf(self, key: str) -> Sheaf:
         """The memory of a scope; each root is opened once, however many layers show it. Raises NotFound."""
-        return self.layers(key).sheaf(str(self._parse(key)[1]))
+        project, scope = self._parse(key)
+        return self._layers_around(project, scope).sheaf(str(scope))
 
     def opened(self) -> Sequence[Sheaf]:
         """The scopes that are open now."""

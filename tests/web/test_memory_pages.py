@@ -1,0 +1,201 @@
+"""Browse, one memory, its history, erase, edit and new, in a browser."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from memsheaf import Layers, Settings
+from memsheaf.guard.citations import make
+from memsheaf.worktree import WorkingTree
+from web.conftest import PHONE, OpenPage, Serving
+from web.web_site import Site
+
+HOSTILE = "<img src=x onerror='window.__xss=1'> \"quoted\" [x](javascript:alert(1)) מזכר"
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> Iterator[Layers]:
+    home, work = tmp_path / "home", tmp_path / "work"
+    work.mkdir()
+    settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="static")
+    with Layers.open(settings=settings, cwd=str(work), by="user") as layers:
+        layers.remember("Prefers tabs", "indentation of code", "user", "Use **tabs**, not spaces.")
+        layers.remember("Deploys", "when we deploy", "project", "Deploys are on Friday mornings.")
+        layers.project.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed")
+        yield layers
+
+
+@pytest.fixture
+def site(layers: Layers, serving: Serving, tmp_path: Path) -> Site:
+    return serving(cwd=tmp_path / "work")
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("#results .memory").all_inner_texts()
+
+
+def test_the_pages_of_the_sample_are_accessible(
+    sample_site: Site, open_page: OpenPage, check_accessibility: Callable[[Page], None]
+) -> None:
+    pinned = "/memory/user/feedback_never-force-push-to-shared-branches.md"
+    cited = "/memory/project/facts/project_hold-time.md"
+    page = open_page(sample_site)
+    for path in (pinned, f"{pinned}/edit", f"{pinned}/erase"):
+        page.goto(sample_site.origin + path)
+        check_accessibility(page)
+    page = open_page(sample_site, width=PHONE, dark=True)
+    for path in ("/browse?trust=unconfirmed", cited, f"{pinned}/history", "/new"):
+        page.goto(sample_site.origin + path)
+        check_accessibility(page)
+    page.goto(f"{sample_site.origin}/browse?sort=name&page=3")
+    expect(page.locator("#results")).to_contain_text("page 3 of 4")
+    page.get_by_role("link", name="Next").click()
+    expect(page.locator("#results .memory")).not_to_have_count(0)
+
+
+def test_one_searches_while_typing_filters_and_changes_many(
+    site: Site, layers: Layers, open_page: OpenPage, tmp_path: Path
+) -> None:
+    page = open_page(site, "/browse")
+    assert sorted(names(page)) == ["Deploys", "Mood", "Prefers tabs"]
+    page.get_by_label("Search", exact=True).press_sequentially("friday")
+    expect(page.locator("#results .memory")).to_have_text(["Deploys"])
+    page.get_by_label("Search", exact=True).fill("")
+    expect(page.locator("#results .memory")).to_have_count(3)
+    page.locator("select[name=kind]").select_option("user")
+    expect(page.locator("#results .memory")).to_have_text(["Prefers tabs"])
+    page.locator("select[name=kind]").select_option("")
+    expect(page.locator("#results .memory")).to_have_count(3)
+
+    for do, name, said in (("Confirm", "Mood", "Confirmed 1"), ("Pin", "Mood", "Pinned 1")):
+        page.get_by_label(f"Choose {name}").check()
+        page.get_by_role("button", name=do, exact=True).click()
+        expect(page.locator(".notice")).to_contain_text(said)
+    assert layers.project.read("feedback_mood.md").pinned
+    page.get_by_label("Choose all").check()
+    expect(page.locator("[data-ticked]")).to_have_text("3 chosen")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export").click()
+    packed = zipfile.ZipFile(download.value.path())
+    assert sorted(packed.namelist()) == [
+        "project/feedback_mood.md", "project/project_deploys.md", "user/user_prefers-tabs.md",
+    ]  # fmt: skip
+    page.get_by_role("button", name="Forget").click()  # in two scopes, and the form was sent before
+    expect(page.locator(".notice")).to_contain_text("Forgot 3 memories")
+    expect(page.locator(".empty")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#results .memory")).to_have_count(3)
+    page.get_by_label("Choose Deploys").check()
+    page.get_by_label("Move to which scope").select_option("user")
+    page.get_by_role("button", name="Move", exact=True).click()
+    expect(page.locator(".notice")).to_contain_text("Moved 1 memory")
+    assert layers.user.read("project_deploys.md").name == "Deploys"
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".notice")).to_contain_text("Taken back")
+    assert layers.project.read("project_deploys.md").name == "Deploys"
+    layers.project.remember("Written elsewhere", "by an agent", "project", "This came while the page was open.")
+    expect(page.locator("#results .memory").first).to_have_text("Written elsewhere")
+
+
+def test_a_memory_is_written_changed_restored_and_erased_without_script(
+    site: Site, layers: Layers, open_page: OpenPage, tmp_path: Path
+) -> None:
+    page = open_page(site, "/new", javascript=False, errors="status of 422")
+    page.get_by_label("Name").fill(HOSTILE[:60])
+    page.get_by_label("Text, in Markdown").fill(f"# Title\n\n{HOSTILE}\n\n- one\n- **two**")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator("#preview strong")).to_have_text("two")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".notice")).to_contain_text("Saved.")
+    expect(page.locator("article")).to_contain_text("<img src=x")
+
+    page.get_by_role("link", name="Edit").click()
+    page.get_by_label("Name").fill("Release day")
+    page.get_by_label("Text, in Markdown").fill("Releases are on Thursdays.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("h1")).to_have_text("Release day")
+    assert page.url.partition("?")[0].endswith("/memory/project/project_release-day.md")
+    page.get_by_role("link", name="Edit").click()
+    page.get_by_label("Text, in Markdown").fill("The password is hunter2-Xk29fPq81Lm and it is on Thursdays.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_label("Text, in Markdown")).to_have_value(
+        "The password is hunter2-Xk29fPq81Lm and it is on Thursdays."
+    )
+    page.get_by_label("Text, in Markdown").fill("Releases are on Wednesdays.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("article")).to_contain_text("Wednesdays")
+
+    page.get_by_role("link", name="History").click()
+    expect(page.locator("section.card")).to_have_count(3)  # beyond its renaming
+    expect(page.locator("section.card del").filter(has_text="Thursdays")).to_have_count(1)
+    page.get_by_role("button", name="Restore this text").first.click()
+    expect(page.locator("article")).to_contain_text("Thursdays")
+    page.get_by_role("link", name="Erase for good").click()
+    page.get_by_label("Name", exact=True).fill("Release")
+    page.get_by_role("button", name="Erase").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was erased")
+    page.get_by_label("Name", exact=True).fill("Release day")
+    page.get_by_role("button", name="Erase").click()
+    expect(page.locator("h1")).to_have_text("Erased")
+    found = [path for path in tmp_path.glob("home/**/*") if path.is_file() and b"Thursdays" in path.read_bytes()]
+    assert found == []
+
+
+def test_both_texts_are_shown_when_somebody_was_faster(site: Site, layers: Layers, open_page: OpenPage) -> None:
+    page = open_page(site, "/memory/project/project_deploys.md/edit", errors="status of 409")
+    page.get_by_label("Text, in Markdown").fill("Deploys are on Mondays.")
+    expect(page.locator("#preview")).to_contain_text("Mondays")  # the script brought it
+    layers.project.revise("project_deploys.md", "Friday mornings", "Tuesday evenings")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".beside")).to_contain_text("Tuesday evenings")
+    expect(page.locator(".beside")).to_contain_text("Mondays")
+    assert "Tuesday" in layers.project.read("project_deploys.md").body
+    page.get_by_role("button", name="Save mine").click()
+    expect(page.locator("article")).to_contain_text("Deploys are on Mondays.")
+    page.goto(f"{site.origin}/memory/project/project_deploys.md/edit")
+    page.get_by_label("Text, in Markdown").fill("Deploys are on Sundays.")
+    layers.project.forget("project_deploys.md")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("removed")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("article")).to_contain_text("Sundays")
+
+
+def test_a_memory_shows_its_origin_its_places_and_what_it_was_recalled_for(
+    site: Site, layers: Layers, open_page: OpenPage, tmp_path: Path
+) -> None:
+    (tmp_path / "work" / "app.py").write_text("one\n<script>window.__xss=1</script>\nthree\n")
+    with WorkingTree.open(str(tmp_path / "work")) as tree:
+        cited = str(make(tree, "app.py:2"))
+    odd = "deep folder/50 & 'half' (ü) + 日本.md"
+    layers.project.remember(
+        HOSTILE[:60], HOSTILE, "project", "It stands there.", path=odd, citations=[cited, HOSTILE],
+        conversation=HOSTILE, supersedes=["project_deploys.md", "gone.md"],
+    )  # fmt: skip
+    layers.recall(f"What do you know about {HOSTILE[:40]}")
+    page = open_page(site, "/browse")
+    page.get_by_role("link", name=HOSTILE[:60]).click()
+    assert page.url.endswith(quote(odd))
+    expect(page.locator(".citation").first).to_contain_text("<script>window.__xss=1</script>")
+    expect(page.locator(".citation .badge").first).to_have_text("holds")
+    expect(page.locator("#memory")).to_contain_text("no longer there")
+    expect(page.locator("#memory")).to_contain_text("The conversation is not kept")
+    (tmp_path / "work" / "app.py").write_text("one\ntwo\nthree\n")
+    page.reload()
+    expect(page.locator(".citation .badge").first).to_have_text("changed or moved")
+    page.goto(f"{site.origin}/browse?drifted=1")
+    expect(page.locator("#results .memory")).to_have_count(1)
+    page.locator("#results .memory").click()
+    page.get_by_role("button", name="Pin").click()
+    expect(page.locator(".badge", has_text="pinned")).to_be_visible()
+    page.get_by_role("button", name="Forget").click()
+    page.get_by_role("button", name="Undo").click()
+    page.goto(f"{site.origin}/memory/project/project_deploys.md")
+    expect(page.locator(".warning")).to_contain_text("A newer memory takes its place")
