@@ -35,6 +35,7 @@ __all__ = ["EVERYTHING", "SORTS", "Filter", "Place", "ScopeReader", "asked_at", 
 
 PAGE = 150
 MATCHES = 200  # memories that a search among all can find
+FITTING = 0.9  # how well one must fit that shares no word with what is searched for
 AT_ONCE = 500  # rows that are read at once
 
 LEAST_CATALOG = 600  # bytes of a catalog in a prompt, however small its budget
@@ -102,7 +103,7 @@ class ScopeReader:
         if not wanted.text:
             self._index.look()
             return self._in_order(wanted, sort, limit, offset)
-        found = self.matches(wanted.text, limit=MATCHES)
+        found = [one for one in self.matches(wanted.text, limit=MATCHES) if one.common or one.fit >= FITTING]
         best = [Place(-one.score, one.row.path, one.row.version) for one in found]
         if wanted._replace(text="") != EVERYTHING:
             trusted = [one.row.path for one in found if wanted.trust in ("", one.row.trust)]

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from starlette.responses import Response
 
-from memsheaf.errors import Changed, Duplicate, Exists, MemsheafError, NotFound, NotWorth, SecretFound
+from memsheaf.errors import Changed, Duplicate, Exists, MemsheafError, NotFound, NotWorth, ReadOnly, SecretFound
 from memsheaf.frontmatter import edited
 from memsheaf.memory import KINDS, Allow, Memory, first_line
 from memsheaf.store import ABSENT
@@ -21,6 +21,7 @@ _FIELDS = ("name", "description", "kind", "body", "expires", "pinned", "text", "
 @get("/new")
 def show_new(page: PageRequest) -> Response:
     """The form for a new memory."""
+    _require_writable(page)
     return _show_form(page, {"to": page.query["scope"], "kind": "project"})
 
 
@@ -57,6 +58,7 @@ def show_preview(page: PageRequest) -> Response:
 @get("/memory/{key}/{path:path}/edit")
 def show_edit(page: PageRequest) -> Response:
     """The form for a memory that is there, or one of the files for every prompt."""
+    _require_writable(page)
     memory = page.sheaf.reader.find(page.path)
     if memory is None:
         raise NotFound(page.path)
@@ -87,6 +89,12 @@ def save_edit(page: PageRequest) -> Response:
         return _show_form(page, given, error, memory=present)
     commit = next(iter(sheaf.log(saved.path, limit=1)), None)
     return page.go(memory_link(page.key, saved.path), page.t.edit.saved, commit=commit)
+
+
+def _require_writable(page: PageRequest) -> None:
+    """Raise ReadOnly where a form could not be saved."""
+    if page.site.read_only:
+        raise ReadOnly(page.t.access.read_only)
 
 
 def _given(page: PageRequest) -> dict[str, str]:
@@ -157,10 +165,14 @@ def _show_form(
     )
 
 
+def _said(fields: Mapping[str, str]) -> str:
+    """All that a person wrote, as one text."""
+    head = "\n".join(filter(None, (fields["name"], fields["description"], fields["kind"], fields["expires"])))
+    return fields["text"] or f"{head}\n\n{fields['body'].strip()}".replace("\r\n", "\n")
+
+
 def _show_conflict(page: PageRequest, given: Mapping[str, str], present: Memory | None) -> Response:
     """Both texts side by side: the one that is there now, and the one that was typed."""
-    mine = given["text"] or given["body"]
-    theirs = (present.text if present.state != "ok" else present.body) if present else ""
-    old, new = compare_texts(theirs.replace("\r\n", "\n"), mine)
+    old, new = compare_texts(_said(_fields_of(present)) if present else "", _said(given))
     shown = dict(given) | {"version": present.version if present else ABSENT}
     return page.show("conflict.html", 409, given=shown, present=present, old=old, new=new)

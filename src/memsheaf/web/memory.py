@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from memsheaf.errors import MemsheafError, NotFound
 from memsheaf.guard.citations import Verdict, parse
+from memsheaf.guard.paths import is_fact
 from memsheaf.history import diff
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import split_label
@@ -124,6 +125,7 @@ def show_memory(page: PageRequest) -> Response:
         newer=newer,
         recalls=sheaf.recalled(memory.path)[:RECALLS],
         scope=page.scope(page.key),
+        is_fact=is_fact(memory.path),
     )
 
 

@@ -88,8 +88,9 @@ class Site:
         return found
 
     def forget_known(self) -> None:
-        """Look for scopes anew next time."""
+        """Look for scopes anew next time, and render all rows anew: something was changed, or even erased."""
         self._scopes = 0.0, []
+        self._pieces.clear()
 
     def keep_notice(self, notice: PageNotice) -> str:
         """Keep what is to be said, and give its id."""
