@@ -72,7 +72,11 @@ def test_review_by_keyboard_alone(
     expect(first.get_by_role("link", name="Wiki")).to_be_visible()
     check_accessibility(page)
 
-    for key in "jjk":
+    page.get_by_label("All on this page").check()
+    for box in cards.get_by_role("checkbox").all():
+        box.uncheck()
+    expect(page.get_by_label("All on this page")).not_to_be_checked()
+    for key in "kkkjk":
         page.keyboard.press(key)
     expect(cards.nth(0)).to_be_focused()
     waiting = names(layers)
@@ -121,6 +125,9 @@ def test_review_many_at_once_without_javascript(
     expect(page.locator("[data-card]")).to_have_count(1)
     page.get_by_role("button", name="Undo").first.click()
     expect(page.locator("[data-card]")).to_have_count(2)
+    page.get_by_label("All on this page").check()
+    page.get_by_role("button", name="Approve selected").click()
+    expect(page.locator("[data-card]")).to_have_count(0)
     answer = site.ask("GET", "/review/edit?id=project%20ffff")
     assert answer.status == 404
 

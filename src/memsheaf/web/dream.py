@@ -51,7 +51,7 @@ def dream(page: PageRequest) -> Response:
 @post("/dream/apply")
 def apply_groups(page: PageRequest) -> Response:
     """Apply the groups that the form names, as one commit."""
-    key, chosen = page.form["key"], page.all("group")
+    key, chosen = page.form["key"], page.ticked("group")
     back = f"/dream?scope={page.scope(key).key}"
     if not chosen:
         return page.go(back, page.t.dream.none)

@@ -146,6 +146,10 @@ class PageRequest:
         """All values of a name in the form, or in the address."""
         return [value for key, value in self._form or self._query if key == name]
 
+    def ticked(self, name: str) -> list[str]:
+        """What was selected; without a script, "all" stands for everything that was shown."""
+        return self.all(name) or (self.all("shown") if self.form["all"] else [])
+
     def number(self, name: str, default: int = 1, most: int = 1_000_000) -> int:
         """A number, 1 or more, of the address; the default for anything else."""
         text = self.query[name]

@@ -89,7 +89,7 @@ def undo_decision(page: PageRequest) -> Response:
 
 def _decide(page: PageRequest, said: str, decide: Callable[[Review, str], Decision]) -> Response:
     done, problems = 0, []
-    names = page.all("id")
+    names = page.ticked("id")
     if not names:
         return _back(page, page.t.review.none, "")
     for given in names:

@@ -102,6 +102,10 @@ document.addEventListener("click", (event) => {
   countTicked();
 });
 function countTicked() {
+  for (const box of all("[data-all]")) {
+    const boxes = all(`input[type=checkbox][name="${CSS.escape(box.dataset.all)}"]`);
+    box.checked = boxes.length > 0 && boxes.every((other) => other.checked);
+  }
   for (const place of all("[data-ticked]")) {
     const count = all(`input[type=checkbox][name="${CSS.escape(place.dataset.ticked)}"]:checked`).length;
     place.textContent = count ? (place.dataset.text || "{n}").replace("{n}", count) : "";
