@@ -117,3 +117,9 @@ def test_nothing_in_the_tree_names_a_machine_or_how_it_was_made() -> None:
         if path.suffix in {".py", ".md", ".toml", ""} and path.is_file() and path != Path(__file__):
             found = pattern.search(path.read_text(encoding="utf-8"))
             assert not found, f"{name}: {found and found[0]}"
+
+
+def test_a_process_of_ours_imports_nothing_from_the_folder_that_it_starts_in() -> None:
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for started in re.findall(r".{6}\"-m\", \"memsheaf\"", path.read_text(encoding="utf-8")):
+            assert started.startswith('"-P", '), f"{path.name}: a repository may have a memsheaf.py of its own"

@@ -162,7 +162,7 @@ class WebProcess:
     def open(self) -> str:
         """Start the page unless it runs, open the browser where a person sits at it, and give the address."""
         if self._process is None or self._process.poll() is not None:
-            line = [sys.executable, "-m", "memsheaf", "web", "--json"]
+            line = [sys.executable, "-P", "-m", "memsheaf", "web", "--json"]
             with TemporaryFile() as complaints:
                 self._process = subprocess.Popen(
                     line,

@@ -282,7 +282,7 @@ def _keepable(prompt: str) -> str:
 
 def spawn_worker(cwd: str) -> None:
     """Start the process that learns, apart from this one: it goes on when the host and its hooks have ended."""
-    words = [sys.executable, "-m", "memsheaf", "hook", "work", cwd]
+    words = [sys.executable, "-P", "-m", "memsheaf", "hook", "work", cwd]
     try:
         null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
         shell = ["/bin/sh", "-c", '"$@" &', "sh", *words]  # a host ends its server with all that descends from it

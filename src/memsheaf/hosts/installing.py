@@ -42,7 +42,7 @@ def program_words() -> list[str]:
     if found and not active:
         return ["memsheaf"]
     beside = which("memsheaf", path=folder)
-    return [beside] if beside else [sys.executable, "-m", "memsheaf"]
+    return [beside] if beside else [sys.executable, "-P", "-m", "memsheaf"]
 
 
 def find_hosts(environment: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -21,6 +22,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.web.page import Site
 
 SECONDS = 1.0  # between two looks at the files, while a page is open
+VERIFY_SECONDS = 600.0  # between two checks of what a scope cites
 QUIET_SECONDS = 25.0  # after which a comment keeps a connection open
 MOST = 300  # open pages that are told
 
@@ -36,6 +38,7 @@ class Live:
         self._woken = anyio.Event()
         self._ending = False
         self._looking = threading.Lock()
+        self._verified: dict[str, float] = {}
         self._child: asyncio.subprocess.Process | None = None
 
     async def watch(self) -> None:
@@ -47,27 +50,45 @@ class Live:
             if await anyio.to_thread.run_sync(self.look):
                 self._tell()
 
-    async def make_vectors(self) -> None:
-        """Embed what is new in the open scopes, in a process of its own: no page waits for it."""
+    async def work_apart(self) -> None:
+        """Embed what is new in the open scopes and check what they cite, in processes of their own: no page waits."""
         while not self._ending:
             changed = self._changed
-            for sheaf in () if self._site.read_only else self._site.scopes.opened():
+            opened = () if self._site.read_only else self._site.scopes.opened()
+            for sheaf in opened:
+                if time.monotonic() - self._verified.get(sheaf.root, -VERIFY_SECONDS) >= VERIFY_SECONDS:
+                    self._verified[sheaf.root] = time.monotonic()
+                    await self._verify(sheaf)
+            for sheaf in opened:
                 made = await anyio.to_thread.run_sync(_embedding_of, sheaf)
-                if made and made.done < made.total and not (self._ending or made.running or made.problem):
-                    await self._embed(sheaf)
-            await changed.wait()
+                if made and made.done < made.total and not (made.running or made.problem):
+                    await self._run(sheaf, "index")
+            with anyio.move_on_after(VERIFY_SECONDS):
+                await changed.wait()
 
-    async def _embed(self, sheaf: Sheaf) -> None:
-        line = [sys.executable, "-m", "memsheaf", "index", "--json", "--scope", str(sheaf.scope)]
+    async def _verify(self, sheaf: Sheaf) -> None:
+        keys = {known.root: known.key for known in self._site.known()}
+        tree = self._site.scopes.tree(keys[sheaf.root]) if sheaf.root in keys else ""
+        if tree and sheaf.scope.layer not in ("user", "agent", "team"):
+            await self._run(sheaf, "verify", cwd=tree)
+            self._tell()
+
+    async def _run(self, sheaf: Sheaf, command: str, cwd: str | None = None) -> None:
+        """Run a command of ours on a scope, with low priority. With -P no module of a working tree is imported."""
+        line = [sys.executable, "-P", "-m", "memsheaf", command, "--json", "--scope", str(sheaf.scope)]
         line += ["--project", sheaf.settings.project] if sheaf.settings.project else []
         nothing = subprocess.DEVNULL
         try:
-            self._child = await asyncio.create_subprocess_exec(*line, stdin=nothing, stdout=nothing, stderr=nothing)
+            if not self._ending:
+                self._child = await asyncio.create_subprocess_exec(
+                    *line, stdin=nothing, stdout=nothing, stderr=nothing, cwd=cwd
+                )
         except OSError:
             return
-        with suppress(OSError, AttributeError):  # Windows has no such priority
-            os.setpriority(os.PRIO_PROCESS, self._child.pid, 10)
-        await self._child.wait()
+        if self._child:
+            with suppress(OSError, AttributeError):  # Windows has no such priority
+                os.setpriority(os.PRIO_PROCESS, self._child.pid, 10)
+            await self._child.wait()
 
     def look(self) -> bool:
         """Notice what changed in the scopes that are open; whether anything did."""

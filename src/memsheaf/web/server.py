@@ -82,7 +82,7 @@ class _PageServer(uvicorn.Server):
         """Serve, and look for changes meanwhile."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._live.watch)
-            group.start_soon(self._live.make_vectors)
+            group.start_soon(self._live.work_apart)
             self._ready()
             await super().main_loop()
             logging.getLogger("uvicorn.error").disabled = True  # a request that the end cuts off is no error
