@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import escape
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FEW = 20  # so many memories, or one in ten, are placed on the map that there is
 EMBED = 5.0  # seconds for vectors that are missing
+REST = 8  # a map that is old is made again after so many times as long as it took
 KINDS = ("user", "feedback", "project", "reference")
 COLOURS = ("#5b9dff", "#f2a65a", "#4fc38a", "#b28dff", "#9aa4b2")
 _MENTION = r"\[\[([^\]\n]{1,120})\]\]|([\w./-]{1,200}\.md)\b"
@@ -98,6 +100,7 @@ class MapMaker:
         self._guard = threading.Lock()
         self._made: dict[tuple[str, ...], tuple[object, MemoryMap]] = {}
         self._running: dict[tuple[str, ...], float] = {}
+        self._rested: dict[tuple[str, ...], float] = {}
         self._problem = ""
 
     def state(self, sources: Mapping[str, MapSource]) -> MapState:
@@ -107,6 +110,8 @@ class MapMaker:
         with self._guard:
             known = self._made.get(keys)
             if known and known[0] == stamps:
+                return MapState(known[1], 1.0)
+            if known and time.monotonic() < self._rested.get(keys, 0.0):  # vectors may come in by the second
                 return MapState(known[1], 1.0)
             if keys not in self._running:
                 self._running[keys] = 0.0
@@ -118,20 +123,28 @@ class MapMaker:
         def note(share: float) -> None:
             self._running[keys] = share
 
+        began = time.monotonic()
         try:
-            self.make(sources, note)
+            self.make(sources, note, embed=0.0)
             self._problem = ""
         except (MemsheafError, OSError) as error:
             self._problem = str(error)
         finally:
             with self._guard:
                 self._running.pop(keys, None)
+                self._rested[keys] = time.monotonic() + REST * (time.monotonic() - began)
 
-    def make(self, sources: Mapping[str, MapSource], progress: Callable[[float], None] | None = None) -> MemoryMap:
-        """Make the map now, or read it from the cache if nothing changed."""
+    def make(
+        self,
+        sources: Mapping[str, MapSource],
+        progress: Callable[[float], None] | None = None,
+        *,
+        embed: float = EMBED,
+    ) -> MemoryMap:
+        """Make the map now, or read it from the cache if nothing changed; before, `embed` for so many seconds."""
         note = progress or (lambda share: None)
-        for number, source in enumerate(sources.values()):
-            source.embed_all(lambda done, total: note(0.3 * done / max(total, 1)), seconds=EMBED)
+        for number, source in enumerate(sources.values() if embed else ()):
+            source.embed_all(lambda done, total: note(0.3 * done / max(total, 1)), seconds=embed)
             note(0.3 * (number + 1) / len(sources))
         stamps = [source.stamp() for source in sources.values()]
         rows = [(key, row) for key, source in sources.items() for row in source.map_rows()]

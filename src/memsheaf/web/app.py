@@ -30,6 +30,7 @@ MODULES = (
     "edit",
     "memory",
     "timeline",
+    "map",
     "work",
     "conversations",
     "settings",

@@ -266,6 +266,7 @@ _PAGES = (
     "review",
     "recall",
     "timeline",
+    "map",
     "dream",
     "work",
     "conversations",
