@@ -81,7 +81,7 @@ class ScopeReader:
 
     def changed_by_others(self) -> Sequence[Row]:
         """Memories that an agent or a program changed after somebody else wrote them, not seen by a person since."""
-        self._index.look(thorough=True)
+        self._index.look()
         likely = self._writer.marked(self._index.rows("line LIKE '%(changed by %'"))
         return [row for row in likely if self._writer.read(row.path).changed_by not in ("", "user")]
 

@@ -165,6 +165,8 @@ def review(call: Call) -> int:
     if options.reason and not options.reject:
         raise Usage("--reason goes with --reject")
     with call.memory() as memories:
+        for sheaf in memories.sheaves():
+            sheaf.reader.look(thorough=True)
         queue = Review(memories)
         waiting = queue.waiting()
         names = [one.id for one in waiting]

@@ -40,7 +40,7 @@ def dream(page: PageRequest) -> Response:
     """The plan for one scope, and when a consolidation is due by itself."""
     key = page.query["scope"] or "project"
     known, sheaf = page.scope(key), page.scopes.sheaf(key)
-    is_planned = bool(page.query["scope"]) or sheaf.reader.count() <= LARGE
+    is_planned = bool(page.query["plan"]) or sheaf.reader.count() <= LARGE
     report = sheaf.consolidate(RULES) if is_planned else ConsolidationReport()
     groups = [_shown(group) for group in (*report.groups, *report.mine)]
     return page.show(
@@ -52,7 +52,7 @@ def dream(page: PageRequest) -> Response:
 def apply_groups(page: PageRequest) -> Response:
     """Apply the groups that the form names, as one commit."""
     key, chosen = page.form["key"], page.ticked("group")
-    back = f"/dream?scope={page.scope(key).key}"
+    back = f"/dream?scope={page.scope(key).key}&plan=1"
     if not chosen:
         return page.go(back, page.t.dream.none)
     sheaf = page.scopes.sheaf(key)

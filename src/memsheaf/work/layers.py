@@ -151,10 +151,6 @@ class Layers(OpenScopes):
         texts = [f"{row.path}\n{self.read(row.path).text}".casefold() if wanted else "" for row in found]
         return [row for row, text in zip(found, texts, strict=True) if all(word in text for word in wanted)]
 
-    def changed_by_others(self) -> Sequence[Row]:
-        """Memories that an agent or a program changed after somebody else wrote them, not seen by a person since."""
-        return [row for sheaf in self.sheaves() for row in self._rows(sheaf, sheaf.changed_by_others())]
-
     def caveats(self, memory: Memory) -> Sequence[str]:
         """What a reader must know of a memory's origin."""
         sheaf, path = self.place(memory.path)

@@ -16,6 +16,7 @@ from memsheaf.index.database import Row
 from memsheaf.learn.extract import SAME_MEANING
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal
 from memsheaf.memory import Allow, Memory, parse
+from memsheaf.reader import Filter
 from memsheaf.text.similarity import fact, likeness
 from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
@@ -71,13 +72,15 @@ class Review:
         self._learning = layers.learning
 
     def waiting(self) -> list[WaitingItem]:
-        """Everything that waits: proposals, unconfirmed memories, memories that an agent changed."""
+        """Everything that waits, as far as a quick look tells: proposals, unconfirmed and changed memories."""
         found: list[WaitingItem] = []
         if self._scope in ("", self._layers.home):
             found += map(_proposed, self._learning.queue.all())
         for sheaf in [self._layers.sheaf(self._scope)] if self._scope else self._layers.sheaves():
-            rows = [(row, UNCONFIRMED) for row in sheaf.list(unconfirmed=True)]
-            rows += [(row, CHANGED) for row in sheaf.changed_by_others() if row.trust != "unconfirmed"]
+            unconfirmed, _ = sheaf.reader.browse(Filter(trust="unconfirmed"), sort="path", limit=-1)
+            changed = sheaf.changed_by_others()
+            rows = [(row, UNCONFIRMED) for row in unconfirmed]
+            rows += [(row, CHANGED) for row in changed if row.trust != "unconfirmed"]
             found += (_doubted(self._layers.name(sheaf, row.path), row, state) for row, state in rows)
         return found
 
