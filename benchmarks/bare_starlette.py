@@ -27,7 +27,9 @@ def main() -> None:
         yield
 
     app = Starlette(routes=[Route("/", hello)], lifespan=ready)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listening])
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=600)).run(
+        sockets=[listening]
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 _NAME = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _PORT = re.compile(r":[0-9]+$")
 _TUNNEL = """\
-The simplest way from another machine is a tunnel to loopback: ssh -L 8377:127.0.0.1:8377 THIS-MACHINE
+The simplest way from another machine is a tunnel to loopback: ssh -L {port}:127.0.0.1:{port} THIS-MACHINE
 Or let a reverse proxy add TLS, with --behind-proxy and --allow-host NAME.
 Or serve HTTPS with --tls-cert FILE and --tls-key FILE."""
 
@@ -64,7 +64,8 @@ class Endpoint(NamedTuple):
         """Raise Refused when others could read what is said there, or no exact host can be asked for."""
         if not (self.ip.is_loopback or self.certificate or self.proxied):
             raise hinted(
-                Refused(f"other machines reach {self.host}, and whoever is on the way could read the token"), _TUNNEL
+                Refused(f"other machines reach {self.host}, and whoever is on the way could read the token"),
+                _TUNNEL.format(port=self.port),
             )
         if self.ip.is_unspecified and not self.names:
             error = Refused(f"{self.host} is every address of this machine: say which names clients reach it under")

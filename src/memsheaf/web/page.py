@@ -295,5 +295,12 @@ def _environment(t: PageTexts) -> jinja2.Environment:
         fill=fill,
         link=lambda row, key: memory_link(key, row if isinstance(row, str) else row.path),
         number=lambda value: f"{value:,}",
+        at_home=_at_home,
     )
     return made
+
+
+def _at_home(path: str) -> str:
+    """A path as people write it."""
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path
