@@ -114,6 +114,7 @@ def test_review_many_at_once_without_javascript(
     layers: Layers, site: Site, open_page: OpenPage, check_accessibility: Check
 ) -> None:
     page = open_page(site, "/review", width=PHONE, dark=True, javascript=False)
+    late = open_page(site, "/review", javascript=False)
     boxes = page.locator("[data-card] input[type=checkbox]")
     expect(boxes).to_have_count(4)
     boxes.nth(1).check()
@@ -128,6 +129,8 @@ def test_review_many_at_once_without_javascript(
     page.get_by_label("All on this page").check()
     page.get_by_role("button", name="Approve selected").click()
     expect(page.locator("[data-card]")).to_have_count(0)
+    late.get_by_role("button", name="Approve", exact=True).first.click()
+    expect(late.locator(".notice")).to_contain_text("Somebody has decided about it already")
     answer = site.ask("GET", "/review/edit?id=project%20ffff")
     assert answer.status == 404
 

@@ -98,10 +98,14 @@ def _decide(page: PageRequest, said: str, decide: Callable[[Review, str], Decisi
             decide(queue, name)
             done += 1
         except MemsheafError as error:
+            if isinstance(error, NotFound) and error.path == name:
+                problems.append(page.t.review.gone)
+                continue
             if len(names) == 1:
                 raise
             problems.append(page.fill(page.t.review.failed, name=name, why=error))
-    return _back(page, " ".join([page.fill(said, done), *problems]), page.form["next"])
+    told = [page.fill(said, done)] if done else []
+    return _back(page, " ".join([*told, *problems]), page.form["next"])
 
 
 def _back(page: PageRequest, notice: str, card: str) -> Response:
