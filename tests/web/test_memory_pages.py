@@ -120,7 +120,12 @@ def test_a_memory_is_written_changed_restored_and_erased_without_script(
     page.get_by_label("Text, in Markdown").fill("Releases are on Thursdays.")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("h1")).to_have_text("Release day")
-    assert page.url.partition("?")[0].endswith("/memory/project/project_release-day.md")
+    renamed = page.url.partition("?")[0]
+    assert renamed.endswith("/memory/project/project_release-day.md")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("h1")).to_have_text(HOSTILE[:60])  # its old name, and so its old address
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("h1")).to_have_text("Release day")
     page.get_by_role("link", name="Edit").click()
     page.get_by_label("Text, in Markdown").fill("The password is hunter2-Xk29fPq81Lm and it is on Thursdays.")
     page.get_by_role("button", name="Save").click()
@@ -133,7 +138,7 @@ def test_a_memory_is_written_changed_restored_and_erased_without_script(
     expect(page.locator("article")).to_contain_text("Wednesdays")
 
     page.get_by_role("link", name="History").click()
-    expect(page.locator("section.card")).to_have_count(3)  # beyond its renaming
+    expect(page.locator("section.card")).to_have_count(5)  # beyond its renaming
     expect(page.locator("section.card del").filter(has_text="Thursdays")).to_have_count(1)
     page.get_by_role("button", name="Restore this text").first.click()
     expect(page.locator("article")).to_contain_text("Thursdays")
@@ -192,6 +197,11 @@ def test_a_memory_shows_its_origin_its_places_and_what_it_was_recalled_for(
     expect(page.locator(".citation .badge").first).to_have_text("changed or moved")
     page.goto(f"{site.origin}/browse?drifted=1")
     expect(page.locator("#results .memory")).to_have_count(1)
+    for text, drifted in (("one\n<script>window.__xss=1</script>\nthree\n", 0), ("two\n", 1)):
+        (tmp_path / "work" / "app.py").write_text(text)
+        page.get_by_role("button", name="Check all citations").click()
+        expect(page.locator(".notice")).to_contain_text(f"Checked 1 memory with citations; drifted: {drifted}.")
+        expect(page.locator("#results .memory")).to_have_count(drifted)
     page.locator("#results .memory").click()
     page.get_by_role("button", name="Pin").click()
     expect(page.locator(".badge", has_text="pinned")).to_be_visible()

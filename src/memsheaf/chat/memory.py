@@ -29,6 +29,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import Tools
+from memsheaf.work.all_scopes import record_tree
 from memsheaf.work.compaction.messages import tokens
 from memsheaf.work.layers import Layers
 
@@ -76,6 +77,7 @@ class ChatMemory:
         with ExitStack() as stack:
             layers = stack.enter_context(Layers.open(settings=settings, cwd=cwd, scopes=scopes, by=by, clock=clock))
             memory = cls(layers, selector=selector, tree=around(cwd))
+            record_tree(settings, cwd)
             stack.pop_all()  # from here on whoever has it closes it
         return memory
 

@@ -110,13 +110,14 @@ def _before(commits: Iterator[Commit], commit_id: str) -> Iterator[Commit]:
 def _name_before(path: str, commit_id: str, past: CommitSource) -> str:
     """The name from which a commit moved a text to this path; "" when it did not."""
     try:
-        commit = past.find(commit_id)
-        why = past.find(commit.undoes).why if commit.undoes else commit.why
+        commit = made = past.find(commit_id)
+        while made.undoes:
+            made = past.find(made.undoes)
     except NoSuchCommit:
         return ""
     came = [step.path for step in commit.revisions if step.before == ABSENT]
     went = [step.path for step in commit.revisions if step.after == ABSENT]
-    return went[0] if why.startswith(RENAMING) and came == [path] and len(went) == 1 else ""
+    return went[0] if made.why.startswith(RENAMING) and came == [path] and len(went) == 1 else ""
 
 
 def _is_about_memories(commit: Commit) -> bool:

@@ -17,9 +17,11 @@ from memsheaf.reader import SORTS, Filter, asked_at
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Version
 from memsheaf.web.page import PageRequest, get, post
-from memsheaf.work.browse import browse
+from memsheaf.work.all_scopes import KnownScope
+from memsheaf.work.browse import browse, verify_citations
 from memsheaf.work.move import change_together
 from memsheaf.work.scopes import SCRATCH
+from memsheaf.worktree import WorkingTree
 
 ROWS = 40
 RECENT = 0.5  # seconds in which files are not looked at again
@@ -36,9 +38,8 @@ Chosen = dict[Sheaf, list[tuple[str, Version]]]
 def list_memories(page: PageRequest) -> Response:
     """The memories that are wanted, of one scope or of all but tasks and sessions."""
     asked = page.query
-    known = [page.scope(asked["scope"])] if asked["scope"] else page.site.known()
-    keys = [one.key for one in known if asked["scope"] or one.layer not in SCRATCH]
-    sheaves = {page.scopes.sheaf(key): key for key in keys}
+    known = _scopes_meant(page, asked["scope"])
+    sheaves = {page.scopes.sheaf(one.key): one.key for one in known}
     sort = asked["sort"] if asked["sort"] in SORTS else "newest"
     at = page.number("page")
     with asked_at(time.monotonic() - RECENT):
@@ -93,6 +94,23 @@ def change_memories(page: PageRequest) -> Response:
     said = page.fill(page.t.browse_done[do] if done else page.t.browse.unchanged, count)
     key = page.key_of(done[0]) if done else ""
     return page.go(page.back("/browse"), said, commit=done[1] if done else None, key=key)
+
+
+@post("/browse/verify")
+def check_citations(page: PageRequest) -> Response:
+    """Check all citations of one scope, or of all but tasks and sessions."""
+    cited = drifted = 0
+    for known in _scopes_meant(page, page.form["scope"]):
+        if folder := page.scopes.tree(known.key):
+            with WorkingTree.open(folder, memories=known.root) as tree:
+                found = verify_citations(page.scopes.sheaf(known.key), tree)
+            cited, drifted = cited + found[0], drifted + found[1]
+    said = page.fill(page.t.browse.checked, cited, drifted=drifted)
+    return page.go(page.back("/browse?drifted=1"), said)
+
+
+def _scopes_meant(page: PageRequest, key: str) -> list[KnownScope]:
+    return [page.scope(key)] if key else [one for one in page.site.known() if one.layer not in SCRATCH]
 
 
 def _chosen(page: PageRequest) -> Chosen:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from starlette.responses import Response
 
@@ -74,10 +73,10 @@ def save_edit(page: PageRequest) -> Response:
         return _show_form(page, given, memory=present)
     if present is None or present.version != given["version"]:
         return _show_conflict(page, given, present)
-    text = _text_of(given, present)
-    if text == present.text:
-        return page.go(memory_link(page.key, present.path), page.t.edit.unchanged)
     try:
+        text = _text_of(given, present, sheaf.today)
+        if text == present.text:
+            return page.go(memory_link(page.key, present.path), page.t.edit.unchanged)
         if present.state == "ok" and given["name"].strip() != present.name:
             saved = sheaf.rename(present.path, given["name"], text=text, expect=present.version, allow=_allow(page))
         else:
@@ -111,8 +110,11 @@ def _fields_of(memory: Memory) -> dict[str, str]:
     return values | {"body": memory.body, "expires": memory.expires, "pinned": "1" if memory.pinned else ""}
 
 
-def _text_of(given: Mapping[str, str], was: Memory) -> str:
-    """The whole text that a form makes of a memory: fields that were left alone stay byte for byte."""
+def _text_of(given: Mapping[str, str], was: Memory, today: str) -> str:
+    """The whole text that a form makes of a memory: fields that were left alone stay byte for byte.
+
+    Raises TextRefused when it would not be one.
+    """
     ends = "\r\n" if "\r\n" in was.text else "\n"
     if was.state != "ok":
         return given["text"].replace("\n", ends)
@@ -130,9 +132,9 @@ def _text_of(given: Mapping[str, str], was: Memory) -> str:
     if "pinned" in changed:
         fields["pinned"] = "true" if given["pinned"] else None
     body = given["body"] if given["body"].endswith("\n") else given["body"] + "\n"
-    with suppress(MemsheafError):
-        return edited(was.text, fields=fields, body=body.replace("\n", ends) if "body" in changed else None)
-    return was.text
+    if changed - {"pinned"}:
+        fields["updated"] = today
+    return edited(was.text, fields=fields, body=body.replace("\n", ends) if "body" in changed else None)
 
 
 def _allow(page: PageRequest) -> Allow:

@@ -107,9 +107,7 @@ def show_memory(page: PageRequest) -> Response:
     sheaf = page.sheaf
     memory = sheaf.reader.find(page.path)
     if memory is None:
-        if sheaf.reader.has_history(page.path):
-            return show_history(page)
-        raise NotFound(page.path)
+        return _show_missing(page)
     newer = sheaf.newer(memory.path)
     _, turn = split_label(memory.conversation)
     return page.show(
@@ -127,6 +125,19 @@ def show_memory(page: PageRequest) -> Response:
         scope=page.scope(page.key),
         is_fact=is_fact(memory.path),
     )
+
+
+def _show_missing(page: PageRequest) -> Response:
+    """Lead on to the name that a memory has now, or show the history of one that was removed."""
+    last = next(iter(page.sheaf.log(page.path, limit=1)), None)
+    if last is None:
+        raise NotFound(page.path)
+    steps = page.sheaf.reader.last_change(last.id).revisions
+    came, went = ([step.path for step in steps if not getattr(step, side)] for side in ("before", "after"))
+    if went == [page.path] and len(came) == 1 and page.sheaf.reader.find(came[0]):
+        said = page.query["said"]
+        return page.go(memory_link(page.key, came[0]) + (f"?said={said}" if said.isalnum() else ""))
+    return show_history(page)
 
 
 def _list_fields(memory: Memory) -> list[tuple[str, str]]:

@@ -184,10 +184,13 @@ class PageRequest:
 
     def scope(self, key: str) -> KnownScope:
         """One scope by its key. Raises NotFound."""
-        for known in self.site.known():
-            if known.key == key:
-                return known
-        raise NotFound(key)
+        known = self.site.known()
+        by_key = next((one for one in known if one.key == key), None)
+        root = self.scopes.sheaf(key).root if by_key is None else ""  # the present project has two names
+        found = by_key or next((one for one in known if one.root == root), None)
+        if found is None:
+            raise NotFound(key)
+        return found
 
     def key_of(self, sheaf: Sheaf) -> str:
         """The key of a scope that is open."""

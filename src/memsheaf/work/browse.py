@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from memsheaf.errors import NotFound
-from memsheaf.guard.citations import Tree
+from memsheaf.errors import MemsheafError, NotFound
+from memsheaf.guard.citations import Tree, check, parse
 from memsheaf.guard.evidence import Evidence, examine
 from memsheaf.index.database import Row
 from memsheaf.memory import Memory
@@ -44,6 +44,23 @@ def browse(
     }
     shown = [(number, rows_of.get((number, place.path))) for place, number in page]
     return [(sheaves[number], row) for number, row in shown if row], total
+
+
+def verify_citations(sheaf: Sheaf, tree: Tree) -> tuple[int, int]:
+    """Check the citations of a whole scope, and keep the verdicts; how many memories cite, and how many drifted.
+
+    Unlike `verify` it searches nowhere else for what moved, and does not look at what texts name.
+    """
+    verdicts = []
+    for row in sheaf.list():
+        with suppress(MemsheafError):  # somebody was faster, or it cannot be read
+            memory = sheaf.read(row.path)
+            if cited := list(filter(None, map(parse, memory.citations))):
+                drifted = any(check(one, tree, elsewhere=False).state in DRIFTED for one in cited)
+                verdicts.append((memory.path, memory.version, drifted))
+    if not sheaf.read_only:
+        sheaf.reader.record_drift(verdicts)
+    return len(verdicts), sum(drifted for _, _, drifted in verdicts)
 
 
 def verify(sheaf: Sheaf, tree: Tree, paths: Sequence[str] = ()) -> list[tuple[Memory, Evidence]]:
