@@ -43,10 +43,10 @@ def routes(method: str = "") -> list[KnownRoute]:
     return [KnownRoute(*one) for one in sorted(found) if method in ("", one[0])]
 
 
-def route_of(url: str) -> str:
-    """The route of a page's address: of several that match the longest; the address itself when there is none."""
+def route_of(url: str, method: str = "GET") -> str:
+    """The route of an address: of several that match the longest; the address itself when there is none."""
     path = url.partition("?")[0]
-    return max((one.path for one in routes("GET") if one.matches(path)), key=len, default=path)
+    return max((one.path for one in routes(method) if one.matches(path)), key=len, default=path)
 
 
 class _Names(HTMLParser):
@@ -63,8 +63,12 @@ class _Names(HTMLParser):
             self.links.append(given["href"])
         elif tag == "form":
             self.forms.append((given.get("method", "get").lower(), given.get("action", ""), {}))
-        elif tag in ("input", "textarea", "select", "button") and given.get("name") and self.forms:
-            self.forms[-1][2].setdefault(given["name"], given.get("value", ""))
+        elif tag in ("input", "textarea", "select", "button") and self.forms:
+            method, _, fields = self.forms[-1]
+            if given.get("name"):
+                fields.setdefault(given["name"], given.get("value", ""))
+            if given.get("formaction"):
+                self.forms.append((given.get("formmethod", method).lower(), given["formaction"], fields))
 
 
 class Crawl(NamedTuple):

@@ -10,13 +10,11 @@ from web.conftest import DESKTOP, PHONE, OpenPage
 from web.routes import crawl, route_of
 from web.web_site import Site
 
-CONTRAST = "axe.run(document, {runOnly: ['color-contrast']}).then(result => result.violations)"
-
 
 def test_every_page_is_accessible(
     sample_site: Site, open_page: OpenPage, check_accessibility: Callable[[Page], None]
 ) -> None:
-    """The whole of axe on a phone in light; then what width and colours change."""
+    """On a phone in light, and on a desktop in dark."""
     page = open_page(sample_site, width=PHONE)
     found = []
     for url in one_of_each(sample_site):
@@ -26,7 +24,6 @@ def test_every_page_is_accessible(
         try:
             check_accessibility(page)
             page.emulate_media(color_scheme="dark")
-            assert page.evaluate(CONTRAST) == []
             page.set_viewport_size({"width": DESKTOP, "height": 900})
             check_accessibility(page)
         except AssertionError as error:
