@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 
 from memsheaf.index.browse import (
     MapRow,
@@ -21,6 +22,8 @@ TYPE_CHECKING = False  # known to type checkers by this name; the journal is sum
 if TYPE_CHECKING:
     from memsheaf.history import CommitLog
 
+NEWEST = 20  # new memories that are told by name
+
 
 class NewMemory(NamedTuple):
     """A memory that was added lately: when, and by whom."""
@@ -33,9 +36,10 @@ class NewMemory(NamedTuple):
 
 
 class ScopeCounts(NamedTuple):
-    """What a scope holds, and which memories are new, newest first."""
+    """What a scope holds, how many memories are new, and the newest of them first."""
 
     rows: RowCounts
+    added: int
     new: Sequence[NewMemory]
 
 
@@ -83,16 +87,14 @@ class ScopeOverview:
                 if step.what == "added"
             }
             found = self._index.query(lambda db: named_rows(db, added, memories=True))
-            new = [
-                NewMemory(path, *found[path], commit.at, commit.by) for path, commit in added.items() if path in found
-            ]
-            self._counts = state, ScopeCounts(self._index.query(count_rows), new)
+            newest = islice((path for path in added if path in found), NEWEST)
+            new = [NewMemory(path, *found[path], added[path].at, added[path].by) for path in newest]
+            self._counts = state, ScopeCounts(self._index.query(count_rows), len(found), new)
         return self._counts[1]
 
-    def kinds(self, paths: Collection[str] | None = None) -> dict[str, str]:
-        """The type of each memory, or of these as far as they are there, by path."""
-        found = self._index.query(lambda db: named_rows(db, paths))
-        return {path: kind for path, (_, kind) in found.items()}
+    def named(self, paths: Collection[str] | None = None) -> dict[str, tuple[str, str]]:
+        """The name and the type of each file, or of these as far as they are there, by path."""
+        return self._index.query(lambda db: named_rows(db, paths))
 
     def map_rows(self) -> Sequence[MapRow]:
         """Every memory, for a map."""

@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from npm_packages import install_modules
 from web.sample import PRESENT, build
@@ -58,6 +67,7 @@ class OpenPage(Protocol):
 def chromium() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
     """One browser a process of tests; it is used through `browser`."""
     playwright = sync_playwright().start()
+    expect.set_options(timeout=PATIENCE * 1000)  # its own five seconds are short on a busy machine
     loop = asyncio.get_running_loop()
     program = shutil.which("chromium") or shutil.which("google-chrome")
     browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM, timeout=PATIENCE * 1000)

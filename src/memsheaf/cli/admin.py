@@ -84,7 +84,7 @@ def _list_overview(call: Call) -> int:
 
 def _numbers(one: ScopeNumbers) -> dict[str, int]:
     rows = one.counts.rows
-    numbers = (one.total, len(one.counts.new), one.waiting, rows.drifted, one.inbox)
+    numbers = (one.total, one.counts.added, one.waiting, rows.drifted, one.inbox)
     return dict(zip(("memories", "new", "waiting", "drifted", "inbox"), numbers, strict=True))
 
 

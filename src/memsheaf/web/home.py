@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -12,7 +13,7 @@ from starlette.responses import Response
 
 from memsheaf.memory import KINDS
 from memsheaf.web.dates import say_day
-from memsheaf.web.page import PageRequest, get
+from memsheaf.web.page import PageRequest, Site, get
 from memsheaf.web.texts import PageTexts, fill
 from memsheaf.work.overview import HomeNumbers, Overview, ScopeNumbers
 
@@ -26,8 +27,25 @@ SECONDS = 1.0  # that a look at the files may be old
 def home(page: PageRequest) -> Response:
     """Show all numbers; each leads to what it counts."""
     numbers = page.site.shared(Overview, lambda: Overview(page.scopes)).numbers(page.site.known(), seconds=SECONDS)
-    drawn = page.site.shared(Calendar, lambda: Calendar(page.t)).draw(numbers.days)
-    return page.show("home.html", numbers=numbers, calendar=drawn, most=NEW, **_totals(numbers))
+    return page.show("home.html", body=page.site.shared(HomeBody, lambda: HomeBody(page.site)).render(numbers))
+
+
+class HomeBody:
+    """The page as it was last rendered: it is the same until a number changes, or the minute."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._calendar = Calendar(site.t)
+        self._rendered: tuple[object, Markup] = None, Markup()
+
+    def render(self, numbers: HomeNumbers) -> Markup:
+        """All below the title."""
+        state = int(time.time() // 60), numbers
+        if self._rendered[0] != state:
+            values = {"numbers": numbers, "calendar": self._calendar.draw(numbers.days), "most": NEW}
+            made = self._site.render("home_body.html", {**values, **_totals(numbers)})
+            self._rendered = state, Markup(made.decode())  # of our own template, which escapes
+        return self._rendered[1]
 
 
 def _totals(numbers: HomeNumbers) -> dict[str, Any]:

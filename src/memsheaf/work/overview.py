@@ -19,6 +19,7 @@ from memsheaf.overview import NewMemory, ScopeCounts
 from memsheaf.reader import asked_at
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.commit_queries import CommitStep, CommitSummary
+from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 from memsheaf.work.all_scopes import AllScopes, KnownScope
 from memsheaf.work.scopes import SCRATCH
@@ -84,9 +85,10 @@ class ScopeNumbers(NamedTuple):
 
 
 class HomeNumbers(NamedTuple):
-    """The numbers of all scopes: what is new in the last 7 days, commits by day, tokens spent."""
+    """The numbers of all scopes: what was added in the last 7 days, commits by day, tokens spent."""
 
     scopes: Sequence[ScopeNumbers]
+    added: int
     new: Sequence[tuple[str, NewMemory]]
     days: Mapping[str, Counter[str]]
     spent_today: int
@@ -103,7 +105,7 @@ def timeline(
     found = [
         [(commit, key) for commit in sheaf.overview.commits.commits() if _is_wanted(commit, wanted, kinds)]
         for key, sheaf in sheaves.items()
-        for kinds in [sheaf.overview.kinds() if wanted.kind else {}]
+        for kinds in [_kinds(sheaf) if wanted.kind else {}]
     ]
     page = list(merge(*found, key=lambda one: one[0].at, reverse=True))[offset : offset + limit]
     told: dict[tuple[str, str], ToldCommit] = {}
@@ -138,6 +140,10 @@ def _is_wanted(commit: CommitSummary, wanted: TimelineFilter, kinds: Mapping[str
     )
 
 
+def _kinds(sheaf: Sheaf) -> dict[str, str]:
+    return {path: kind for path, (_, kind) in sheaf.overview.named().items()}
+
+
 def _kind_of(step: CommitStep, kinds: Mapping[str, str]) -> str:
     start = step.path.rpartition("/")[2].partition("_")[0]
     return kinds.get(step.path) or (start if start in KINDS else "")
@@ -146,10 +152,11 @@ def _kind_of(step: CommitStep, kinds: Mapping[str, str]) -> str:
 def _tell(key: str, sheaf: Sheaf, commits: Sequence[CommitSummary]) -> Iterable[ToldCommit]:
     log = sheaf.overview.commits
     every = {commit.id: commit for commit in log.commits()} if any(commit.undoes for commit in commits) else {}
-    texts = log.find({*(commit.id for commit in commits), *(commit.undoes for commit in commits if commit.undoes)})
-    present = sheaf.overview.kinds({step.path for commit in commits for step in commit.steps[:SHOWN]})
+    told = [commit for commit in commits if len(commit.steps) <= SHOWN]  # the texts of many are slow to read
+    texts = log.find({*(commit.id for commit in told), *(commit.undoes for commit in told if commit.undoes)})
+    present = sheaf.overview.named({step.path for commit in commits for step in commit.steps[:SHOWN]})
     for commit in commits:
-        known = names_in(texts[commit.id]) if commit.id in texts else {}
+        known = names_in(texts[commit.id]) if commit.id in texts else present
         names = {path: name for path, (name, _) in known.items()}
         changes = [
             ToldChange(step.what, step.path, names.get(step.path, ""), known.get(step.path, ("", ""))[1],
@@ -172,7 +179,8 @@ class Overview:
         self._ledger = Ledger.of(scopes.settings.state, clock=clock)
         self._sheaves: dict[str, Sheaf] = {}
         self._queues: dict[str, tuple[object, tuple[int, int]]] = {}
-        self._days: tuple[object, dict[str, Counter[str]]] = None, {}
+        self._numbers: tuple[object, HomeNumbers] | None = None
+        self._states: dict[str, State] = {}
         self._spent: tuple[object, tuple[int, int]] = None, (0, 0)
 
     def sheaves(self, known: Iterable[KnownScope]) -> dict[str, Sheaf]:
@@ -187,7 +195,7 @@ class Overview:
         return found
 
     def numbers(self, known: Sequence[KnownScope], *, seconds: float = 0.0) -> HomeNumbers:
-        """The numbers now; a look at the files that is at most so many seconds old will do."""
+        """The numbers now, the same object until one changes; a look at files so many seconds ago will do."""
         today = date.fromtimestamp(self._clock())
         since = (today - timedelta(6)).isoformat()
         sheaves = self.sheaves(known)
@@ -199,16 +207,18 @@ class Overview:
                     proposed, inbox = self._queued(sheaf)
                     waiting = proposed + counts.rows.unconfirmed + counts.rows.changed
                     scopes.append(ScopeNumbers(scope.key, scope.title, scope.layer, counts, waiting, inbox))
-        new = [(one.key, memory) for one in scopes for memory in one.counts.new]
-        new.sort(key=lambda one: one[1].at, reverse=True)
-        state = today, [id(one.counts) for one in scopes]
-        if self._days[0] != state:
-            self._days = state, count_days(sheaves.values())
-        return HomeNumbers(scopes, new, self._days[1], *self._tokens(today.isoformat()))
+        state = today, scopes, self._tokens(today.isoformat())
+        if self._numbers is None or self._numbers[0] != state:
+            new = [(one.key, memory) for one in scopes for memory in one.counts.new]
+            new.sort(key=lambda one: one[1].at, reverse=True)
+            added = sum(one.counts.added for one in scopes)
+            days = count_days(sheaves.values())
+            self._numbers = state, HomeNumbers(scopes, added, new, days, *state[2])
+        return self._numbers[1]
 
     def _queued(self, sheaf: Sheaf) -> tuple[int, int]:
         """How many proposals wait for review, and how many turns to be learned from."""
-        state = sheaf.state
+        state = self._states.get(sheaf.root) or self._states.setdefault(sheaf.root, sheaf.state)
         stamp = _changed(state.folder)
         if self._queues.get(sheaf.root, ("",))[0] != stamp:
             counts = (len(sheaf.learning.queue.all()), Inbox(state).left()) if stamp else (0, 0)
