@@ -9,8 +9,8 @@ import pytest
 from memsheaf import Layers, Sheaf
 from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, ScopeRefused
 from memsheaf.store.trust import accept
-from memsheaf.work.layers import TOGETHER
-from memsheaf.work.move import change_together, move_many, undo_together
+from memsheaf.work.move import change_together, move_many
+from memsheaf.work.undo import TOGETHER, undo_together
 
 
 @pytest.fixture
@@ -114,6 +114,34 @@ def test_what_is_done_in_several_scopes_is_taken_back_together(layers: Layers, t
     assert (state(), len(agent.list())) == ([], 2)
     assert len(undo_together(agent, done[1].id, [*layers.sheaves(), agent])) == 4
     assert (state(), len(agent.list())) == (before, 0)
+
+
+def test_a_move_is_taken_back_and_done_again_and_is_always_in_one_place(layers: Layers, tabs: str) -> None:
+    source, target = layers.project, layers.user
+    other = target.remember("Mood", "how to answer", "feedback", "Answer briefly.").path
+    agent = layers.sheaf("agent/writer")
+    done = change_together({source: [(tabs, "")], target: [(other, "")]}, "move", agent)
+    assert done is not None
+    commits = [done[1].id]
+    for count in (0, 2, 0, 2):
+        undone = undo_together(agent, commits[-1], [source, target, agent, agent])
+        assert len(undone) == 4
+        commits.append(next(commit.id for where, commit in undone if where is agent))
+        assert (len(agent.list()), len(source.list()) + len(target.list())) == (count, 2 - count)
+    target.remember("Mood", "another one", "feedback", "Something else is here by now.", path=other)
+    with pytest.raises(Changed):
+        undo_together(agent, commits[-1], [source, target])
+    assert {"Answer briefly.", "Use tabs here."} <= {
+        one.read(row.path).body.strip() for one in (agent, source, target) for row in one.list()
+    }
+
+
+def test_an_undo_in_one_scope_alone_takes_back_both_sides(layers: Layers, tabs: str) -> None:
+    move_many(layers.project, layers.user, [(tabs, "")])
+    with Layers(layers.settings, layers._cwd, by="user", scopes=("user",)) as alone:
+        assert alone.undo(others=layers.sheaves)[0] == "project, user"
+    assert layers.project.read(tabs).body == "Use tabs here.\n"
+    assert not layers.user.list()
 
 
 def test_what_may_not_be_moved(layers: Layers, tabs: str, work: Path) -> None:

@@ -6,15 +6,17 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import date, timedelta
 from itertools import islice
 
-from memsheaf.cli.call import Call, minute, pick, plural
+from memsheaf.cli.call import Call, here, minute, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.erasure import Proof
 from memsheaf.errors import Changed, NotFound, hinted
 from memsheaf.store import Commit, Revision
+from memsheaf.work.all_scopes import AllScopes
 from memsheaf.work.overview import WHAT, WHO, TimelineFilter, count_days, timeline
 
 SHORT = 12
@@ -143,9 +145,10 @@ def undo(call: Call) -> int:
       memsheaf undo
       memsheaf undo 3f2a9c1b04de
     """
-    with call.memory() as memory:
+    with call.memory() as memory, ExitStack() as stack:
+        everywhere = lambda: stack.enter_context(AllScopes(call.settings(), here())).every()  # noqa: E731
         try:
-            scope, commit = memory.lasting().undo(call.options.commit or "")
+            scope, commit = memory.lasting().undo(call.options.commit or "", others=everywhere)
         except Changed as error:
             since = (
                 f"It was changed again since: `memsheaf log {error.path}` shows by whom; undo that first, by its id."

@@ -27,7 +27,8 @@ from memsheaf.text.phrases import make_title, occasion
 from memsheaf.text.similarity import LIKE, SHARED, alike, fact, traces
 from memsheaf.text_edits import placed, refuse_secrets
 from memsheaf.values import NamedTuple
-from memsheaf.work.layers import TOGETHER, Layers
+from memsheaf.work.layers import Layers
+from memsheaf.work.undo import TOGETHER
 
 READ = 600  # characters by which a type is guessed
 _SPECIAL = {fold(os.path.basename(name)) for name in (CONTEXT, NOTES, *LAYER_FILES)}  # these stand in prompts

@@ -5,14 +5,13 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from memsheaf.web.page import PageRequest, post
-from memsheaf.work.move import undo_together
+from memsheaf.work.undo import undo_together
 
 
 @post("/undo")
 def undo(page: PageRequest) -> Response:
     """Take a commit back; the notice that follows takes this back."""
-    key = page.form["key"]
-    undone = undo_together(page.scopes.sheaf(key), page.form["commit"], page.scopes.opened())
-    names = ", ".join(step.path for step in undone[0][1].revisions[:3])
-    commit = undone[0][1] if len(undone) == 1 else None
-    return page.go(page.back(), page.fill(page.t.undo.done, name=names), commit=commit, key=key)
+    undone = undo_together(page.scopes.sheaf(page.form["key"]), page.form["commit"], page.scopes.every())
+    where, commit = undone[0]
+    names = ", ".join(step.path for step in commit.revisions[:3])
+    return page.go(page.back(), page.fill(page.t.undo.done, name=names), commit=commit, key=page.key_of(where))

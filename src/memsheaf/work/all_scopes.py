@@ -131,6 +131,12 @@ class AllScopes:
         """The scopes that are open now."""
         return tuple(self._sheaves.values())
 
+    def every(self) -> Iterator[Sheaf]:
+        """Every scope, opened; those that cannot be are left out."""
+        for known in self.list():
+            with suppress(MemsheafError, OSError):
+                yield self.sheaf(known.key)
+
     def tree(self, key: str) -> str:
         """The working tree in which the citations of a scope are looked up, "" when it is not known."""
         project = self._parse(key)[0]

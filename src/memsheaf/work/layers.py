@@ -14,7 +14,7 @@ is read, changed and deleted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from memsheaf import config
@@ -27,6 +27,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.values import NamedTuple
 from memsheaf.work.scopes import OF_EACH, SCRATCH, OpenScopes, Router
+from memsheaf.work.undo import TOGETHER, is_move, undo_together
 
 # Known to type checkers under this name: each layer is imported when it is asked for.
 TYPE_CHECKING = False
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 ORDER = ("task", "session", "project", "user")
 """In which order layers are asked."""
-
-TOGETHER = ", together with "  # in a commit's reason, before the id of the first commit
 
 
 class LayerMatch(NamedTuple):
@@ -334,10 +333,11 @@ class Layers(OpenScopes):
             (self._shown_commit(one, made) for made in one.log(limit=limit)) for one in sheaves
         )
 
-    def undo(self, commit_id: str = "") -> tuple[str, Commit]:
+    def undo(self, commit_id: str = "", *, others: Callable[[], Iterable[Sheaf]] = tuple) -> tuple[str, Commit]:
         """Take a commit back, or the last change, in whichever scope it was made; says in which.
 
-        Without an id, what `forget_many` removed in other scopes comes back with it.
+        Without an id, what `forget_many` removed in other scopes comes back with it. A move is taken back on both
+        sides; `others` are scopes where the other side may be.
 
         Raises:
             NoSuchCommit: there is none, or several begin with that id.
@@ -352,14 +352,14 @@ class Layers(OpenScopes):
                 missing = error
         if not found or (commit_id and len(found) > 1):
             raise missing
-        first = max(found, key=lambda one: one[0].at)
-        others = [one for one in found if operation(one[0]) == operation(first[0]) and one is not first]
-        undone: list[Commit] = []
-        for commit, sheaf in (first, *others):
-            with self.naming(sheaf):
-                undone.append(self._shown_commit(sheaf, sheaf.undo(commit.id)))
-        scopes = ", ".join(str(sheaf.scope) for _, sheaf in (first, *others))
-        return scopes, undone[0]._replace(revisions=tuple(chain.from_iterable(one.revisions for one in undone)))
+        commit, sheaf = max(found, key=lambda one: one[0].at)
+        moved = is_move(sheaf, commit)
+        around = [*(self.sheaves() if moved or not commit_id else ()), *(others() if moved else ())]
+        with self.naming(sheaf):
+            undone = undo_together(sheaf, commit.id, around)
+        scopes = ", ".join(dict.fromkeys(str(where.scope) for where, _ in undone))
+        shown = [self._shown_commit(*one) for one in undone]
+        return scopes, shown[0]._replace(revisions=tuple(chain.from_iterable(one.revisions for one in shown)))
 
     def _shown_commit(self, sheaf: Sheaf, commit: Commit) -> Commit:
         revisions = (one._replace(path=self.name(sheaf, one.path)) for one in commit.revisions)
@@ -437,9 +437,3 @@ class Layers(OpenScopes):
         if approve:
             compaction.approve(conversation, state=state, name=name)
         return compaction.run(conversation, budget, state=state, now=self.clock(), name=name, days=days, **how)
-
-
-def operation(commit: Commit) -> str:
-    """The id of the first of the commits that were made together in several scopes."""
-    _, sign, first = commit.why.rpartition(TOGETHER)
-    return first if sign else commit.id

@@ -1,10 +1,8 @@
-"""Move memories to another scope, and take back what was done in several scopes together."""
+"""Move memories to another scope, and change memories of several scopes together; `work.undo` takes it back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from itertools import takewhile
 
 from memsheaf.errors import BadHeader, Changed, CreateOnly, ScopeRefused
 from memsheaf.frontmatter import edited
@@ -12,9 +10,7 @@ from memsheaf.guard.paths import file_name, fold, is_fact
 from memsheaf.memory import Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit, Version
-from memsheaf.work.layers import TOGETHER, operation
-
-APART = timedelta(hours=1)  # at most, between commits that were made together
+from memsheaf.work.undo import MOVE, TOGETHER
 
 
 def move_many(
@@ -42,10 +38,10 @@ def move_many(
         text = edited(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
         changes.append(Change(path, text.encode(), ABSENT))
     said = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
-    why = f"move {said} from {source.scope}{TOGETHER + first if first else ''}"
+    why = f"{MOVE}{said} from {source.scope}{TOGETHER + first if first else ''}"
     added = target.change_many(changes, why, by=target.by, allow=Allow(anyway=True))
     gone = [Change(memory.path, None, memory.version) for memory in memories]
-    why = f"move {said} to {target.scope}{TOGETHER}{first or added.id}"
+    why = f"{MOVE}{said} to {target.scope}{TOGETHER}{first or added.id}"
     return added, source.change_many(gone, why, by=source.by)
 
 
@@ -96,21 +92,3 @@ def _free_path(memory: Memory, target: Sheaf, taken: set[str]) -> str:
     path = memory.path if not is_taken(memory.path) else file_name(memory.kind, memory.name, is_taken)
     taken.add(fold(path))
     return path
-
-
-def undo_together(sheaf: Sheaf, commit_id: str, others: Iterable[Sheaf] = ()) -> list[tuple[Sheaf, Commit]]:
-    """Take back a commit, and those that were made together with it in other scopes.
-
-    Raises:
-        NoSuchCommit: there is none, or several begin with that id.
-        Changed: a memory was changed again since.
-    """
-    commit = sheaf.reader.last_change(commit_id)
-    first = operation(commit)
-    wanted = [(sheaf, commit)]
-    since = str(datetime.fromisoformat(commit.at) - APART).replace(" ", "T")
-    for other in dict.fromkeys((sheaf, *others)) if not commit.undoes else ():
-        recent = takewhile(lambda one: one.at >= since, other.log())
-        wanted += [(other, one) for one in recent if operation(one) == first and one.id != commit.id]
-    wanted.sort(key=lambda one: one[1].id == first)  # what was removed comes back before its copy goes
-    return [(sheaf, sheaf.undo(one.id)) for sheaf, one in wanted]
