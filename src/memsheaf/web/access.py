@@ -86,8 +86,8 @@ class WebAccess:
     def _answered(self, scope: Scope) -> Response | None:
         """The answer to a request that may not come in; None for one that may."""
         headers = _headers(scope)
-        method, named = scope["method"], headers.get("host", [])
-        if len(named) != 1 or named[0].lower() not in self._hosts:
+        method, given = scope["method"], headers.get("host", [])
+        if len(given) != 1 or given[0].lower() not in self._hosts:
             return self._refuse(421, "host")
         if method not in ("GET", "HEAD", "POST"):
             return self._refuse(405, "method")
