@@ -286,7 +286,7 @@ def _forget_all(call: Call, layers: Layers) -> int:
     ALLOW_SECRET,
 )
 def edit(call: Call) -> int:
-    """Open a memory in your editor, and store it when the editor ends; or rename, pin or move it.
+    """Open a memory in your editor and store it when the editor ends; rename, pin or move it.
 
     The editor is $VISUAL or $EDITOR. The text is checked before it is stored. When it is refused, the editor can be
     opened again with your text; else, or when the memory changed meanwhile, nothing is stored and your text stays in
