@@ -99,14 +99,21 @@ def test_one_searches_while_typing_filters_and_changes_many(
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(".notice")).to_contain_text("Taken back")
     assert layers.project.read("project_deploys.md").name == "Deploys"
+    (Path(layers.project.root) / "<b>no name?</b>.md").write_text("Nobody can use it.")
     layers.project.remember("Written elsewhere", "by an agent", "project", "This came while the page was open.")
     expect(page.locator("#results .memory").first).to_have_text("Written elsewhere")
+    expect(page.locator("#results")).to_contain_text("<b>no name?</b>.md")  # neither a link nor a box
+    expect(page.locator("#results .memory")).to_have_count(4)
 
 
 def test_a_memory_is_written_changed_restored_and_erased_without_script(
     site: Site, layers: Layers, open_page: OpenPage, tmp_path: Path
 ) -> None:
-    page = open_page(site, "/new", javascript=False, errors="status of 422")
+    page = open_page(site, "/browse", javascript=False, errors="status of 422")
+    page.get_by_label("Choose all").check()
+    page.get_by_role("button", name="Pin", exact=True).click()
+    expect(page.locator(".notice")).to_contain_text("Pinned 3 memories")
+    page.get_by_role("link", name="New memory").click()
     page.get_by_label("Name").fill(HOSTILE[:60])
     page.get_by_label("Text, in Markdown").fill(f"# Title\n\n{HOSTILE}\n\n- one\n- **two**")
     page.get_by_role("button", name="Preview").click()
@@ -182,7 +189,7 @@ def test_a_memory_shows_its_origin_its_places_and_what_it_was_recalled_for(
     odd = "deep folder/50 & 'half' (ü) + 日本.md"
     layers.project.remember(
         HOSTILE[:60], HOSTILE, "project", "It stands there.", path=odd, citations=[cited, HOSTILE],
-        conversation=HOSTILE, supersedes=["project_deploys.md", "gone.md"],
+        conversation=HOSTILE, supersedes=["project_deploys.md", "gone.md", "../<b>.md"],
     )  # fmt: skip
     layers.recall(f"What do you know about {HOSTILE[:40]}")
     page = open_page(site, "/browse")
@@ -190,7 +197,7 @@ def test_a_memory_shows_its_origin_its_places_and_what_it_was_recalled_for(
     assert page.url.endswith(quote(odd))
     expect(page.locator(".citation").first).to_contain_text("<script>window.__xss=1</script>")
     expect(page.locator(".citation .badge").first).to_have_text("holds")
-    expect(page.locator("#memory")).to_contain_text("no longer there")
+    expect(page.locator("#memory")).to_contain_text("gone.md no longer there")
     expect(page.locator("#memory")).to_contain_text("The conversation is not kept")
     (tmp_path / "work" / "app.py").write_text("one\ntwo\nthree\n")
     page.reload()

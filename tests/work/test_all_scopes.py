@@ -50,7 +50,7 @@ def test_every_scope_has_a_key_and_keys_lead_back(settings: Settings, tmp_path: 
         assert len(scopes.opened()) == len(keys)
         assert scopes.layers(there).user is scopes.sheaf("user") is scopes.layers("project").user
         assert scopes.layers("task~login").scopes() == ["task/login", "project", "user"]
-        assert (scopes.tree("task~login"), scopes.tree(shared)) == (str(here), str(kept))
+        assert (scopes.tree("task~login"), scopes.tree(shared), scopes.tree("user")) == (str(here), str(kept), "")
         assert scopes.tree(there) == ""  # nobody was there since
         AllScopes(settings, str(other)).close()
         assert scopes.tree(there) == str(other)

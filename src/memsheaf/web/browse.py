@@ -116,7 +116,7 @@ def _scopes_meant(page: PageRequest, key: str) -> list[KnownScope]:
 def _chosen(page: PageRequest) -> Chosen:
     """What was ticked: the key of the scope, the version that was shown, and the path."""
     chosen: Chosen = {}
-    for value in dict.fromkeys(page.all("m")):
+    for value in dict.fromkeys(page.ticked("m")):
         key, _, rest = value.partition(" ")
         version, _, path = rest.partition(" ")
         chosen.setdefault(page.scopes.sheaf(key), []).append((path, version))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,12 +15,13 @@ from memsheaf.guard.paths import is_fact
 from memsheaf.history import diff
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import split_label
+from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit, Revision
 from memsheaf.web.conversations import conversation_link
 from memsheaf.web.markdown import memory_link, render_markdown
 from memsheaf.web.page import PageRequest, get, post
 from memsheaf.web.text_changes import DiffLine, diff_lines
-from memsheaf.work.browse import verify
+from memsheaf.work.browse import check_places
 from memsheaf.work.move import change_together
 from memsheaf.worktree import WorkingTree
 
@@ -119,12 +121,19 @@ def show_memory(page: PageRequest) -> Response:
         conversation=conversation_link(page.scopes, memory.conversation) if memory.conversation else "",
         turn=turn,
         citations=_list_citations(page, memory) if memory.citations else [],
-        older=[(path, sheaf.reader.find(path)) for path in memory.supersedes if path.endswith(".md")],
+        older=[(path, _find(sheaf, path)) for path in memory.supersedes],
         newer=newer,
         recalls=sheaf.recalled(memory.path)[:RECALLS],
         scope=page.scope(page.key),
         is_fact=is_fact(memory.path),
     )
+
+
+def _find(sheaf: Sheaf, path: str) -> Memory | None:
+    """A memory that another names, None when there is none, or the name is not one that a memory can have."""
+    with suppress(MemsheafError):
+        return sheaf.reader.find(path)
+    return None
 
 
 def _show_missing(page: PageRequest) -> Response:
@@ -148,14 +157,12 @@ def _list_fields(memory: Memory) -> list[tuple[str, str]]:
 
 def _list_citations(page: PageRequest, memory: Memory) -> list[CitedPlace]:
     folder = page.scopes.tree(page.key)
+    if folder:
+        with suppress(MemsheafError), WorkingTree.open(folder, memories=page.sheaf.root) as tree:
+            found = check_places(page.sheaf, memory, tree)
+            return [CitedPlace(text, verdict, *_read_lines(tree, text)) for text, verdict in found]
     unknown = Verdict("unchecked", page.t.memory.no_tree)
-    try:
-        with WorkingTree.open(folder, memories=page.sheaf.root) if folder else WorkingTree.open("") as tree:
-            found = verify(page.sheaf, tree, [memory.path])
-            places = found[0][1].citations if found and folder else [(text, unknown) for text in memory.citations]
-            return [CitedPlace(text, verdict, *_read_lines(tree, text)) for text, verdict in places]
-    except MemsheafError:
-        return [CitedPlace(text, unknown, 0, []) for text in memory.citations]
+    return [CitedPlace(text, unknown, 0, []) for text in memory.citations]
 
 
 def _read_lines(tree: WorkingTree, text: str) -> tuple[int, list[str]]:

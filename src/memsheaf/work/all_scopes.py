@@ -138,9 +138,14 @@ class AllScopes:
                 yield self.sheaf(known.key)
 
     def tree(self, key: str) -> str:
-        """The working tree in which the citations of a scope are looked up, "" when it is not known."""
+        """The working tree in which the citations of a scope are looked up, "" when it is not known.
+
+        What belongs to no project cites no particular tree.
+        """
         project = self._parse(key)[0]
-        if not project or project == self._present:
+        if not project:
+            return ""
+        if project == self._present:
             return around(self.cwd)
         if os.path.basename(project) == FOLDER:
             return os.path.dirname(project)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from memsheaf.errors import MemsheafError, NotFound
-from memsheaf.guard.citations import Tree, check, parse
+from memsheaf.guard.citations import Tree, Verdict, check, parse
 from memsheaf.guard.evidence import Evidence, examine
 from memsheaf.index.database import Row
 from memsheaf.memory import Memory
@@ -61,6 +61,17 @@ def verify_citations(sheaf: Sheaf, tree: Tree) -> tuple[int, int]:
     if not sheaf.read_only:
         sheaf.reader.record_drift(verdicts)
     return len(verdicts), sum(drifted for _, _, drifted in verdicts)
+
+
+def check_places(sheaf: Sheaf, memory: Memory, tree: Tree) -> list[tuple[str, Verdict]]:
+    """What became of each place that a memory cites; the verdict is kept for lists."""
+    unchecked = Verdict("unchecked", "It is no place in a working tree.")
+    places = [(text, parse(text)) for text in memory.citations]
+    found = [(text, check(place, tree) if place else unchecked) for text, place in places]
+    if not sheaf.read_only:
+        drifted = any(verdict.state in DRIFTED for _, verdict in found)
+        sheaf.reader.record_drift([(memory.path, memory.version, drifted)])
+    return found
 
 
 def verify(sheaf: Sheaf, tree: Tree, paths: Sequence[str] = ()) -> list[tuple[Memory, Evidence]]:
