@@ -4,10 +4,11 @@
 const one = (selector, root = document) => root.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-// Fetch a page of ours and replace the elements with these ids by what it has.
+// Fetch a page of ours and replace the elements with these ids by what it has. What was asked for later wins, and what
+// a person asked for wins over a live update.
 let asked = 0;
-async function refresh(url, ids, options = {}) {
-  const mine = ++asked;
+async function refresh(url, ids, options = {}, live = false) {
+  const mine = live ? asked : ++asked;
   const answer = await fetch(url, { credentials: "same-origin", ...options });
   if (!answer.ok || mine !== asked) return false;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -42,7 +43,7 @@ function listen() {
     stream.onmessage = (event) => {
       const regions = all("[data-live]").filter((region) => region.id && !isTyping(region));
       if (event.data === document.body.dataset.number || !regions.length) return;
-      refresh(location.href, regions.map((region) => region.id)).then((done) => {
+      refresh(location.href, regions.map((region) => region.id), {}, true).then((done) => {
         if (done) document.body.dataset.number = event.data;
         const told = one("#live");
         if (done && told) told.textContent = told.dataset.text;
