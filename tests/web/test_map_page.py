@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
-from web.conftest import DESKTOP, PHONE, OpenPage
+from web.conftest import OpenPage
 from web.web_site import Site
 
 
-def open_map(open_page: OpenPage, site: Site, **more: object) -> Page:
-    page = open_page(site, "/map", **more)  # type: ignore[arg-type]
+def open_map(open_page: OpenPage, site: Site) -> Page:
+    page = open_page(site, "/map")
     expect(page.locator("canvas[data-ready='127']")).to_be_visible()
     return page
-
-
-@pytest.mark.parametrize(("width", "dark"), [(DESKTOP, True), (PHONE, False)])
-def test_it_is_accessible(
-    sample_site: Site, open_page: OpenPage, check_accessibility: Callable[[Page], None], width: int, dark: bool
-) -> None:
-    check_accessibility(open_map(open_page, sample_site, width=width, dark=dark))
 
 
 def test_a_dot_tells_its_name_and_is_opened_by_keyboard_alone(sample_site: Site, open_page: OpenPage) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from memsheaf import Settings, Sheaf
-from web.conftest import DESKTOP, PHONE, OpenPage, Serving
+from web.conftest import OpenPage, Serving
 from web.web_site import Site
-
-LOOKS = [(DESKTOP, False), (PHONE, True)]
 
 
 @pytest.fixture
@@ -23,19 +20,6 @@ def tabs(tmp_path: Path) -> Path:
         path = sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.").path
         sheaf.revise(path, "Use tabs.", "Use spaces.")
     return home
-
-
-@pytest.mark.parametrize(("width", "dark"), LOOKS)
-@pytest.mark.parametrize("path", ["/", "/timeline"])
-def test_the_pages_are_accessible(
-    sample_site: Site,
-    open_page: OpenPage,
-    check_accessibility: Callable[[Page], None],
-    path: str,
-    width: int,
-    dark: bool,
-) -> None:
-    check_accessibility(open_page(sample_site, path, width=width, dark=dark))
 
 
 def test_the_numbers_and_the_days_of_the_first_page_lead_to_what_they_count(
