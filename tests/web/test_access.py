@@ -102,6 +102,14 @@ def test_the_token_is_exchanged_for_a_cookie_once_and_only_the_right_one(site: S
     assert token not in site.log.read_text("utf-8")
 
 
+def test_cookies_of_other_programs_do_not_matter(sample_site: Site) -> None:
+    for other in ('prefs={"theme": "dark"}', "=", "a b c", 'x="', sample_site.cookie.partition("=")[0] + "=1", "ü=é"):
+        theirs = other.encode().decode("latin-1")
+        answer = sample_site.ask("GET", "/work", cookie=f"{theirs}; {sample_site.cookie}; last=[1")
+        assert answer.status == 200, other
+        refused(sample_site.ask("GET", "/work", cookie=theirs), 401, sample_site)
+
+
 def test_another_host_is_refused(sample_site: Site) -> None:
     port = sample_site.netloc.rpartition(":")[2]
     for host in ("evil.example", "127.0.0.1.evil.example", "localhost.", "0.0.0.0", ""):

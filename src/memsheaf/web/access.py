@@ -8,7 +8,6 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, parse_qsl
 
 import anyio
@@ -123,15 +122,10 @@ class WebAccess:
         return all(scheme in ("http", "https") and host in self._hosts for scheme, _, host in parts)
 
     def _has_cookie(self, lines: list[str], scope: Scope) -> bool:
-        name = _cookie_name(scope)
-        for line in lines:
-            try:
-                found = SimpleCookie(line).get(name)
-            except CookieError:
-                continue
-            if found and hmac.compare_digest(found.value.encode("utf-8", "replace"), self._session.encode()):
-                return True
-        return False
+        """Whether one of the cookies is ours; those of other programs on this machine may be anything."""
+        wanted = f"{_cookie_name(scope)}={self._session}".encode()
+        given = (one.strip().encode("utf-8", "replace") for line in lines for one in line.split(";"))
+        return any(hmac.compare_digest(one, wanted) for one in given)
 
     async def _read_form(self, scope: Scope, receive: Receive) -> Response | None:
         """Read a form into the scope; an error page for one that is too large, too slow, foreign or not wanted."""
