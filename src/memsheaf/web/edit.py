@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import date
 
 from starlette.responses import Response
 
 from memsheaf.errors import Changed, Duplicate, Exists, MemsheafError, NotFound, NotWorth, ReadOnly, SecretFound
 from memsheaf.frontmatter import edited
-from memsheaf.memory import KINDS, Allow, Memory, first_line
+from memsheaf.memory import KINDS, Allow, Memory, compose, first_line, parse
 from memsheaf.store import ABSENT
 from memsheaf.web.markdown import memory_link, render_markdown
 from memsheaf.web.page import PageRequest, get, post
@@ -173,8 +175,27 @@ def _said(fields: Mapping[str, str]) -> str:
     return fields["text"] or f"{head}\n\n{fields['body'].strip()}".replace("\r\n", "\n")
 
 
+def _fit_form(given: Mapping[str, str], present: Memory | None, path: str) -> dict[str, str]:
+    """What was typed, for the form of what is there now: fields, or a whole text where its header is broken."""
+    is_whole = present is not None and present.state != "ok"
+    if is_whole == bool(given["text"]):
+        return dict(given)
+    if is_whole:
+        made = {name: given[name] for name in ("name", "description", "kind", "body", "expires")}
+        day = date.today().isoformat()
+        with suppress(MemsheafError):
+            composed = compose(**made, created=day, updated=day, source="user", pinned=bool(given["pinned"]))
+            return {**given, "text": composed.text}
+        return {**given, "text": _said(given)}
+    typed = parse(path, given["text"].encode("utf-8", "replace"))
+    if typed.state == "ok":
+        return {**given, **_fields_of(typed)}
+    shown = _fields_of(present) if present else {"name": path.removesuffix(".md"), "kind": "project"}
+    return {**given, **shown, "body": given["text"], "text": ""}
+
+
 def _show_conflict(page: PageRequest, given: Mapping[str, str], present: Memory | None) -> Response:
     """Both texts side by side: the one that is there now, and the one that was typed."""
     old, new = compare_texts(_said(_fields_of(present)) if present else "", _said(given))
-    shown = dict(given) | {"version": present.version if present else ABSENT}
+    shown = _fit_form(given, present, page.path) | {"version": present.version if present else ABSENT}
     return page.show("conflict.html", 409, given=shown, present=present, old=old, new=new)

@@ -20,7 +20,7 @@ _TAGS = {
 _BLOCKS = ("p", "li", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "td", "th")
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "code": {"class"}} | {tag: {"dir"} for tag in _BLOCKS}
 _WEB = ("http://", "https://", "mailto:")
-_MOST = 256 * 1024
+_MOST = 64 * 1024  # characters that are rendered; hostile ones take up to two seconds
 
 Link = Callable[[str], str]
 """The address of a memory, by its path; "" when it is none."""
@@ -34,8 +34,10 @@ def _parser() -> MarkdownIt:
 
 
 def render_markdown(text: str, link: Link = lambda path: "") -> Markup:
-    """Render a text; `link` gives the address of another memory."""
-    html = _parser().render(text[:_MOST], {"link": link})
+    """Render a text; `link` gives the address of another memory. A very long text is shown as it is."""
+    if len(text) > _MOST:
+        return Markup('<pre dir="auto" tabindex="0">{}</pre>').format(text)
+    html = _parser().render(text, {"link": link})
     schemes = {"http", "https", "mailto"}
     return Markup(nh3.clean(html, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=schemes))
 

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from memsheaf.values import NamedTuple
 
-MOST = 4_000  # words and marks of two texts that are compared; of longer ones, whole lines
+MOST = 4_000  # words and marks of two texts that are compared; of longer ones, whole lines, if there are fewer
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _LINES = re.compile(r"[^\n]*\n?")
@@ -36,7 +36,8 @@ def compare_texts(old: str, new: str) -> tuple[list[TextPiece], list[TextPiece]]
     """
     split = _WORDS if len(old) + len(new) < 2 * MOST else _LINES
     before, after = split.findall(old), split.findall(new)
-    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes() if len(before) < MOST else ()
+    small = len(before) < MOST and len(after) < MOST
+    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes() if small else ()
     if not steps:
         return [TextPiece(old, True)], [TextPiece(new, True)]
     return (
