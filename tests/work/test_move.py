@@ -9,7 +9,7 @@ import pytest
 from memsheaf import Layers, Sheaf
 from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, ScopeRefused
 from memsheaf.store.trust import accept
-from memsheaf.work.move import change_together, move_many
+from memsheaf.work.move import change_together, erase_everywhere, move_many
 from memsheaf.work.undo import TOGETHER, undo_together
 
 
@@ -142,6 +142,23 @@ def test_an_undo_in_one_scope_alone_takes_back_both_sides(layers: Layers, tabs: 
         assert alone.undo(others=layers.sheaves)[0] == "project, user"
     assert layers.project.read(tabs).body == "Use tabs here.\n"
     assert not layers.user.list()
+
+
+def test_what_was_moved_is_erased_where_it_was_before(layers: Layers, tabs: str) -> None:
+    def holds() -> list[str]:
+        journals = [(str(one.scope), path) for one in layers.sheaves() for path in Path(one.root).rglob("*.jsonl")]
+        return [scope for scope, path in journals if b"se tabs here" in path.read_bytes()]
+
+    copy = layers.user.remember("Copy", "kept", "user", "Something else.").path
+    other = layers.user.remember("Tabs", "x", "project", "Browser tabs.", path=tabs).path
+    layers.project.revise(tabs, "Use", "We use")
+    added, _ = move_many(layers.project, layers.user, [(tabs, "")])
+    back, _ = move_many(layers.user, layers.project, [(added.revisions[0].path, "")])
+    assert holds() == ["project", "user"]
+    proof = erase_everywhere(layers.project, back.revisions[0].path, layers.sheaves())
+    assert holds() == []
+    assert (proof.gone, proof.versions) == (True, 3)
+    assert [row.path for row in layers.user.list()] == sorted([other, copy])
 
 
 def test_what_may_not_be_moved(layers: Layers, tabs: str, work: Path) -> None:

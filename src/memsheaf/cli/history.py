@@ -17,6 +17,7 @@ from memsheaf.erasure import Proof
 from memsheaf.errors import Changed, NotFound, hinted
 from memsheaf.store import Commit, Revision
 from memsheaf.work.all_scopes import AllScopes
+from memsheaf.work.move import erase_everywhere
 from memsheaf.work.overview import WHAT, WHO, TimelineFilter, count_days, timeline
 
 SHORT = 12
@@ -196,7 +197,8 @@ def erase(call: Call) -> int:
     with call.open_file(file) as (sheaf, path):
         if not os.path.isdir(sheaf.root):  # looking for it must not make the folder
             raise NotFound(path)
-        proof = sheaf.erase(path)
+        with AllScopes(call.settings(), here()) as known:
+            proof = erase_everywhere(sheaf, path, known.every())
     fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "gone")
     return call.answer(pick(proof, fields), _proof_lines(proof), code=0 if proof.gone else 1)
 

@@ -22,12 +22,13 @@ from memsheaf.web.markdown import memory_link, render_markdown
 from memsheaf.web.page import PageRequest, get, post
 from memsheaf.web.text_changes import DiffLine, diff_lines
 from memsheaf.work.browse import check_places
-from memsheaf.work.move import change_together
+from memsheaf.work.move import change_together, erase_everywhere
 from memsheaf.worktree import WorkingTree
 
 RECALLS = 5
 STEPS = 20
 LINES = 40  # of a cited place
+COMPARED = 3_000  # lines of a text, in its history
 _SHOWN_APART = {"name", "description", "type", "conversation", "citations", "supersedes", "pinned", "trust"}
 
 
@@ -69,8 +70,14 @@ def show_history(page: PageRequest) -> Response:
     )
 
 
+def _first_lines(text: str) -> str:
+    """As much of a text as is compared: thousands of lines take long, hostile ones minutes."""
+    lines = text.split("\n", COMPARED)
+    return "\n".join([*lines[:COMPARED], "…"]) if len(lines) > COMPARED else text
+
+
 def _changed_lines(step: Revision) -> list[DiffLine]:
-    old, new = ((text or b"").decode("utf-8", "replace") for text in (step.old, step.new))
+    old, new = (_first_lines((text or b"").decode("utf-8", "replace")) for text in (step.old, step.new))
     is_known = all(
         not version or text is not None for version, text in ((step.before, step.old), (step.after, step.new))
     )
@@ -100,7 +107,9 @@ def erase_memory(page: PageRequest) -> Response:
     name = memory.name if memory else page.path
     if " ".join(page.form["name"].split()) != " ".join(name.split()):
         return _ask_erase(page, page.t.erase.wrong)
-    return page.show("erased.html", proof=sheaf.erase(page.path))
+    proof = erase_everywhere(sheaf, page.path, page.scopes.every())
+    page.site.forget_all()
+    return page.show("erased.html", proof=proof)
 
 
 @get("/memory/{key}/{path:path}")

@@ -73,9 +73,7 @@ class Site:
 
     def shared(self, kind: type[T], make: Callable[[], T]) -> T:
         """The one object of a class that all requests share, made when it is first needed."""
-        if kind not in self._shared:
-            self._shared[kind] = make()
-        found: T = self._shared[kind]
+        found: T = self._shared.setdefault(kind, self._shared.get(kind) or make())
         return found
 
     def known(self) -> list[KnownScope]:
@@ -90,7 +88,13 @@ class Site:
     def forget_known(self) -> None:
         """Look for scopes anew next time, and render all rows anew: something was changed, or even erased."""
         self._scopes = 0.0, []
-        self._pieces.clear()
+        self._pieces = {}  # a thread that renders has the old one
+
+    def forget_all(self) -> None:
+        """Keep nothing of what was computed or said: a memory was erased."""
+        self.forget_known()
+        self._shared.clear()
+        self._notices.clear()
 
     def keep_notice(self, notice: PageNotice) -> str:
         """Keep what is to be said, and give its id."""
@@ -112,12 +116,13 @@ class Site:
     def piece(self, template: str, *values: object) -> Markup:
         """A small template of these values alone, which is kept for the day."""
         key = template, date.today(), *values
-        if key not in self._pieces:
-            if len(self._pieces) > PIECES:
-                self._pieces.clear()
+        kept = self._pieces
+        if (found := kept.get(key)) is None:
+            if len(kept) > PIECES:
+                kept.clear()
             now = datetime.now().astimezone()
-            self._pieces[key] = Markup(self.templates.get_template(template).render(now=now, values=values))
-        return self._pieces[key]
+            kept[key] = found = Markup(self.templates.get_template(template).render(now=now, values=values))
+        return found
 
     def error_page(self, status: int, title: str, text: str, hint: str = "") -> Response:
         """A designed page for something that went wrong; it needs no scope."""

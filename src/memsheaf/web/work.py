@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NamedTuple
@@ -150,6 +152,9 @@ class AuditRun:
                 )
         except MemsheafError as error:
             self.problem = str(error)
+        except Exception:  # noqa: BLE001 - or the page would wait forever
+            traceback.print_exc(file=sys.stderr)
+            self.problem = page.t.error.ours_text
 
     def _progress(self, done: int, total: int) -> None:
         self.done, self.total = done, total
@@ -163,16 +168,18 @@ class AuditRun:
             self.report = self.report._replace(**left)
 
 
-_RUNS: dict[str, AuditRun] = {}
+class AuditRuns(dict[str, AuditRun]):
+    """The last audit of each scope, by its key."""
 
 
 @get("/work/{key}/audit")
 def audit(page: PageRequest) -> Response:
     """What a person should look at in a scope; that of a large scope is kept until it is asked for anew."""
     page.scope(page.key)
-    run = _RUNS.get(page.key)
+    runs = page.site.shared(AuditRuns, AuditRuns)
+    run = runs.get(page.key)
     if run is None or run.problem or (run.report and (run.total <= AT_ONCE or page.query["again"])):
-        run = _RUNS[page.key] = AuditRun(page)
+        run = runs[page.key] = AuditRun(page)
         if page.query["again"]:
             return page.go(page.link(again=None))
     if run.problem:
@@ -191,8 +198,8 @@ def fix_finding(page: PageRequest) -> Response:
     with _tree(page) as tree:
         found = auditing.AuditFix.decode(page.form["fix"])
         where, id = auditing.fix(found, page.sheaf, layers=page.layers, tree=tree)
-    if page.key in _RUNS:
-        _RUNS[page.key].settle(found)
+    if run := page.site.shared(AuditRuns, AuditRuns).get(page.key):
+        run.settle(found)
     keys = {known.root: known.key for known in page.scopes.list()}
     commit = where.reader.last_change(id) if id else None
     done = page.t.audit_done.get(found.do, found.do)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from memsheaf.errors import BadHeader, Changed, CreateOnly, ScopeRefused
+from memsheaf.erasure import Proof
+from memsheaf.errors import BadHeader, Changed, CreateOnly, MemsheafError, ScopeRefused
 from memsheaf.frontmatter import edited
 from memsheaf.guard.paths import file_name, fold, is_fact
 from memsheaf.memory import Allow, Memory
@@ -92,3 +93,31 @@ def _free_path(memory: Memory, target: Sheaf, taken: set[str]) -> str:
     path = memory.path if not is_taken(memory.path) else file_name(memory.kind, memory.name, is_taken)
     taken.add(fold(path))
     return path
+
+
+def erase_everywhere(sheaf: Sheaf, path: str, others: Iterable[Sheaf]) -> Proof:
+    """Erase a memory for good, also from the journals of the scopes that it was moved from, or back from.
+
+    What has had such a text and is there today is another memory: it stays, and the proof names it.
+    Raises NotFound.
+    """
+    steps = (step for commit in sheaf.log(path) for step in commit.revisions)
+    versions = {version for step in steps for version in (step.before, step.after) if version}
+    proof = sheaf.erase(path)
+    for other in {**{one.root: one for one in others}, sheaf.root: sheaf}.values():
+        steps = (step for commit in other.log() for step in commit.revisions)
+        for name in sorted({step.path for step in steps if not versions.isdisjoint((step.before, step.after))}):
+            if other.reader.find(name):
+                proof = proof._replace(elsewhere=(*proof.elsewhere, f"{other.scope}:{name}"))
+                continue
+            try:
+                more = other.erase(name)
+            except MemsheafError as error:
+                proof = proof._replace(left=(*proof.left, f"{other.scope}:{name} ({error})"))
+                continue
+            added = {field: getattr(proof, field) + getattr(more, field) for field in _ADDED}
+            proof = proof._replace(names=tuple(dict.fromkeys((*proof.names, *more.names))), **added)
+    return proof
+
+
+_ADDED = ("versions", "files", "bytes", "left", "elsewhere", "git", "remedy")
