@@ -108,7 +108,7 @@ class Watch:
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not (self._allowed and re.search(self._allowed, message.text)):
-            self.found.append(f"console: {message.text[:500]}")
+            self.found.append(f"console: {message.text[:500]} ({message.location.get('url', '')})")
 
     def _dialog(self, dialog: Dialog) -> None:
         self.found.append(f"dialog: {dialog.message[:200]}")
