@@ -10,7 +10,7 @@ MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 >= 4194304 {
 MCP_CLIENTS := $(foreach one,conformance inspector old_client,tests/mcp_server/test_$(one).py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check format bench recall month crash race fuzz conformance clients mutants docs site dist clean
+.PHONY: help demo test quick check format bench recall month crash race fuzz conformance clients mutants docs screenshots site dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -76,6 +76,9 @@ mutants: $(VENV)/.dev ## introduce 74 faults, one at a time; the tests that are 
 docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists
 	$(BIN)/python tests/cli/generate.py
 	$(BIN)/python tests/mcp_server/generate.py
+
+screenshots: $(VENV)/.dev tools ## take the pictures of the page for README and docs/web.md, from made-up memories
+	PYTHONPATH=tests $(BIN)/python tests/web/screenshots.py docs/images
 
 site: $(VENV)/.docs ## build the documentation site into site/; `python -m http.server -d site` shows it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # not --quiet: that silences what --strict counts
