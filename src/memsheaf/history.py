@@ -16,7 +16,6 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.values import NamedTuple
 
 YEAR = 371 * 86_400.0  # seconds: 53 weeks
-NAMED = 100  # memories of a commit whose names are read
 
 
 class Blamed(NamedTuple):
@@ -84,9 +83,9 @@ NAMED = 2  # memories that a sentence names; more are counted
 
 
 def names_in(commit: Commit) -> dict[str, tuple[str, str]]:
-    """The name and the type of the first memories of a commit, by path, as far as their texts are known."""
+    """The name and the type of each memory of a commit, by path, as far as its text is known."""
     found = {}
-    for revision in commit.revisions[:NAMED]:
+    for revision in commit.revisions:
         data = revision.new if revision.new is not None else revision.old
         memory = parse(revision.path, data) if data is not None else None
         if memory:
