@@ -121,8 +121,8 @@ def _tell_steps(commit: CommitSummary, names: Mapping[str, str]) -> str:
     for what in ("added", "changed", "removed"):
         paths = [step.path for step in commit.steps if step.what == what]
         if paths:
-            few = " and ".join(_quoted(path, names) for path in paths)
-            parts.append(f"{verbs.get(what, what)} {few if len(paths) <= NAMED else f'{len(paths):,} memories'}")
+            few = " and ".join(_quoted(path, names) for path in paths) if len(paths) <= NAMED else ""
+            parts.append(f"{verbs.get(what, what)} {few or f'{len(paths):,} memories'}")
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
