@@ -189,9 +189,10 @@ class CommitLog:
         new, is_known = self._store.ask_journal(lambda one: read_summaries(one, after=known, since=since), nothing)
         self._commits = [*new, *self._commits] if is_known else new
         self._undone = find_undone(self._commits)
-        days = self._days if is_known else {}
+        days = dict(self._days) if is_known else {}  # another thread may read the old one
         for commit in new:
-            days.setdefault(local_day(commit.at), Counter())[commit.by] += 1
+            day = local_day(commit.at)
+            days[day] = days.get(day, Counter()) + Counter([commit.by])
         self._days = days
         heads: dict[str, Version] = {}
         for commit in self._commits:

@@ -69,6 +69,8 @@ def test_it_is_filtered_by_who_what_type_text_and_day_and_paged(pair: dict[str, 
     assert len(story(pair, TimelineFilter(text="TABS"))) == 1
     assert len(story(pair, TimelineFilter(day=TODAY))) == 4
     assert story(pair, TimelineFilter(day="2001-01-01")) == []
+    assert len(story(pair, TimelineFilter(since=TODAY))) == 4
+    assert story(pair, TimelineFilter(since="2999-01-01")) == []
     page, total = timeline(pair, limit=2, offset=1)
     assert ([one.told for one in page], total) == (["removed 'Deploys on Friday'", "added 'Deploys on Friday'"], 4)
 

@@ -51,6 +51,7 @@ class HomeBody:
 def _totals(numbers: HomeNumbers) -> dict[str, Any]:
     scopes = [one for one in numbers.scopes if one.total or one.waiting or one.inbox]
     return {
+        "since": date.today() - timedelta(6),
         "shown": [(one, _shares(one)) for one in scopes],
         "total": sum(one.total for one in scopes),
         "waiting": sum(one.waiting for one in scopes),
@@ -83,7 +84,7 @@ class Calendar:
     def draw(self, days: Mapping[str, Counter[str]]) -> Markup:
         """The squares as SVG: a link for each day on which something happened."""
         today = date.today()
-        state = today, id(days)
+        state = today, days
         if self._drawn[0] != state:
             self._drawn = state, self._draw(days, today)
         return self._drawn[1]

@@ -22,7 +22,7 @@ def timeline(page: PageRequest) -> Response:
         sheaves = {page.scope(page.query["scope"]).key: page.scopes.sheaf(page.query["scope"])}
     for sheaf in sheaves.values():
         sheaf.reader.look()
-    wanted = TimelineFilter(*(page.query[name] for name in ("who", "what", "type", "q", "day")))
+    wanted = TimelineFilter(*(page.query[name] for name in ("who", "what", "type", "q", "day", "since")))
     number = page.number("page")
     found, total = read_timeline(sheaves, wanted, limit=COMMITS, offset=(number - 1) * COMMITS)
     days = [(day, [_shortened(one) for one in commits]) for day, commits in groupby(found, key=lambda one: one.day)]

@@ -32,7 +32,7 @@ SHOWN = 12  # changes of one commit
 class TimelineFilter(NamedTuple):
     """Which commits are wanted; what is left empty does not matter. `who` may be "other" for all other programs.
 
-    `text` is a part of a path, a reason or the id of a commit; `day` is a local day.
+    `text` is a part of a path, a reason or the id of a commit; `day` and `since` are local days.
     """
 
     who: str = ""
@@ -40,6 +40,7 @@ class TimelineFilter(NamedTuple):
     kind: str = ""
     text: str = ""
     day: str = ""
+    since: str = ""
 
 
 class ToldChange(NamedTuple):
@@ -125,10 +126,10 @@ def count_days(sheaves: Iterable[Sheaf]) -> dict[str, Counter[str]]:
 
 
 def _is_wanted(commit: CommitSummary, wanted: TimelineFilter, kinds: Mapping[str, str]) -> bool:
-    who, what, kind, text, day = wanted
+    who, what, kind, text, day, since = wanted
     if who and (commit.by in WHO if who == "other" else commit.by != who):
         return False
-    if day and local_day(commit.at) != day:
+    if (day and local_day(commit.at) != day) or (since and local_day(commit.at) < since):
         return False
     if what and not any(step.what == what for step in commit.steps):
         return False
