@@ -15,6 +15,7 @@ from memsheaf.recall.turns import Message, Turn
 from memsheaf.work.layers import Layers
 from memsheaf.work.review import Review
 from web.conftest import DESKTOP, PHONE, OpenPage, Serving
+from web.test_access import csrf_of
 from web.web_site import PATIENCE, Site
 
 expect.set_options(timeout=PATIENCE * 1000)
@@ -195,3 +196,17 @@ def test_read_only_shows_the_same_and_has_no_forms(layers: Layers, serving: Serv
         assert (answer.status, 'method="post"' in answer.text) == (200, False), path
     assert "Release day" in site.ask("GET", "/review").text
     assert site.ask("POST", "/review/approve", {"id": "project ffff"}).status == 403
+
+
+def test_a_decision_is_about_the_text_that_was_shown(layers: Layers, site: Site) -> None:
+    path = layers.project.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
+    tickets = re.findall(r'name="id" value="([^"]*feedback_mood[^"]*)"', site.ask("GET", "/review").text)
+    assert tickets
+    layers.revise(path, "briefly", "at length")
+    token = csrf_of(site)
+    for address in ("/review/approve", "/review/reject"):
+        assert site.ask("POST", address, {"csrf": token, "id": tickets[0]}).status == 409
+    assert layers.read(path).body == "Answer at length.\n"
+    (ticket, *_) = re.findall(r'name="id" value="([^"]*feedback_mood[^"]*)"', site.ask("GET", "/review").text)
+    assert site.ask("POST", "/review/approve", {"csrf": token, "id": ticket}).status == 303
+    assert layers.read(path).trust == "confirmed"

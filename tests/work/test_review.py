@@ -161,3 +161,16 @@ def test_only_what_is_in_one_scope(layers: Layers) -> None:
     assert len(Review(layers).waiting()) == 2
     assert [one.state for one in Review(layers, scope="project").waiting()] == ["proposed"]
     assert [one.id for one in Review(layers, scope="user").waiting()] == [path]
+
+
+def test_a_memory_that_changed_since_its_card_was_shown_is_not_decided_about(layers: Layers) -> None:
+    path = layers.project.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
+    review = Review(layers)
+    seen = review.card(path).version
+    layers.revise(path, "briefly", "at length")
+    for decide in (review.approve, review.reject):
+        with pytest.raises(Changed):
+            decide(path, expect=seen)
+    assert layers.read(path).trust == "unconfirmed"
+    review.approve(path, expect=review.card(path).version)
+    assert layers.read(path).trust == "confirmed"

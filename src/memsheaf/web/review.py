@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from starlette.responses import Response
 
 from memsheaf.errors import MemsheafError, NotFound
 from memsheaf.learn.review_queue import Decision
+from memsheaf.store import Version
 from memsheaf.values import NamedTuple
 from memsheaf.web.conversations import conversation_link
 from memsheaf.web.page import PageRequest, get, post
@@ -33,6 +35,11 @@ class ShownCard(NamedTuple):
     def id(self) -> str:
         """What forms name it by: the key of the scope, and the id in it."""
         return f"{self.known.key} {self.card.item.id}"
+
+    @property
+    def ticket(self) -> str:
+        """What a decision names: with the version that was shown."""
+        return f"{self.known.key} {self.card.version}@{self.card.item.id}"
 
 
 @get("/review")
@@ -61,7 +68,7 @@ def review(page: PageRequest) -> Response:
 @get("/review/edit")
 def edit_proposal(page: PageRequest) -> Response:
     """A card with its text in a form."""
-    known, queue, name = _named(page, page.query["id"])
+    known, queue, name, _ = _named(page, page.query["id"])
     return page.show("review_edit.html", one=_card(page, known, queue, queue.card(name).item), anchor=anchor)
 
 
@@ -69,33 +76,37 @@ def edit_proposal(page: PageRequest) -> Response:
 def approve(page: PageRequest) -> Response:
     """Approve those that the form names, one of them with another text if it has one."""
     content = page.form["content"].replace("\r\n", "\n")
-    return _decide(page, page.t.review.done_approved, lambda queue, name: queue.approve(name, content=content))
+    return _decide(
+        page, page.t.review.done_approved, lambda queue, name, seen: queue.approve(name, content=content, expect=seen)
+    )
 
 
 @post("/review/reject")
 def reject(page: PageRequest) -> Response:
     """Reject those that the form names, with a reason if it has one."""
     reason = page.form["reason"][:500]
-    return _decide(page, page.t.review.done_rejected, lambda queue, name: queue.reject(name, reason=reason))
+    return _decide(
+        page, page.t.review.done_rejected, lambda queue, name, seen: queue.reject(name, reason=reason, expect=seen)
+    )
 
 
 @post("/review/undo")
 def undo_decision(page: PageRequest) -> Response:
     """Undo a decision: it waits again."""
-    known, queue, name = _named(page, page.form["id"])
+    known, queue, name, _ = _named(page, page.form["id"])
     queue.undo(name)
     return _back(page, page.fill(page.t.review.undone), f"{known.key} {name}")
 
 
-def _decide(page: PageRequest, said: str, decide: Callable[[Review, str], Decision]) -> Response:
+def _decide(page: PageRequest, said: str, decide: Callable[[Review, str, Version], Decision]) -> Response:
     done, problems = 0, []
     names = page.ticked("id")
     if not names:
         return _back(page, page.t.review.none, "")
     for given in names:
-        _, queue, name = _named(page, given)
+        _, queue, name, seen = _named(page, given)
         try:
-            decide(queue, name)
+            decide(queue, name, seen)
             done += 1
         except MemsheafError as error:
             if isinstance(error, NotFound) and error.path == name:
@@ -125,12 +136,14 @@ def anchor(name: str) -> str:
     return "".join(char if char.isascii() and (char.isalnum() or char in "._-~") else "-" for char in name)
 
 
-def _named(page: PageRequest, given: str) -> tuple[KnownScope, Review, str]:
+def _named(page: PageRequest, given: str) -> tuple[KnownScope, Review, str, Version]:
     key, _, name = given.partition(" ")
     known = page.scope(key)
+    if found := re.fullmatch("([0-9a-f]{64}|)@(.*)", name):
+        return known, _queue(page, key), found[2], found[1]
     if not name:
         raise NotFound(given)
-    return known, _queue(page, key), name
+    return known, _queue(page, key), name, ""
 
 
 def _queue(page: PageRequest, key: str) -> Review:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from memsheaf.errors import MemsheafError
+from memsheaf.errors import Changed, MemsheafError
 from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
@@ -17,6 +17,7 @@ from memsheaf.learn.extract import SAME_MEANING
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal
 from memsheaf.memory import Allow, Memory, parse
 from memsheaf.reader import Filter
+from memsheaf.store import Version
 from memsheaf.text.similarity import fact, likeness
 from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
@@ -49,6 +50,7 @@ class ReviewCard(NamedTuple):
 
     `content` is the text that it would have, `before` the one it has now or that of the memory it `replaces`. `quote`
     are the words it was learned from, in that `conversation`. `problems` say what an approval would do wrong.
+    `version` is that of a memory; a proposal has none, as it does not change.
     """
 
     item: WaitingItem
@@ -61,6 +63,7 @@ class ReviewCard(NamedTuple):
     conversation: str = ""
     near: tuple[NearMemory, ...] = ()
     problems: tuple[str, ...] = ()
+    version: Version = ""
 
 
 class Review:
@@ -123,6 +126,7 @@ class Review:
             old,
             conversation=memory.conversation,
             near=self._near(memory, memory._replace(path=name)),
+            version=memory.version,
         )
 
     def _near(self, memory: Memory | None, itself: Memory | None) -> tuple[NearMemory, ...]:
@@ -140,12 +144,16 @@ class Review:
                     found.append(NearMemory(other, share, match.near))
         return tuple(found[:NEAR])
 
-    def approve(self, name: str, *, content: str = "") -> Decision:
-        """Save a proposal, or confirm a memory: as it is, or with another content. Raises NotFound, Changed."""
+    def approve(self, name: str, *, content: str = "", expect: Version = "") -> Decision:
+        """Save a proposal, or confirm a memory: as it is, or with another content.
+
+        Raises NotFound; and Changed, also for a memory that is no longer at the version `expect`.
+        """
         if not name.endswith(".md"):
             self._learning.approve(name, content=content)
             return self._learning.queue.decided(name)
         last = self._last_commit(name)
+        self._require_version(name, expect)
         if content:
             memory = self._layers.read(name)
             body = content.strip("\n") + "\n"
@@ -154,12 +162,16 @@ class Review:
         self._layers.confirm(name)
         return self._decided(name, APPROVED, last)
 
-    def reject(self, name: str, *, reason: str = "") -> Decision:
-        """Refuse a proposal or remove a memory: it is not learned again. What an agent changed gets its old text."""
+    def reject(self, name: str, *, reason: str = "", expect: Version = "") -> Decision:
+        """Refuse a proposal or remove a memory: it is not learned again. What an agent changed gets its old text.
+
+        Raises NotFound; and Changed for a memory that is no longer at the version `expect`.
+        """
         if not name.endswith(".md"):
             self._learning.reject(name, reason=reason)
             return self._learning.queue.decided(name)
         last = self._last_commit(name)
+        self._require_version(name, expect)
         if before := self._before_change(name):
             sheaf, path = self._layers.place(name)
             sheaf.restore(path, before)
@@ -167,6 +179,11 @@ class Review:
             why = f"rejected: {reason.strip()}" if reason.strip() else "rejected"
             self._layers.forget(name, why=without_secrets(why))
         return self._decided(name, REJECTED, last, without_secrets(reason.strip()))
+
+    def _require_version(self, name: str, expect: Version) -> None:
+        """Raise Changed when a person decided about another text than the one that is there."""
+        if expect and self._layers.read(name).version != expect:
+            raise Changed(name)
 
     def undo(self, name: str = "") -> Decision:
         """Undo the decision about this one, or the last decision. Raises NotFound, Changed."""
