@@ -89,3 +89,11 @@ def test_threads_open_each_root_once(settings: Settings, work: Path) -> None:
         opened = list(pool.map(scopes.sheaf, keys))
         assert len({id(sheaf) for sheaf in opened}) == 3
         assert all(len(rows) == 1 for rows in pool.map(lambda sheaf: sheaf.list(), opened))
+
+
+def test_a_home_that_is_no_folder_has_scopes_without_names(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file", "utf-8")
+    with AllScopes(
+        Settings(str(tmp_path / "home"), str(tmp_path / "cache")), str(tmp_path), read_only=True
+    ) as scopes:
+        assert [one.key for one in scopes.list()] == ["user", "project"]

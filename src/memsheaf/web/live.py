@@ -67,11 +67,16 @@ class Live:
                 await changed.wait()
 
     async def _verify(self, sheaf: Sheaf) -> None:
-        keys = {known.root: known.key for known in self._site.known()}
-        tree = self._site.scopes.tree(keys[sheaf.root]) if sheaf.root in keys else ""
+        tree = await anyio.to_thread.run_sync(self._tree_of, sheaf)
         if tree and sheaf.scope.layer not in ("user", "agent", "team"):
             await self._run(sheaf, "verify", cwd=tree)
             self._tell()
+
+    def _tree_of(self, sheaf: Sheaf) -> str:
+        with suppress(MemsheafError, OSError):  # it may have been removed
+            keys = {known.root: known.key for known in self._site.known()}
+            return self._site.scopes.tree(keys[sheaf.root]) if sheaf.root in keys else ""
+        return ""
 
     async def _run(self, sheaf: Sheaf, command: str, cwd: str | None = None) -> None:
         """Run a command of ours on a scope, with low priority. With -P no module of a working tree is imported."""

@@ -243,7 +243,7 @@ def _absolute(path: str) -> str:
 def _named(root: str, folder: str, layer: str) -> Iterator[tuple[str, str]]:
     """The scopes of a layer that have a folder there, with their places; what links lead to has none."""
     parent = os.path.join(root, folder)
-    with suppress(MemsheafError):
+    with suppress(MemsheafError, OSError):
         refuse_links(root, parent)
         for name in _folders(parent):
             with suppress(MemsheafError):
