@@ -53,25 +53,19 @@ class Picture(NamedTuple):
 
 PICTURES = (
     Picture("memory", MEMORY),
-    Picture("memory-dark", MEMORY, dark=True),
     Picture("history", "/memory/project/project_search-must-answer-in-200-ms.md/history"),
     Picture("edit", f"{MEMORY}/edit"),
     Picture("browse", "/browse?q=tests+against+the+database"),
-    Picture("browse-dark", "/browse", dark=True),
     Picture("review", "/review?scope=project", scroll="[data-card]:has(blockquote)"),
-    Picture("review-dark", "/review?scope=project", dark=True, scroll="[data-card]:has(blockquote)"),
     Picture("recall", "/recall?scope=project&q=can+I+drop+a+column+in+this+migration%3F"),
     Picture("timeline", "/timeline"),
     Picture("dream", "/dream?scope=project"),
-    Picture("map", "/map", width=1100, height=700),
     Picture("map-dark", "/map", dark=True, width=1100, height=700),
     Picture("work", "/work"),
     Picture("conversations", "/conversations"),
     Picture("settings", "/settings"),
     Picture("phone", "/review?scope=project", width=360, height=740, scale=2.0, scroll="[data-card]:has(blockquote)"),
-    Picture("phone-dark", "/", dark=True, width=360, height=740, scale=2.0),
     Picture("home", "/"),
-    Picture("home-dark", "/", dark=True),
 )
 
 
