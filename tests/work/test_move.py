@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Layers, Sheaf
-from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, ScopeRefused
+from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, ScopeRefused
 from memsheaf.store.trust import accept
 from memsheaf.work.move import change_together, erase_everywhere, move_many
 from memsheaf.work.undo import TOGETHER, undo_together
@@ -142,6 +142,23 @@ def test_an_undo_in_one_scope_alone_takes_back_both_sides(layers: Layers, tabs: 
         assert alone.undo(others=layers.sheaves)[0] == "project, user"
     assert layers.project.read(tabs).body == "Use tabs here.\n"
     assert not layers.user.list()
+
+
+@pytest.mark.parametrize("do", ["forget", "confirm", "pin", "move"])
+def test_what_fails_in_one_scope_is_done_in_none(layers: Layers, tabs: str, do: str) -> None:
+    mood = layers.user.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
+    agent = layers.sheaf("agent/writer")
+    before = {one.root: [row[:8] for row in one.list()] for one in (layers.user, layers.project, agent)}
+    chosen = {layers.user: [(mood, "")], layers.project: [(tabs, "0" * 64)]}
+    with pytest.raises(Changed):
+        change_together(chosen, do, agent)
+    assert before == {one.root: [row[:8] for row in one.list()] for one in (layers.user, layers.project, agent)}
+
+
+def test_a_move_that_cannot_remove_leaves_no_copy(layers: Layers, tabs: str) -> None:
+    with pytest.raises(MemsheafError):
+        move_many(layers.project, layers.user, [(tabs, ""), (tabs, "")])
+    assert (len(layers.project.list()), layers.user.list()) == (1, [])
 
 
 def test_what_was_moved_is_erased_where_it_was_before(layers: Layers, tabs: str) -> None:

@@ -11,7 +11,7 @@ from memsheaf.guard.paths import file_name, fold, is_fact
 from memsheaf.memory import Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit, Version
-from memsheaf.work.undo import MOVE, TOGETHER
+from memsheaf.work.undo import MOVE, TOGETHER, undo_together
 
 
 def move_many(
@@ -43,7 +43,11 @@ def move_many(
     added = target.change_many(changes, why, by=target.by, allow=Allow(anyway=True))
     gone = [Change(memory.path, None, memory.version) for memory in memories]
     why = f"{MOVE}{said} to {target.scope}{TOGETHER}{first or added.id}"
-    return added, source.change_many(gone, why, by=source.by)
+    try:
+        return added, source.change_many(gone, why, by=source.by)
+    except MemsheafError:
+        target.undo(added.id)  # or it would be in both
+        raise
 
 
 def change_together(
@@ -51,26 +55,35 @@ def change_together(
 ) -> tuple[Sheaf, Commit] | None:
     """Forget, confirm, pin, unpin or move memories of several scopes; gives what `undo_together` takes back, if any.
 
-    Raises what these raise: then nothing is done in that scope and those after it.
+    Raises what these raise: then nothing is done, and what was done in the scopes before is undone.
     """
     done: tuple[Sheaf, Commit] | None = None
-    for sheaf, wanted in chosen.items():
-        also = f"{TOGETHER}{done[1].id}" if done else ""
-        if do == "forget":
-            many = f"forget {len(wanted)} memories" if also else ""
-            commit: Commit | None = sheaf.forget_many(wanted, why=many + also)
-        elif do == "confirm":
-            commit = sheaf.confirm_many(wanted, also=also)
-        elif do in ("pin", "unpin"):
-            commit = sheaf.pin_many(wanted, do == "pin", also=also)
-        elif target is None or sheaf is target:
-            commit = None  # it is there already
-        else:
-            commit, _ = move_many(sheaf, target, wanted, first=done[1].id if done else "")
-            sheaf = target  # where the first of the two commits is
-        if commit and not done:
-            done = sheaf, commit
+    try:
+        for sheaf, wanted in chosen.items():
+            made = _change(sheaf, wanted, do, target, done[1].id if done else "")
+            done = done or made
+    except MemsheafError:
+        if done:
+            undo_together(done[0], done[1].id, [*chosen, *([target] if target else ())])
+        raise
     return done
+
+
+def _change(
+    sheaf: Sheaf, wanted: Sequence[tuple[str, Version]], do: str, target: Sheaf | None, first: str
+) -> tuple[Sheaf, Commit] | None:
+    """Change memories of one scope; what is done together with a commit `first` says so."""
+    also = f"{TOGETHER}{first}" if first else ""
+    if do == "forget":
+        many = f"forget {len(wanted)} memories" if also else ""
+        return sheaf, sheaf.forget_many(wanted, why=many + also)
+    if do in ("confirm", "pin", "unpin"):
+        is_pin = do != "confirm"
+        commit = sheaf.pin_many(wanted, do == "pin", also=also) if is_pin else sheaf.confirm_many(wanted, also=also)
+        return (sheaf, commit) if commit else None
+    if target is None or sheaf is target:
+        return None  # it is there already
+    return target, move_many(sheaf, target, wanted, first=first)[0]  # where the first of the two commits is
 
 
 def _movable(source: Sheaf, path: str, version: Version) -> Memory:
