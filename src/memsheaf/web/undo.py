@@ -13,5 +13,6 @@ def undo(page: PageRequest) -> Response:
     """Take a commit back; the notice that follows takes this back."""
     undone = undo_together(page.scopes.sheaf(page.form["key"]), page.form["commit"], page.scopes.every())
     where, commit = undone[0]
-    names = ", ".join(step.path for step in commit.revisions[:3])
+    paths = dict.fromkeys(step.path for _, one in undone for step in one.revisions)
+    names = ", ".join([*paths][:3]) + (", …" if len(paths) > 3 else "")
     return page.go(page.back(), page.fill(page.t.undo.done, name=names), commit=commit, key=page.key_of(where))
