@@ -54,6 +54,16 @@ def test_commits_of_all_scopes_are_told_newest_first_with_what_can_be_undone(pai
     ]
 
 
+def test_what_was_erased_is_told_no_more(pair: dict[str, Sheaf]) -> None:
+    secret = add(pair["user"], "Phone number")
+    add(pair["user"], "Prefers tabs")
+    assert len(story(pair)) == 2
+    pair["user"].erase(secret)
+    assert story(pair) == [("added 'Prefers tabs'", "can be undone")]
+    add(pair["user"], "Speaks German")
+    assert len(story(pair)) == 2
+
+
 def test_it_is_filtered_by_who_what_type_text_and_day_and_paged(pair: dict[str, Sheaf], settings: Settings) -> None:
     add(pair["user"], "Prefers tabs")
     path = add(pair["user"], "Deploys on Friday", "project")

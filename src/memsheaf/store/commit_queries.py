@@ -37,6 +37,7 @@ class CommitSource(Protocol):
         """The commit with this id. Raises NoSuchCommit."""
 
 
+ERASED = "erased a memory"  # the reason of a commit that left the journal without others
 RENAMING = ("rename ", "replace ")  # how the reasons of commits begin that give a memory another name
 
 
@@ -152,15 +153,18 @@ class CommitSummary(NamedTuple):
 def read_summaries(journal: Journal, *, after: str = "", since: str = "") -> tuple[list[CommitSummary], bool]:
     """The commits about Markdown files behind the commit `after`, newest first; and whether that one was met.
 
+    When something was erased since, it is not: what was known may be gone.
     With `since`, only those from that moment on.
     """
     found: list[CommitSummary] = []
+    is_erased = False
     for line, _ in journal.finished(b""):
         head = compiled(_HEAD).match(line)
         if not head:
             continue
         id, at = head[1].decode(), head[2].decode("utf-8", "replace")
-        if id == after:
+        is_erased |= head[4] == f'"{ERASED}"'.encode()
+        if id == after and not is_erased:
             return found, True
         if at < since:
             break

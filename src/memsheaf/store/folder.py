@@ -35,7 +35,7 @@ from memsheaf.store import (
 )
 from memsheaf.store.access import StoreAccess, failure, stamp_at
 from memsheaf.store.atomic_replace import READ_LIMIT, read_patiently
-from memsheaf.store.commit_queries import find_commit, find_version, last_standing
+from memsheaf.store.commit_queries import ERASED, find_commit, find_version, last_standing
 from memsheaf.store.journal_folding import last_pruned, note_heads, prune
 from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.safe_dir import Folder, read_file, walk
@@ -256,7 +256,7 @@ class FolderStore:
             transaction.drop_derived(CATALOG)
             usage.bring_together(transaction.history, without=names)
             tombstones.take_away(transaction.history, names)
-            mark = Commit(os.urandom(6).hex(), self._now(), by, "erased a memory", ())
+            mark = Commit(os.urandom(6).hex(), self._now(), by, ERASED, ())
             transaction.note(mark)
             transaction.finish(mark)
             transaction.settle()
