@@ -34,7 +34,7 @@ PIXELS = """async (data) => {
   for (let at = 0; at < bytes.length; at += 8192) parts.push(String.fromCharCode(...bytes.subarray(at, at + 8192)));
   return [picture.width, picture.height, btoa(parts.join(""))];
 }"""
-COLOURS = 256
+COLOURS, EXACT = 256, 64  # of a palette, and those that stay as they are: the most common
 LARGEST = 150_000
 MEMORY = "/memory/project/feedback_migrations-only-add.md"
 
@@ -131,7 +131,8 @@ def shrink(browser: Browser, data: bytes) -> bytes:
         nearest = ((shades**2).sum(1)[:, None] - 2 * shades @ palette.T + (palette**2).sum(1)).argmin(1)
         total = np.bincount(nearest, weights, len(palette))[:, None]
         sums = np.stack([np.bincount(nearest, weights * shades[:, at], len(palette)) for at in range(3)], 1)
-        palette = np.where(total > 0, sums / np.maximum(total, 1), palette).astype(np.float32)
+        moved = np.where(total > 0, sums / np.maximum(total, 1), palette).astype(np.float32)
+        palette[EXACT:] = moved[EXACT:]
     rows = nearest.astype(np.uint8)[where].reshape(height, width)
     raw = np.hstack([np.zeros((height, 1), np.uint8), rows]).tobytes()
     head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
