@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
@@ -100,6 +101,16 @@ def test_the_token_is_exchanged_for_a_cookie_once_and_only_the_right_one(site: S
     for wrong in ("", "x", token[:-1], token + "x", token.swapcase(), f"{token}&token={token}", "%00", "%ff" * 50):
         refused(site.ask("GET", f"/browse?token={wrong}", cookie=""), 401, site)
     assert token not in site.log.read_text("utf-8")
+
+
+def test_the_address_may_be_a_link_in_another_page(sample_site: Site, browser: Browser) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_content(f'<a href="{sample_site.url}">memsheaf</a>')
+    page.get_by_role("link").click()
+    page.wait_for_url(f"{sample_site.origin}/")
+    assert page.title() == "Home · memsheaf"
+    context.close()
 
 
 def test_cookies_of_other_programs_do_not_matter(sample_site: Site) -> None:

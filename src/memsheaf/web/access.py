@@ -105,7 +105,10 @@ class WebAccess:
         """Exchange the token for a cookie; the address that follows has no token in it."""
         if len(shown) != 1 or not hmac.compare_digest(shown[0].encode("utf-8", "replace"), self._token):
             return self._refuse(401, "token")
-        answer = RedirectResponse("/", 303)
+        answer: Response = RedirectResponse("/", 303)
+        if not self._is_ours(_headers(scope), "GET"):
+            # a link in another page was followed: the browser takes a redirect for that page's, and sends no cookie
+            answer = Response(headers={"refresh": "0;url=/"}, media_type="text/html")
         answer.set_cookie(
             _cookie_name(scope), self._session, httponly=True, samesite="strict", path="/", secure=self._secure
         )
