@@ -248,6 +248,7 @@ def lines(name: str) -> dict[str, list[str]]:
         "verify": ["verify", "--", name],
         "expect": ["expect", "a question", "--", name],
         "fact": ["fact", "supersede", "--reason", "r", "--", name, "Text."],
+        "export": ["export", "out.zip", f"--only={name}"],
         "promote": ["promote", "ffffff", f"--supersede={name}"],
     }
 
@@ -293,7 +294,7 @@ class CommandLine:
         code = main(words, environment=self.environment, stdin=io.StringIO(), stdout=out, stderr=err)
         said = out.getvalue() + err.getvalue()
         assert code in (0, 1, 2)
-        assert code == 0 or words[0] == "import" or said.startswith("memsheaf: ")
+        assert code == 0 or words[0] in ("import", "export") or said.startswith("memsheaf: ")
         assert said.replace("\n", "").isprintable()
         return Answer(code == 0, out.getvalue() if "--json" in words else said)
 

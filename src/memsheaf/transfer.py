@@ -89,9 +89,10 @@ def _outgoing(
     for prefix in roots(places.source) if not only else ("",):
         store = places.leaving(prefix)
         found = list_files(store)
-        for path in set(only) - found.files.keys() - {path for path, _ in found.unfit}:
-            raise NotFound(path)
-        left_out += [(inside(prefix, path), why) for path, why in found.unfit if not only or path in only]
+        for path in set(only) - found.files.keys():  # one that was asked for is not left out in silence
+            why = dict(found.unfit).get(path)
+            raise PathRefused(path, why) if why else NotFound(path)
+        left_out += [(inside(prefix, path), why) for path, why in found.unfit if not only]
         yield from ((inside(prefix, path), data) for path, data in found.files.items() if not only or path in only)
         if history:
             past = store.history() if not only else _steps_of(store.history(), only)

@@ -207,6 +207,9 @@ fact 2: often ; add ; show ; list x ; show x.md --reason r ; add Subject 'Tests 
 fact 2: --agent researcher ; add Subject
 fact 1: add Subject 'Tests run with make.' ; add Subject Maybe. --cite x.py:1 --reason r --category project
 fact 1: show nothing.md ; show ../user_prefers-tabs.md ; supersede nothing.md 'Tests run with make.' --reason r
+web 2: x ; --port high ; --port 65536 ; --host '' ; --tls-cert cert.pem ; --tls-key key.pem
+web 1: --port 0 --host 0.0.0.0 ; --port 0 --host :: --behind-proxy ; --port 0 --allow-host '*.example.com'
+web 1: --port 0 --tls-cert missing.pem --tls-key missing.pem
 mcp 2: x ; --port 8377 ; --new-token ; --http --port high ; --http --port 65536 ; --http --host ''
 mcp 2: --http --tls-cert cert.pem ; --http --tls-key key.pem
 mcp 1: --scope nonsense ; --http --port 0 --scope nonsense ; --http --port 0 --host 0.0.0.0

@@ -559,6 +559,7 @@ def test_a_fallback_stands_in_for_the_vectors_that_are_not_made_yet(
     assert found(sheaf, "car")[0] == first
     assert found(sheaf, "dog")[0] == last
     near = sheaf.matches("dog")[0].near
+    wait_until(lambda: sheaf.index.embedding().done > 0)
     status = sheaf.index.embedding()
     assert 0 < status.done < status.total == 2 * BATCH + 2
     assert len(toy.fallback.texts) == status.total + 3  # type: ignore[attr-defined]

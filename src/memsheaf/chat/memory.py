@@ -56,6 +56,7 @@ class ChatMemory:
         self._selecting = selector is not None
         self.tools = Tools(layers, session=self.session)
         self._told = ""
+        self._folder = ""
         self._offered: dict[str, list[Row]] = {}
 
     @classmethod
@@ -77,7 +78,7 @@ class ChatMemory:
         with ExitStack() as stack:
             layers = stack.enter_context(Layers.open(settings=settings, cwd=cwd, scopes=scopes, by=by, clock=clock))
             memory = cls(layers, selector=selector, tree=around(cwd))
-            record_tree(settings, cwd)
+            memory._folder = cwd
             stack.pop_all()  # from here on whoever has it closes it
         return memory
 
@@ -145,6 +146,8 @@ class ChatMemory:
 
     def learn(self, turn: Turn, *, later: bool = False) -> None:
         """Keep a finished turn, and begin to distil it, unless that is left for `later`. Raises StoreFailed, Busy."""
+        if self._folder:
+            record_tree(self.layers.settings, self._folder)
         if self.session.learn(turn) and not later:
             self.learning.distiller.start()
 

@@ -282,7 +282,7 @@ def _health_parts(findings: Sequence[health.Finding], well: str) -> Iterator[Par
 @takes(
     Argument("--status", "only show it"),
     Argument("--rebuild", "throw the index away first, vectors included, and make it anew"),
-    Argument("--map", "draw the memories by meaning, as an SVG picture in this file", "FILE"),
+    Argument("--map", "draw the memories by meaning, as an SVG picture in this file", "PATH"),
 )
 def index(call: Call) -> int:
     """Show the search index, and embed what is not embedded yet.

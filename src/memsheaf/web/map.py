@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from starlette.responses import JSONResponse, Response
 
 from memsheaf.memory import KINDS
 from memsheaf.recall.memory_map import MapDot, MapMaker, MapState, MemoryMap, render_svg
+from memsheaf.values import NamedTuple
 from memsheaf.web.markdown import memory_link
 from memsheaf.web.page import PageRequest, get
 from memsheaf.work.overview import Overview
