@@ -81,6 +81,7 @@ def test_cache_and_state_are_in_a_home_that_is_named_unless_they_are_named_thems
         "[learning]\npolicies = 3", "[learning]\nscopes = 3", "[learning.scopes]\nuser = 'often'", "spend = 3",
         "[spend]\ntokens_per_day = -1", "[spend]\ntokens_per_day = 'many'", "[spend]\ntokens_per_day = true",
         "[spend]\ntokens = 3", "dream = true", "[dream]\nenabled = 'perhaps'", "[dream]\nhours = inf",
+        f"[dream]\nhours = {10**400}",
         b'scope = "\xff"', b"\xff\xfe", b"\0",
     ],
 )  # fmt: skip

@@ -384,6 +384,9 @@ def _learning(environment: Mapping[str, str], value: object) -> tuple[str, tuple
     return policy, tuple(scopes.items())
 
 
+MOST = 1e15  # a number in the settings
+
+
 def _numbers(what: str, usual: T, value: object) -> T:
     """A table of numbers and switches, in the shape of the usual ones."""
     if not isinstance(value, dict):
@@ -395,7 +398,7 @@ def _numbers(what: str, usual: T, value: object) -> T:
         wanted = known[name]
         if isinstance(wanted, bool):
             value[name] = _flag(f"{what}.{name}", found)
-        elif not isinstance(found, int | float) or isinstance(found, bool) or not 0 <= found < float("inf"):
+        elif not isinstance(found, int | float) or isinstance(found, bool) or not 0 <= found < MOST:
             raise _bad(f"{what}.{name}", f"the setting {what}.{name} must be a number, 0 or more, not {found!r}")
         else:
             value[name] = type(wanted)(found)

@@ -436,6 +436,6 @@ def test_what_a_finding_proposes_is_done_and_undone(place: Place) -> None:
         assert layers.open_sessions() == []
         where.undo(commit)
         assert layers.open_sessions() == [session]
-    for wrong in ("", "1", "[1]", '["forget", 1, "", ""]', '["forget", [["a"]], "", ""]'):
+    for wrong in ("", "1", "[1]", "[" * 5_000, '["forget", 1, "", ""]', '["forget", [["a"]], "", ""]'):
         with pytest.raises(Refused):
             AuditFix.decode(wrong)

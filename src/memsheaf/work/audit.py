@@ -69,7 +69,7 @@ class AuditFix(NamedTuple):
             do, targets, *more = json.loads(text)
             place, instead = map(str, more)
             return cls(str(do), tuple((str(path), str(version)) for path, version in targets), place, instead)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise Refused("this is nothing that an audit proposes") from None
 
 
