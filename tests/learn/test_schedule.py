@@ -16,7 +16,7 @@ from memsheaf.store.state import State
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
-NAMES = ["enabled", "files", "not planning", "last time", "last look", "conversations", "nobody at it"]
+NAMES = ["enabled", "files", "not planning", "last time", "last look", "conversations", "lock"]
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_the_memory_is_read_back_and_a_damaged_one_is_begun_again(state: State) 
 
 def test_who_is_at_work_shuts_others_out(state: State) -> None:
     with at_work(state):
-        assert closed(state) == ["nobody at it"]
-        assert why(state, "nobody at it") == "another process is consolidating"
+        assert closed(state) == ["lock"]
+        assert why(state, "lock") == "another process is consolidating"
         with pytest.raises(Busy, match="is consolidating already"), at_work(state):
             pass
 

@@ -80,7 +80,7 @@ def gates(
             since >= dream.conversations,
             f"{some} learned from since, {dream.conversations:,} needed",
         ),
-        Gate("nobody at it", not is_busy, f"{'another process' if is_busy else 'nobody else'} is consolidating"),
+        Gate("lock", not is_busy, f"{'another process' if is_busy else 'nobody else'} is consolidating"),
     )
 
 

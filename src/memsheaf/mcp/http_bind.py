@@ -65,7 +65,7 @@ class Endpoint(NamedTuple):
         if not (self.ip.is_loopback or self.certificate or self.proxied):
             raise hinted(
                 Refused(f"other machines reach {self.host}, and whoever is on the way could read the token"),
-                _TUNNEL.format(port=self.port),
+                _TUNNEL.format(port=self.port or "PORT"),
             )
         if self.ip.is_unspecified and not self.names:
             error = Refused(f"{self.host} is every address of this machine: say which names clients reach it under")
