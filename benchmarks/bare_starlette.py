@@ -1,4 +1,4 @@
-"""The least that a page of Starlette can be: hello, by a plain function, served as `memsheaf web` is."""
+"""The least that a page of Starlette can be: hello, by a coroutine, served as `memsheaf web` is."""
 
 import json
 import socket
@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 
-def hello(request: Request) -> PlainTextResponse:
-    """Say hello, from a worker thread as every page does."""
+async def hello(request: Request) -> PlainTextResponse:
+    """Say hello, without the worker thread that every page has: the quickest there is."""
     return PlainTextResponse("hello")
 
 
@@ -27,9 +27,9 @@ def main() -> None:
         yield
 
     app = Starlette(routes=[Route("/", hello)], lifespan=ready)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=600)).run(
-        sockets=[listening]
-    )
+    uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=600, http="h11", loop="asyncio")
+    ).run(sockets=[listening])
 
 
 if __name__ == "__main__":
