@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from web.conftest import Watch
 
@@ -71,7 +71,7 @@ def test_what_a_page_must_not_do_is_noticed(browser: Browser, origin: str) -> No
 
 
 def test_axe_and_the_width_are_checked(
-    browser: Browser, origin: str, check_accessibility: Callable[[Page], None]
+    browser: Browser, origin: str, check_accessibility: Callable[..., None]
 ) -> None:
     page = browser.new_page()
     page.goto(f"{origin}/quiet")
