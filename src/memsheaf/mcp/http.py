@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import signal
-import socket
-import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from memsheaf.adapters import missing
 
 try:
     import anyio
-    import uvicorn
+    import uvicorn  # noqa: F401 - tells what is missing
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.types import Receive
 except ImportError as error:
@@ -24,6 +20,7 @@ except ImportError as error:
 from memsheaf.mcp.answers import called
 from memsheaf.mcp.http_auth import PATH, AccessCheck
 from memsheaf.mcp.http_bind import Endpoint, Listener
+from memsheaf.mcp.http_server import HttpServer
 from memsheaf.mcp.protocol import CAN_KEY, CLIENT_KEY, INTERNAL, MESSAGE_BYTES, MODERN, VERSION_KEY, modern
 from memsheaf.mcp.sdk_server import make_sdk_server
 from memsheaf.mcp.subscriptions import Clients, Opened, ignore_progress
@@ -33,10 +30,8 @@ Message = dict[str, Any]
 
 SESSIONS, IDLE_SECONDS = 1_000, 2 * 3_600  # conversations of the handshake: so many, and dropped after so long
 ENDING_SECONDS = 10  # for what runs when the server is told to end
-KEPT_SECONDS = 75  # an open connection that asks nothing
 CALL = "tools/call"
 _HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"accept")
-_SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGBREAK] if hasattr(signal, "SIGBREAK") else [])]
 
 
 def serve(
@@ -75,81 +70,11 @@ def serve(
         door.close()
         server.clients.hang_up()
 
-    web = _Web(_configured(door, site), lambda: ready(url), listener.drop_strangers, ending)
+    web = HttpServer(
+        door, site, listener, seconds=ENDING_SECONDS, lifespan=True, ready=lambda: ready(url), ending=ending
+    )
     web.run(sockets=[listener])
     return web.signal
-
-
-def _configured(app: AccessCheck, site: Endpoint) -> uvicorn.Config:
-    """How uvicorn serves: quietly, with what this needs and no more."""
-    return uvicorn.Config(
-        app,
-        loop="asyncio",  # which asks the listener for each connection
-        http="h11",
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        log_level="error",  # what strangers send is not worth a line each
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=KEPT_SECONDS,
-        timeout_graceful_shutdown=ENDING_SECONDS,
-        ssl_certfile=site.certificate or None,
-        ssl_keyfile=site.key or None,
-    )
-
-
-class _Web(uvicorn.Server):
-    """uvicorn, with signals as we want them: the first ends in order, the second at once."""
-
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        ready: Callable[[], None],
-        tidy: Callable[[], None],
-        ending: Callable[[], None],
-    ) -> None:
-        super().__init__(config)
-        self._ready = ready
-        self._tidy = tidy
-        self._ending = ending
-        self.signal = 0
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
-        await super().startup(sockets)
-        self._ready()
-
-    async def on_tick(self, counter: int) -> bool:
-        """Tidy once a second."""
-        if counter % 10 == 0:
-            self._tidy()
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the door and the streams, then wait for the rest."""
-        self._ending()
-        await super().shutdown(sockets)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take signals meanwhile."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _signalled(self, number: int, frame: object) -> None:
-        for one in _SIGNALS:
-            signal.signal(one, signal.SIG_DFL)
-        self.signal = number
-        self.should_exit = True
 
 
 class FastPath:

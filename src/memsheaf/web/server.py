@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from memsheaf.adapters import missing
 
@@ -16,19 +13,18 @@ try:
     import jinja2  # noqa: F401 - tells what is missing before anything is opened
     import markdown_it  # noqa: F401
     import nh3  # noqa: F401
-    import uvicorn
+    import uvicorn  # noqa: F401
 except ImportError as error:
     raise missing("web", error) from None
 
 from memsheaf.mcp.http_bind import Endpoint, Listener
+from memsheaf.mcp.http_server import HttpServer
 from memsheaf.web.access import WebAccess
 from memsheaf.web.app import make_app
 from memsheaf.web.live import Live
 from memsheaf.web.page import Site
 
 ENDING_SECONDS = 5
-KEPT_SECONDS = 75  # an open connection that asks nothing
-_SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGBREAK] if hasattr(signal, "SIGBREAK") else [])]
 
 
 def serve(site: Site, endpoint: Endpoint, listener: Listener, ready: Callable[[str], None]) -> int:
@@ -46,69 +42,23 @@ def serve(site: Site, endpoint: Endpoint, listener: Listener, ready: Callable[[s
         refuse=site.refuse,
         know=listener.know,
     )
-    config = uvicorn.Config(
-        app,
-        loop="asyncio",  # which asks the listener for each connection
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level="error",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=KEPT_SECONDS,
-        timeout_graceful_shutdown=ENDING_SECONDS,
-        ssl_certfile=endpoint.certificate or None,
-        ssl_keyfile=endpoint.key or None,
-    )
     url = f"{'https' if endpoint.certificate else 'http'}://{hosts[0]}/?token={token}"
-    server = _PageServer(config, live, listener, lambda: ready(url))
+    server = _PageServer(app, endpoint, listener, seconds=ENDING_SECONDS, lifespan=False, ready=lambda: ready(url))
+    server.live = live
     server.run(sockets=[listener])
     return server.signal
 
 
-class _PageServer(uvicorn.Server):
-    """uvicorn, with signals as we want them: the first ends in order, the second at once."""
+class _PageServer(HttpServer):
+    """The server, with the work beside it."""
 
-    def __init__(self, config: uvicorn.Config, live: Live, listener: Listener, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._live = live
-        self._listener = listener
-        self._ready = ready
-        self.signal = 0
+    live: Live
 
     async def main_loop(self) -> None:
         """Serve, and look for changes meanwhile."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._live.watch)
-            group.start_soon(self._live.work_apart)
-            self._ready()
+            group.start_soon(self.live.watch)
+            group.start_soon(self.live.work_apart)
             await super().main_loop()
             logging.getLogger("uvicorn.error").disabled = True  # a request that the end cuts off is no error
-            self._live.end()
-
-    async def on_tick(self, counter: int) -> bool:
-        """Drop connections without a token once a second."""
-        if counter % 10 == 0:
-            self._listener.drop_strangers()
-        return await super().on_tick(counter)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take signals meanwhile."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _signalled(self, number: int, frame: object) -> None:
-        for one in _SIGNALS:
-            signal.signal(one, signal.SIG_DFL)
-        self.signal = number
-        self.should_exit = True
+            self.live.end()
