@@ -110,7 +110,7 @@ $(VENV)/.base: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,semantic,models,chat,web,adapters]'
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,semantic,models,chat,web,server,adapters]'
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.bench: $(VENV)/.dev

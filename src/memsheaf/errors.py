@@ -14,6 +14,7 @@
     │   ├── CreateOnly       a fact is never edited: another supersedes it
     │   ├── Blocked          a step of the work that something stands in the way of
     │   ├── ReadOnly         this sheaf was opened for reading
+    │   ├── HubRefused       the hub does not let this member or this version of memsheaf do that
     │   ├── ArchiveRefused   an import that is too large, or reaches outside
     │   └── CitationRefused  a place to cite that is not there
     ├── BadHeader          a file whose header we do not understand, and so do not rewrite
@@ -24,6 +25,8 @@
     ├── VersionGone        the journal no longer holds that text
     ├── Busy               another process holds the lock
     ├── StoreFailed        the disk refused: full, failing, or not ours to write
+    │   ├── HubUnreachable   the hub of a scope does not answer; reading goes on
+    │   └── HubRestored      the hub lacks what it had: it was restored from an older backup
     ├── ModelFailed        a language model gave no answer, or none that can be used
     │   └── CapReached       to ask it would cost more than what was allowed
     ├── EmbedderFailed     an embedder is not there, or gave no answer that can be used
@@ -166,6 +169,12 @@ class ReadOnly(Refused):
     hint = "Open it without read_only to change memories."
 
 
+class HubRefused(Refused):
+    """The hub does not let this member, or this version of memsheaf, do that. Nothing was changed."""
+
+    hint = "`memsheaf hub status` shows your role and the versions."
+
+
 class ArchiveRefused(Refused):
     """An import that is too large, or reaches outside its root. Nothing was imported."""
 
@@ -246,6 +255,21 @@ class StoreFailed(MemsheafError):
     """The disk refused: full, failing, or not ours to write."""
 
     hint = "Check free space and permissions, then run `memsheaf doctor`."
+
+
+class HubUnreachable(StoreFailed):
+    """The hub of a scope does not answer. What is here can be read; whether something was saved, the message says."""
+
+    hint = (
+        "Reading goes on. `memsheaf hub status` shows the hub; `memsheaf hub set SCOPE --offline queue` keeps "
+        "changes here until it answers."
+    )
+
+
+class HubRestored(StoreFailed):
+    """The hub lacks what this machine pulled from it: it was restored from an older backup."""
+
+    hint = "`memsheaf hub rejoin SCOPE` brings both together: the same text once, different texts both."
 
 
 class ModelFailed(MemsheafError):

@@ -1,0 +1,163 @@
+"""The hub of a scope: what several machines share. Values, and the contract that every hub keeps.
+
+Each machine has an ordinary folder, its replica (`replica.py`); the hub decides in which order changes count.
+
+- `push(commit)` makes all its changes or none, provided that each path is still at the version `before`. It is the
+  decision: what was pushed is durable and reaches every replica. The same commit pushed again changes nothing.
+- `pull(cursor)` gives what was pushed since, oldest first: no commit is left out, those that touch one path come in
+  the order in which they were made, and what was pulled once may come again.
+- Texts are kept byte for byte, and named by their content (`Version`).
+
+`tests/hub/test_contract.py` is the contract; a hub is whatever passes it. `postgres.py` and `git.py` do.
+
+Deferred imports, to start quickly: psycopg, subprocess, the two hubs; most commands need none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from memsheaf.store import Commit, Version
+from memsheaf.values import NamedTuple, Protocol
+
+OTHERS = "@"
+"""What the author of a commit begins with in a replica's journal when another member made it: `@ana`."""
+
+
+class HubCommit(NamedTuple):
+    """A commit as the hub keeps it: its revisions have the new texts, never the old ones.
+
+    `member` is who pushed it, as the hub knows from their login and not as they say; "" where a hub cannot tell.
+    `own` says whether that is whoever asks. A `new` of None beside an `after` is a text that is past retention, which
+    a later commit of the same pull replaces.
+    """
+
+    commit: Commit
+    member: str = ""
+    machine: str = ""
+    own: bool = False
+
+
+class Erasure(NamedTuple):
+    """A memory that was erased for all: its names and versions. Each machine erases it, and reports."""
+
+    id: str
+    names: tuple[str, ...]
+    versions: tuple[Version, ...]
+    member: str = ""
+    at: str = ""
+
+
+class Pulled(NamedTuple):
+    """What was pushed since a cursor. When `whole`, `commits` are all that is there now, and what they do not name is
+    not there: so it is at first, and when the history that a cursor asks for is no longer kept."""
+
+    commits: Sequence[HubCommit]
+    cursor: str
+    whole: bool = False
+    erasures: Sequence[Erasure] = ()
+
+
+class HubMember(NamedTuple):
+    """Who may read, write or administer."""
+
+    name: str
+    role: str
+    since: str = ""
+
+
+class Machine(NamedTuple):
+    """A replica as the hub knows it; `erased` are the ids of the erasures that it reported as done, with what it
+    found left ("" when nothing)."""
+
+    id: str
+    name: str
+    member: str
+    seen: str
+    erased: tuple[tuple[str, str], ...] = ()
+
+
+class Hub(Protocol):
+    """One namespace of a hub, opened for one machine."""
+
+    @property
+    def me(self) -> str:
+        """The member that this connection acts for; "" where a hub cannot tell."""
+
+    def push(self, commit: Commit) -> str:
+        """Make all changes or none; gives the position, after which `pull` from a later cursor no longer gives it.
+
+        A commit whose id the hub has is not made again.
+
+        Raises:
+            Changed: a path is not at the version `before`; nothing was changed.
+            HubUnreachable: no answer; if it was cut in the middle, pushing the same commit again tells.
+            HubRefused: not a writer, a client or a schema that is too old, too large.
+        """
+
+    def pull(self, cursor: str = "") -> Pulled:
+        """What was pushed since; from "" on, all that is there now.
+
+        Raises:
+            HubUnreachable, HubRefused.
+            HubRestored: the hub does not have what was pulled before: it was restored from an older backup.
+        """
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a hint that something was pushed. True when there is one; hints may be lost."""
+
+    def lock(self, name: str, *, wait: float = 0.0) -> AbstractContextManager[object]:
+        """Let one machine at a time do the work called `name`. Raises Busy, HubUnreachable."""
+
+    def erase(self, erasure: Erasure) -> None:
+        """Forget every text of these names and versions, and tell all machines to. The same erasure again is nothing.
+
+        A version that a path of another name has now is kept.
+        """
+
+    def report(self, machine: Machine) -> None:
+        """Say that this machine is there, and which erasures it has carried out."""
+
+    def members(self) -> Sequence[HubMember]:
+        """Who may use it."""
+
+    def machines(self) -> Sequence[Machine]:
+        """The machines that reported."""
+
+    def log(self, limit: int = 50) -> Sequence[HubCommit]:
+        """The last commits, newest first, without texts."""
+
+    def close(self) -> None:
+        """Let the connection go."""
+
+
+class HubSettings(NamedTuple):
+    """The hub of one scope, as this machine keeps it beside the journal.
+
+    `url` may hold a password, so the file is for its owner only; `shown` does not. `offline` is "refuse" or "queue",
+    and "" for what is usual: a database refuses, git queues.
+    """
+
+    url: str
+    namespace: str
+    machine: str
+    machine_name: str
+    offline: str = ""
+
+    @property
+    def is_postgres(self) -> bool:
+        """Whether a database is the hub; otherwise git is."""
+        return self.url.startswith(("postgresql://", "postgres://"))
+
+    @property
+    def queues(self) -> bool:
+        """Whether changes are kept here while the hub cannot be reached."""
+        return (self.offline or ("refuse" if self.is_postgres else "queue")) == "queue"
+
+    @property
+    def shown(self) -> str:
+        """The address without a password."""
+        scheme, separator, rest = self.url.partition("://")
+        login, at, place = rest.rpartition("@")
+        return f"{scheme}://{login.partition(':')[0]}@{place}" if separator and at else self.url
