@@ -119,7 +119,8 @@ def _serve_http(call: Call) -> int:
     from signal import SIGINT
 
     try:
-        from memsheaf.mcp.http import serve
+        from memsheaf.mcp.http import admit_token, serve
+        from memsheaf.mcp.subscriptions import Clients
     except ImportError as error:
         raise Refused(str(error)) from None
     from memsheaf.mcp.http_bind import load_token
@@ -129,11 +130,12 @@ def _serve_http(call: Call) -> int:
     tree = around(here())
     with call.memory(by="agent", read_only=options.read_only) as memory, site.listen() as listener:
         shown = load_token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
+        clients = Clients(lambda alone: Offer(memory, tree=tree, remember=alone, confirm=options.confirm != "never"))
         ended = serve(
-            lambda alone: Offer(memory, tree=tree, remember=alone, confirm=options.confirm != "never"),
+            clients,
             site,
             listener,
-            shown.text,
+            admit_token(shown.text),
             version=__version__,
             reading=options.read_only,
             tools=settings.tools,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from memsheaf.adapters import missing
@@ -13,17 +14,18 @@ try:
     import anyio
     import uvicorn  # noqa: F401 - tells what is missing
     from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.routing import Route
     from starlette.types import Receive
 except ImportError as error:
     raise missing("mcp", error) from None
 
 from memsheaf.mcp.answers import called
-from memsheaf.mcp.http_auth import PATH, AccessCheck
+from memsheaf.mcp.http_auth import PATH, AccessCheck, Admit
 from memsheaf.mcp.http_bind import Endpoint, Listener
 from memsheaf.mcp.http_server import HttpServer
-from memsheaf.mcp.protocol import CAN_KEY, CLIENT_KEY, INTERNAL, MESSAGE_BYTES, MODERN, VERSION_KEY, modern
-from memsheaf.mcp.sdk_server import make_sdk_server
-from memsheaf.mcp.subscriptions import Clients, Opened, ignore_progress
+from memsheaf.mcp.protocol import CAN_KEY, CLIENT_KEY, INTERNAL, MESSAGE_BYTES, MODERN, VERSION_KEY, listed, modern
+from memsheaf.mcp.sdk_server import SdkServer
+from memsheaf.mcp.subscriptions import Clients, ignore_progress
 from memsheaf.tools import READING
 
 Message = dict[str, Any]
@@ -35,35 +37,39 @@ _HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"accept")
 
 
 def serve(
-    opened: Opened,
+    clients: Clients,
     site: Endpoint,
     listener: Listener,
-    token: str,
+    admit: Admit,
     *,
     version: str,
     reading: bool = False,
     tools: bool = True,
     head: Callable[[int], str] | None = None,
+    stateless: bool = False,
+    routes: Sequence[Route] = (),
     ready: Callable[[str], None] = lambda url: None,
 ) -> int:
     """Serve on what `site.listen()` gave until a signal says to end, and give its number. `ready` is told the URL.
 
     Then nobody new is let in, and what runs is finished and answered, within some seconds. A second signal ends all
-    at once; what was answered is kept even so.
+    at once; what was answered is kept even so. A `stateless` one keeps no sessions, so that another may answer next.
     """
     hosts = site.hosts(listener.getsockname()[1])
     url = f"{'https' if site.certificate else 'http'}://{hosts[0]}{PATH}"
-    server = make_sdk_server(opened, version=version, reading=reading, tools=tools, head=head)
+    server = SdkServer(clients, version, listed(reading=reading, tools=tools), head)
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MESSAGE_BYTES,
         session_idle_timeout=IDLE_SECONDS,
         max_sessions=SESSIONS,
+        stateless_http=stateless,
+        custom_starlette_routes=list(routes),
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door does it
     )
     quick = FastPath(server.clients, {"name": server.name, "title": server.title, "version": version})
     door = AccessCheck(
-        app, hosts=frozenset(hosts), token=token, version=version, know=listener.know, quick=quick.answer
+        app, hosts=frozenset(hosts), admit=admit, version=version, know=listener.know, quick=quick.answer
     )
 
     def ending() -> None:
@@ -75,6 +81,15 @@ def serve(
     )
     web.run(sockets=[listener])
     return web.signal
+
+
+def admit_token(token: str) -> Admit:
+    """Let in whoever shows this token."""
+
+    async def admit(shown: str, headers: object) -> bool:
+        return hmac.compare_digest(shown.encode(), token.encode())
+
+    return admit
 
 
 class FastPath:

@@ -5,7 +5,6 @@ A page in a browser on this machine reaches 127.0.0.1 as well as any program doe
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Awaitable, Callable
 
@@ -18,8 +17,11 @@ try:
 except ImportError as error:
     raise missing("mcp", error) from None
 
+from memsheaf.errors import MemsheafError, Refused
 from memsheaf.mcp.protocol import MESSAGE_BYTES
 
+Admit = Callable[[str, list[tuple[bytes, bytes]]], Awaitable[bool]]
+"""Whether a bearer token lets a request with these headers in. What it raises is told as 503."""
 FastPath = Callable[[list[tuple[bytes, bytes]], bytes, Receive], Awaitable[bytes | None]]
 
 PATH, HEALTH = "/mcp", "/health"
@@ -39,14 +41,14 @@ class AccessCheck:
         app: ASGIApp,
         *,
         hosts: frozenset[str],
-        token: str,
+        admit: Admit,
         version: str,
         know: Callable[[tuple[str, int]], None],
         quick: FastPath,
     ) -> None:
         self._app = app
         self._hosts = hosts
-        self._token = token.encode()
+        self._admit = admit
         self._health = json.dumps({"status": "ok", "version": version})
         self._know = know
         self._quick = quick
@@ -60,7 +62,7 @@ class AccessCheck:
         """Answer one request, or let it in."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        answer = self._answered(scope)
+        answer = await self._answered(scope)
         if answer is not None:
             return await answer(scope, receive, send)
         if scope.get("client"):
@@ -76,7 +78,7 @@ class AccessCheck:
             return await self._app(scope, _again(body, receive), send)
         return await self._app(scope, receive, send)
 
-    def _answered(self, scope: Scope) -> Response | None:
+    async def _answered(self, scope: Scope) -> Response | None:
         """What is said at the door; None for a request that may come in."""
         method, named = scope["method"], _values(scope, "host")
         if len(named) != 1 or named[0].lower() not in self._hosts:
@@ -89,8 +91,15 @@ class AccessCheck:
             return _said(405, "GET, POST and DELETE only", {"allow": "GET, POST, DELETE"})
         if scope["path"] == HEALTH and method in ("GET", "HEAD"):
             return Response(self._health, media_type="application/json")
-        if not self._is_known(_values(scope, "authorization")):
-            return _said(401, "a token is needed: Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"})
+        try:
+            token = _bearer(_values(scope, "authorization"))
+            if not (token and await self._admit(token, scope["headers"])):
+                challenge = 'Bearer error="invalid_token"' if token else "Bearer"
+                return _said(401, "a token is needed: Authorization: Bearer TOKEN", {"www-authenticate": challenge})
+        except Refused as error:
+            return _said(400, str(error))
+        except MemsheafError as error:
+            return _said(503, str(error), {"retry-after": "1"})
         if method == "POST" and not _is_json(_values(scope, "content-type")):
             return _said(415, "Content-Type: application/json only")
         return None
@@ -101,10 +110,6 @@ class AccessCheck:
             return False
         parts = [origin.lower().partition("://") for origin in origins]
         return all(scheme in ("http", "https") and host in self._hosts for scheme, _, host in parts)
-
-    def _is_known(self, given: list[str]) -> bool:
-        scheme, _, shown = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        return scheme.lower() == "bearer" and hmac.compare_digest(shown.strip().encode(), self._token)
 
     async def _streaming(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a stream of news until the client hangs up, or the server ends."""
@@ -157,6 +162,12 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return received
+
+
+def _bearer(given: list[str]) -> str:
+    """The token that a request shows, "" when it shows none."""
+    scheme, _, shown = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    return shown.strip() if scheme.lower() == "bearer" else ""
 
 
 def _values(scope: Scope, name: str) -> list[str]:
