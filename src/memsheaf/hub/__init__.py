@@ -21,9 +21,6 @@ from contextlib import AbstractContextManager
 from memsheaf.store import Commit, Version
 from memsheaf.values import NamedTuple, Protocol
 
-OTHERS = "@"
-"""What the author of a commit begins with in a replica's journal when another member made it: `@ana`."""
-
 
 class HubCommit(NamedTuple):
     """A commit as the hub keeps it: its revisions have the new texts, never the old ones.

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
-from memsheaf.store import HISTORY, Change, ScanEntry, Stamp
+from memsheaf.store import HISTORY, Change, Commit, ScanEntry, Stamp
 from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
 from memsheaf.store.journal import Journal
 from memsheaf.store.safe_dir import Folder, kernel_lock, walk
@@ -60,6 +60,7 @@ class StoreAccess:
         self._options = {} if portable is None else {"portable": portable}
         self._private = private
         self._swept = False
+        self.announce: Callable[[Transaction, Commit], None] | None = None
 
     def open_root(self, *, create: bool = False) -> Folder:
         """Open the directory of the texts. Raises OSError."""
@@ -163,6 +164,7 @@ class StoreAccess:
             ):
                 journal = Journal(history, self.segment)
                 opened = Transaction(root, history, journal, self.boot, Placing(root, history, self.patience))
+                opened.announce = self.announce
                 try:
                     journal.open()
                     opened.recover()

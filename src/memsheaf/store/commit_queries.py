@@ -37,6 +37,8 @@ class CommitSource(Protocol):
         """The commit with this id. Raises NoSuchCommit."""
 
 
+OTHERS = "@"
+"""How the author of a commit begins that another member of a team made: `@ana`."""
 ERASED = "erased a memory"  # the reason of a commit that left the journal without others
 RENAMING = ("rename ", "replace ")  # how the reasons of commits begin that give a memory another name
 
@@ -54,14 +56,16 @@ def find_commit(commits: Iterable[Commit], commit_id: str) -> Commit:
 
 
 def last_standing(commits: Iterable[Commit], *, except_by: str, events: bool) -> Commit:
-    """The newest commit that was not undone, nor is an undo. Raises NoSuchCommit."""
+    """The newest commit that was not undone, nor is an undo, nor another member's. Raises NoSuchCommit."""
     undone: set[str] = set()
     for commit in commits:
         if commit.id in undone:
             continue
         if commit.undoes:
             undone.add(commit.undoes)
-        elif commit.revisions and commit.by != except_by and (events or _is_about_memories(commit)):
+        elif commit.by == except_by or commit.by.startswith(OTHERS):
+            continue
+        elif commit.revisions and (events or _is_about_memories(commit)):
             return commit
     raise NoSuchCommit("nothing is left to undo")
 

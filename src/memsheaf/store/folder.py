@@ -85,6 +85,7 @@ class FolderStore:
         self._retention_days = retention_days
         self._unsettled = 0
         self._catalog = catalogs.CatalogFile()
+        self._agree: Callable[[Transaction, Commit], None] | None = None
         self._tombstones = os.path.join(self.journals, HISTORY, tombstones.NAME)
 
     @property
@@ -190,7 +191,7 @@ class FolderStore:
             name = os.urandom(6).hex() if revisions else ""
             commit = Commit(name, self._now(), by, why, tuple(revisions), undoes, transaction.journal.last)
             if revisions:
-                commit = transaction.carry_out(commit)
+                commit = transaction.carry_out(commit, self._agree)
                 self._settle_if_due(transaction)
             if undoes:
                 tombstones.lift(transaction.history, [(step.path, step.new) for step in revisions if step.new])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
@@ -25,6 +25,9 @@ MANY = 8  # from here on, one flush of the file system is cheaper than one for e
 class Transaction:
     """An open root, its `.history` and its journal, with the lock held by whoever made this."""
 
+    announce: Callable[[Transaction, Commit], None] | None = None
+    """Called with each commit right before its line is written, by those who share a scope with other machines."""
+
     def __init__(self, root: Folder, history: Folder, journal: Journal, boot: str, placing: Placing) -> None:
         self.root = root
         self.history = history
@@ -44,8 +47,8 @@ class Transaction:
             raise Changed(change.path)
         return Revision(change.path, before, version_of(change.data), old, change.data)
 
-    def carry_out(self, commit: Commit) -> Commit:
-        """Stage, decide, place; give the commit with the time it was placed.
+    def carry_out(self, commit: Commit, agree: Callable[[Transaction, Commit], None] | None = None) -> Commit:
+        """Stage, decide, place; give the commit with the time it was placed. Who has to `agree` is asked in between.
 
         Raises:
             Changed: a person saved the same file in that very moment.
@@ -54,8 +57,10 @@ class Transaction:
         try:
             for revision, draft in zip(commit.revisions, drafts, strict=True):
                 self.placing.stage(revision, draft)
+            if agree:
+                agree(self, commit)
             self.note(commit)
-        except OSError:
+        except (OSError, MemsheafError):
             self._discard(drafts)
             raise
         placed = time.time()
@@ -84,6 +89,8 @@ class Transaction:
 
     def note(self, commit: Commit) -> None:
         """Put a commit in the journal: from here on it will be carried out, whatever happens."""
+        if self.announce:
+            self.announce(self, commit)
         self.journal.append(encode(commit, self.boot, self.journal.ends_with), durable=True)
 
     def finish(self, *commits: Commit) -> None:

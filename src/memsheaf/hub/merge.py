@@ -1,0 +1,241 @@
+"""Bring together what a hub has and what a replica has, under the lock of its folder.
+
+Everything is decided by versions: what a path has here, what the hub has, and what ours was made from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import count, islice
+
+from memsheaf.errors import Changed, HubRestored, MemsheafError, PathRefused
+from memsheaf.guard.paths import CATALOG, check_stored, fold
+from memsheaf.hub import HubCommit, Pulled
+from memsheaf.hub.replica_state import TOLD, Conflict, ReplicaState, read_state, write_state
+from memsheaf.store import ABSENT, Commit, Revision, Version, tombstones, version_of
+from memsheaf.store.commit_queries import OTHERS
+from memsheaf.store.journal_lines import needle_of
+from memsheaf.store.transaction import Transaction
+
+AT_ONCE = 500  # texts of one commit of a first pull
+FEW = 10  # memories that may be missing on a hub that tells all it has
+
+
+class Merge:
+    """A transaction on a replica. `agreed` are the commits that the hub has: what is added is not pending."""
+
+    def __init__(self, transaction: Transaction, now: Callable[[], str], agreed: set[str]) -> None:
+        self._transaction = transaction
+        self._now = now
+        self._agreed = agreed
+
+    @property
+    def state(self) -> ReplicaState:
+        """What the replica remembers."""
+        return read_state(self._transaction.history)
+
+    def save(self, state: ReplicaState, *, durable: bool = True) -> None:
+        """Remember it."""
+        write_state(self._transaction.history, state, durable=durable)
+
+    def waiting(self, ids: Sequence[str] | None = None) -> list[Commit]:
+        """The pending commits, oldest first, or those of these ids; an id whose line was never written is none."""
+        found: list[Commit] = []
+        for name in self.state.pending if ids is None else ids:
+            found += islice(self._transaction.journal.commits(f'{{"commit": "{name}"'.encode()), 1)
+        return found
+
+    def apply(self, pulled: Pulled) -> None:
+        """Place what was pulled, except where something of ours waits or is newer on the hub."""
+        transaction, state = self._transaction, self.state
+        came = {one.commit.id for one in pulled.commits}
+        ahead = {} if pulled.whole else {name: paths for name, paths in state.ahead.items() if name not in came}
+        self.save(state._replace(ahead=ahead), durable=False)
+        newer = {path for paths in ahead.values() for path in paths}
+        theirs = {path: step for path, step in _last_steps(pulled).items() if path not in newer}
+        if pulled.whole:
+            known = transaction.journal.heads(None).keys()
+            gone = known - theirs.keys() - newer - {CATALOG}
+            if len(gone) > max(FEW, len(known) // 2):
+                raise HubRestored(f"the hub lacks {len(gone)} of the {len(known)} memories here; none was removed")
+            theirs |= {path: Revision(path, ABSENT, ABSENT) for path in gone}
+        if outside := tuple(transaction.outside(theirs.keys())):
+            transaction.note_outside(outside, self._now())
+        waiting = self.waiting()
+        bases = _bases(waiting)
+        for one in pulled.commits:
+            steps = (step for step in one.commit.revisions if step.path in theirs and step.path not in bases)
+            self._place(as_local(one), steps)
+        if pulled.whole:
+            away = Commit(os.urandom(6).hex(), self._now(), "hub", "removed on the hub", ())
+            self._place(away, (one for one in theirs.values() if one.after == ABSENT and one.path not in bases))
+        met = {path: theirs[path] for path in bases if path in theirs and theirs[path].after != bases[path].before}
+        if met:
+            self.rebase(waiting, met)
+
+    def join(self, pulled: Pulled, here: Iterable[str]) -> None:
+        """Bring a folder and a hub together that know nothing of each other: the same text once, different ones both.
+
+        Where the journal knows the hub's text as an older one of ours, ours replaces it.
+        """
+        transaction, theirs = self._transaction, _last_steps(pulled)
+        here = sorted({*here})
+        if outside := tuple(transaction.outside(here)):
+            transaction.note_outside(outside, self._now())
+        ours = {path: data for path in here if (data := self._present(path)) is not None}
+        groups: dict[str, list[Revision]] = {}
+        for one in pulled.commits:
+            steps = (step for step in one.commit.revisions if step.path not in ours)
+            groups.setdefault(as_local(one).by, []).extend(steps)
+        for by, all_steps in groups.items():
+            for start in range(0, len(all_steps), AT_ONCE):
+                commit = Commit(os.urandom(6).hex(), self._now(), by, "joined the hub", ())
+                self._place(commit, all_steps[start : start + AT_ONCE])
+        both = {path: step for path, step in theirs.items() if path in ours and step.after != version_of(ours[path])}
+        met = {path: step for path, step in both.items() if not self._has_had(path, step.after)}
+        on_hub = {path: step for path, step in theirs.items() if path not in met}
+        none = Revision("", ABSENT, ABSENT)
+        revisions = tuple(
+            Revision(path, base.after, version_of(data), base.new, data)
+            for path, data in ours.items()
+            if (base := on_hub.get(path, none))
+        )
+        mine = Commit(os.urandom(6).hex(), self._now(), "user", "joined the hub", revisions)
+        self.rebase([mine], met)
+
+    def rebase(self, waiting: Sequence[Commit], theirs: Mapping[str, Revision]) -> None:
+        """Put what waits on top of what the hub has now: one commit for each author and reason.
+
+        Where the hub has another text than the one ours was made from, both stay; what was removed on one side and
+        changed on the other stays as it was changed. What holds a new secret is a commit of its own, and is held.
+        """
+        authors = {step.path: (one.by, one.why) for one in waiting for step in one.revisions}
+        hub = {path: (step.before, step.old) for path, step in _bases(waiting).items()}
+        told: list[Conflict] = []
+        for path, step in theirs.items():
+            hub[path] = step.after, step.new
+            mine = self._present(path)
+            if version_of(mine) == step.after or step.after == ABSENT:
+                continue
+            steps = [Revision(path, version_of(mine), step.after, mine, step.new)]
+            copy, why = "", f"{path} was changed on the hub"
+            if mine is not None:
+                copy = self._free_name(path)
+                why = f"kept both: {path} is the hub's, {copy} was here"
+                steps.append(Revision(copy, ABSENT, version_of(mine), None, mine))
+                hub[copy], authors[copy] = (ABSENT, None), authors.get(path, ("outside", ""))
+            with suppress(Changed):  # edited in this moment: met again the next time
+                self._transaction.carry_out(Commit(os.urandom(6).hex(), self._now(), "hub", why, tuple(steps)))
+                told.append(Conflict(self._now(), path, copy))
+        held: dict[str, str] = {}
+        groups: dict[tuple[str, str, str], list[Revision]] = {}
+        for path, (version, text) in hub.items():
+            mine = self._present(path)
+            if version_of(mine) != version:
+                if reason := find_secret(mine, text):
+                    held[path] = reason
+                group = groups.setdefault((*authors.get(path, ("outside", "")), path if reason else ""), [])
+                group.append(Revision(path, version, version_of(mine), text, mine))
+        pending = []
+        for (by, why, _), revisions in groups.items():
+            commit = Commit(os.urandom(6).hex(), self._now(), by, why, tuple(revisions))
+            self._transaction.note(commit)
+            self._transaction.finish(commit)
+            pending.append(commit.id)
+        state = self.state
+        kept = tuple([*state.told, *told][-TOLD:])
+        self.save(state._replace(pending=tuple(pending), held=held, told=kept))
+
+    def _place(self, commit: Commit, steps: Iterable[Revision]) -> None:
+        """Carry out what the hub has, from what is here now; an edit in this very moment stays, and is pending."""
+        made: list[Revision] = []
+        for step in steps:
+            try:
+                old = self._transaction.present(step.path) if _is_sound(step) else None
+            except MemsheafError as error:  # a link, a folder or a file too large stands in its place
+                state = self.state
+                self.save(state._replace(left={**state.left, step.path: str(error)}))
+                continue
+            if _is_sound(step) and version_of(old) != step.after:
+                made.append(Revision(step.path, version_of(old), step.after, old, step.new))
+        if not made:
+            return
+        self._agreed.add(commit.id)
+        try:
+            self._transaction.carry_out(
+                commit._replace(revisions=tuple(made), follows=self._transaction.journal.last)
+            )
+        except Changed:
+            self._place_apart(commit, made)
+        tombstones.follow(self._transaction.history, made, commit.at, bury=True)
+
+    def _place_apart(self, commit: Commit, steps: Sequence[Revision]) -> None:
+        """Carry out again what an edit in the very moment stopped: that file is kept twice, the others are placed."""
+        for step in steps:
+            if version_of(self._present(step.path)) == step.before:
+                with suppress(Changed):
+                    self._transaction.carry_out(commit._replace(revisions=(step,)))
+        met = {step.path: step for step in steps if version_of(self._present(step.path)) != step.after}
+        self.rebase(self.waiting(), met)
+
+    def _has_had(self, path: str, version: Version) -> bool:
+        """Whether the journal has had this version of a path."""
+        commits = self._transaction.journal.commits(needle_of(path))
+        steps = (step for one in commits for step in one.revisions if step.path == path)
+        return any(version in (step.before, step.after) for step in steps)
+
+    def _present(self, path: str) -> bytes | None:
+        with suppress(MemsheafError):
+            return self._transaction.present(path)
+        return None
+
+    def _free_name(self, path: str) -> str:
+        """The name under which a text is kept beside the one that has its path."""
+        stem, dot, ending = path.rpartition(".")
+        names = set(map(fold, self._transaction.journal.heads(None)))
+        for number in count(2):
+            name = f"{stem}-{number}{dot}{ending}"
+            if fold(name) not in names and self._present(name) is None:
+                return check_stored(name)
+        raise AssertionError("counting does not end")
+
+
+def as_local(one: HubCommit) -> Commit:
+    """A commit as a replica's journal tells it: another member's under their name."""
+    by = f"{OTHERS}{one.member}" if one.member and not one.own else one.commit.by
+    return one.commit._replace(by=by)
+
+
+def find_secret(new: bytes | None, old: bytes | None) -> str:
+    """What kind of secret a text has that was not there before, "" when none."""
+    from memsheaf.guard.secrets import new_secrets
+
+    if not new:
+        return ""
+    found = new_secrets(new.decode("utf-8", "replace"), (old or b"").decode("utf-8", "replace"))
+    return f"it holds {found[0].kind}" if found else ""
+
+
+def _last_steps(pulled: Pulled) -> dict[str, Revision]:
+    """What the hub has at each path that a pull names."""
+    return {step.path: step for one in pulled.commits for step in one.commit.revisions if _is_sound(step)}
+
+
+def _bases(waiting: Sequence[Commit]) -> dict[str, Revision]:
+    """The first step of each path that waits: it begins with what the hub had."""
+    found: dict[str, Revision] = {}
+    for one in waiting:
+        for step in one.revisions:
+            found.setdefault(step.path, step)
+    found.pop(CATALOG, None)
+    return found
+
+
+def _is_sound(step: Revision) -> bool:
+    """Whether what a hub gave may be placed: a path of ours, and the very text that it says."""
+    try:
+        return check_stored(step.path) == step.path and version_of(step.new) == step.after
+    except PathRefused:
+        return False

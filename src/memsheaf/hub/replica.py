@@ -1,0 +1,341 @@
+"""A replica: a folder whose changes a hub puts in order.
+
+A commit is checked here, pushed, which decides it, and then placed as in any folder. Killed in between, the next pull
+brings it. What a person saves in the folder, and what is changed while the hub does not answer, is a commit of this
+journal that is `pending`: `sync` pushes it later with the same check. Where both sides changed one memory, the hub's
+text stands at its path and the other one beside it under a free name; no text is ever merged by guesswork.
+
+What is pulled is compared by versions, not by what was pulled before: a pull that comes twice, or that a crash cut
+short, ends in the same files.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+
+from memsheaf.errors import Busy, Changed, HubUnreachable, MemsheafError
+from memsheaf.guard.paths import CATALOG
+from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Machine, Pulled
+from memsheaf.hub.merge import Merge, find_secret
+from memsheaf.hub.replica_state import Conflict, ReplicaState, read_state, write_state
+from memsheaf.store import ABSENT, Change, Commit, Erased, Version
+from memsheaf.store.folder import FolderStore
+from memsheaf.store.transaction import Transaction
+from memsheaf.values import NamedTuple
+
+ROUNDS = 5  # of pulling and pushing in one sync, while others push
+CATCH_UP = 2.0  # seconds that a refused change waits for the one that was faster
+RETRY_AFTER = 15.0  # seconds in which a hub that did not answer is not asked again by a change
+_LOCAL_LOCKS = ("turn", "hub")
+
+
+class Synced(NamedTuple):
+    """What a sync did: commits that came, changes that went, what waits and what was kept twice."""
+
+    pulled: tuple[HubCommit, ...] = ()
+    pushed: tuple[Commit, ...] = ()
+    pending: int = 0
+    conflicts: tuple[Conflict, ...] = ()
+    held: Mapping[str, str] = {}
+    left: Mapping[str, str] = {}
+    erasures: tuple[Erasure, ...] = ()
+    whole: bool = False
+
+
+class _PendingFirst(MemsheafError):
+    """A file was edited outside: that has to be pushed before what builds on it."""
+
+
+class Replica(FolderStore):
+    """One machine's folder of a scope that has a hub."""
+
+    def __init__(self, root: str, settings: HubSettings, hub: Hub, **options: object) -> None:
+        super().__init__(root, **options)  # type: ignore[arg-type]  # those of FolderStore
+        self.settings = settings
+        self.hub = hub
+        self._access.announce = self._announce
+        self._agree = self._push
+        self._agreed: set[str] = set()  # commits that the hub has
+        self._only_here = False
+
+    # changing
+
+    def commit(self, changes: Sequence[Change], *, by: str, why: str = "", undoes: str = "") -> Commit:
+        """Make all the changes or none: the hub decides.
+
+        Raises:
+            Changed: somebody was faster, here or elsewhere; what they wrote is here by now.
+            HubUnreachable: the hub does not answer, and changes are not queued.
+            As FolderStore.commit.
+        """
+        for last in (False, True):
+            try:
+                self._push_first()
+                return super().commit(changes, by=by, why=why, undoes=undoes)
+            except Changed as error:
+                self._catch_up(error.path)
+                raise
+            except _PendingFirst:
+                if last:
+                    raise Busy("the files are edited faster than the hub takes them") from None
+        raise AssertionError("the second time is the last")
+
+    def _push_first(self) -> None:
+        """Push what waits, as the next change may build on it; a hub that does not answer is met again there."""
+        state = self.state()
+        if state.pending and not self._is_down(state):
+            with suppress(HubUnreachable, Busy):
+                self.sync()
+
+    def _push(self, transaction: Transaction, commit: Commit) -> None:
+        """Ask the hub for a commit that was checked and staged. The lock is held."""
+        merge = self._merge(transaction)
+        state = merge.state
+        if not state.joined:
+            return
+        heads = transaction.journal.heads([step.path for step in commit.revisions])
+        known = {path: head.version for path, head in heads.items()}
+        edited = {step.path for step in commit.revisions if step.before != known.get(step.path, ABSENT)}
+        if outside := tuple(transaction.outside(edited)) if edited else ():
+            transaction.note_outside(outside, self._now())
+            raise _PendingFirst
+        waits = {step.path for one in (merge.waiting() if state.pending else ()) for step in one.revisions}
+        try:
+            if waits - state.held.keys() or self._is_down(state):
+                raise HubUnreachable(f"the hub {self.settings.shown} does not answer; nothing was changed")
+            if any(step.path in waits for step in commit.revisions):
+                return  # it builds on what is held here
+            self.hub.push(_for_hub(commit))
+        except HubUnreachable:
+            down_at = state.down_at if self._is_down(state) else self._clock()
+            merge.save(merge.state._replace(down_at=down_at), durable=False)
+            if not self.settings.queues:
+                raise
+            return
+        self._agreed.add(commit.id)
+        ahead = {**state.ahead, commit.id: [step.path for step in commit.revisions]}
+        merge.save(state._replace(ahead=ahead, down_at=0.0), durable=False)
+
+    def _is_down(self, state: ReplicaState) -> bool:
+        """Whether the hub did not answer a moment ago: whoever waits for a change is not made to wait again."""
+        return state.down_at > 0 and 0 <= self._clock() - state.down_at < RETRY_AFTER
+
+    def _announce(self, transaction: Transaction, commit: Commit) -> None:
+        """Note that a commit is pending before its line is written, unless the hub has it."""
+        if commit.id in self._agreed or not commit.revisions:
+            return
+        state = read_state(transaction.history)
+        if state.joined:
+            write_state(transaction.history, state._replace(pending=(*state.pending, commit.id)))
+
+    def _catch_up(self, path: str) -> None:
+        """Bring what was faster than a change of ours, as far as the hub tells by now."""
+        before = self._version_here(path)
+        ends = time.monotonic() + CATCH_UP
+        with suppress(HubUnreachable, Busy):
+            while True:
+                self.sync()
+                if self._version_here(path) != before or time.monotonic() > ends:
+                    break
+                time.sleep(0.05)
+
+    def _version_here(self, path: str) -> Version:
+        with suppress(MemsheafError):
+            return self.read(path).version
+        return ABSENT
+
+    # syncing
+
+    def state(self) -> ReplicaState:
+        """What is remembered of the hub."""
+        return self._ask_history(read_state, ReplicaState())
+
+    def waiting(self) -> list[Commit]:
+        """The commits that the hub has not seen, oldest first."""
+        with self._access.transaction() as transaction:
+            return self._merge(transaction).waiting()
+
+    def sync(self) -> Synced:
+        """Bring what others pushed, and push what waits here.
+
+        Raises:
+            HubUnreachable, HubRefused, HubRestored.
+            Busy: another process is at it.
+        """
+        pulled: list[HubCommit] = []
+        pushed: list[Commit] = []
+        whole = False
+        known = self.state().told
+        try:
+            with self.lock("hub"):
+                for _ in range(ROUNDS):
+                    self._tell_erasures()
+                    came = self._pull()
+                    pulled += came.commits
+                    whole |= came.whole
+                    sent, is_through = self._push_pending()
+                    pushed += sent
+                    if is_through:
+                        break
+        except HubUnreachable:
+            self._change_state(lambda now: now._replace(down_at=self._clock()))
+            raise
+        state = self.state()
+        fresh = tuple(one for one in state.told if one not in known)
+        waits = len(state.pending) - len(state.held)
+        return Synced(tuple(pulled), tuple(pushed), waits, fresh, state.held, state.left, state.erasures, whole)
+
+    def rejoin(self) -> Synced:
+        """Forget what was pulled and bring both sides together again, as at first: no text is lost on either."""
+        with self._access.transaction() as transaction:
+            write_state(transaction.history, ReplicaState())
+        return self.sync()
+
+    def _pull(self) -> Pulled:
+        state = self.state()
+        pulled = self.hub.pull(state.cursor if state.joined else "")
+        if state.joined and not (pulled.commits or pulled.erasures or pulled.whole):
+            return pulled
+        with self._access.transaction() as transaction:
+            merge = self._merge(transaction)
+            if merge.state.joined:
+                merge.apply(pulled)
+            else:
+                found = (entry.path for entry in self._access.scan() if not entry.problem)
+                merge.join(pulled, (*(path for path in found if path and path[-1] != "/"), *self.events()))
+            state = merge.state
+            known = {one.id for one in state.erasures}
+            erasures = (*state.erasures, *(one for one in pulled.erasures if one.id not in known))
+            state = state._replace(
+                joined=True, cursor=pulled.cursor, member=self.hub.me, erasures=erasures, down_at=0.0
+            )
+            merge.save(state._replace(pulled_at=self._now()))
+        return pulled
+
+    def _push_pending(self) -> tuple[list[Commit], bool]:
+        """Push what waits, in order; gives what went, and whether the hub took all that may go."""
+        pushed: list[Commit] = []
+        if not self.state().pending:
+            return pushed, True
+        with self._access.transaction() as transaction:
+            merge = self._merge(transaction)
+            waiting, state = merge.waiting(), merge.state
+            if state.held or any(find_secret(step.new, step.old) for one in waiting for step in one.revisions):
+                merge.rebase(waiting, {})  # what a person saved with a secret stays here until that is gone
+                waiting, state = merge.waiting(), merge.state
+            known = {one.id for one in waiting}
+            merge.save(state._replace(pending=tuple(name for name in state.pending if name in known)))
+        for commit in waiting:
+            paths = [step.path for step in commit.revisions]
+            if any(path in state.held for path in paths):
+                continue
+            try:
+                if any(path != CATALOG for path in paths):
+                    self.hub.push(_for_hub(commit))
+            except Changed:
+                return pushed, False
+            self._change_state(lambda now, name=commit.id, paths=paths: _sent(now, name, paths))  # type: ignore[misc]
+            pushed.append(commit)
+        return pushed, True
+
+    # erasing
+
+    def erase(self, path: str, *, by: str) -> Erased:
+        """Remove a text and every older version of it, here and on the hub, which tells all other machines to.
+
+        Raises:
+            NotFound: neither the folder nor the journal knows it.
+            HubUnreachable: nothing was erased.
+        """
+        if self._only_here or not self.state().joined:
+            return super().erase(path, by=by)
+        path = self._access.spelling(path)
+        self.sync()
+        name = os.urandom(6).hex()
+        self._change_erasing(name, Erasure(name, (path,), ()))
+        try:
+            erased = super().erase(path, by=by)
+        except MemsheafError:
+            self._change_erasing(name)
+            raise
+        self._change_erasing(name, Erasure(name, erased.names, erased.versions))
+        with suppress(HubUnreachable):  # the next sync tells it
+            self._tell_erasures()
+        return erased
+
+    @contextmanager
+    def only_here(self) -> Iterator[None]:
+        """Erase on this machine what the hub has erased."""
+        self._only_here = True
+        try:
+            yield
+        finally:
+            self._only_here = False
+
+    def report(self, done: Mapping[str, str]) -> None:
+        """Report erasures that were carried out here, by id, with what was left of each, "" for nothing."""
+        here = Machine(
+            self.settings.machine, self.settings.machine_name, self.hub.me, self._now(), tuple(done.items())
+        )
+        self.hub.report(here)
+        self._change_state(
+            lambda now: now._replace(erasures=tuple(one for one in now.erasures if one.id not in done))
+        )
+
+    def _tell_erasures(self) -> None:
+        for erasure in self.state().erasing:
+            self.hub.erase(erasure)
+            self._change_erasing(erasure.id)
+
+    def _change_erasing(self, name: str, *erasure: Erasure) -> None:
+        def change(now: ReplicaState) -> ReplicaState:
+            return now._replace(erasing=(*(one for one in now.erasing if one.id != name), *erasure))
+
+        self._change_state(change)
+
+    def _change_state(self, change: Callable[[ReplicaState], ReplicaState]) -> None:
+        with self._access.transaction() as transaction:
+            write_state(transaction.history, change(read_state(transaction.history)))
+
+    def _merge(self, transaction: Transaction) -> Merge:
+        return Merge(transaction, self._now, self._agreed)
+
+    # the rest
+
+    def lock(self, name: str, *, wait: float | None = None) -> AbstractContextManager[object]:
+        """Let one process at a time do the work called `name`, on all machines. Raises Busy, HubUnreachable."""
+        here = super().lock(name, wait=wait)
+        if name in _LOCAL_LOCKS or not self.state().joined:
+            return here
+        held = ExitStack()
+        held.enter_context(here)
+        try:
+            held.enter_context(self.hub.lock(name, wait=wait or 0.0))
+        except BaseException:
+            held.close()
+            raise
+        return held
+
+    def prune(self) -> int:
+        """Drop retired texts that are past retention, unless something waits for the hub: it may need them."""
+        return 0 if self.state().pending else super().prune()
+
+    def close(self) -> None:
+        """As FolderStore.close; the connection is let go."""
+        if not self.state().pending:
+            super().close()
+        self.hub.close()
+
+
+def _sent(state: ReplicaState, name: str, paths: list[str]) -> ReplicaState:
+    """The state when the hub has taken a commit that waited."""
+    pending = tuple(one for one in state.pending if one != name)
+    return state._replace(pending=pending, ahead={**state.ahead, name: paths}, down_at=0.0)
+
+
+def _for_hub(commit: Commit) -> Commit:
+    """A commit without what each machine makes for itself."""
+    return commit._replace(revisions=tuple(step for step in commit.revisions if step.path != CATALOG))
