@@ -21,7 +21,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = ROOT / "src"
 WHEEL_BYTES, SDIST_BYTES = 12 << 20, 14 << 20  # the table of words is 9 MB of both
-SUFFIXES = {".py", ".md", ".js", ".json", ".table", ".toml", ".txt", ".typed", ".vectors", ".css", ".html", ".svg"}
+SUFFIXES = {
+    ".py",
+    ".md",
+    ".js",
+    ".json",
+    ".table",
+    ".toml",
+    ".txt",
+    ".typed",
+    ".vectors",
+    ".css",
+    ".html",
+    ".svg",
+    ".sql",
+}
 IN_SDIST = ("README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml", "Makefile", "src/memsheaf/py.typed")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PHRASES = ("Saved user:user_prefers-pnpm.md", "<memories-", "Undid ", "which is gone now")  # of the demo

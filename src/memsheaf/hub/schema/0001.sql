@@ -1,0 +1,375 @@
+-- The hub on PostgreSQL 15 or later. Run in one transaction by a login with CREATEROLE and CREATE on the database.
+--
+-- memsheaf_owner    owns everything, cannot log in; the functions that write run as it
+-- memsheaf_member   what every member is in: may call the functions, and read what the policies show
+-- memsheaf_service  servers: the same, for the member that the setting memsheaf.member names
+DO $$
+BEGIN
+  IF to_regrole('memsheaf_owner') IS NULL THEN
+    CREATE ROLE memsheaf_owner NOLOGIN CREATEROLE;
+  END IF;
+  IF NOT pg_has_role(current_user, 'memsheaf_owner', 'USAGE') THEN
+    EXECUTE format('GRANT memsheaf_owner TO %I', current_user);
+  END IF;
+END $$;
+CREATE SCHEMA memsheaf AUTHORIZATION memsheaf_owner;
+SET LOCAL ROLE memsheaf_owner;
+DO $$
+BEGIN
+  IF to_regrole('memsheaf_member') IS NULL THEN
+    CREATE ROLE memsheaf_member NOLOGIN;
+    CREATE ROLE memsheaf_service NOLOGIN IN ROLE memsheaf_member;
+  END IF;
+END $$;
+ALTER DEFAULT PRIVILEGES IN SCHEMA memsheaf REVOKE ALL ON TABLES FROM PUBLIC;
+ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
+GRANT USAGE ON SCHEMA memsheaf TO memsheaf_member;
+
+CREATE TABLE memsheaf.about (version int NOT NULL, min_client int NOT NULL);
+INSERT INTO memsheaf.about VALUES (0, 1);
+GRANT SELECT ON memsheaf.about TO memsheaf_member;
+
+-- Every key begins with the namespace, by which the tables are divided; no statement crosses it.
+CREATE TABLE memsheaf.spaces (
+  namespace text COLLATE "C", epoch uuid NOT NULL DEFAULT gen_random_uuid(), created timestamptz NOT NULL DEFAULT now(),
+  retention_days int NOT NULL DEFAULT 90 CHECK (retention_days >= 0),
+  PRIMARY KEY (namespace)
+) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.members (
+  namespace text COLLATE "C", login text COLLATE "C", name text COLLATE "C" NOT NULL,
+  role text NOT NULL CHECK (role IN ('reader', 'writer', 'admin')), since timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (namespace, login), UNIQUE (namespace, name)
+) PARTITION BY HASH (namespace);
+CREATE INDEX ON memsheaf.members (login);
+CREATE TABLE memsheaf.commits (  -- `place` tells commits of one xid apart: those of a hub that moved
+  namespace text COLLATE "C", id text COLLATE "C", xid xid8 NOT NULL, place int NOT NULL DEFAULT 0,
+  at text NOT NULL, received timestamptz NOT NULL DEFAULT now(), member text NOT NULL, machine text NOT NULL,
+  by text NOT NULL, why text NOT NULL, undoes text NOT NULL,
+  PRIMARY KEY (namespace, id)
+) PARTITION BY HASH (namespace);
+CREATE INDEX ON memsheaf.commits (namespace, xid, place);
+CREATE TABLE memsheaf.revisions (
+  namespace text COLLATE "C", commit text COLLATE "C", path text COLLATE "C",
+  before text COLLATE "C" NOT NULL, after text COLLATE "C" NOT NULL,
+  PRIMARY KEY (namespace, commit, path)
+) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.texts (
+  namespace text COLLATE "C", version text COLLATE "C", data bytea NOT NULL, PRIMARY KEY (namespace, version)
+) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.documents (
+  namespace text COLLATE "C", path text COLLATE "C", version text COLLATE "C" NOT NULL, commit text COLLATE "C" NOT NULL,
+  PRIMARY KEY (namespace, path)
+) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.erasures (  -- each is a commit without revisions, too
+  namespace text COLLATE "C", id text COLLATE "C", names text[] NOT NULL, versions text[] NOT NULL,
+  PRIMARY KEY (namespace, id)
+) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.machines (
+  namespace text COLLATE "C", id text COLLATE "C", name text NOT NULL, member text NOT NULL,
+  seen timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (namespace, id)
+) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.proofs (
+  namespace text COLLATE "C", erasure text COLLATE "C", machine text COLLATE "C", found text NOT NULL,
+  at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (namespace, erasure, machine)
+) PARTITION BY HASH (namespace);
+
+-- Who asks: the login; for servers the member that they name, and nobody when they name none.
+CREATE FUNCTION memsheaf.me() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT CASE WHEN pg_has_role(session_user, 'memsheaf_service', 'USAGE')
+    THEN nullif(current_setting('memsheaf.member', true), '') ELSE session_user::text END
+$$;
+CREATE FUNCTION memsheaf.mine() RETURNS text[] LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(array_agg(m.namespace), '{}') FROM memsheaf.members m WHERE m.login = memsheaf.me()
+$$;
+
+-- Divide a table, and let each role see what is its own. The owner sees the namespace that `enter` let it into.
+CREATE FUNCTION memsheaf.protect(name text, partitions int DEFAULT 8) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  FOR i IN 0 .. partitions - 1 LOOP
+    EXECUTE format('CREATE TABLE memsheaf.%I PARTITION OF memsheaf.%I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
+      name || '_' || i, name, partitions, i);
+    EXECUTE format('ALTER TABLE memsheaf.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', name || '_' || i);
+  END LOOP;
+  EXECUTE format('ALTER TABLE memsheaf.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', name);
+  EXECUTE format('CREATE POLICY entered ON memsheaf.%I TO memsheaf_owner
+    USING (namespace = current_setting(''memsheaf.namespace'', true))', name);
+  EXECUTE format('CREATE POLICY mine ON memsheaf.%I FOR SELECT TO memsheaf_member
+    USING (namespace = ANY ((SELECT memsheaf.mine())::text[]))', name);
+  EXECUTE format('GRANT SELECT ON memsheaf.%I TO memsheaf_member', name);
+END $$;
+SELECT memsheaf.protect(name) FROM unnest(ARRAY['spaces', 'members', 'commits', 'revisions', 'texts', 'documents',
+  'erasures', 'machines', 'proofs']) name;
+CREATE POLICY own ON memsheaf.members FOR SELECT TO memsheaf_owner USING (login = memsheaf.me());
+
+-- Let the caller into a namespace: their name there, provided that they have the role. Owner only.
+CREATE FUNCTION memsheaf.enter(ns text, needed text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE found record;
+BEGIN
+  PERFORM set_config('memsheaf.namespace', ns, true);
+  SELECT m.name, m.role INTO found FROM memsheaf.members m WHERE m.namespace = ns AND m.login = memsheaf.me();
+  IF found.role IS NULL THEN
+    PERFORM set_config('memsheaf.namespace', '', true);
+    RAISE insufficient_privilege USING MESSAGE = 'not a member';
+  END IF;
+  IF NOT (needed = 'reader' OR found.role = 'admin' OR found.role = needed) THEN
+    PERFORM set_config('memsheaf.namespace', '', true);
+    RAISE insufficient_privilege USING MESSAGE = format('%s is a %s, and that takes a %s', found.name, found.role, needed);
+  END IF;
+  RETURN found.name;
+END $$;
+
+-- What a new connection asks first.
+CREATE FUNCTION memsheaf.hello(ns text, OUT version int, OUT min_client int, OUT name text, OUT role text, OUT epoch uuid)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  hello.name := memsheaf.enter(ns, 'reader');
+  SELECT a.version, a.min_client INTO hello.version, hello.min_client FROM memsheaf.about a;
+  SELECT m.role INTO hello.role FROM memsheaf.members m WHERE m.namespace = ns AND m.login = memsheaf.me();
+  SELECT s.epoch INTO hello.epoch FROM memsheaf.spaces s WHERE s.namespace = ns;
+END $$;
+
+-- One path at a time is changed; this must come before the transaction has an xid, so that xids of one path are in
+-- the order of its commits. Keys hang on the epoch, which nobody outside knows. Many paths, and whatever drops texts
+-- that a push may be about to name, take the whole namespace.
+CREATE FUNCTION memsheaf.lock_paths(ns text, paths text[], whole boolean DEFAULT false) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE seed bigint;
+BEGIN
+  IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+    RAISE object_not_in_prerequisite_state USING MESSAGE = 'a push is a transaction of its own';
+  END IF;
+  SELECT hashtextextended(s.epoch::text, 0) INTO seed FROM memsheaf.spaces s WHERE s.namespace = ns;
+  IF whole OR cardinality(paths) > 64 THEN
+    PERFORM pg_advisory_xact_lock(seed);
+  ELSE
+    PERFORM pg_advisory_xact_lock_shared(seed);
+    PERFORM pg_advisory_xact_lock(k.key) FROM
+      (SELECT DISTINCT hashtextextended(p.path, seed) AS key FROM unnest(paths) p(path) ORDER BY 1) k;
+  END IF;
+END $$;
+
+-- Make a commit: its position, or the path that is not at the version `before`.
+CREATE FUNCTION memsheaf.push(
+  ns text, client int, id text, at text, machine text, by text, why text, undoes text,
+  paths text[], befores text[], afters text[], datas bytea[], OUT pushed text, OUT changed text
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+  who text := memsheaf.enter(ns, 'writer');
+  known record;
+  now_xid xid8;
+BEGIN
+  IF client < (SELECT a.min_client FROM memsheaf.about a) THEN
+    RAISE feature_not_supported USING MESSAGE = 'this version of memsheaf is too old for the hub';
+  END IF;
+  IF push.id !~ '^[0-9a-f]{6,64}$' OR octet_length(push.at) > 64 OR octet_length(push.machine) > 200
+    OR octet_length(push.by) > 200 OR octet_length(push.why) > 10000 OR push.undoes !~ '^[0-9a-f]{0,64}$'
+    OR cardinality(paths) > 20000 OR cardinality(befores) <> cardinality(paths)
+    OR cardinality(afters) <> cardinality(paths) OR cardinality(datas) <> cardinality(paths)
+    OR EXISTS (SELECT FROM unnest(paths, befores, afters, datas) s(path, before, after, data)
+      WHERE octet_length(s.path) NOT BETWEEN 1 AND 400 OR s.path !~ '^[^/.][^/]*(/[^/.][^/]*)*$' OR s.path ~ '[\x01-\x1f\\]'
+      OR s.path = 'MEMORY.md' OR s.before IS NULL OR s.before !~ '^([0-9a-f]{64})?$' OR octet_length(s.data) > 1048576
+      OR s.after IS DISTINCT FROM coalesce(encode(sha256(s.data), 'hex'), ''))
+  THEN
+    RAISE check_violation USING MESSAGE = 'the commit is not sound: a path, a version or a size';
+  END IF;
+  PERFORM memsheaf.lock_paths(ns, paths);
+  SELECT c.xid, c.member = who AND NOT EXISTS (SELECT r.path, r.before, r.after FROM memsheaf.revisions r
+      WHERE r.namespace = ns AND r.commit = push.id EXCEPT SELECT * FROM unnest(paths, befores, afters)) AS same
+    INTO known FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = push.id;
+  IF known.same THEN
+    pushed := known.xid;
+    RETURN;
+  ELSIF known.xid IS NOT NULL THEN
+    RAISE unique_violation USING MESSAGE = 'another commit has this id';
+  END IF;
+  SELECT s.path INTO changed FROM unnest(paths, befores) s(path, before)
+    LEFT JOIN memsheaf.documents d ON d.namespace = ns AND d.path = s.path
+    WHERE s.before <> coalesce(d.version, '') LIMIT 1;
+  IF changed IS NOT NULL THEN
+    RETURN;
+  END IF;
+  now_xid := pg_current_xact_id();
+  IF (SELECT max(c.xid) FROM memsheaf.commits c WHERE c.namespace = ns) >= now_xid THEN
+    RAISE object_not_in_prerequisite_state USING MESSAGE = 'the hub moved to another server', HINT = 'moved';
+  END IF;
+  INSERT INTO memsheaf.commits (namespace, id, xid, at, member, machine, by, why, undoes)
+    VALUES (ns, push.id, now_xid, push.at, who, push.machine, push.by, push.why, push.undoes);
+  INSERT INTO memsheaf.texts (namespace, version, data)
+    SELECT ns, s.after, s.data FROM unnest(afters, datas) s(after, data) WHERE s.after <> '' ON CONFLICT DO NOTHING;
+  INSERT INTO memsheaf.revisions (namespace, commit, path, before, after)
+    SELECT ns, push.id, s.* FROM unnest(paths, befores, afters) s;
+  INSERT INTO memsheaf.documents AS d (namespace, path, version, commit)
+    SELECT ns, s.path, s.after, push.id FROM unnest(paths, afters) s(path, after) WHERE s.after <> ''
+    ON CONFLICT (namespace, path) DO UPDATE SET version = excluded.version, commit = excluded.commit;
+  IF '' = ANY (afters) THEN
+    DELETE FROM memsheaf.documents d USING unnest(paths, afters) s(path, after)
+      WHERE d.namespace = ns AND d.path = s.path AND s.after = '';
+  END IF;
+  pushed := now_xid;
+END $$;
+
+-- What was committed since a cursor: no row when nothing was; otherwise first the new cursor and the erasures as JSON
+-- in `why`, then a row for each revision. The cursor is the epoch, the last commit with its xid, and the xids below
+-- it that were still running. xids above it count as unseen, so that a hub that goes back in time skips nothing.
+CREATE FUNCTION memsheaf.pull(ns text, cursor text) RETURNS TABLE (
+  id text, at text, member text, machine text, by text, why text, undoes text, own boolean,
+  path text, before text, after text, data bytea
+) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+  who text := memsheaf.enter(ns, 'reader');
+  epoch text;
+  seen text[] := string_to_array(cursor, '/');
+  last record;
+  running xid8[];
+  low xid8;
+  high xid8;
+BEGIN
+  SELECT s.epoch INTO epoch FROM memsheaf.spaces s WHERE s.namespace = ns;
+  SELECT c.id, c.xid INTO last FROM memsheaf.commits c WHERE c.namespace = ns ORDER BY c.xid DESC, c.place DESC LIMIT 1;
+  IF cursor <> '' THEN
+    high := seen[3]::xid8;
+    running := string_to_array(seen[4], ',')::xid8[];
+    IF seen[1] <> epoch OR (last.id IS DISTINCT FROM nullif(seen[2], '') AND seen[2] <> ''
+      AND NOT EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = seen[2] AND c.xid = high)) THEN
+      RAISE object_not_in_prerequisite_state USING MESSAGE = 'the hub was restored', HINT = 'restored';
+    END IF;
+    IF running = '{}' AND last.xid IS NOT DISTINCT FROM high OR last.xid IS NULL THEN
+      RETURN;
+    END IF;
+    low := least(high, (SELECT min(r) FROM unnest(running) r));
+    IF NOT EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = ns AND c.xid >= low
+      AND (c.xid > high OR c.xid = ANY (running))) THEN
+      RETURN;
+    END IF;
+  END IF;
+  RETURN QUERY SELECT '', '', '', '', '', json_build_object(
+    'cursor', concat_ws('/', epoch, coalesce(last.id, ''), coalesce(last.xid, '0'),
+      (SELECT coalesce(string_agg(x::text, ','), '') FROM pg_snapshot_xip(pg_current_snapshot()) x WHERE x < last.xid)),
+    'erasures', (SELECT json_agg(json_build_array(e.id, e.names, e.versions, c.member, c.at) ORDER BY c.xid, c.place)
+      FROM memsheaf.erasures e JOIN memsheaf.commits c ON c.namespace = e.namespace AND c.id = e.id
+      WHERE e.namespace = ns AND (cursor = '' OR c.xid > high OR c.xid = ANY (running))))::text,
+    '', false, '', '', '', NULL::bytea;
+  IF cursor = '' THEN
+    RETURN QUERY SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = who, d.path, '', d.version, t.data
+      FROM memsheaf.documents d
+      JOIN memsheaf.commits c ON c.namespace = d.namespace AND c.id = d.commit
+      JOIN memsheaf.texts t ON t.namespace = d.namespace AND t.version = d.version
+      WHERE d.namespace = ns ORDER BY c.xid, c.place, d.path;
+  ELSE
+    RETURN QUERY SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = who, r.path, r.before, r.after, t.data
+      FROM memsheaf.commits c
+      LEFT JOIN memsheaf.revisions r ON r.namespace = c.namespace AND r.commit = c.id
+      LEFT JOIN memsheaf.texts t ON t.namespace = r.namespace AND t.version = r.after
+      WHERE c.namespace = ns AND c.xid >= low AND (c.xid > high OR c.xid = ANY (running))
+      ORDER BY c.xid, c.place, r.path;
+  END IF;
+END $$;
+
+-- Forget all that these names were, and these versions unless another path has one now; tell all machines to.
+CREATE FUNCTION memsheaf.erase(ns text, id text, at text, machine text, names text[], versions text[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  who text := memsheaf.enter(ns, 'writer');
+  gone text[];
+BEGIN
+  IF erase.id !~ '^[0-9a-f]{6,64}$' OR cardinality(erase.names) > 1000 OR cardinality(erase.versions) > 100000 THEN
+    RAISE check_violation USING MESSAGE = 'the erasure is not sound';
+  END IF;
+  PERFORM memsheaf.lock_paths(ns, erase.names, true);
+  IF EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = erase.id) THEN
+    RETURN;
+  END IF;
+  SELECT coalesce(array_agg(DISTINCT v.version), '{}') INTO gone FROM (
+    SELECT unnest(erase.versions) AS version
+    UNION SELECT unnest(ARRAY[r.before, r.after]) FROM memsheaf.revisions r
+      WHERE r.namespace = ns AND r.path = ANY (erase.names)) v
+    WHERE v.version <> '' AND NOT EXISTS (SELECT FROM memsheaf.documents d
+      WHERE d.namespace = ns AND d.version = v.version AND d.path <> ALL (erase.names));
+  PERFORM memsheaf.forget_waiting(ns, gone);
+  INSERT INTO memsheaf.commits (namespace, id, xid, at, member, machine, by, why, undoes)
+    VALUES (ns, erase.id, pg_current_xact_id(), erase.at, who, erase.machine, '', 'erased', '');
+  INSERT INTO memsheaf.erasures VALUES (ns, erase.id, erase.names, gone);
+  UPDATE memsheaf.commits c SET why = '' FROM memsheaf.revisions r
+    WHERE c.namespace = ns AND r.namespace = ns AND r.commit = c.id AND r.path = ANY (erase.names);
+  DELETE FROM memsheaf.revisions r WHERE r.namespace = ns AND r.path = ANY (erase.names);
+  DELETE FROM memsheaf.documents d WHERE d.namespace = ns AND d.path = ANY (erase.names);
+  DELETE FROM memsheaf.texts t WHERE t.namespace = ns AND t.version = ANY (gone);
+END $$;
+
+-- What else holds these texts, before they are deleted. Nothing as yet.
+CREATE FUNCTION memsheaf.forget_waiting(ns text, versions text[]) RETURNS void LANGUAGE sql AS '';
+
+-- A machine is there, and carried out these erasures: [[id, what it found left], …].
+CREATE FUNCTION memsheaf.report(ns text, id text, name text, erased jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  who text := memsheaf.enter(ns, 'reader');
+BEGIN
+  INSERT INTO memsheaf.machines AS m (namespace, id, name, member)
+    VALUES (ns, left(report.id, 200), left(report.name, 200), who)
+    ON CONFLICT (namespace, id) DO UPDATE SET name = excluded.name, seen = now() WHERE m.member = who;
+  IF NOT FOUND THEN
+    RAISE insufficient_privilege USING MESSAGE = 'this is another member''s machine';
+  END IF;
+  INSERT INTO memsheaf.proofs (namespace, erasure, machine, found)
+    SELECT ns, e.id, report.id, left(p.value ->> 1, 1000) FROM jsonb_array_elements(erased) p
+      JOIN memsheaf.erasures e ON e.namespace = ns AND e.id = p.value ->> 0
+    ON CONFLICT (namespace, erasure, machine) DO UPDATE SET found = excluded.found, at = now();
+END $$;
+
+-- The key of the session lock for a piece of work.
+CREATE FUNCTION memsheaf.lock_key(ns text, name text) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM memsheaf.enter(ns, 'writer');
+  RETURN (SELECT hashtextextended(name, hashtextextended(s.epoch::text, 1)) FROM memsheaf.spaces s WHERE s.namespace = ns);
+END $$;
+
+-- What admins do.
+
+-- A namespace with its first admin; once it is there, nothing. `NAME:team` is for whoever installed the hub to make,
+-- `NAME:user/MEMBER` for that member, `NAME:agent/X` and `NAME:project/X` for writers of the team; those are private.
+CREATE FUNCTION memsheaf.create_space(ns text, login text, name text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  team text := split_part(ns, ':', 1) || ':team';
+  who text;
+BEGIN
+  IF ns !~ '^[a-z0-9-]{1,40}:(team|(user|agent|project)/[a-z0-9-]{1,64})$' THEN
+    RAISE check_violation USING MESSAGE = 'that is no name of a namespace';
+  END IF;
+  IF ns = team THEN
+    IF NOT pg_has_role(session_user, 'memsheaf_owner', 'MEMBER') THEN
+      RAISE insufficient_privilege USING MESSAGE = 'only whoever installed the hub creates teams';
+    END IF;
+  ELSE
+    who := memsheaf.enter(team, 'writer');
+    login := memsheaf.me();
+    name := who;
+    IF ns LIKE '%:user/%' AND ns <> split_part(ns, ':', 1) || ':user/' || who THEN
+      RAISE insufficient_privilege USING MESSAGE = 'this is another member''s';
+    END IF;
+  END IF;
+  PERFORM set_config('memsheaf.namespace', ns, true);
+  INSERT INTO memsheaf.spaces (namespace) VALUES (ns) ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    INSERT INTO memsheaf.members (namespace, login, name, role) VALUES (ns, login, name, 'admin');
+  END IF;
+END $$;
+
+-- A login role for a member. The password comes as its SCRAM verifier. Owner only.
+CREATE FUNCTION memsheaf.create_login(login text, verifier text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF login !~ '^[a-z0-9-]+[.][a-z0-9-]+$' OR octet_length(login) > 63 OR verifier !~ '^SCRAM-SHA-256[$][0-9A-Za-z+/=:$]+$' THEN
+    RAISE check_violation USING MESSAGE = 'the name is too long, or the password is no SCRAM verifier';
+  END IF;
+  EXECUTE format('CREATE ROLE %I LOGIN PASSWORD %L IN ROLE memsheaf_member', login, verifier);
+END $$;
+
+GRANT EXECUTE ON FUNCTION memsheaf.me, memsheaf.mine, memsheaf.hello, memsheaf.push, memsheaf.pull, memsheaf.erase,
+  memsheaf.report, memsheaf.lock_key, memsheaf.create_space TO memsheaf_member;
