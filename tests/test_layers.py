@@ -30,7 +30,7 @@ ROWS = [
     {"writer"},
     {"project_roots"},
     {"catalog_head", "erasure", "memory_edits", "overview", "quick_list", "reader", "relocate", "transfer"},
-    {"learning"},
+    {"hub_sync", "learning", "scope_opening"},
     {"sheaf"},
     {"work"},
     {"tool_errors", "tool_schema"},

@@ -8,12 +8,14 @@ from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 
 from memsheaf import config, memory_edits
+from memsheaf.errors import ScopeRefused, hinted
 from memsheaf.index.database import Row, database_for
 from memsheaf.index.search import Index
 from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.overview import ScopeOverview
 from memsheaf.reader import ScopeReader
-from memsheaf.scope import Scope, checkout_of, resolve
+from memsheaf.scope import Scope
+from memsheaf.scope_opening import embedder_of, open_store, state_of
 from memsheaf.store import Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.writer import Writer
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from memsheaf.embed import Embedder
     from memsheaf.erasure import Proof
+    from memsheaf.hub.replica import Replica, Synced
     from memsheaf.learn.consolidate import Approve, ConsolidationReport, Progress
     from memsheaf.learn.learner import Distilled, Learner
     from memsheaf.learn.schedule import Gate
@@ -125,26 +128,10 @@ class Sheaf:
         """
         settings = settings or config.load()
         scope = Scope.parse(scope) if isinstance(scope, str) else scope
-        root = resolve(scope, settings.places(cwd or os.getcwd()))
-        checkout = checkout_of(root, settings.home)
-        private = os.path.dirname(root) if scope.layer == "session" else ""
-        store = FolderStore(
-            root, clock=clock, retention_days=settings.retention_days, checkout=checkout, private=private
-        )
-        if store.left_journal:
-            from memsheaf.worktree import bring_journal
-
-            bring_journal(store)
-        if not read_only:
-            store.recover()
-        found = (lambda: embedder) if embedder is not None else _embedder_of(settings)
-        database = database_for(root, settings.cache)
+        store, ledger = open_store(scope, settings, cwd, read_only=read_only, clock=clock)
+        found = (lambda: embedder) if embedder is not None else embedder_of(settings)
+        database = database_for(store.root, settings.cache)
         index = Index(store, database, read_only=read_only, embedder=found, clock=clock)
-        ledger = None
-        if checkout:
-            from memsheaf.store.trust import TrustLedger
-
-            ledger = TrustLedger(_state_of(root, settings), checkout)
         return cls(
             scope, store, index, by=by, read_only=read_only, tools=settings.tools, settings=settings, ledger=ledger,
             clock=clock,
@@ -168,7 +155,7 @@ class Sheaf:
     @property
     def state(self) -> State:
         """What is kept about this scope outside of it: the inbox, what waits for review, the gates."""
-        return _state_of(self.root, self.settings)
+        return state_of(self.root, self.settings)
 
     @property
     def by(self) -> str:
@@ -188,6 +175,26 @@ class Sheaf:
     def today(self) -> str:
         """The day, as headers have it."""
         return self.writer.today()
+
+    @property
+    def replica(self) -> Replica | None:
+        """The folder as what several machines share, None for a scope without a hub."""
+        return self.store if hasattr(self.store, "hub") else None  # type: ignore[return-value]
+
+    def sync(self, *, again: bool = False) -> Synced:
+        """Push what waits here and bring what other machines pushed; `again` as if it were the first time.
+
+        Raises:
+            ScopeRefused: the scope has no hub.
+            HubUnreachable, HubRefused, HubRestored, Busy.
+        """
+        from memsheaf.hub_sync import synchronize
+
+        if self.replica is None:
+            raise hinted(
+                ScopeRefused(f"{self.scope} has no hub"), f"`memsheaf hub add {self.scope} URL` gives it one."
+            )
+        return synchronize(self.writer, self.learning, self.state, clock=self._clock, again=again)
 
     def close(self, *, wait: bool = True) -> None:
         """Flush everything to disk and release it; a process that ends now need not `wait` for vectors."""
@@ -430,21 +437,3 @@ class Sheaf:
         from memsheaf import transfer
 
         return transfer.take_in(self.writer, source, replace=replace, dry_run=dry_run, allow=allow, history=history)
-
-
-def _state_of(root: str, settings: config.Settings) -> State:
-    from memsheaf.store.state import State
-
-    return State.of(root, settings.state or os.path.join(settings.home, "state"))
-
-
-def _embedder_of(settings: config.Settings) -> Callable[[], Embedder | None] | None:
-    if settings.embedder == "none":
-        return None
-
-    def find_embedder() -> Embedder | None:
-        from memsheaf.embed import find
-
-        return find(settings.cache, name=settings.embedder, url=settings.embedder_url, key=settings.embedder_key)
-
-    return find_embedder

@@ -84,7 +84,8 @@ def test_a_hostile_name_of_a_task_or_a_session_is_refused(run: Run, tree: Tree) 
 LOOKS = (
     "list; search x; recall tabs; why tabs; catalog; prompt; log; scopes; doctor; audit; verify; dream; brief; "
     "review; task list; task status; task phase; task event; session list --all; session show; notes; notes check; "
-    "notes prune; fact; fact show x.md; diary show; diary list; inbox; conversations; promote; expect; index --status"
+    "notes prune; fact; fact show x.md; diary show; diary list; inbox; conversations; promote; expect; hub; "
+    "index --status"
 )
 
 
@@ -187,6 +188,8 @@ session 2: often ; start --template x.md --long ; start --section x ; note ; not
 session 2: list --yes ; list --scope user
 session 1: show ; note x ; end --session nobody ; start --id ../x ; start 'The password is Corr3ct-H0rse-Fake'
 session 1: start --template missing.md ; end x
+hub 2: add ; add user ; set user ; set user --offline never ; add user URL --offline never ; remove
+hub 1: often ; add nobody URL ; add task/x URL ; sync user ; rejoin user ; remove user ; status user
 task 2: often ; start ; start '' ; start 'Feature X' more ; start 'Feature X' --task x
 task 2: start 'Feature X' --phases 0 ; note ; status nobody --task x ; done --reason x ; drop ; revise x ; verify
 task 2: verify login --reason x ; phase 0 ; phase two ; phase --report '' ; event --limit 0 ; event '{}' --limit 3

@@ -281,9 +281,12 @@ class Replica(FolderStore):
             self.settings.machine, self.settings.machine_name, self.hub.me, self._now(), tuple(done.items())
         )
         self.hub.report(here)
-        self._change_state(
-            lambda now: now._replace(erasures=tuple(one for one in now.erasures if one.id not in done))
-        )
+
+        def reported(now: ReplicaState) -> ReplicaState:
+            left = tuple(one for one in now.erasures if one.id not in done)
+            return now._replace(erasures=left, reported_at=self._clock())
+
+        self._change_state(reported)
 
     def _tell_erasures(self) -> None:
         for erasure in self.state().erasing:

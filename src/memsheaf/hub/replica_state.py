@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from memsheaf.errors import PathRefused, StoreFailed, hinted
 from memsheaf.hub import Erasure, HubSettings
-from memsheaf.store import HISTORY
+from memsheaf.store import HISTORY, HUB
 from memsheaf.store.safe_dir import CREATE, Folder, flush, read_file, write_all
 from memsheaf.values import NamedTuple, json
 
@@ -20,7 +20,7 @@ TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow t
 if TYPE_CHECKING:
     from typing import Any
 
-SETTINGS, STATE = "hub.json", "hub-state.json"
+SETTINGS, STATE = HUB, "hub-state.json"
 _LIMIT = 64 << 20
 TOLD = 50  # conflicts that are remembered
 
@@ -52,6 +52,7 @@ class ReplicaState(NamedTuple):
     told: tuple[Conflict, ...] = ()
     pulled_at: str = ""
     down_at: float = 0.0
+    reported_at: float = 0.0
 
 
 def read_state(history: Folder) -> ReplicaState:

@@ -27,6 +27,9 @@ ABSENT: Version = ""
 HISTORY = ".history"
 """The folder of a journal, beside the texts or among git's own files."""
 
+HUB = "hub.json"
+"""The file beside a journal that names the hub of a scope, if it has one."""
+
 Stamp = tuple[int, int, int, int]
 """mtime_ns, ctime_ns, size, inode: equal stamps mean an untouched file, but for edits in the same instant."""
 

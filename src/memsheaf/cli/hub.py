@@ -1,0 +1,208 @@
+"""The command `hub`: one scope on several machines, through git or PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from memsheaf.cli.call import Call, here, plural
+from memsheaf.cli.command import Argument, Usage, group
+from memsheaf.cli.output import Note, Part, Table
+from memsheaf.errors import MemsheafError
+from memsheaf.hub.replica import Synced
+from memsheaf.scope import Scope
+from memsheaf.work import hub_scopes
+from memsheaf.work.hub_scopes import HubStatus
+
+_SCOPE = Argument("scope", "which memory: user, project, agent/NAME or team/NAME", "SCOPE", required=True)
+_ANY = Argument("scope", "which memory; all that have a hub when it is left out", "SCOPE")
+_URL = Argument("url", "a git remote, such as git@HOST:me/memory.git, or postgresql://…", "URL", required=True)
+_OFFLINE = Argument("--offline", "while the hub does not answer: refuse changes, or queue them here", "WHAT")
+_NAME = Argument("--name", "how the hub calls a project, instead of the name of its folder", "NAME")
+
+hub = group(
+    """Keep one memory on several machines: the hub puts their changes in order.
+
+    A hub is a git repository of your own (nothing to install but git) or a PostgreSQL database; `memsheaf team` makes
+    one for several people. Each machine keeps its folder, so reading works offline and at local speed. Where two
+    machines changed one memory, both texts stay and you are told.
+
+    examples:
+      memsheaf hub add user git@example.com:me/memory.git
+      memsheaf hub join user git@example.com:me/memory.git
+      memsheaf hub status
+      memsheaf hub sync
+      memsheaf hub set user --offline refuse
+      memsheaf hub remove user
+    """,
+    default="status",
+    scoped=False,
+)
+
+
+@hub.action(_SCOPE, _URL, _OFFLINE, _NAME)
+def add_hub(call: Call) -> int:
+    """Give a memory a hub: what is here goes there, what is there comes here."""
+    return _attach(call)
+
+
+@hub.action(_SCOPE, _URL, _OFFLINE, _NAME)
+def join_hub(call: Call) -> int:
+    """Bring a memory that is on a hub to this machine; what is here already is added to it."""
+    return _attach(call)
+
+
+def _attach(call: Call) -> int:
+    options, scope = call.options, Scope.parse(call.options.scope)
+    synced = hub_scopes.attach(
+        scope, options.url, call.settings(), here(), name=options.name or "", offline=_offline(options.offline)
+    )
+    with hub_scopes.open_shared(scope, call.settings(), here()) as sheaf:
+        replica = sheaf.replica
+        shown, count = replica.settings.shown if replica else "", len(sheaf.list())
+    said = f"{scope} is shared through {shown}: {plural(count, 'memory')}"
+    return call.answer(
+        {"scope": str(scope), "hub": shown, "memories": count, **_value(synced)}, said, *_told(str(scope), synced)
+    )
+
+
+@hub.action(_ANY)
+def sync_hub(call: Call) -> int:
+    """Push what waits here and bring what other machines pushed."""
+    return _sync(call, again=False)
+
+
+@hub.action(_SCOPE)
+def rejoin_hub(call: Call) -> int:
+    """Bring both sides together again, as at first: after the hub was restored from a backup."""
+    return _sync(call, again=True)
+
+
+def _sync(call: Call, *, again: bool) -> int:
+    values: list[dict[str, object]] = []
+    parts: list[Part] = []
+    for scope in _scopes(call):
+        try:
+            with hub_scopes.open_shared(scope, call.settings(), here()) as sheaf:
+                synced = sheaf.sync(again=again)
+        except MemsheafError as error:
+            if call.options.scope:
+                raise
+            values.append({"scope": str(scope), "problem": str(error)})
+            parts.append(Note(f"{scope}: {error}", "red"))
+            continue
+        came, went = plural(len(synced.pulled), "change"), plural(len(synced.pushed), "change")
+        values.append({"scope": str(scope), **_value(synced)})
+        parts += [f"{scope}: {came} came, {went} went", *_told(str(scope), synced)]
+    failed = any("problem" in one for one in values)
+    return call.answer({"scopes": values}, *parts, code=1 if failed else 0)
+
+
+@hub.action(_ANY)
+def status_hub(call: Call) -> int:
+    """Show each memory that has a hub: when it was last pulled, what waits, who uses it."""
+    found = [hub_scopes.status(scope, call.settings(), here()) for scope in _scopes(call)]
+    return call.answer(
+        {"scopes": [_status_value(one) for one in found]}, *(part for one in found for part in _status(one))
+    )
+
+
+@hub.action(_SCOPE, _OFFLINE)
+def set_hub(call: Call) -> int:
+    """Change what happens to changes while the hub does not answer."""
+    offline = _offline(call.options.offline)
+    if not offline:
+        raise Usage("say what to set: --offline refuse or --offline queue")
+    scope = Scope.parse(call.options.scope)
+    now = hub_scopes.configure(scope, call.settings(), here(), offline=offline)
+    does = "queued here" if now.queues else "refused"
+    return call.answer(
+        {"scope": str(scope), "offline": offline}, f"{scope}: while its hub does not answer, changes are {does}"
+    )
+
+
+@hub.action(_SCOPE)
+def remove_hub(call: Call) -> int:
+    """Take the hub from a memory. What is here stays here, and what is there stays there."""
+    scope = Scope.parse(call.options.scope)
+    gone = hub_scopes.detach(scope, call.settings(), here())
+    return call.answer(
+        {"scope": str(scope), "hub": gone.shown},
+        f"{scope} is no longer shared through {gone.shown}; the memories stay",
+    )
+
+
+def _scopes(call: Call) -> Sequence[Scope]:
+    if call.options.scope:
+        return [Scope.parse(call.options.scope)]
+    found = hub_scopes.shared_scopes(call.settings(), here())
+    if not found:
+        call.console.note("No memory here has a hub; `memsheaf hub add user URL` gives yours one.")
+    return found
+
+
+def _offline(given: str | None) -> str:
+    if given not in (None, "", "refuse", "queue"):
+        raise Usage(f"--offline is refuse or queue, not {given!r}")
+    return given or ""
+
+
+def _value(synced: Synced) -> dict[str, object]:
+    return {
+        "pulled": len(synced.pulled),
+        "pushed": len(synced.pushed),
+        "pending": synced.pending,
+        "kept_both": [{"path": one.path, "copy": one.copy} for one in synced.conflicts],
+        "held": dict(synced.held),
+        "left": dict(synced.left),
+    }
+
+
+def _told(scope: str, synced: Synced) -> Iterator[Part]:
+    for one in synced.conflicts:
+        if one.copy:
+            yield Note(f"  both changed {one.path}: the hub's text is there, yours is {one.copy}", "yellow")
+        else:
+            yield Note(f"  {one.path} was changed on the hub after you removed it here: it is back", "yellow")
+    for path, why in synced.held.items():
+        yield Note(f"  {path} is not pushed: {why}; take it out, then `memsheaf hub sync {scope}`", "yellow")
+    for path, why in synced.left.items():
+        yield Note(f"  {path} could not be placed here: {why}", "yellow")
+    if synced.pending:
+        yield Note(f"  {plural(synced.pending, 'change')} wait for the hub", "yellow")
+
+
+def _status_value(one: HubStatus) -> dict[str, object]:
+    state = one.state
+    return {
+        "scope": one.scope,
+        "hub": one.hub.shown,
+        "namespace": one.hub.namespace,
+        "machine": one.hub.machine,
+        "member": state.member,
+        "offline": "queue" if one.hub.queues else "refuse",
+        "pulled_at": state.pulled_at,
+        "pending": len(state.pending) - len(state.held),
+        "held": dict(state.held),
+        "left": dict(state.left),
+        "kept_both": [one._asdict() for one in state.told],
+        "problem": one.problem,
+        "members": [member._asdict() for member in one.members],
+        "machines": [machine._asdict() for machine in one.machines],
+    }
+
+
+def _status(one: HubStatus) -> Iterator[Part]:
+    state = one.state
+    yield f"{one.scope}: {one.hub.shown}" + (f" as {state.member}" if state.member else "")
+    yield f"  last change pulled {state.pulled_at or 'never'}; offline changes are " + (
+        "queued" if one.hub.queues else "refused"
+    )
+    if one.problem:
+        yield Note(f"  {one.problem}", "red")
+    yield from _told(one.scope, Synced((), (), len(state.pending) - len(state.held), (), state.held, state.left))
+    for conflict in state.told[-5:]:
+        if conflict.copy:
+            yield f"  kept both on {conflict.at[:10]}: {conflict.path} is the hub's, {conflict.copy} was here"
+    rows = [(f"  {m.name}", m.member, m.seen[:16].replace("T", " ")) for m in one.machines]
+    if rows:
+        yield Table(rows)

@@ -1,0 +1,69 @@
+"""Open what a scope is made of: its folder or replica, the ledger of what came from others, state and embedder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from memsheaf.config import Settings
+from memsheaf.scope import Scope, checkout_of, resolve
+from memsheaf.store import HISTORY, HUB
+from memsheaf.store.folder import FolderStore
+
+TYPE_CHECKING = False  # known to type checkers by this name; most scopes need none of these at first
+if TYPE_CHECKING:
+    from memsheaf.embed import Embedder
+    from memsheaf.store.state import State
+    from memsheaf.store.trust import TrustLedger
+
+
+def open_store(
+    scope: Scope, settings: Settings, cwd: str, *, read_only: bool, clock: Callable[[], float]
+) -> tuple[FolderStore, TrustLedger | None]:
+    """The folder of a scope, what a crash left half done completed; and a ledger where others write, too.
+
+    With a hub it is a replica. Nothing is connected yet.
+    """
+    root = resolve(scope, settings.places(cwd or os.getcwd()))
+    checkout = checkout_of(root, settings.home)
+    private = os.path.dirname(root) if scope.layer == "session" else ""
+    days = settings.retention_days
+    is_shared = bool(checkout)
+    if not checkout and os.path.lexists(os.path.join(root, HISTORY, HUB)):
+        from memsheaf.hub.opening import open_replica
+
+        store: FolderStore = open_replica(root, state_of(root, settings), clock, days)
+        is_shared = scope.layer == "team"
+    else:
+        store = FolderStore(root, clock=clock, retention_days=days, checkout=checkout, private=private)
+    if store.left_journal:
+        from memsheaf.worktree import bring_journal
+
+        bring_journal(store)
+    if not read_only:
+        store.recover()
+    if not is_shared:
+        return store, None
+    from memsheaf.store.trust import TrustLedger
+
+    return store, TrustLedger(state_of(root, settings), checkout)
+
+
+def state_of(root: str, settings: Settings) -> State:
+    """What is kept about a folder outside of it."""
+    from memsheaf.store.state import State
+
+    return State.of(root, settings.state or os.path.join(settings.home, "state"))
+
+
+def embedder_of(settings: Settings) -> Callable[[], Embedder | None] | None:
+    """What gives the embedder of the settings when it is needed; None for none."""
+    if settings.embedder == "none":
+        return None
+
+    def find_embedder() -> Embedder | None:
+        from memsheaf.embed import find
+
+        return find(settings.cache, name=settings.embedder, url=settings.embedder_url, key=settings.embedder_key)
+
+    return find_embedder

@@ -1,0 +1,151 @@
+"""Give a scope a hub, take it away, and tell how the scopes with a hub stand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from memsheaf.config import Settings
+from memsheaf.errors import Exists, MemsheafError, ScopeRefused, hinted
+from memsheaf.hub import HubMember, HubSettings, Machine
+from memsheaf.hub.opening import this_machine
+from memsheaf.hub.replica import Synced
+from memsheaf.hub.replica_state import ReplicaState, remove_hub, settings_of, write_settings
+from memsheaf.scope import Scope, checkout_of, resolve
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import HISTORY
+from memsheaf.store.folder import FolderStore
+from memsheaf.store.safe_dir import Folder
+from memsheaf.values import NamedTuple
+
+SHARED = ("user", "agent", "team", "project")
+
+
+class HubStatus(NamedTuple):
+    """How a scope stands with its hub; `problem` says why the hub could not be asked, "" when it could."""
+
+    scope: str
+    hub: HubSettings
+    state: ReplicaState
+    problem: str = ""
+    members: tuple[HubMember, ...] = ()
+    machines: tuple[Machine, ...] = ()
+
+
+def namespace_of(scope: Scope, root: str, name: str = "") -> str:
+    """How the hub of a person calls a scope: the same on all machines, wherever a project lies."""
+    if scope.layer != "project":
+        return f"memsheaf/{scope}"
+    return f"memsheaf/project/{name or os.path.basename(root).rpartition('-')[0]}"
+
+
+def attach(
+    scope: Scope, url: str, settings: Settings, cwd: str, *, namespace: str = "", name: str = "", offline: str = ""
+) -> Synced:
+    """Give a scope a hub and bring both together: the same text once, different texts both. All or nothing.
+
+    Raises:
+        ScopeRefused, Exists: it cannot have one, or has another.
+        HubUnreachable, HubRefused: nothing was changed.
+    """
+    root = resolve(scope, settings.places(cwd))
+    _refuse(scope, root, settings)
+    known = settings_of(root)
+    machine, machine_name = this_machine(settings.state)
+    hub = HubSettings(url, namespace or namespace_of(scope, root, name), machine, machine_name, offline)
+    if known and (known.url, known.namespace) != (hub.url, hub.namespace):
+        hint = f"`memsheaf hub remove {scope}` takes it away; the memories stay."
+        raise hinted(Exists(str(scope), f"its hub is {known.shown}"), hint)
+    with _history(root) as history:
+        write_settings(history, hub)
+    try:
+        with open_shared(scope, settings, cwd) as sheaf:
+            return sheaf.sync()
+    except MemsheafError:
+        if not known:
+            with _history(root) as history:
+                remove_hub(history)
+        raise
+
+
+def configure(scope: Scope, settings: Settings, cwd: str, **changes: str) -> HubSettings:
+    """Change the settings of a scope's hub. Raises ScopeRefused."""
+    root = resolve(scope, settings.places(cwd))
+    hub = _settings(scope, root)._replace(**changes)
+    with _history(root) as history:
+        write_settings(history, hub)
+    return hub
+
+
+def detach(scope: Scope, settings: Settings, cwd: str) -> HubSettings:
+    """Take the hub from a scope; the memories stay here and there. Raises ScopeRefused."""
+    root = resolve(scope, settings.places(cwd))
+    hub = _settings(scope, root)
+    with _history(root) as history:
+        remove_hub(history)
+    return hub
+
+
+def shared_scopes(settings: Settings, cwd: str) -> list[Scope]:
+    """The scopes that have a hub: user, the present project, agents and teams."""
+    found = [Scope("user"), Scope("project")]
+    for layer, folder in (("agent", "agents"), ("team", "team")):
+        with suppress(OSError, MemsheafError):
+            names = sorted(os.listdir(os.path.join(settings.home, folder)))
+            found += [Scope.parse(f"{layer}/{name}") for name in names if not name.startswith(".")]
+    return [scope for scope in found if _has_hub(scope, settings, cwd)]
+
+
+def open_shared(scope: Scope, settings: Settings, cwd: str) -> Sheaf:
+    """Open a scope that has a hub, without an embedder. Raises ScopeRefused when it has none."""
+    _settings(scope, resolve(scope, settings.places(cwd)))
+    return Sheaf.open(scope, settings=settings._replace(embedder="none"), cwd=cwd, by="user")
+
+
+def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> HubStatus:
+    """How a scope stands with its hub; with `ask` the hub is asked who and what uses it."""
+    with open_shared(scope, settings, cwd) as sheaf:
+        replica = sheaf.replica
+        assert replica is not None
+        found = HubStatus(str(scope), replica.settings, replica.state())
+        try:
+            if ask:
+                members, machines = replica.hub.members(), replica.hub.machines()
+                found = found._replace(members=tuple(members), machines=tuple(machines))
+        except MemsheafError as error:
+            found = found._replace(problem=str(error))
+        return found
+
+
+def _has_hub(scope: Scope, settings: Settings, cwd: str) -> bool:
+    try:
+        return settings_of(resolve(scope, settings.places(cwd))) is not None
+    except (MemsheafError, OSError):
+        return False
+
+
+def _settings(scope: Scope, root: str) -> HubSettings:
+    if (found := settings_of(root)) is None:
+        raise hinted(ScopeRefused(f"{scope} has no hub"), f"`memsheaf hub add {scope} URL` gives it one.")
+    return found
+
+
+def _refuse(scope: Scope, root: str, settings: Settings) -> None:
+    """Raise ScopeRefused for what cannot have a hub."""
+    if scope.layer not in SHARED:
+        hint = "A hub can have user, project, agent/NAME and team/NAME; promote what is worth it."
+        raise hinted(ScopeRefused(f"a {scope.layer} is the work of one machine and has no hub"), hint)
+    if checkout_of(root, settings.home):
+        raise hinted(
+            ScopeRefused(f"{scope} is kept in its repository, which git shares already"),
+            "Commit and push .memory with the code; `memsheaf init --undo` moves it out.",
+        )
+
+
+@contextmanager
+def _history(root: str) -> Iterator[Folder]:
+    """The folder of a scope's journal, with its lock held."""
+    store = FolderStore(root)
+    with store.still(), Folder.open(root) as folder, folder.folder(HISTORY) as history:
+        yield history
