@@ -1,12 +1,14 @@
-"""Hubs for tests: a real PostgreSQL server, and namespaces of one's own."""
+"""Hubs for tests: a real PostgreSQL server, git remotes, and namespaces of one's own."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from hub.git_remotes import make_bare, open_git
 from hub.postgres_server import Server, Team, shared_server
 from memsheaf.hub import Hub
 from memsheaf.hub.postgres import PostgresHub
@@ -14,7 +16,7 @@ from memsheaf.hub.postgres import PostgresHub
 OpenHub = Callable[..., Hub]
 """open_hub(machine="m1", member="ana"): the same namespace, once more."""
 
-HUBS = ["postgres"]
+HUBS = ["postgres", "git"]
 
 
 @pytest.fixture(scope="session")
@@ -31,14 +33,24 @@ def team(postgres: Server) -> Team:
     return Team(postgres, f"t{os.urandom(5).hex()}")
 
 
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """An empty git remote."""
+    make_bare(tmp_path / "hub.git")
+    return tmp_path / "hub.git"
+
+
 @pytest.fixture(params=HUBS)
 def open_hub(request: pytest.FixtureRequest) -> Iterator[OpenHub]:
     """Open the same namespace as another machine would; all are closed in the end."""
     opened: list[Hub] = []
-    team = request.getfixturevalue("team")
+    place = request.getfixturevalue("team" if request.param == "postgres" else "bare")
 
     def open_hub(machine: str = "m1", member: str = "ana") -> Hub:
-        opened.append(PostgresHub(team.settings(member, machine)))
+        if isinstance(place, Team):
+            opened.append(PostgresHub(place.settings(member, machine)))
+        else:
+            opened.append(open_git(place, machine))
         return opened[-1]
 
     yield open_hub

@@ -1,0 +1,338 @@
+"""A git remote as a hub: one branch for a scope, its memories at their paths, a git commit for each commit.
+
+A push is compare-and-swap: the commit is made on the head that we know, and pushed provided that the branch is still
+there. When others were faster, their commits are fetched, each path is compared with the version that the change was
+made for, and the commit is made again. Nothing is ever merged by line.
+
+After an erasure the history begins anew, with a commit that says what was erased and which histories it replaces. A
+cursor is the first commit of a history and the last that was pulled: when the history has no such commit, and none
+that replaces it either, the remote was restored from a backup.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, StoreFailed
+from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled
+from memsheaf.hub.git_history import FORMAT, WITH_STEPS, GitCommit, GitHistory, now_iso, parse_object
+from memsheaf.hub.git_program import REMOTE, GitProgram, LocalGitFailed
+from memsheaf.store import Commit, Revision
+from memsheaf.store.atomic_replace import READ_LIMIT
+from memsheaf.store.safe_dir import Folder, kernel_lock
+from memsheaf.text.neutralize import one_line
+from memsheaf.values import json, sha256
+
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+LOCK_SECONDS = 15 * 60.0
+"""How long a lock holds when whoever took it does not let go."""
+_ATTEMPTS = 100  # of a push, when others are faster
+_SELDOM = 30.0  # seconds between two looks at a remote on which nothing happens
+_LOST_RACE = re.compile(
+    r"\[rejected\]|failed to update ref|cannot lock ref|failed to lock|incorrect old value|reference already exists"
+)
+
+
+class GitRemote:
+    """One branch of a git remote, for one machine. What is in the folder may be deleted at any time."""
+
+    me = ""
+
+    def __init__(self, settings: HubSettings, *, folder: str, timeout: float = 10.0) -> None:
+        self._settings = settings
+        self._branch = f"refs/heads/{settings.namespace}"
+        self._machines = f"refs/memsheaf/machines/{settings.namespace}/"
+        self._folder = folder
+        self._timeout = timeout
+        self._git = GitProgram(os.path.join(folder, "repository.git"), settings.url, timeout)
+        self._history = GitHistory(self._git, settings)
+        self._pulled = ""  # the head, when it was last pulled
+
+    @property
+    def notice(self) -> str:
+        """What a person should know of the hub, "" when nothing."""
+        return f"{self._settings.shown} was written by a newer memsheaf: update this one" * self._history.is_newer
+
+    def push(self, commit: Commit) -> str:
+        """Make all changes or none; see `Hub.push`."""
+        mine = HubCommit(commit, machine=self._settings.machine), self._settings.machine_name
+        wanted = {(step.path, step.after) for step in commit.revisions}
+
+        def make() -> str:
+            if (there := self._history.find(commit.id)) is None:
+                return self._history.write([mine])
+            if {(step.path, step.after) for step in there.commit.revisions} != wanted:
+                raise HubRefused(f"the hub has another commit with the id {commit.id}")
+            return ""
+
+        def work() -> str:
+            if made := self._swap(make):
+                self._history.save(
+                    self._history.note(made, commit.id, [self._history.head] * bool(self._history.head))
+                )
+            return self._cursor
+
+        return self._work(work)
+
+    def pull(self, cursor: str = "") -> Pulled:
+        """What was pushed since; see `Hub.pull`."""
+        pulled = self._work(lambda: self._pull(cursor))
+        self._pulled = self._history.head
+        return pulled
+
+    def wait(self, seconds: float) -> bool:
+        """Look at the remote, more and more seldom."""
+        deadline, pause = time.monotonic() + seconds, 1.0
+        while (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, _SELDOM)
+            with suppress(HubUnreachable, Busy):
+                if self._work(lambda: self._remote_ref(self._branch) != (self._pulled or self._history.head)):
+                    return True
+        return False
+
+    @contextmanager
+    def lock(self, name: str, *, wait: float = 0.0) -> Iterator[object]:
+        """Hold a ref that says whose turn it is, for LOCK_SECONDS at most. Raises Busy, HubUnreachable."""
+        ref = f"refs/memsheaf/locks/{self._settings.namespace}/{sha256(name.encode()).hexdigest()[:16]}"
+        deadline = time.monotonic() + wait
+        mine = ""
+
+        def take() -> str:
+            """Take the lock, or give the name of the machine that has it."""
+            nonlocal mine
+            said = {"work": name, "machine": self._settings.machine_name, "until": time.time() + LOCK_SECONDS}
+            mine = self._blob(said | {"turn": os.urandom(8).hex()})
+            held = self._remote_ref(ref)
+            holder = self._fetched(ref) if held else {}
+            until = holder.get("until")
+            is_held = held and isinstance(until, int | float) and time.time() < until < time.time() + 2 * LOCK_SECONDS
+            if not is_held and not self._send(mine, ref, held):
+                return ""
+            return one_line(str(holder.get("machine", "")), 60) or "another machine"
+
+        while holder := self._work(take):
+            if time.monotonic() > deadline:
+                raise Busy(f"{holder} does the work {name!r} now")
+            time.sleep(min(1.0, max(0.05, deadline - time.monotonic())))
+        try:
+            yield None
+        finally:
+            with suppress(HubUnreachable, HubRefused):  # then it ends by itself
+                self._work(lambda: self._send("", ref, mine))
+
+    def erase(self, erasure: Erasure) -> None:
+        """Begin the history anew without these names; see `Hub.erase`."""
+        erasure = erasure._replace(at=erasure.at or now_iso())
+
+        def make() -> str:
+            past = self._history.erasures()
+            if any(one.id == erasure.id for one, _ in past):
+                return ""
+            said = [one._asdict() | {"roots": roots} for one, roots in (*past, (erasure, self._history.roots))]
+            kept: dict[tuple[str, str, str], list[Revision]] = {}
+            for one, author in self._history.snapshot() if self._history.head else ():
+                rest = [step for step in one.commit.revisions if step.path not in erasure.names]
+                kept.setdefault((one.commit.by, one.machine, author), []).extend(rest)
+            commits = []
+            for (by, machine, author), steps in kept.items():
+                why = "kept when the history began anew"
+                commit = Commit(os.urandom(6).hex(), erasure.at, by, why, tuple(steps))
+                commits += [(HubCommit(commit, machine=machine), author)] if steps else []
+            begin = {"format": FORMAT, "at": erasure.at, "turn": os.urandom(8).hex(), "erasures": said}
+            return self._history.write(commits, begin=begin)
+
+        def work() -> None:
+            if self._swap(make):
+                self._git.remove_repository()  # and every copy of the text with it; the rest is fetched again
+
+        self._work(work)
+
+    def report(self, machine: Machine) -> None:
+        """Say that this machine is there, in a ref of its own; what it reported of erasures before stays."""
+        ref = self._machines + sha256(machine.id.encode()).hexdigest()[:16]
+
+        def work() -> str:
+            past = _machine(self._fetched(ref)) if self._remote_ref(ref) else machine
+            erased = {**dict(past.erased), **dict(machine.erased)}
+            now = machine._replace(seen=machine.seen or now_iso(), erased=tuple(erased.items()))
+            return self._send(self._blob(now._asdict()), ref, None)
+
+        if why := self._work(work):
+            raise HubRefused(f"{self._settings.shown}: {why}")
+
+    def machines(self) -> Sequence[Machine]:
+        """The machines that reported."""
+
+        def work() -> list[Machine]:
+            self._ask("fetch", "--prune", "--no-tags", "--progress", REMOTE, f"+{self._machines}*:{self._machines}*")
+            listed = self._git.local("for-each-ref", "--format=%(objectname)", self._machines).decode().split()
+            return sorted(_machine(parse_object(data or b"")) for _, data in self._git.blobs(listed, READ_LIMIT))
+
+        return self._work(work)
+
+    def members(self) -> Sequence[HubMember]:
+        """Who committed, and since when."""
+        first: dict[str, str] = {}
+        for record in self._work(lambda: self._fetched_log()):
+            first.setdefault(record.author, record.at)
+        return [HubMember(name, "writer", since) for name, since in sorted(first.items())]
+
+    def log(self, limit: int = 50) -> Sequence[HubCommit]:
+        """The last commits, newest first, without texts."""
+        words = (*WITH_STEPS, "--first-parent", f"--max-count={limit}")
+        found = self._work(lambda: self._history.commits(self._fetched_log(*words)))
+        for number, one in enumerate(found):
+            steps = tuple(step._replace(new=None) for step in one.commit.revisions)
+            found[number] = one._replace(commit=one.commit._replace(revisions=steps))
+        return found[::-1]
+
+    def close(self) -> None:
+        """Nothing is held between two calls."""
+
+    @property
+    def _cursor(self) -> str:
+        return f"{self._history.root}.{self._history.head}"
+
+    def _work(self, work: Callable[[], T]) -> T:
+        """Do something with our copy, one process at a time; a copy that is damaged is removed, and fetched again."""
+        try:
+            with (
+                Folder.open(self._folder, create=True) as folder,
+                kernel_lock(folder, "lock", wait=6 * self._timeout),
+            ):
+                try:
+                    return self._with_copy(work)
+                except LocalGitFailed:
+                    self._git.remove_repository()
+                    return self._with_copy(work)
+        except LocalGitFailed as error:
+            raise StoreFailed(f"git cannot work in {self._git.folder!r}: {error}") from None
+        except OSError as error:
+            raise StoreFailed(f"{self._folder!r} cannot be used: {error.strerror}") from error
+
+    def _with_copy(self, work: Callable[[], T]) -> T:
+        self._git.make_repository()
+        self._history.load()
+        return work()
+
+    def _fetch(self) -> Sequence[GitCommit]:
+        """Bring our copy to what the remote has, and give what was not known. Raises HubUnreachable, HubRefused."""
+        words = ("fetch", "--no-tags", "--no-write-fetch-head", "--progress", REMOTE)
+        code, _, why = self._git.ask(*words, f"+{self._branch}:{self._branch}")
+        if code and "couldn't find remote ref" not in why:
+            raise self._git.failure(why)
+        records = None if code else self._history.advance(self._fetched_head())
+        if records is None and self._history.head:  # another history, or none: nothing of the old one is kept
+            self._git.remove_repository()
+            self._with_copy(lambda: None)
+            records = None if code else self._fetch()
+        self._history.pack()
+        return records or ()
+
+    def _fetched_head(self) -> str:
+        try:
+            with open(os.path.join(self._git.folder, self._branch), encoding="ascii") as file:
+                return file.read().strip()
+        except (FileNotFoundError, ValueError):
+            raise LocalGitFailed("the branch was fetched and is not there") from None
+
+    def _pull(self, cursor: str) -> Pulled:
+        known = self._history.head
+        records = self._fetch()
+        history, head = self._history, self._history.head
+        root, _, last = cursor.partition(".")
+        if cursor and last == head:
+            return Pulled((), cursor)
+        if cursor and last and history.has(last):
+            records = records if known == last else history.log(f"{last}..{head}", *WITH_STEPS)
+            return Pulled(history.commits(history.first_parents(records)), self._cursor)
+        erased = history.erasures()
+        since = [number for number, (_, roots) in enumerate(erased) if root in roots] if root else [0]
+        if cursor and not root and not erased:  # it was empty
+            return Pulled(history.commits(history.first_parents(history.log(head, *WITH_STEPS))), self._cursor)
+        if not since:
+            raise HubRestored(f"{self._settings.shown} lacks what was pulled from it before")
+        whole = [one for one, _ in history.snapshot(() if known else records)] if head else []
+        return Pulled(whole, self._cursor, True, [one for one, _ in erased[since[0] :]])
+
+    def _swap(self, make: Callable[[], str]) -> str:
+        """Push what is made on the head that we know; again on a newer one as long as others are faster.
+
+        `make` gives "" when there is nothing to push, and so does this.
+        """
+        for attempt in range(_ATTEMPTS):
+            is_fresh = bool(attempt) or not self._history.head
+            if is_fresh:
+                self._fetch()
+            if self._history.is_newer:
+                raise HubRefused(self.notice)
+            try:
+                made = make()
+            except Changed:
+                if is_fresh:
+                    raise
+                continue
+            if not made and not is_fresh:
+                continue
+            why = self._send(made, self._branch, self._history.head) if made else ""
+            if not why:
+                return made
+            if not _LOST_RACE.search(why):
+                raise HubRefused(f"{self._settings.shown}: {why}")
+            time.sleep(random.uniform(0, 0.02 * min(attempt + 1, 10)))
+        raise HubUnreachable(f"others changed {self._settings.shown} {_ATTEMPTS} times in a row")
+
+    def _send(self, made: str, ref: str, expected: str | None) -> str:
+        """Put an object, or nothing, at a ref that has what is expected, or with None whatever it has.
+
+        Gives "" when it is done, else why not. Raises HubUnreachable, HubRefused.
+        """
+        lease = [] if expected is None else [f"--force-with-lease={ref}:{expected}"]
+        words = ("push", "--porcelain", "--progress", "--no-verify", "--no-signed", *lease, REMOTE)
+        code, answer, why = self._git.ask(*words, f"{'' if lease else '+'}{made}:{ref}")
+        if code == 0:
+            return ""
+        refused = [line for line in answer.decode("utf-8", "replace").split("\n") if line.startswith("!")]
+        if not refused or "[remote failure]" in refused[0]:
+            raise self._git.failure(why)
+        return one_line(refused[0].rpartition("\t")[2], 200)
+
+    def _remote_ref(self, ref: str) -> str:
+        return self._ask("ls-remote", REMOTE, ref).decode().partition("\t")[0]
+
+    def _ask(self, *words: str) -> bytes:
+        code, answer, why = self._git.ask(*words)
+        if code:
+            raise self._git.failure(why)
+        return answer
+
+    def _blob(self, said: dict[str, object]) -> str:
+        return self._git.local("hash-object", "-w", "--stdin", given=json.dumps(said).encode()).decode().strip()
+
+    def _fetched(self, ref: str) -> dict[str, object]:
+        """The JSON object at a ref of the remote."""
+        self._ask("fetch", "--no-tags", "--no-write-fetch-head", "--progress", REMOTE, f"+{ref}:{ref}")
+        return parse_object(self._git.local("cat-file", "blob", ref))
+
+    def _fetched_log(self, *words: str) -> list[GitCommit]:
+        self._fetch()
+        return self._history.log(self._history.head, *words) if self._history.head else []
+
+
+def _machine(said: dict[str, object]) -> Machine:
+    """A machine as it reported itself, or what is left of that when the report is damaged."""
+    name, shown, member, seen = (one_line(str(said.get(key, "")), 100) for key in ("id", "name", "member", "seen"))
+    erased = said.get("erased")
+    pairs = [pair for pair in erased if isinstance(pair, list) and len(pair) == 2] if isinstance(erased, list) else ()
+    return Machine(name, shown, member, seen, tuple((str(one), one_line(str(left), 500)) for one, left in pairs))

@@ -1,0 +1,209 @@
+"""The git program on one bare repository of ours: run without prompts, hooks, signatures or clean-up of its own.
+
+What a person set up to reach a remote works as always: ssh keys, agents and settings, credential helpers, proxies,
+`insteadOf`. What would change the result does not. Git runs in a session of its own, where there is no terminal to
+ask at, and where a time-out ends it together with what it started.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from tempfile import TemporaryFile
+from urllib.parse import unquote
+
+from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, StoreFailed, hinted
+from memsheaf.text.neutralize import one_line
+
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
+if TYPE_CHECKING:
+    from typing import IO
+
+REMOTE = "memsheaf"
+"""What the remote is called on the command line: its address, which may hold a password, is not on it."""
+
+_SETTINGS = {
+    "core.hooksPath": os.devnull, "core.fsmonitor": "false", "core.askPass": "", "core.logAllRefUpdates": "false",
+    "credential.interactive": "false", "diff.orderFile": os.devnull, "fetch.fsckObjects": "false",
+    "fetch.prune": "false", "fetch.pruneTags": "false", "fetch.recurseSubmodules": "false",
+    "fetch.writeCommitGraph": "false", "gc.auto": "0", "gc.packRefs": "false", "log.mailmap": "false",
+    "log.showRoot": "true", "log.showSignature": "false", "maintenance.auto": "false", "push.followTags": "false",
+    "push.gpgSign": "false", "push.negotiate": "false", "push.pushOption": "", "push.recurseSubmodules": "no",
+    "transfer.fsckObjects": "false",
+}  # fmt: skip
+_OURS = {
+    "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "SSH_ASKPASS": "false", "SSH_ASKPASS_REQUIRE": "never",
+    "GCM_INTERACTIVE": "never", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_DEFAULT_REF_FORMAT": "files", "LC_ALL": "C",
+}  # fmt: skip
+_PASSWORD_HELPER = '!test "$1" = get && printf \'password=%s\\n\' "$MEMSHEAF_GIT_PASSWORD" #'
+_KEPT = re.compile(r"(?!GIT_)|GIT_(SSH|SSL_|HTTP_|PROXY_|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)$|EXEC_PATH|TRACE)")
+_REFUSED = re.compile(
+    r"(?i)permission|denied|\b40[13]\b|authentication|not granted|could not read (username|password)|not allowed"
+    r"|dubious ownership|read-only|unauthorized|host key verification|hook declined|protected branch|prohibited"
+)
+_NO_NEWS = re.compile(
+    r"(?i)could not read from remote|^please make sure|^and the repository exists|^\S* *$|^hint:|^fast-import:"
+)
+
+
+class LocalGitFailed(Exception):
+    """Git could not work on our own copy of the hub, which can be fetched again."""
+
+
+class GitProgram:
+    """Git, on the bare repository in a folder, for one remote."""
+
+    def __init__(self, folder: str, url: str, timeout: float) -> None:
+        self.folder = folder
+        self._timeout = timeout
+        self._shown, self._password = split_password(url)
+        settings = _SETTINGS | {f"remote.{REMOTE}.url": self._shown}
+        if self._password:  # for a helper of ours, so that no list of processes shows it
+            settings[f"credential.{self._shown}.helper"] = _PASSWORD_HELPER
+        self._environment = {name: value for name, value in os.environ.items() if _KEPT.match(name)}
+        self._environment |= _OURS | {"GIT_DIR": folder, "GIT_CONFIG_COUNT": str(len(settings))}
+        self._environment |= {"MEMSHEAF_GIT_PASSWORD": self._password} if self._password else {}
+        for number, (key, value) in enumerate(settings.items()):
+            self._environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+
+    def make_repository(self) -> None:
+        """Make the repository if it is not there. Raises StoreFailed, HubUnreachable."""
+        if not os.path.isfile(os.path.join(self.folder, "HEAD")):
+            self.remove_repository()
+            os.makedirs(self.folder, mode=0o700)
+            try:
+                self.local("init", "--quiet", "--bare", "--template=")
+            except LocalGitFailed as error:
+                raise StoreFailed(str(error)) from None
+
+    def remove_repository(self) -> None:
+        """Remove it with all that it holds. Raises StoreFailed when something is left."""
+        try:
+            shutil.rmtree(self.folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise StoreFailed(f"{self.folder!r} cannot be removed: {error.strerror}") from None
+
+    def local(self, *words: str, given: bytes = b"") -> bytes:
+        """What git prints about our own copy. Raises LocalGitFailed."""
+        with TemporaryFile() as names:
+            names.write(given)
+            names.seek(0)
+            with self._started(words, stdin=names) as process:
+                answer, said = process.communicate()
+        if process.returncode:
+            raise LocalGitFailed(self._told(said, f"git {words[0]} ended with {process.returncode}"))
+        return answer
+
+    @contextmanager
+    def talk(self, *words: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+        """Git at work: what it reads and what it writes. Raises LocalGitFailed."""
+        with TemporaryFile() as said, self._started(words, stdin=PIPE, stderr=said) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                yield process.stdin, process.stdout
+                process.stdin.close()
+                ended = process.wait()
+            except (BrokenPipeError, IndexError, ValueError):  # it ended before it answered
+                process.kill()
+                ended = -1
+            if ended:
+                said.seek(0)
+                raise LocalGitFailed(self._told(said.read(), f"git {words[0]} ended with {ended}"))
+
+    def blobs(self, names: Sequence[str], limit: int) -> Iterator[tuple[str, bytes | None]]:
+        """The texts of these objects, None for those that are larger than the limit. Raises LocalGitFailed."""
+        with TemporaryFile() as wanted:
+            wanted.write("".join(f"{name}\n" for name in names).encode())
+            wanted.seek(0)
+            with self._started(("cat-file", "--batch", "--buffer"), stdin=wanted) as process:
+                assert process.stdout is not None
+                for name in names:
+                    words = process.stdout.readline().split()
+                    if len(words) != 3:
+                        raise LocalGitFailed(f"the object {name} is missing")
+                    size = int(words[2])
+                    data = process.stdout.read(size + 1)[:-1] if size <= limit else None
+                    for start in range(0, size + 1 if data is None else 0, 1 << 20):
+                        process.stdout.read(min(size + 1 - start, 1 << 20))
+                    yield name, data
+
+    def ask(self, *words: str) -> tuple[int, bytes, str]:
+        """Talk with the remote: how git ended, what it printed, and the line that says why it failed.
+
+        Raises HubUnreachable when git is not there, or says nothing for the time-out.
+        """
+        seen = 0
+        with self._started(words) as process:
+            while True:
+                try:
+                    answer, said = process.communicate(timeout=self._timeout)
+                    return process.returncode, answer, self._told(said, f"git ended with {process.returncode}")
+                except TimeoutExpired as late:
+                    if len(late.stderr or b"") == seen:
+                        raise HubUnreachable(f"{self._shown} does not answer") from None
+                    seen = len(late.stderr or b"")
+
+    def failure(self, why: str) -> MemsheafError:
+        """The error for what git said of a remote."""
+        by_hand = f"Try it by hand: git ls-remote {self._shown}"
+        if _REFUSED.search(why):
+            return hinted(HubRefused(f"{self._shown}: {why}"), by_hand)
+        return HubUnreachable(f"{self._shown}: {why}")
+
+    @contextmanager
+    def _started(
+        self, words: Sequence[str], *, stdin: int | IO[bytes] = DEVNULL, stderr: int | IO[bytes] = PIPE
+    ) -> Iterator[Popen[bytes]]:
+        try:
+            process = Popen(
+                ["git", *words], stdin=stdin, stdout=PIPE, stderr=stderr, env=self._environment, cwd=self.folder,
+                start_new_session=True,
+            )  # fmt: skip
+        except FileNotFoundError:
+            if not os.path.isdir(self.folder):
+                raise LocalGitFailed("the folder is gone") from None
+            raise hinted(HubUnreachable("git is not installed"), "Install git 2.31 or newer.") from None
+        except OSError as error:
+            raise StoreFailed(f"git cannot be started: {error.strerror}") from None
+        ended = False
+        try:
+            yield process
+            ended = process.poll() is not None
+        finally:
+            if not ended:
+                with suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe:
+                    with suppress(OSError):
+                        pipe.close()
+
+    def _told(self, said: bytes, otherwise: str) -> str:
+        """The last line that says something, on one line and without a password."""
+        lines = re.split(r"[\r\n]+", said.decode("utf-8", "replace"))
+        news = [line for line in lines if not _NO_NEWS.search(line)] or [line for line in lines if line.strip()]
+        text = re.sub(r"^((fatal|error|remote): *)+", "", news[-1]) if news else otherwise
+        if self._password:
+            text = text.replace(self._password, "***")
+        return one_line(re.sub(r"(?<=://)([^\s/:@]*):[^\s/@]*@", r"\1@", text), 300)
+
+
+def split_password(url: str) -> tuple[str, str]:
+    """An address without the password in it, and the password.
+
+    >>> split_password("https://ana:t%20k@example.com/a.git")
+    ('https://ana@example.com/a.git', 't k')
+    >>> split_password("git@example.com:ana/memory.git")
+    ('git@example.com:ana/memory.git', '')
+    """
+    found = re.fullmatch(r"(https?://[^/:@]*):([^/@]*)(@.*)", url)
+    return (found[1] + found[3], unquote(found[2])) if found else (url, "")
