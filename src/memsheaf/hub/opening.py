@@ -22,9 +22,9 @@ def open_hub(settings: HubSettings, *, folder: str, timeout: float = 10.0) -> Hu
     Raises HubRefused when what it needs is not installed.
     """
     if settings.is_postgres:
-        from memsheaf.hub.postgres import PostgresHub  # type: ignore[import-not-found,unused-ignore]
+        from memsheaf.hub.postgres import PostgresHub
 
-        return PostgresHub(settings, timeout=timeout)  # type: ignore[no-any-return,unused-ignore]
+        return PostgresHub(settings, timeout=timeout)
     from memsheaf.hub.git import GitRemote  # type: ignore[import-not-found,unused-ignore]
 
     return GitRemote(settings, folder=folder, timeout=timeout)  # type: ignore[no-any-return,unused-ignore]

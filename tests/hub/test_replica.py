@@ -1,0 +1,385 @@
+"""A folder with a hub: what one machine commits reaches the others, and nothing is lost when they meet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from hub.conftest import OpenHub
+from memsheaf.errors import Busy, Changed, HubRestored, HubUnreachable, NotFound, StoreFailed
+from memsheaf.hub import Hub, HubSettings, Pulled
+from memsheaf.hub.replica import Replica
+from memsheaf.store import ABSENT, Change, Commit
+from memsheaf.store.folder import FolderStore
+from memsheaf.store.journal import Head
+
+Machines = Callable[..., Replica]
+SECRET = b"The key is AKIA" + b"Z7QX4WVUTSRQPONM"
+
+
+class Unplugged:
+    """A real hub behind a plug: pulled out before or after a push reaches it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.out = ""
+        self.pushes = 0
+
+    def __getattr__(self, name: str) -> object:
+        if self.out == name or (self.out == "all" and name not in ("close", "me")):
+            raise HubUnreachable("unplugged")
+        return getattr(self.hub, name)
+
+    def push(self, commit: Commit) -> str:
+        self.pushes += 1
+        if self.out:
+            if self.out == "after":
+                self.hub.push(commit)
+            raise HubUnreachable("unplugged")
+        return self.hub.push(commit)
+
+
+@pytest.fixture
+def machine(open_hub: OpenHub, tmp_path: Path) -> Machines:
+    """machine("m1", member="ana", queue=False): the replica of a machine, opened once more."""
+
+    def opened(name: str = "m1", member: str = "ana", *, queue: bool = False, join: bool = True) -> Replica:
+        settings = HubSettings("test", "test", name, name, "queue" if queue else "refuse")
+        plug = Unplugged(open_hub(name, member))
+        replica = Replica(str(tmp_path / name), settings, plug, patience=0.0)  # type: ignore[arg-type]
+        if join:
+            replica.sync()
+        return replica
+
+    return opened
+
+
+def plug(replica: Replica) -> Unplugged:
+    assert isinstance(replica.hub, Unplugged)
+    return replica.hub
+
+
+def files(replica: Replica) -> dict[str, bytes]:
+    return {
+        entry.path: replica.read(entry.path).data
+        for entry in replica.scan()
+        if entry.path and not entry.path.endswith("/")
+    }
+
+
+def put(replica: Replica, path: str, data: bytes | None, *, by: str = "user", why: str = "") -> Commit:
+    return replica.commit([Change(path, data, version_at(replica, path))], by=by, why=why)
+
+
+def version_at(replica: Replica, path: str) -> str:
+    try:
+        return replica.read(path).version
+    except NotFound:
+        return ABSENT
+
+
+def save(replica: Replica, path: str, data: bytes | None) -> None:
+    """What a person does with an editor."""
+    place = Path(replica.root, path)
+    if data is None:
+        place.unlink()
+    else:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+
+
+def sync(replica: Replica) -> Sequence[tuple[str, str]]:
+    """Look as an index does, then sync; gives what was kept twice."""
+    replica.adopt({entry.path for entry in replica.scan() if entry.path and not entry.path.endswith("/")})
+    replica.adopt(None)
+    return [(one.path, one.copy) for one in replica.sync().conflicts]
+
+
+def consistent(*replicas: Replica) -> None:
+    """All have the same files, and each journal ends with what its folder has."""
+    for replica in replicas:
+        sync(replica)
+    for replica in replicas:
+        assert files(replica) == files(replicas[0])
+        nothing: dict[str, Head] = {}
+        heads = replica.ask_journal(lambda journal: journal.heads(None), nothing)
+        assert {path: head.version for path, head in heads.items()} == {
+            path: version_at(replica, path) for path in files(replica)
+        }
+        assert not replica.state().pending
+
+
+def test_what_one_machine_commits_the_other_has_after_a_sync(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    made = put(one, "tabs.md", b"tabs", by="agent", why="said so")
+    assert files(two) == {}
+    two.sync()
+    assert files(two) == {"tabs.md": b"tabs"}
+    [told] = two.history("tabs.md")
+    assert (told.id, told.by, told.why) == (made.id, "agent", "said so")
+    put(two, "tabs.md", b"spaces")
+    one.sync()
+    assert files(one) == {"tabs.md": b"spaces"}
+    consistent(one, two)
+
+
+def test_another_members_commits_come_under_their_name_and_are_not_undone_unasked(machine: Machines) -> None:
+    one, two = machine(), machine("m2", "ben")
+    mine = put(one, "a.md", b"1")
+    put(two, "b.md", b"2", by="user")
+    one.sync()
+    assert [commit.by for commit in one.history()] == ["@ben", "user"]
+    assert one.last_standing().id == mine.id
+
+
+def test_of_two_changes_of_one_version_the_second_is_refused_and_sees_the_first(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    put(one, "a.md", b"1")
+    two.sync()
+    put(one, "a.md", b"2")
+    with pytest.raises(Changed):
+        put(two, "a.md", b"3")
+    assert files(two) == {"a.md": b"2"}
+    put(two, "a.md", b"3")
+    consistent(one, two)
+    assert files(one) == {"a.md": b"3"}
+
+
+def test_a_machine_that_dies_between_push_and_placing_has_it_after_the_next_pull(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    plug(one).out = "after"
+    with pytest.raises(HubUnreachable):
+        put(one, "a.md", b"1")
+    assert files(one) == {}
+    plug(one).out = ""
+    consistent(one, two)
+    assert files(one) == {"a.md": b"1"}
+
+
+def test_offline_changes_are_refused_and_reading_goes_on(machine: Machines) -> None:
+    one = machine()
+    put(one, "a.md", b"1")
+    plug(one).out = "all"
+    for _ in range(3):
+        with pytest.raises(HubUnreachable):
+            put(one, "a.md", b"2")
+    assert files(one) == {"a.md": b"1"}
+    assert plug(one).pushes == 2  # a hub that did not answer a moment ago is not asked again
+
+
+def test_offline_changes_are_queued_where_that_is_wanted_and_pushed_later_in_order(machine: Machines) -> None:
+    one, two = machine(queue=True), machine("m2")
+    plug(one).out = "all"
+    put(one, "a.md", b"1", by="agent")
+    put(one, "a.md", b"2", by="user", why="better")
+    put(one, "b.md", b"x")
+    put(one, "b.md", None)
+    assert len(one.waiting()) == 4
+    reopened = machine(queue=True, join=False)
+    reopened.sync()
+    two.sync()
+    assert files(two) == {"a.md": b"2"}
+    assert [(commit.by, commit.why) for commit in two.history("a.md")] == [("user", "better"), ("agent", "")]
+    consistent(reopened, two)
+
+
+def test_a_push_that_was_cut_in_the_middle_is_made_once(machine: Machines) -> None:
+    one, two = machine(queue=True), machine("m2")
+    plug(one).out = "after"
+    put(one, "a.md", b"1")
+    plug(one).out = ""
+    one.sync()
+    two.sync()
+    assert len(list(two.history())) == 1
+    consistent(one, two)
+
+
+def test_what_a_person_saves_in_the_folder_is_pushed_by_the_next_sync(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    put(one, "a.md", b"1")
+    save(one, "a.md", b"edited")
+    save(one, "new.md", b"new")
+    consistent(one, two)
+    assert files(two) == {"a.md": b"edited", "new.md": b"new"}
+    save(two, "a.md", None)
+    consistent(two, one)
+    assert files(one) == {"new.md": b"new"}
+
+
+def test_a_commit_on_top_of_an_edit_pushes_the_edit_first(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    put(one, "a.md", b"1")
+    save(one, "a.md", b"edited")
+    put(one, "a.md", b"2")
+    two.sync()
+    texts = [step.new for commit in one.history("a.md") for step in commit.revisions]
+    assert texts == [b"2", b"edited", b"1"]
+    consistent(one, two)
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_where_both_changed_one_memory_both_texts_stay(machine: Machines, queued: bool) -> None:
+    one, two = machine(queue=queued), machine("m2")
+    put(one, "a.md", b"1")
+    two.sync()
+    put(two, "a.md", b"theirs")
+    if queued:
+        plug(one).out = "all"
+        put(one, "a.md", b"ours", by="agent", why="heard")
+        plug(one).out = ""
+    else:
+        save(one, "a.md", b"ours")
+    assert sync(one) == [("a.md", "a-2.md")]
+    consistent(one, two)
+    assert files(two) == {"a.md": b"theirs", "a-2.md": b"ours"}
+    by = next(iter(two.history("a-2.md"))).by
+    assert by == ("agent" if queued else "outside")
+
+
+def test_both_saved_the_same_text_and_it_is_there_once(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    put(one, "a.md", b"1")
+    two.sync()
+    put(two, "a.md", b"same")
+    save(one, "a.md", b"same")
+    assert sync(one) == []
+    consistent(one, two)
+    assert files(one) == {"a.md": b"same"}
+
+
+def test_what_one_removed_and_the_other_changed_stays_as_it_was_changed(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    for path in ("a.md", "b.md"):
+        put(one, path, b"1")
+    two.sync()
+    put(two, "a.md", b"changed")
+    put(two, "b.md", None)
+    save(one, "a.md", None)
+    save(one, "b.md", b"changed")
+    assert sync(one) == [("a.md", "")]
+    consistent(one, two)
+    assert files(two) == {"a.md": b"changed", "b.md": b"changed"}
+
+
+def test_two_folders_with_memories_join_the_same_text_once_different_ones_both(machine: Machines) -> None:
+    one, two = machine(join=False), machine("m2", join=False)
+    for replica, own in ((one, b"laptop"), (two, b"desktop")):
+        plain = FolderStore(replica.root)
+        for path, data in (("same.md", b"same"), ("other.md", own), (f"{own.decode()}.md", own)):
+            plain.commit([Change(path, data, ABSENT)], by="user")
+    assert sync(one) == []
+    assert sync(two) == [("other.md", "other-2.md")]
+    consistent(one, two)
+    assert files(one) == {
+        "same.md": b"same", "other.md": b"laptop", "other-2.md": b"desktop", "laptop.md": b"laptop",
+        "desktop.md": b"desktop",
+    }  # fmt: skip
+
+
+def test_a_first_pull_that_was_cut_short_begins_again(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = machine(), machine("m2", join=False)
+    put(one, "a.md", b"1")
+    put(one, "b.md", b"theirs")
+    FolderStore(two.root).commit([Change("b.md", b"ours", ABSENT), Change("c.md", b"c", ABSENT)], by="user")
+    for died in ("_place", "rebase", "save"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"memsheaf.hub.merge.Merge.{died}", _die)
+            with pytest.raises(StoreFailed, match="killed"):
+                machine("m2")
+    again = machine("m2")
+    consistent(again, one)
+    assert sorted(files(one).values()) == [b"1", b"c", b"ours", b"theirs"]
+
+
+def _die(*_: object, **__: object) -> None:
+    raise OSError("killed")
+
+
+def test_a_file_with_a_secret_stays_here_until_that_is_gone(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    save(one, "key.md", SECRET)
+    save(one, "good.md", b"good")
+    sync(one)
+    assert list(one.state().held) == ["key.md"]
+    put(one, "more.md", b"more")
+    two.sync()
+    assert files(two) == {"good.md": b"good", "more.md": b"more"}
+    save(one, "key.md", b"The key is in the safe")
+    sync(one)
+    assert one.state().held == {}
+    consistent(one, two)
+    assert files(two)["key.md"] == b"The key is in the safe"
+
+
+def test_undo_goes_through_the_hub(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    put(one, "a.md", b"1")
+    put(one, "a.md", b"2")
+    one.undo(by="user")
+    two.sync()
+    assert files(two) == {"a.md": b"1"}
+    consistent(one, two)
+
+
+def test_what_is_erased_on_one_machine_is_gone_from_the_hub_and_told_to_the_others(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    put(one, "a.md", b"private words")
+    put(one, "a.md", b"private words, more")
+    put(one, "b.md", b"stays")
+    two.sync()
+    one.erase("a.md", by="user")
+    assert [hit for hit in Path(one.root).rglob("*") if hit.is_file() and b"private" in hit.read_bytes()] == []
+    assert files(machine("m3")) == {"b.md": b"stays"}
+    [erasure] = two.sync().erasures
+    assert erasure.names == ("a.md",)
+    with two.only_here():
+        two.erase("a.md", by="user")
+    two.report({erasure.id: ""})
+    assert [hit for hit in Path(two.root).rglob("*") if hit.is_file() and b"private" in hit.read_bytes()] == []
+    assert {found.name: dict(found.erased) for found in two.hub.machines()}["m2"] == {erasure.id: ""}
+    consistent(one, two)
+
+
+def test_an_erasure_that_a_crash_kept_from_the_hub_is_told_by_the_next_sync(machine: Machines) -> None:
+    one = machine()
+    put(one, "a.md", b"private words")
+    plug(one).out = "erase"
+    one.erase("a.md", by="user")
+    plug(one).out = ""
+    one.sync()
+    assert files(machine("m2")) == {}
+
+
+def test_hostile_paths_and_texts_from_a_hub_are_left_out(machine: Machines, tmp_path: Path) -> None:
+    one = machine()
+    put(one, "a.md", b"1")
+    os.unlink(os.path.join(one.root, "a.md"))
+    os.symlink(tmp_path / "elsewhere", os.path.join(one.root, "a.md"))
+    put(machine("m2"), "a.md", b"2")
+    one.sync()
+    assert not (tmp_path / "elsewhere").exists()
+    assert list(one.state().left) == ["a.md"]
+
+
+def test_a_hub_that_lost_most_of_what_is_here_removes_nothing(machine: Machines) -> None:
+    one = machine()
+    one.commit([Change(f"{number}.md", b"x", ABSENT) for number in range(30)], by="user")
+    one.sync()
+    plug(one).hub.pull = lambda cursor="": Pulled((), "new", whole=True)  # type: ignore[method-assign]
+    with pytest.raises(HubRestored):
+        one.sync()
+    assert len(files(one)) == 30
+
+
+def test_one_machine_at_a_time_does_a_piece_of_work(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    with one.lock("consolidate"):
+        with pytest.raises(Busy), two.lock("consolidate", wait=0):
+            pass
+        with one.lock("turn"), two.lock("turn"):
+            pass
+    with two.lock("consolidate"):
+        pass
