@@ -25,9 +25,9 @@ def open_hub(settings: HubSettings, *, folder: str, timeout: float = 10.0) -> Hu
         from memsheaf.hub.postgres import PostgresHub
 
         return PostgresHub(settings, timeout=timeout)
-    from memsheaf.hub.git import GitRemote  # type: ignore[import-not-found,unused-ignore]
+    from memsheaf.hub.git import GitRemote
 
-    return GitRemote(settings, folder=folder, timeout=timeout)  # type: ignore[no-any-return,unused-ignore]
+    return GitRemote(settings, folder=folder, timeout=timeout)
 
 
 def open_replica(root: str, state: State, clock: Callable[[], float], retention_days: float) -> Replica:

@@ -72,7 +72,7 @@ def attach(
 def configure(scope: Scope, settings: Settings, cwd: str, **changes: str) -> HubSettings:
     """Change the settings of a scope's hub. Raises ScopeRefused."""
     root = resolve(scope, settings.places(cwd))
-    hub = _settings(scope, root)._replace(**changes)
+    hub = _settings(scope, root, settings)._replace(**changes)
     with _history(root) as history:
         write_settings(history, hub)
     return hub
@@ -81,7 +81,7 @@ def configure(scope: Scope, settings: Settings, cwd: str, **changes: str) -> Hub
 def detach(scope: Scope, settings: Settings, cwd: str) -> HubSettings:
     """Take the hub from a scope; the memories stay here and there. Raises ScopeRefused."""
     root = resolve(scope, settings.places(cwd))
-    hub = _settings(scope, root)
+    hub = _settings(scope, root, settings)
     with _history(root) as history:
         remove_hub(history)
     return hub
@@ -99,7 +99,7 @@ def shared_scopes(settings: Settings, cwd: str) -> list[Scope]:
 
 def open_shared(scope: Scope, settings: Settings, cwd: str) -> Sheaf:
     """Open a scope that has a hub, without an embedder. Raises ScopeRefused when it has none."""
-    _settings(scope, resolve(scope, settings.places(cwd)))
+    _settings(scope, resolve(scope, settings.places(cwd)), settings)
     return Sheaf.open(scope, settings=settings._replace(embedder="none"), cwd=cwd, by="user")
 
 
@@ -120,13 +120,15 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
 
 def _has_hub(scope: Scope, settings: Settings, cwd: str) -> bool:
     try:
-        return settings_of(resolve(scope, settings.places(cwd))) is not None
+        return bool(_settings(scope, resolve(scope, settings.places(cwd)), settings))
     except (MemsheafError, OSError):
         return False
 
 
-def _settings(scope: Scope, root: str) -> HubSettings:
-    if (found := settings_of(root)) is None:
+def _settings(scope: Scope, root: str, settings: Settings) -> HubSettings:
+    """The hub of a scope; what lies in a repository may have come with it, and is none. Raises ScopeRefused."""
+    found = None if checkout_of(root, settings.home) else settings_of(root)
+    if found is None:
         raise hinted(ScopeRefused(f"{scope} has no hub"), f"`memsheaf hub add {scope} URL` gives it one.")
     return found
 
