@@ -59,7 +59,7 @@ def _attach(call: Call) -> int:
     with hub_scopes.open_shared(scope, call.settings(), here()) as sheaf:
         replica = sheaf.replica
         shown, count = replica.settings.shown if replica else "", len(sheaf.list())
-    said = f"{scope} is shared through {shown}: {plural(count, 'memory')}"
+    said = f"{scope} is shared through {shown}: {plural(count, 'memory', 'memories')}"
     return call.answer(
         {"scope": str(scope), "hub": shown, "memories": count, **_value(synced)}, said, *_told(str(scope), synced)
     )
@@ -84,12 +84,14 @@ def _sync(call: Call, *, again: bool) -> int:
         try:
             with hub_scopes.open_shared(scope, call.settings(), here()) as sheaf:
                 synced = sheaf.sync(again=again)
+                machine = sheaf.replica.settings.machine if sheaf.replica else ""
         except MemsheafError as error:
             if call.options.scope:
                 raise
             values.append({"scope": str(scope), "problem": str(error)})
             parts.append(Note(f"{scope}: {error}", "red"))
             continue
+        synced = synced._replace(pulled=tuple(one for one in synced.pulled if one.machine != machine))
         came, went = plural(len(synced.pulled), "change"), plural(len(synced.pushed), "change")
         values.append({"scope": str(scope), **_value(synced)})
         parts += [f"{scope}: {came} came, {went} went", *_told(str(scope), synced)]
@@ -168,7 +170,7 @@ def _told(scope: str, synced: Synced) -> Iterator[Part]:
     for path, why in synced.left.items():
         yield Note(f"  {path} could not be placed here: {why}", "yellow")
     if synced.pending:
-        yield Note(f"  {plural(synced.pending, 'change')} wait for the hub", "yellow")
+        yield Note(f"  waiting for the hub: {plural(synced.pending, 'change')}", "yellow")
 
 
 def _status_value(one: HubStatus) -> dict[str, object]:
@@ -203,6 +205,9 @@ def _status(one: HubStatus) -> Iterator[Part]:
     for conflict in state.told[-5:]:
         if conflict.copy:
             yield f"  kept both on {conflict.at[:10]}: {conflict.path} is the hub's, {conflict.copy} was here"
-    rows = [(f"  {m.name}", m.member, m.seen[:16].replace("T", " ")) for m in one.machines]
+    rows = [
+        (f"  {m.name}", m.member, m.seen[:16].replace("T", " "), "this machine" * (m.id == one.hub.machine))
+        for m in one.machines
+    ]
     if rows:
         yield Table(rows)
