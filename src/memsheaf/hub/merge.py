@@ -13,7 +13,15 @@ from itertools import count, islice
 from memsheaf.errors import Changed, HubRestored, MemsheafError, PathRefused
 from memsheaf.guard.paths import CATALOG, check_stored, fold
 from memsheaf.hub import HubCommit, Pulled
-from memsheaf.hub.replica_state import TOLD, Conflict, ReplicaState, read_state, write_state
+from memsheaf.hub.replica_state import (
+    TOLD,
+    Conflict,
+    ReplicaState,
+    read_ahead,
+    read_state,
+    write_ahead,
+    write_state,
+)
 from memsheaf.store import ABSENT, Commit, Revision, Version, tombstones, version_of
 from memsheaf.store.commit_queries import OTHERS
 from memsheaf.store.journal_lines import needle_of
@@ -49,10 +57,12 @@ class Merge:
 
     def apply(self, pulled: Pulled) -> None:
         """Place what was pulled, except where something of ours waits or is newer on the hub."""
-        transaction, state = self._transaction, self.state
+        transaction = self._transaction
         came = {one.commit.id for one in pulled.commits}
-        ahead = {} if pulled.whole else {name: paths for name, paths in state.ahead.items() if name not in came}
-        self.save(state._replace(ahead=ahead), durable=False)
+        sent = read_ahead(transaction.history)
+        ahead = {} if pulled.whole else {name: paths for name, paths in sent.items() if name not in came}
+        if sent:
+            write_ahead(transaction.history, ahead)
         newer = {path for paths in ahead.values() for path in paths}
         theirs = {path: step for path, step in _last_steps(pulled).items() if path not in newer}
         if pulled.whole:

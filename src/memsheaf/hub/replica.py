@@ -20,7 +20,7 @@ from memsheaf.errors import Busy, Changed, HubUnreachable, MemsheafError
 from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Machine, Pulled
 from memsheaf.hub.merge import Merge, find_secret
-from memsheaf.hub.replica_state import Conflict, ReplicaState, read_state, write_state
+from memsheaf.hub.replica_state import Conflict, ReplicaState, add_ahead, read_state, write_ahead, write_state
 from memsheaf.store import ABSENT, Change, Commit, Erased, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.transaction import Transaction
@@ -96,28 +96,44 @@ class Replica(FolderStore):
         state = merge.state
         if not state.joined:
             return
-        heads = transaction.journal.heads([step.path for step in commit.revisions])
-        known = {path: head.version for path, head in heads.items()}
-        edited = {step.path for step in commit.revisions if step.before != known.get(step.path, ABSENT)}
-        if outside := tuple(transaction.outside(edited)) if edited else ():
-            transaction.note_outside(outside, self._now())
-            raise _PendingFirst
         waits = {step.path for one in (merge.waiting() if state.pending else ()) for step in one.revisions}
         try:
             if waits - state.held.keys() or self._is_down(state):
                 raise HubUnreachable(f"the hub {self.settings.shown} does not answer; nothing was changed")
             if any(step.path in waits for step in commit.revisions):
+                self._note_edited(transaction, commit)
                 return  # it builds on what is held here
             self.hub.push(_for_hub(commit))
+        except Changed:
+            self._note_edited(transaction, commit)
+            raise
         except HubUnreachable:
+            self._note_edited(transaction, commit)
             down_at = state.down_at if self._is_down(state) else self._clock()
             merge.save(merge.state._replace(down_at=down_at), durable=False)
             if not self.settings.queues:
                 raise
             return
         self._agreed.add(commit.id)
-        ahead = {**state.ahead, commit.id: [step.path for step in commit.revisions]}
-        merge.save(state._replace(ahead=ahead, down_at=0.0), durable=False)
+        add_ahead(transaction.history, commit.id, [step.path for step in commit.revisions])
+        if state.down_at:
+            merge.save(state._replace(down_at=0.0), durable=False)
+
+    def _note_edited(self, transaction: Transaction, commit: Commit) -> None:
+        """Make what a person edited here a commit of its own, before one that was made on top of it.
+
+        The hub refuses what builds on a text that it has not seen, so a commit that it takes needs no such look,
+        which costs more the more memories there are.
+
+        Raises:
+            _PendingFirst: something was edited.
+        """
+        heads = transaction.journal.heads([step.path for step in commit.revisions])
+        known = {path: head.version for path, head in heads.items()}
+        edited = {step.path for step in commit.revisions if step.before != known.get(step.path, ABSENT)}
+        if outside := tuple(transaction.outside(edited)) if edited else ():
+            transaction.note_outside(outside, self._now())
+            raise _PendingFirst
 
     def _is_down(self, state: ReplicaState) -> bool:
         """Whether the hub did not answer a moment ago: whoever waits for a change is not made to wait again."""
@@ -192,6 +208,7 @@ class Replica(FolderStore):
         """Forget what was pulled and bring both sides together again, as at first: no text is lost on either."""
         with self._access.transaction() as transaction:
             write_state(transaction.history, ReplicaState())
+            write_ahead(transaction.history, {})
         return self.sync()
 
     def _pull(self) -> Pulled:
@@ -237,7 +254,11 @@ class Replica(FolderStore):
                     self.hub.push(_for_hub(commit))
             except Changed:
                 return pushed, False
-            self._change_state(lambda now, name=commit.id, paths=paths: _sent(now, name, paths))  # type: ignore[misc]
+            with self._access.transaction() as transaction:
+                now = read_state(transaction.history)
+                add_ahead(transaction.history, commit.id, paths)
+                pending = tuple(name for name in now.pending if name != commit.id)
+                write_state(transaction.history, now._replace(pending=pending, down_at=0.0))
             pushed.append(commit)
         return pushed, True
 
@@ -331,12 +352,6 @@ class Replica(FolderStore):
         if not self.state().pending:
             super().close()
         self.hub.close()
-
-
-def _sent(state: ReplicaState, name: str, paths: list[str]) -> ReplicaState:
-    """The state when the hub has taken a commit that waited."""
-    pending = tuple(one for one in state.pending if one != name)
-    return state._replace(pending=pending, ahead={**state.ahead, name: paths}, down_at=0.0)
 
 
 def _for_hub(commit: Commit) -> Commit:

@@ -1,7 +1,8 @@
 """What a replica remembers of its hub: `.history/hub.json` and `.history/hub-state.json`, written under the lock.
 
 `pending` are the commits of this journal that the hub has not seen; an id is there before the commit's line is, so
-that a crash loses none. `ahead` are those that the hub took and that no pull has brought back yet, with their paths.
+that a crash loses none. `.history/hub-ahead.jsonl` are those that the hub took and that no pull has brought back yet,
+with their paths: a commit adds a line, so that its cost does not grow with their number.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from contextlib import suppress
 from memsheaf.errors import PathRefused, StoreFailed, hinted
 from memsheaf.hub import Erasure, HubSettings
 from memsheaf.store import HISTORY, HUB
-from memsheaf.store.safe_dir import CREATE, Folder, flush, read_file, write_all
+from memsheaf.store.safe_dir import APPEND, CREATE, Folder, flush, read_file, write_all
 from memsheaf.values import NamedTuple, json
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-SETTINGS, STATE = HUB, "hub-state.json"
+SETTINGS, STATE, AHEAD = HUB, "hub-state.json", "hub-ahead.jsonl"
 _LIMIT = 64 << 20
 TOLD = 50  # conflicts that are remembered
 
@@ -44,7 +45,6 @@ class ReplicaState(NamedTuple):
     cursor: str = ""
     member: str = ""
     pending: tuple[str, ...] = ()
-    ahead: Mapping[str, list[str]] = {}
     held: Mapping[str, str] = {}
     left: Mapping[str, str] = {}
     erasing: tuple[Erasure, ...] = ()
@@ -80,6 +80,34 @@ def write_state(history: Folder, state: ReplicaState, *, durable: bool = True) -
     _write(history, STATE, json.dumps(state._asdict(), ensure_ascii=False).encode("utf-8", "surrogatepass"), durable)
 
 
+def read_ahead(history: Folder) -> dict[str, list[str]]:
+    """The commits that the hub took and no pull brought back, with their paths. A torn line is none."""
+    found: dict[str, list[str]] = {}
+    with suppress(FileNotFoundError, PathRefused):
+        for line in read_file(history, AHEAD, _LIMIT).splitlines():
+            with suppress(ValueError, TypeError):
+                name, paths = json.loads(line)
+                found[name] = paths
+    return found
+
+
+def add_ahead(history: Folder, name: str, paths: list[str]) -> None:
+    """Note that the hub took a commit. The caller holds the lock. Raises OSError."""
+    fd = history.open_file(AHEAD, APPEND | os.O_CREAT)
+    try:
+        write_all(fd, b"\n" + json.dumps([name, paths], ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    finally:
+        os.close(fd)
+
+
+def write_ahead(history: Folder, ahead: Mapping[str, list[str]]) -> None:
+    """Keep these alone. The caller holds the lock. Raises OSError."""
+    with suppress(FileNotFoundError):
+        history.unlink(AHEAD)
+    for name, paths in ahead.items():
+        add_ahead(history, name, paths)
+
+
 def settings_of(root: str) -> HubSettings | None:
     """The hub of a folder, None when it has none. Raises StoreFailed when the file is damaged."""
     if not os.path.lexists(os.path.join(root, HISTORY, SETTINGS)):
@@ -99,7 +127,7 @@ def write_settings(history: Folder, settings: HubSettings) -> None:
 
 def remove_hub(history: Folder) -> None:
     """Forget the hub; the memories stay. Raises OSError."""
-    for name in (SETTINGS, STATE):
+    for name in (SETTINGS, STATE, AHEAD):
         with suppress(FileNotFoundError):
             history.unlink(name)
     history.sync()
