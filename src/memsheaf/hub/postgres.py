@@ -6,6 +6,7 @@ waits longer than `timeout`, whatever the network does: the connection is given 
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -13,38 +14,42 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import groupby
 
 import psycopg
-from psycopg import errors, sql
+from psycopg import errors
 from psycopg.rows import TupleRow
 
-from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, hinted
+from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, hinted
 from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled
 from memsheaf.store import Commit, Revision
-from memsheaf.values import json
+from memsheaf.values import NamedTuple, json
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
-    RV = TypeVar("RV")
+    T = TypeVar("T")
+    Connection = psycopg.Connection[TupleRow]
 
 CLIENT = 1
 """The version of the schema that this version of memsheaf was made for."""
 HINT_EVERY = 0.5  # seconds between two hints of one process: in every push they would cost more than the push
 POLL_EVERY = 1.0  # seconds between two looks of whoever waits: hints may be lost
 LOCK_EVERY = 0.1
+MANY = 1000  # rows after which a cursor is not kept, nor what it holds
+QUICKLY = 1.0  # seconds in which an idle connection shows that the server has closed it
+_KEPT_OUT = "authentication failed|does not exist|pg_hba|permission denied|not permitted to log in"
+"""What a server says to somebody it does not let in; there is no code at this point."""
 
 
-class _Connection(psycopg.Connection[TupleRow]):
+class _Bounded(psycopg.Connection[TupleRow]):
     """A connection whose calls end in time, also when the network swallows the answer."""
 
     patience = 10.0
 
-    def wait(self, gen: Generator[Any, Any, RV], *arguments: Any, **options: Any) -> RV:
+    def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **options: Any) -> T:
         """Wait for an answer; after the time is up, give up the connection."""
-        return super().wait(self._bounded(gen), *arguments, **options)
+        return super().wait(self._until(time.monotonic() + self.patience, gen), *arguments, **options)
 
-    def _bounded(self, gen: Generator[Any, Any, RV]) -> Generator[Any, Any, RV]:
-        deadline = time.monotonic() + self.patience
+    def _until(self, deadline: float, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         try:
             wanted = next(gen)
             while True:
@@ -54,8 +59,18 @@ class _Connection(psycopg.Connection[TupleRow]):
                     raise psycopg.OperationalError("no answer in time")
                 wanted = gen.send(ready)
         except StopIteration as stop:
-            result: RV = stop.value
+            result: T = stop.value
             return result
+
+
+class Hello(NamedTuple):
+    """What the hub says to a new connection."""
+
+    version: int
+    min_client: int
+    member: str
+    role: str
+    epoch: str
 
 
 class PostgresHub:
@@ -67,7 +82,7 @@ class PostgresHub:
         *,
         timeout: float = 10.0,
         member: str = "",
-        connect: Callable[[], AbstractContextManager[psycopg.Connection[TupleRow]]] | None = None,
+        connect: Callable[[], AbstractContextManager[Connection]] | None = None,
     ) -> None:
         """`member` is whom a server acts for, by their login; `connect` lends it a connection of its pool."""
         self._settings = settings
@@ -75,62 +90,62 @@ class PostgresHub:
         self._member = member
         self._lend = connect
         self._guard = threading.RLock()
-        self._connection: psycopg.Connection[TupleRow] | None = None
-        self._listener: psycopg.Connection[TupleRow] | None = None
-        self._known: tuple[int, int, str, str, str] | None = None  # of `memsheaf.hello`
-        self._cursor = ""
+        self._cursor: psycopg.RawCursor[TupleRow] | None = None
+        self._listener: Connection | None = None
+        self._hello: Hello | None = None
+        self._pulled = ""
         self._hinted = 0.0
         self._unhinted = False
 
     @property
-    def me(self) -> str:
-        """The member that this connection acts for."""
-        return self._hello()[2]
+    def hello(self) -> Hello:
+        """Who we are to the hub, and which versions there are. Raises HubUnreachable, HubRefused."""
+        if self._hello is None:
+            found = Hello(*self._ask("SELECT * FROM memsheaf.hello($1)", self._settings.namespace)[0])
+            self._hello = found._replace(epoch=str(found.epoch))
+        return self._hello
 
     @property
-    def role(self) -> str:
-        """Reader, writer or admin."""
-        return self._hello()[3]
+    def me(self) -> str:
+        """The member that this connection acts for."""
+        return self.hello.member
 
     @property
     def notice(self) -> str:
         """What to tell about versions, "" when they fit."""
-        version = self._hello()[0]
-        if version > CLIENT:
-            return "the hub is of a newer version of memsheaf: upgrade when you can"
-        return "the hub is of an older version: an admin runs `memsheaf team migrate`" if version < CLIENT else ""
+        if self.hello.version > CLIENT:
+            return "the hub is of a newer version of memsheaf: upgrade this one when you can"
+        return "the hub is of an older version of memsheaf" if self.hello.version < CLIENT else ""
 
     def push(self, commit: Commit) -> str:
         """As `Hub.push`."""
-        if self._hello()[0] < CLIENT:
-            raise hinted(HubRefused("the hub is of an older version"), "An admin runs `memsheaf team migrate`.")
+        if self.hello.version < CLIENT:
+            raise hinted(HubRefused(self.notice), "Whoever installed it runs `memsheaf team migrate`.")
         steps = commit.revisions
-        row = self._ask(
-            "SELECT * FROM memsheaf.push(%s, %s, %s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s::text[], "
-            "%s::bytea[])",
-            [
-                self._settings.namespace, CLIENT, commit.id, commit.at, self._settings.machine, commit.by, commit.why,
-                commit.undoes, [step.path for step in steps], [step.before for step in steps],
-                [step.after for step in steps], [step.new for step in steps],
-            ],
-        )[0]  # fmt: skip
-        if row[1] is not None:
-            raise Changed(row[1])
+        [(position, changed)] = self._ask(
+            "SELECT * FROM memsheaf.push($1, $2, $3, $4, $5, $6, $7, $8, $9::text[], $10::text[], $11::text[], "
+            "$12::bytea[])",
+            self._settings.namespace, CLIENT, commit.id, commit.at, self._settings.machine, commit.by, commit.why,
+            commit.undoes, [step.path for step in steps], [step.before for step in steps],
+            [step.after for step in steps], [step.new for step in steps],
+        )  # fmt: skip
+        if changed is not None:
+            raise Changed(changed)
         self._unhinted = True
         if time.monotonic() - self._hinted >= HINT_EVERY:
             self._hint()
-        return str(row[0])
+        return str(position)
 
     def pull(self, cursor: str = "") -> Pulled:
         """As `Hub.pull`."""
-        rows = self._ask("SELECT * FROM memsheaf.pull(%s, %s)", [self._settings.namespace, cursor])
+        rows = self._ask("SELECT * FROM memsheaf.pull($1, $2)", self._settings.namespace, cursor)
         if not rows:
-            self._cursor = cursor
+            self._pulled = cursor
             return Pulled((), cursor)
         head = json.loads(rows[0][5])
-        self._cursor = head["cursor"]
+        self._pulled = head["cursor"]
         erasures = [Erasure(one[0], tuple(one[1]), tuple(one[2]), *one[3:]) for one in head["erasures"] or ()]
-        return Pulled(list(_commits(rows[1:])), self._cursor, not cursor, erasures)
+        return Pulled(list(_commits(rows[1:])), self._pulled, not cursor, erasures)
 
     def wait(self, seconds: float) -> bool:
         """As `Hub.wait`."""
@@ -138,30 +153,29 @@ class PostgresHub:
         try:
             if self._lend is None and (self._listener is None or self._listener.closed):
                 self._listener = self._connect()
-                self._listener.execute(sql.SQL("LISTEN {}").format(self._channel()))
+                self._listener.execute(f'LISTEN "{self._channel}"'.encode())
             while (left := deadline - time.monotonic()) > 0:
                 if self._listener is None:
                     time.sleep(min(left, POLL_EVERY))
                 elif any(True for _ in self._listener.notifies(timeout=min(left, POLL_EVERY), stop_after=1)):
                     return True
-                if self._cursor and self._ask(*self._something_new()):
+                if self._pulled and self._ask(
+                    "SELECT FROM memsheaf.pull($1, $2) LIMIT 1", self._settings.namespace, self._pulled
+                ):
                     return True
         except psycopg.Error as error:
             raise self._translated(error) from error
         return False
 
-    def _something_new(self) -> tuple[str, Sequence[object]]:
-        return "SELECT FROM memsheaf.pull(%s, %s) LIMIT 1", [self._settings.namespace, self._cursor]
-
     @contextmanager
     def lock(self, name: str, *, wait: float = 0.0) -> Iterator[None]:
         """As `Hub.lock`; on a connection of its own, with which the lock goes."""
-        key = self._ask("SELECT memsheaf.lock_key(%s, %s)", [self._settings.namespace, name])[0][0]
+        [(key,)] = self._ask("SELECT memsheaf.lock_key($1, $2)", self._settings.namespace, name)
         deadline = time.monotonic() + wait
         connection = self._connect()
         try:
             try:
-                while not _first(connection.execute("SELECT pg_try_advisory_lock(%s)", [key])):
+                while connection.execute("SELECT pg_try_advisory_lock(%s)", [key]).fetchall() != [(True,)]:
                     if time.monotonic() >= deadline:
                         raise Busy(f"another machine is doing {name!r}")
                     time.sleep(LOCK_EVERY)
@@ -174,27 +188,26 @@ class PostgresHub:
     def erase(self, erasure: Erasure) -> None:
         """As `Hub.erase`."""
         self._ask(
-            "SELECT memsheaf.erase(%s, %s, %s, %s, %s::text[], %s::text[])",
-            [
-                self._settings.namespace, erasure.id, erasure.at, self._settings.machine, list(erasure.names),
-                list(erasure.versions),
-            ],
+            "SELECT memsheaf.erase($1, $2, $3, $4, $5::text[], $6::text[])",
+            self._settings.namespace, erasure.id, erasure.at, self._settings.machine, list(erasure.names),
+            list(erasure.versions),
         )  # fmt: skip
         self._hint()
 
     def report(self, machine: Machine) -> None:
         """As `Hub.report`."""
+        erased = json.dumps(machine.erased)
         self._ask(
-            "SELECT memsheaf.report(%s, %s, %s, %s::jsonb)",
-            [self._settings.namespace, machine.id, machine.name, json.dumps(machine.erased)],
-        )
+            "SELECT memsheaf.report($1, $2, $3, $4::text::jsonb)",
+            self._settings.namespace, machine.id, machine.name, erased,
+        )  # fmt: skip
 
     def members(self) -> Sequence[HubMember]:
         """As `Hub.members`."""
         rows = self._ask(
             "SELECT name, role, to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD') FROM memsheaf.members "
-            "WHERE namespace = %s ORDER BY name",
-            [self._settings.namespace],
+            "WHERE namespace = $1 ORDER BY name",
+            self._settings.namespace,
         )
         return [HubMember(*row) for row in rows]
 
@@ -204,68 +217,82 @@ class PostgresHub:
             "SELECT m.id, m.name, m.member, to_char(m.seen AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), "
             "(SELECT json_agg(json_build_array(p.erasure, p.found) ORDER BY p.at, p.erasure) FROM memsheaf.proofs p "
             "WHERE p.namespace = m.namespace AND p.machine = m.id) "
-            "FROM memsheaf.machines m WHERE m.namespace = %s ORDER BY m.name, m.id",
-            [self._settings.namespace],
+            "FROM memsheaf.machines m WHERE m.namespace = $1 ORDER BY m.name, m.id",
+            self._settings.namespace,
         )
         return [Machine(*row)._replace(erased=tuple(map(tuple, row[4] or ()))) for row in rows]
 
     def log(self, limit: int = 50) -> Sequence[HubCommit]:
         """As `Hub.log`."""
         rows = self._ask(
-            "SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = %s, r.path, r.before, "
-            "r.after, NULL::bytea FROM (SELECT * FROM memsheaf.commits WHERE namespace = %s ORDER BY xid DESC, "
-            "place DESC LIMIT %s) c LEFT JOIN memsheaf.revisions r ON r.namespace = c.namespace AND r.commit = c.id "
-            "ORDER BY c.xid DESC, c.place DESC, c.id, r.path",
-            [self.me, self._settings.namespace, limit],
-        )
+            "SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = $1, r.path, r.before, "
+            "r.after, NULL::bytea FROM (SELECT * FROM memsheaf.commits WHERE namespace = $2 ORDER BY xid DESC, "
+            "place DESC LIMIT $3) c LEFT JOIN memsheaf.revisions r ON r.namespace = c.namespace AND r.commit = c.id "
+            "ORDER BY c.xid DESC, c.place DESC, r.path",
+            self.me, self._settings.namespace, limit,
+        )  # fmt: skip
         return list(_commits(rows))
+
+    def administer(self, function: str, *values: object) -> object:
+        """Call a function for admins, such as `prune`, with the namespace first; gives what it gives."""
+        places = ", ".join(f"${number}" for number in range(1, len(values) + 2))
+        return self._ask(f"SELECT memsheaf.{function}({places})", self._settings.namespace, *values)[0][0]
 
     def close(self) -> None:
         """Let the connections go."""
         with self._guard:
-            if self._unhinted and self._connection is not None:
-                with suppress(HubUnreachable, HubRefused):
-                    self._hint()
-            for connection in (self._connection, self._listener):
+            if self._unhinted:
+                self._hint()
+            for connection in (self._cursor.connection if self._cursor else None, self._listener):
                 if connection is not None:
                     connection.close()
-            self._connection = self._listener = None
+            self._cursor = self._listener = None
 
     # talking to the database
 
-    def _ask(self, query: str, values: Sequence[object]) -> list[TupleRow]:
+    def _ask(self, query: str, *values: object) -> list[TupleRow]:
         """The rows of one statement, in a transaction of its own. Raises HubUnreachable, HubRefused, HubRestored."""
         try:
-            with self._lent() as connection:
-                if not self._member:
-                    return connection.execute(query, values, prepare=True).fetchall()
-                with connection.pipeline(), connection.transaction():
-                    connection.execute("SELECT set_config('memsheaf.member', %s, true)", [self._member])
-                    answer = connection.execute(query, values, prepare=True)
-                return answer.fetchall()
+            if self._lend is not None:
+                with self._lend() as connection:
+                    return self._answer(psycopg.RawCursor(connection), query, values)
+            with self._guard:
+                began, kept = time.monotonic(), self._cursor
+                try:
+                    return self._answer(self._ready(), query, values)
+                except psycopg.OperationalError:
+                    if kept is None or not kept.connection.closed or time.monotonic() - began > QUICKLY:
+                        raise
+                    return self._answer(self._ready(), query, values)  # every call may be made twice
         except psycopg.Error as error:
             raise self._translated(error) from error
 
-    @contextmanager
-    def _lent(self) -> Iterator[psycopg.Connection[TupleRow]]:
-        if self._lend is not None:
-            with self._lend() as connection:
-                yield connection
-            return
-        with self._guard:
-            if self._connection is None or self._connection.closed:
-                self._connection = self._connect()
-            yield self._connection
+    def _answer(self, cursor: psycopg.RawCursor[TupleRow], query: str, values: Sequence[object]) -> list[TupleRow]:
+        if not self._member:
+            return cursor.execute(query.encode(), values, prepare=True, binary=True).fetchall()
+        connection = cursor.connection
+        with connection.pipeline(), connection.transaction():  # one round trip
+            connection.execute("SELECT set_config('memsheaf.member', %s, true)", [self._member])
+            cursor.execute(query.encode(), values, prepare=True, binary=True)
+        return cursor.fetchall()
 
-    def _connect(self) -> psycopg.Connection[TupleRow]:
+    def _ready(self) -> psycopg.RawCursor[TupleRow]:
+        """The cursor that calls are made with: to make one takes as long as the database takes for a pull."""
+        if self._cursor is None or self._cursor.connection.closed:
+            self._cursor, self._hello = psycopg.RawCursor(self._connect()), None
+        elif self._cursor.rowcount > MANY:
+            self._cursor = psycopg.RawCursor(self._cursor.connection)
+        return self._cursor
+
+    def _connect(self) -> Connection:
+        limit = str(round(self._timeout * 1000))
         try:
-            connection = _Connection.connect(
+            connection = _Bounded.connect(
                 self._settings.url, autocommit=True, connect_timeout=max(2, round(self._timeout)),
                 application_name="memsheaf", keepalives=1, keepalives_idle=5, keepalives_interval=2,
-                keepalives_count=3, tcp_user_timeout=round(self._timeout * 1000),
+                keepalives_count=3, tcp_user_timeout=limit,
             )  # fmt: skip
             connection.patience = self._timeout
-            limit = f"{round(self._timeout * 1000)}"
             connection.execute(
                 "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)",
                 [limit, limit],
@@ -274,27 +301,20 @@ class PostgresHub:
             raise self._translated(error) from error
         return connection
 
-    def _hello(self) -> tuple[int, int, str, str, str]:
-        if self._known is None:
-            version, least, name, role, epoch = self._ask(
-                "SELECT * FROM memsheaf.hello(%s)", [self._settings.namespace]
-            )[0]
-            self._known = version, least, name, role, str(epoch)
-        return self._known
-
-    def _channel(self) -> sql.Identifier:
+    @property
+    def _channel(self) -> str:
         """Where hints are given: a name that only members know."""
-        return sql.Identifier(f"memsheaf_{self._hello()[4]}")
+        return f"memsheaf_{self.hello.epoch}"
 
     def _hint(self) -> None:
         """Tell whoever waits. The change is made, so that nothing is said when this fails."""
         self._hinted, self._unhinted = time.monotonic(), False
-        with suppress(HubUnreachable, HubRefused):
-            self._ask("SELECT pg_notify(%s, '')", [f"memsheaf_{self._hello()[4]}"])
+        with suppress(MemsheafError):
+            self._ask("SELECT pg_notify($1, '')", self._channel)
 
-    def _translated(self, error: psycopg.Error) -> Exception:
+    def _translated(self, error: psycopg.Error) -> MemsheafError:
         """What a failure of the database means."""
-        hint, message = error.diag.message_hint, error.diag.message_primary or str(error).strip().partition("\n")[0]
+        hint, message = error.diag.message_hint, error.diag.message_primary or str(error).strip()
         where = self._settings.shown
         if hint == "restored":
             return HubRestored(f"{where} was restored from an older backup")
@@ -302,8 +322,11 @@ class PostgresHub:
             found = HubRefused(f"{where} was moved to another server")
             return hinted(found, "An admin runs `memsheaf team restored`, then each machine `memsheaf hub rejoin`.")
         if isinstance(error, (errors.InvalidSchemaName, errors.UndefinedFunction, errors.UndefinedTable)):
-            return hinted(HubRefused(f"{where} has no memsheaf schema, or an older one"), "`memsheaf team create`")
-        if isinstance(error, psycopg.OperationalError) or (error.sqlstate or "")[:2] in ("", "53", "57", "58"):
+            found = HubRefused(f"{where} has no schema of memsheaf, or one of another version")
+            return hinted(found, "Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.")
+        if not error.sqlstate and re.search(_KEPT_OUT, message):
+            return HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
+        if isinstance(error, psycopg.OperationalError):
             return HubUnreachable(f"{where} does not answer: {message}")
         return HubRefused(f"{where} refused: {message}")
 
@@ -314,8 +337,3 @@ def _commits(rows: Sequence[TupleRow]) -> Iterator[HubCommit]:
         steps = tuple(Revision(row[8], row[9], row[10], None, row[11]) for row in group if row[8] is not None)
         identity, at, member, machine, by, why, undoes, own = head
         yield HubCommit(Commit(identity, at, by, why, steps, undoes), member, machine, own)
-
-
-def _first(cursor: psycopg.Cursor[TupleRow]) -> object:
-    row = cursor.fetchone()
-    return row[0] if row else None

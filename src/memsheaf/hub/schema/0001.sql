@@ -34,12 +34,12 @@ CREATE TABLE memsheaf.spaces (
   namespace text COLLATE "C", epoch uuid NOT NULL DEFAULT gen_random_uuid(), created timestamptz NOT NULL DEFAULT now(),
   retention_days int NOT NULL DEFAULT 90 CHECK (retention_days >= 0),
   PRIMARY KEY (namespace)
-) PARTITION BY HASH (namespace);
+);
 CREATE TABLE memsheaf.members (
   namespace text COLLATE "C", login text COLLATE "C", name text COLLATE "C" NOT NULL,
   role text NOT NULL CHECK (role IN ('reader', 'writer', 'admin')), since timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (namespace, login), UNIQUE (namespace, name)
-) PARTITION BY HASH (namespace);
+);
 CREATE INDEX ON memsheaf.members (login);
 CREATE TABLE memsheaf.commits (  -- `place` tells commits of one xid apart: those of a hub that moved
   namespace text COLLATE "C", id text COLLATE "C", xid xid8 NOT NULL, place int NOT NULL DEFAULT 0,
@@ -74,17 +74,17 @@ CREATE TABLE memsheaf.proofs (
 ) PARTITION BY HASH (namespace);
 
 -- Who asks: the login; for servers the member that they name, and nobody when they name none.
-CREATE FUNCTION memsheaf.me() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT CASE WHEN pg_has_role(session_user, 'memsheaf_service', 'USAGE')
-    THEN nullif(current_setting('memsheaf.member', true), '') ELSE session_user::text END
-$$;
-CREATE FUNCTION memsheaf.mine() RETURNS text[] LANGUAGE sql STABLE SECURITY DEFINER
+CREATE FUNCTION memsheaf.me() RETURNS text LANGUAGE sql STABLE
+RETURN CASE WHEN pg_has_role(session_user, 'memsheaf_service', 'USAGE')
+  THEN nullif(current_setting('memsheaf.member', true), '') ELSE session_user::text END;
+CREATE FUNCTION memsheaf.mine() RETURNS text[] LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce(array_agg(m.namespace), '{}') FROM memsheaf.members m WHERE m.login = memsheaf.me()
-$$;
+BEGIN
+  RETURN (SELECT coalesce(array_agg(m.namespace), '{}') FROM memsheaf.members m WHERE m.login = memsheaf.me());
+END $$;
 
 -- Divide a table, and let each role see what is its own. The owner sees the namespace that `enter` let it into.
-CREATE FUNCTION memsheaf.protect(name text, partitions int DEFAULT 8) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION memsheaf.protect(name text, partitions int DEFAULT 4) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   FOR i IN 0 .. partitions - 1 LOOP
     EXECUTE format('CREATE TABLE memsheaf.%I PARTITION OF memsheaf.%I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
@@ -98,28 +98,28 @@ BEGIN
     USING (namespace = ANY ((SELECT memsheaf.mine())::text[]))', name);
   EXECUTE format('GRANT SELECT ON memsheaf.%I TO memsheaf_member', name);
 END $$;
-SELECT memsheaf.protect(name) FROM unnest(ARRAY['spaces', 'members', 'commits', 'revisions', 'texts', 'documents',
+SELECT memsheaf.protect(name, 0) FROM unnest(ARRAY['spaces', 'members']) name;
+SELECT memsheaf.protect(name) FROM unnest(ARRAY['commits', 'revisions', 'texts', 'documents',
   'erasures', 'machines', 'proofs']) name;
 CREATE POLICY own ON memsheaf.members FOR SELECT TO memsheaf_owner USING (login = memsheaf.me());
 
 -- Let the caller into a namespace: their name there, provided that they have the role. Owner only.
 CREATE FUNCTION memsheaf.enter(ns text, needed text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE found record;
+DECLARE
+  found record;
+  entered text := set_config('memsheaf.namespace', ns, true);
 BEGIN
-  PERFORM set_config('memsheaf.namespace', ns, true);
   SELECT m.name, m.role INTO found FROM memsheaf.members m WHERE m.namespace = ns AND m.login = memsheaf.me();
-  IF found.role IS NULL THEN
-    PERFORM set_config('memsheaf.namespace', '', true);
-    RAISE insufficient_privilege USING MESSAGE = 'not a member';
+  IF found.role = 'admin' OR found.role = needed OR (needed = 'reader' AND found.role IS NOT NULL) THEN
+    RETURN found.name;
   END IF;
-  IF NOT (needed = 'reader' OR found.role = 'admin' OR found.role = needed) THEN
-    PERFORM set_config('memsheaf.namespace', '', true);
-    RAISE insufficient_privilege USING MESSAGE = format('%s is a %s, and that takes a %s', found.name, found.role, needed);
-  END IF;
-  RETURN found.name;
+  entered := set_config('memsheaf.namespace', '', true);
+  RAISE insufficient_privilege USING MESSAGE =
+    coalesce(format('%s is a %s, and that takes a %s', found.name, found.role, needed), 'not a member');
 END $$;
 
--- What a new connection asks first.
+-- What a new connection asks first. A hub whose xids are ahead of the server was moved there by dump and restore: new
+-- commits would come before old ones.
 CREATE FUNCTION memsheaf.hello(ns text, OUT version int, OUT min_client int, OUT name text, OUT role text, OUT epoch uuid)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -127,28 +127,41 @@ BEGIN
   SELECT a.version, a.min_client INTO hello.version, hello.min_client FROM memsheaf.about a;
   SELECT m.role INTO hello.role FROM memsheaf.members m WHERE m.namespace = ns AND m.login = memsheaf.me();
   SELECT s.epoch INTO hello.epoch FROM memsheaf.spaces s WHERE s.namespace = ns;
+  IF (SELECT max(c.xid) FROM memsheaf.commits c WHERE c.namespace = ns) >= pg_snapshot_xmax(pg_current_snapshot()) THEN
+    RAISE object_not_in_prerequisite_state USING MESSAGE = 'the hub was moved to another server', HINT = 'moved';
+  END IF;
 END $$;
 
 -- One path at a time is changed; this must come before the transaction has an xid, so that xids of one path are in
 -- the order of its commits. Keys hang on the epoch, which nobody outside knows. Many paths, and whatever drops texts
 -- that a push may be about to name, take the whole namespace.
 CREATE FUNCTION memsheaf.lock_paths(ns text, paths text[], whole boolean DEFAULT false) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE seed bigint;
+DECLARE
+  seed bigint := (SELECT hashtextextended(s.epoch::text, 0) FROM memsheaf.spaces s WHERE s.namespace = ns);
+  locked text;
 BEGIN
   IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
-    RAISE object_not_in_prerequisite_state USING MESSAGE = 'a push is a transaction of its own';
-  END IF;
-  SELECT hashtextextended(s.epoch::text, 0) INTO seed FROM memsheaf.spaces s WHERE s.namespace = ns;
-  IF whole OR cardinality(paths) > 64 THEN
-    PERFORM pg_advisory_xact_lock(seed);
+    RAISE object_not_in_prerequisite_state USING MESSAGE = 'this must be a transaction of its own';
+  ELSIF whole OR cardinality(paths) > 64 THEN
+    locked := pg_advisory_xact_lock(seed);
   ELSE
-    PERFORM pg_advisory_xact_lock_shared(seed);
-    PERFORM pg_advisory_xact_lock(k.key) FROM
-      (SELECT DISTINCT hashtextextended(p.path, seed) AS key FROM unnest(paths) p(path) ORDER BY 1) k;
+    locked := pg_advisory_xact_lock_shared(seed);
+    IF cardinality(paths) = 1 THEN
+      locked := pg_advisory_xact_lock(hashtextextended(paths[1], seed));
+    ELSE
+      PERFORM pg_advisory_xact_lock(k.key) FROM
+        (SELECT DISTINCT hashtextextended(p.path, seed) AS key FROM unnest(paths) p(path) ORDER BY 1) k;
+    END IF;
   END IF;
 END $$;
 
--- Make a commit: its position, or the path that is not at the version `before`.
+-- Whether a step is sound: a plain relative path that a replica can have, and a text that is the version it says.
+CREATE FUNCTION memsheaf.is_sound(path text, before text, after text, data bytea) RETURNS boolean LANGUAGE sql IMMUTABLE
+RETURN octet_length(path) <= 400 AND path ~ '^[^/.\x01-\x1f\\][^/\x01-\x1f\\]*(/[^/.\x01-\x1f\\][^/\x01-\x1f\\]*)*$'
+  AND path <> 'MEMORY.md' AND before ~ '^([0-9a-f]{64})?$' AND coalesce(octet_length(data), 0) <= 1048576
+  AND after = coalesce(encode(sha256(data), 'hex'), '');
+
+-- Make a commit: its position, or the path that is not at the version `before`. The same commit again is nothing.
 CREATE FUNCTION memsheaf.push(
   ns text, client int, id text, at text, machine text, by text, why text, undoes text,
   paths text[], befores text[], afters text[], datas bytea[], OUT pushed text, OUT changed text
@@ -157,61 +170,59 @@ CREATE FUNCTION memsheaf.push(
 DECLARE
   who text := memsheaf.enter(ns, 'writer');
   known record;
-  now_xid xid8;
 BEGIN
   IF client < (SELECT a.min_client FROM memsheaf.about a) THEN
     RAISE feature_not_supported USING MESSAGE = 'this version of memsheaf is too old for the hub';
   END IF;
-  IF push.id !~ '^[0-9a-f]{6,64}$' OR octet_length(push.at) > 64 OR octet_length(push.machine) > 200
-    OR octet_length(push.by) > 200 OR octet_length(push.why) > 10000 OR push.undoes !~ '^[0-9a-f]{0,64}$'
-    OR cardinality(paths) > 20000 OR cardinality(befores) <> cardinality(paths)
-    OR cardinality(afters) <> cardinality(paths) OR cardinality(datas) <> cardinality(paths)
-    OR EXISTS (SELECT FROM unnest(paths, befores, afters, datas) s(path, before, after, data)
-      WHERE octet_length(s.path) NOT BETWEEN 1 AND 400 OR s.path !~ '^[^/.][^/]*(/[^/.][^/]*)*$' OR s.path ~ '[\x01-\x1f\\]'
-      OR s.path = 'MEMORY.md' OR s.before IS NULL OR s.before !~ '^([0-9a-f]{64})?$' OR octet_length(s.data) > 1048576
-      OR s.after IS DISTINCT FROM coalesce(encode(sha256(s.data), 'hex'), ''))
+  IF push.id !~ '^[0-9a-f]{6,64}$' OR push.undoes !~ '^[0-9a-f]{0,64}$' OR octet_length(push.at) > 64
+    OR octet_length(push.machine) > 200 OR octet_length(push.by) > 200 OR octet_length(push.why) > 10000
+    OR cardinality(paths) > 20000 OR (SELECT bool_and(memsheaf.is_sound(s.path, s.before, s.after, s.data)) IS NOT true
+      FROM unnest(paths, befores, afters, datas) s(path, before, after, data))
   THEN
     RAISE check_violation USING MESSAGE = 'the commit is not sound: a path, a version or a size';
   END IF;
   PERFORM memsheaf.lock_paths(ns, paths);
-  SELECT c.xid, c.member = who AND NOT EXISTS (SELECT r.path, r.before, r.after FROM memsheaf.revisions r
-      WHERE r.namespace = ns AND r.commit = push.id EXCEPT SELECT * FROM unnest(paths, befores, afters)) AS same
-    INTO known FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = push.id;
-  IF known.same THEN
-    pushed := known.xid;
-    RETURN;
-  ELSIF known.xid IS NOT NULL THEN
-    RAISE unique_violation USING MESSAGE = 'another commit has this id';
-  END IF;
   SELECT s.path INTO changed FROM unnest(paths, befores) s(path, before)
     LEFT JOIN memsheaf.documents d ON d.namespace = ns AND d.path = s.path
     WHERE s.before <> coalesce(d.version, '') LIMIT 1;
-  IF changed IS NOT NULL THEN
+  IF changed IS NULL THEN
+    INSERT INTO memsheaf.commits (namespace, id, xid, at, member, machine, by, why, undoes)
+      VALUES (ns, push.id, pg_current_xact_id(), push.at, who, push.machine, push.by, push.why, push.undoes)
+      ON CONFLICT DO NOTHING RETURNING xid INTO pushed;
+  END IF;
+  IF pushed IS NULL THEN
+    SELECT c.xid, c.member = who AND NOT EXISTS (SELECT r.path, r.before, r.after FROM memsheaf.revisions r
+        WHERE r.namespace = ns AND r.commit = push.id EXCEPT SELECT * FROM unnest(paths, befores, afters)) AS same
+      INTO known FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = push.id;
+    IF known.same THEN
+      pushed := known.xid;
+      changed := NULL;
+    ELSIF known.xid IS NOT NULL THEN
+      RAISE unique_violation USING MESSAGE = 'another commit has this id';
+    END IF;
     RETURN;
   END IF;
-  now_xid := pg_current_xact_id();
-  IF (SELECT max(c.xid) FROM memsheaf.commits c WHERE c.namespace = ns) >= now_xid THEN
-    RAISE object_not_in_prerequisite_state USING MESSAGE = 'the hub moved to another server', HINT = 'moved';
-  END IF;
-  INSERT INTO memsheaf.commits (namespace, id, xid, at, member, machine, by, why, undoes)
-    VALUES (ns, push.id, now_xid, push.at, who, push.machine, push.by, push.why, push.undoes);
-  INSERT INTO memsheaf.texts (namespace, version, data)
-    SELECT ns, s.after, s.data FROM unnest(afters, datas) s(after, data) WHERE s.after <> '' ON CONFLICT DO NOTHING;
-  INSERT INTO memsheaf.revisions (namespace, commit, path, before, after)
-    SELECT ns, push.id, s.* FROM unnest(paths, befores, afters) s;
+  WITH step AS (
+    SELECT s.* FROM unnest(paths, befores, afters, datas) s(path, before, after, data)
+  ), text AS (
+    INSERT INTO memsheaf.texts (namespace, version, data)
+      SELECT DISTINCT ON (s.after) ns, s.after, s.data FROM step s WHERE s.after <> '' ON CONFLICT DO NOTHING
+  ), revision AS (
+    INSERT INTO memsheaf.revisions (namespace, commit, path, before, after)
+      SELECT ns, push.id, s.path, s.before, s.after FROM step s
+  )
   INSERT INTO memsheaf.documents AS d (namespace, path, version, commit)
-    SELECT ns, s.path, s.after, push.id FROM unnest(paths, afters) s(path, after) WHERE s.after <> ''
+    SELECT ns, s.path, s.after, push.id FROM step s WHERE s.after <> ''
     ON CONFLICT (namespace, path) DO UPDATE SET version = excluded.version, commit = excluded.commit;
   IF '' = ANY (afters) THEN
     DELETE FROM memsheaf.documents d USING unnest(paths, afters) s(path, after)
       WHERE d.namespace = ns AND d.path = s.path AND s.after = '';
   END IF;
-  pushed := now_xid;
 END $$;
 
 -- What was committed since a cursor: no row when nothing was; otherwise first the new cursor and the erasures as JSON
--- in `why`, then a row for each revision. The cursor is the epoch, the last commit with its xid, and the xids below
--- it that were still running. xids above it count as unseen, so that a hub that goes back in time skips nothing.
+-- in `why`, then a row for each revision. The cursor is the last commit, its xid, the xids below it that were still
+-- running, and the epoch. xids above it count as unseen, so that a hub that goes back in time skips nothing.
 CREATE FUNCTION memsheaf.pull(ns text, cursor text) RETURNS TABLE (
   id text, at text, member text, machine text, by text, why text, undoes text, own boolean,
   path text, before text, after text, data bytea
@@ -219,25 +230,30 @@ CREATE FUNCTION memsheaf.pull(ns text, cursor text) RETURNS TABLE (
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-  who text := memsheaf.enter(ns, 'reader');
-  epoch text;
-  seen text[] := string_to_array(cursor, '/');
+  entered text := set_config('memsheaf.namespace', ns, true);
   last record;
+  epoch text;
+  seen text[];
+  high xid8;
   running xid8[];
   low xid8;
-  high xid8;
 BEGIN
+  SELECT m.name AS who, c.id, c.xid INTO last FROM memsheaf.members m LEFT JOIN LATERAL (
+      SELECT c.id, c.xid FROM memsheaf.commits c WHERE c.namespace = ns ORDER BY c.xid DESC, c.place DESC LIMIT 1
+    ) c ON true WHERE m.namespace = ns AND m.login = memsheaf.me();
+  IF last.who IS NULL THEN
+    PERFORM memsheaf.enter(ns, 'reader');
+  ELSIF starts_with(cursor, last.id || '/' || last.xid || '//') THEN
+    RETURN;
+  END IF;
   SELECT s.epoch INTO epoch FROM memsheaf.spaces s WHERE s.namespace = ns;
-  SELECT c.id, c.xid INTO last FROM memsheaf.commits c WHERE c.namespace = ns ORDER BY c.xid DESC, c.place DESC LIMIT 1;
   IF cursor <> '' THEN
-    high := seen[3]::xid8;
-    running := string_to_array(seen[4], ',')::xid8[];
-    IF seen[1] <> epoch OR (last.id IS DISTINCT FROM nullif(seen[2], '') AND seen[2] <> ''
-      AND NOT EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = seen[2] AND c.xid = high)) THEN
+    seen := string_to_array(cursor, '/');
+    high := seen[2];
+    running := string_to_array(seen[3], ',');
+    IF seen[4] <> epoch OR (seen[1] <> '' AND NOT EXISTS
+      (SELECT FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = seen[1] AND c.xid = high)) THEN
       RAISE object_not_in_prerequisite_state USING MESSAGE = 'the hub was restored', HINT = 'restored';
-    END IF;
-    IF running = '{}' AND last.xid IS NOT DISTINCT FROM high OR last.xid IS NULL THEN
-      RETURN;
     END IF;
     low := least(high, (SELECT min(r) FROM unnest(running) r));
     IF NOT EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = ns AND c.xid >= low
@@ -246,20 +262,20 @@ BEGIN
     END IF;
   END IF;
   RETURN QUERY SELECT '', '', '', '', '', json_build_object(
-    'cursor', concat_ws('/', epoch, coalesce(last.id, ''), coalesce(last.xid, '0'),
-      (SELECT coalesce(string_agg(x::text, ','), '') FROM pg_snapshot_xip(pg_current_snapshot()) x WHERE x < last.xid)),
+    'cursor', concat_ws('/', coalesce(last.id, ''), coalesce(last.xid, '0'), (SELECT coalesce(string_agg(x::text, ','),
+      '') FROM pg_snapshot_xip(pg_current_snapshot()) x WHERE x < last.xid), epoch),
     'erasures', (SELECT json_agg(json_build_array(e.id, e.names, e.versions, c.member, c.at) ORDER BY c.xid, c.place)
       FROM memsheaf.erasures e JOIN memsheaf.commits c ON c.namespace = e.namespace AND c.id = e.id
       WHERE e.namespace = ns AND (cursor = '' OR c.xid > high OR c.xid = ANY (running))))::text,
     '', false, '', '', '', NULL::bytea;
   IF cursor = '' THEN
-    RETURN QUERY SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = who, d.path, '', d.version, t.data
+    RETURN QUERY SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = last.who, d.path, '', d.version, t.data
       FROM memsheaf.documents d
       JOIN memsheaf.commits c ON c.namespace = d.namespace AND c.id = d.commit
       JOIN memsheaf.texts t ON t.namespace = d.namespace AND t.version = d.version
       WHERE d.namespace = ns ORDER BY c.xid, c.place, d.path;
   ELSE
-    RETURN QUERY SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = who, r.path, r.before, r.after, t.data
+    RETURN QUERY SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = last.who, r.path, r.before, r.after, t.data
       FROM memsheaf.commits c
       LEFT JOIN memsheaf.revisions r ON r.namespace = c.namespace AND r.commit = c.id
       LEFT JOIN memsheaf.texts t ON t.namespace = r.namespace AND t.version = r.after
@@ -362,14 +378,98 @@ BEGIN
   END IF;
 END $$;
 
--- A login role for a member. The password comes as its SCRAM verifier. Owner only.
+-- A login role for a member, or another password for it. The password comes as its SCRAM verifier. Owner only.
 CREATE FUNCTION memsheaf.create_login(login text, verifier text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF login !~ '^[a-z0-9-]+[.][a-z0-9-]+$' OR octet_length(login) > 63 OR verifier !~ '^SCRAM-SHA-256[$][0-9A-Za-z+/=:$]+$' THEN
     RAISE check_violation USING MESSAGE = 'the name is too long, or the password is no SCRAM verifier';
   END IF;
-  EXECUTE format('CREATE ROLE %I LOGIN PASSWORD %L IN ROLE memsheaf_member', login, verifier);
+  EXECUTE format(CASE WHEN to_regrole(quote_ident(login)) IS NULL THEN 'CREATE ROLE %I LOGIN PASSWORD %L IN ROLE memsheaf_member'
+    ELSE 'ALTER ROLE %I PASSWORD %L' END, login, verifier);
+END $$;
+
+-- Let somebody in, or give a member another role and password. Their login is TEAM.NAME.
+CREATE FUNCTION memsheaf.invite(ns text, name text, role text, verifier text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  who text := memsheaf.enter(ns, 'admin');
+  login text := split_part(ns, ':', 1) || '.' || name;
+BEGIN
+  IF ns NOT LIKE '%:team' OR (name = who AND role <> 'admin') THEN
+    RAISE check_violation USING MESSAGE = 'members are let into a team, and no admin takes their own role away';
+  END IF;
+  PERFORM memsheaf.create_login(login, verifier);
+  INSERT INTO memsheaf.members AS m (namespace, login, name, role) VALUES (ns, login, name, role)
+    ON CONFLICT ON CONSTRAINT members_pkey DO UPDATE SET role = excluded.role;
+  RETURN login;
+END $$;
+
+-- Take a member out of a team and of whatever else is theirs in it; nothing they wrote goes.
+CREATE FUNCTION memsheaf.remove(ns text, name text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  who text := memsheaf.enter(ns, 'admin');
+  login text := (SELECT m.login FROM memsheaf.members m WHERE m.namespace = ns AND m.name = name);
+  entered text;
+BEGIN
+  IF login IS NULL THEN
+    RETURN false;
+  ELSIF NOT EXISTS (SELECT FROM memsheaf.members m WHERE m.namespace = ns AND m.role = 'admin' AND m.name <> name) THEN
+    RAISE check_violation USING MESSAGE = 'a team has at least one admin';
+  END IF;
+  entered := set_config('memsheaf.removing', login, true);
+  DELETE FROM memsheaf.members m WHERE m.login = login;
+  entered := set_config('memsheaf.removing', '', true);
+  PERFORM memsheaf.forget_member(login);
+  IF to_regrole(quote_ident(login)) IS NOT NULL AND starts_with(login, split_part(ns, ':', 1) || '.') THEN
+    EXECUTE format('DROP ROLE %I', login);
+  END IF;
+  RETURN true;
+END $$;
+CREATE POLICY removing ON memsheaf.members FOR ALL TO memsheaf_owner
+  USING (login = current_setting('memsheaf.removing', true)) WITH CHECK (false);
+
+-- What else a removed member has. Nothing as yet.
+CREATE FUNCTION memsheaf.forget_member(login text) RETURNS void LANGUAGE sql AS '';
+
+-- Drop texts that no path has, and that none has had for as many days; the commits stay. Gives how many texts went.
+-- An erasure that every machine has carried out needs its names no longer.
+CREATE FUNCTION memsheaf.prune(ns text, days int DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  who text := memsheaf.enter(ns, 'admin');
+  gone bigint;
+BEGIN
+  PERFORM memsheaf.lock_paths(ns, '{}', true);
+  UPDATE memsheaf.spaces s SET retention_days = days WHERE s.namespace = ns AND days IS NOT NULL;
+  SELECT s.retention_days INTO days FROM memsheaf.spaces s WHERE s.namespace = ns;
+  DELETE FROM memsheaf.texts t WHERE t.namespace = ns
+    AND NOT EXISTS (SELECT FROM memsheaf.documents d WHERE d.namespace = ns AND d.version = t.version)
+    AND NOT EXISTS (SELECT FROM memsheaf.revisions r JOIN memsheaf.commits c ON c.namespace = ns AND c.id = r.commit
+      WHERE r.namespace = ns AND t.version IN (r.before, r.after) AND c.received > now() - make_interval(days => days));
+  GET DIAGNOSTICS gone = ROW_COUNT;
+  UPDATE memsheaf.erasures e SET names = '{}' WHERE e.namespace = ns AND names <> '{}' AND NOT EXISTS (
+    SELECT FROM memsheaf.machines m WHERE m.namespace = ns AND NOT EXISTS (
+      SELECT FROM memsheaf.proofs p WHERE p.namespace = ns AND p.machine = m.id AND p.erasure = e.id AND p.found = ''));
+  RETURN gone;
+END $$;
+
+-- After the database was moved to another server by dump and restore: what is there comes before all that follows, and
+-- a new epoch makes every machine bring both sides together.
+CREATE FUNCTION memsheaf.restored(ns text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  who text := memsheaf.enter(ns, 'admin');
+BEGIN
+  PERFORM memsheaf.lock_paths(ns, '{}', true);
+  UPDATE memsheaf.spaces s SET epoch = gen_random_uuid() WHERE s.namespace = ns;
+  UPDATE memsheaf.commits c SET xid = pg_current_xact_id(), place = o.place FROM
+    (SELECT c.id, row_number() OVER (ORDER BY c.xid, c.place) AS place FROM memsheaf.commits c WHERE c.namespace = ns) o
+    WHERE c.namespace = ns AND c.id = o.id;
 END $$;
 
 GRANT EXECUTE ON FUNCTION memsheaf.me, memsheaf.mine, memsheaf.hello, memsheaf.push, memsheaf.pull, memsheaf.erase,
-  memsheaf.report, memsheaf.lock_key, memsheaf.create_space TO memsheaf_member;
+  memsheaf.report, memsheaf.lock_key, memsheaf.create_space, memsheaf.invite, memsheaf.remove, memsheaf.prune,
+  memsheaf.restored TO memsheaf_member;
