@@ -20,7 +20,8 @@ from contextlib import contextmanager, suppress
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, StoreFailed
 from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled
-from memsheaf.hub.git_history import FORMAT, WITH_STEPS, GitCommit, GitHistory, now_iso, parse_object
+from memsheaf.hub.git_history import WITH_STEPS, GitCommit, GitHistory, is_memory, now_iso, parse_object
+from memsheaf.hub.git_import import make_commit, make_history
 from memsheaf.hub.git_program import REMOTE, GitProgram, LocalGitFailed
 from memsheaf.store import Commit, Revision
 from memsheaf.store.atomic_replace import READ_LIMIT
@@ -52,7 +53,7 @@ class GitRemote:
         self._settings = settings
         self._branch = f"refs/heads/{settings.namespace}"
         self._machines = f"refs/memsheaf/machines/{settings.namespace}/"
-        self._folder = folder
+        self._folder = folder = os.path.abspath(folder)
         self._timeout = timeout
         self._git = GitProgram(os.path.join(folder, "repository.git"), settings.url, timeout)
         self._history = GitHistory(self._git, settings)
@@ -65,12 +66,12 @@ class GitRemote:
 
     def push(self, commit: Commit) -> str:
         """Make all changes or none; see `Hub.push`."""
-        mine = HubCommit(commit, machine=self._settings.machine), self._settings.machine_name
+        mine = HubCommit(commit, machine=self._settings.machine)
         wanted = {(step.path, step.after) for step in commit.revisions}
 
         def make() -> str:
             if (there := self._history.find(commit.id)) is None:
-                return self._history.write([mine])
+                return make_commit(self._git, self._history.head, mine, self._settings.machine_name)
             if {(step.path, step.after) for step in there.commit.revisions} != wanted:
                 raise HubRefused(f"the hub has another commit with the id {commit.id}")
             return ""
@@ -149,8 +150,9 @@ class GitRemote:
                 why = "kept when the history began anew"
                 commit = Commit(os.urandom(6).hex(), erasure.at, by, why, tuple(steps))
                 commits += [(HubCommit(commit, machine=machine), author)] if steps else []
-            begin = {"format": FORMAT, "at": erasure.at, "turn": os.urandom(8).hex(), "erasures": said}
-            return self._history.write(commits, begin=begin)
+            begin = {"turn": os.urandom(8).hex(), "erasures": said}
+            others = [entry for entry in self._history.entries() if not is_memory(entry[0], entry[2])]
+            return make_history(self._git, begin, erasure.at, others, commits)
 
         def work() -> None:
             if self._swap(make):
@@ -169,7 +171,7 @@ class GitRemote:
             return self._send(self._blob(now._asdict()), ref, None)
 
         if why := self._work(work):
-            raise HubRefused(f"{self._settings.shown}: {why}")
+            raise self._git.failure(why, refused=True)
 
     def machines(self) -> Sequence[Machine]:
         """The machines that reported."""
@@ -289,7 +291,7 @@ class GitRemote:
             if not why:
                 return made
             if not _LOST_RACE.search(why):
-                raise HubRefused(f"{self._settings.shown}: {why}")
+                raise self._git.failure(why, refused=True)
             time.sleep(random.uniform(0, 0.02 * min(attempt + 1, 10)))
         raise HubUnreachable(f"others changed {self._settings.shown} {_ATTEMPTS} times in a row")
 
@@ -309,7 +311,8 @@ class GitRemote:
         return one_line(refused[0].rpartition("\t")[2], 200)
 
     def _remote_ref(self, ref: str) -> str:
-        return self._ask("ls-remote", REMOTE, ref).decode().partition("\t")[0]
+        lines = self._ask("ls-remote", REMOTE, ref).decode("utf-8", "replace").splitlines()
+        return next((line.partition("\t")[0] for line in lines if line.partition("\t")[2] == ref), "")
 
     def _ask(self, *words: str) -> bytes:
         code, answer, why = self._git.ask(*words)

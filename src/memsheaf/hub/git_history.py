@@ -12,34 +12,30 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from memsheaf.errors import Changed, HubRefused, PathRefused
+from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import check_stored
 from memsheaf.hub import Erasure, HubCommit, HubSettings
+from memsheaf.hub.git_import import FORMAT, MARK
 from memsheaf.hub.git_program import GitProgram
-from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
+from memsheaf.store import ABSENT, Commit, Revision, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple, json
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
-    from typing import IO, Any
+    from typing import Any
 
-FORMAT = 1
-"""Of the messages of commits. A branch with a newer one is read, and not written."""
-MOST_NAMED = 100
-"""So many paths are named in the message of a commit; for more, git is asked."""
 WITH_STEPS = ("--raw", "--diff-merges=first-parent")
 _LOG = (
     "log", "-z", "--topo-order", "--reverse", "--encoding=UTF-8", "--no-renames", "--no-abbrev", "--no-ext-diff",
     "--no-textconv", "--no-color", "--format=%H%x00%P%x00%an%x00%ct%x00%B%x00",
 )  # fmt: skip
-_MADE = "refs/memsheaf/made"
-_MARK = "Memsheaf: "
+_LINE = re.compile(rb"[0-9a-f]{40} =[0-9a-f]{1,15} \d{1,9} (-|root)\n")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
 _LOOSE_BYTES, _LOOSE_FILES = 64 << 20, 6_000  # more than this is packed
 
@@ -80,12 +76,15 @@ class GitHistory:
         self._known = b""
 
     def load(self) -> None:
-        """Read which commits are known; a file that was cut off knows nothing."""
+        """Read which commits are known; a file that was cut off tells nothing, and is removed."""
         self._known = b""
-        with suppress(FileNotFoundError), open(self._file, "rb") as file:
-            self._known = file.read()
-        if not self._known.endswith(b"\n"):
-            self._known = b""
+        with suppress(FileNotFoundError):
+            with open(self._file, "rb") as file:
+                found = file.read()
+            if _LINE.fullmatch(found[found.rfind(b"\n", 0, -1) + 1 :]):
+                self._known = found
+            else:
+                os.unlink(self._file)
 
     @property
     def head(self) -> str:
@@ -145,22 +144,20 @@ class GitHistory:
 
     def log(self, *words: str, given: bytes = b"") -> list[GitCommit]:
         """Git commits, oldest first; with steps if asked for."""
-        records = []
-        fields = iter(self._git.local(*_LOG, *words, "--", given=given).split(b"\0"))
-        field = next(fields)
-        while field:
-            sha, parents = field.decode(), next(fields).decode().split()
-            author, at, body = (next(fields).decode("utf-8", "replace") for _ in range(3))
-            field, steps = next(fields), []
-            while (field := next(fields, b"")).lstrip(b"\n").startswith(b":"):
-                before, after, old, new, _ = field.decode().lstrip("\n:").split(" ")
-                path = os.fsdecode(next(fields))
+        fields = self._git.local(*_LOG, *words, "--", given=given).split(b"\0")
+        records, at = [], 0
+        while at + 6 < len(fields):
+            sha, parents = fields[at].decode(), fields[at + 1].decode().split()
+            author, seconds, body = (field.decode("utf-8", "replace") for field in fields[at + 2 : at + 5])
+            at, steps = at + 6, []
+            while fields[at].lstrip(b"\n").startswith(b":"):
+                before, after, old, new, _ = fields[at].decode().lstrip("\n:").split(" ")
+                path = os.fsdecode(fields[at + 1])
                 if is_memory_path(path):
                     steps.append(BlobChange(path, old * before.startswith("100"), new * after.startswith("100")))
-            subject = one_line(body.partition("\n")[0], 200)
-            records.append(
-                GitCommit(sha, parents, one_line(author, 60), _iso(at), subject, _said(body, parents), steps)
-            )
+                at += 2
+            who, subject = one_line(author, 60), one_line(body.partition("\n")[0], 200)
+            records.append(GitCommit(sha, parents, who, _iso(seconds), subject, _said(body, parents), steps))
         return records
 
     def first_parents(self, records: Sequence[GitCommit]) -> list[GitCommit]:
@@ -190,12 +187,7 @@ class GitHistory:
 
         `records` are those of the whole history, if the caller has them.
         """
-        tree = {}
-        for entry in self._git.local("ls-tree", "-r", "-z", self.head).split(b"\0")[:-1]:
-            mode, _, name = entry.partition(b"\t")[0].decode().split(" ")
-            path = os.fsdecode(entry.partition(b"\t")[2])
-            if mode.startswith("100") and is_memory_path(path):
-                tree[path] = name
+        tree = {path: name for mode, name, path in self.entries() if is_memory(mode, path)}
         chain = self.first_parents(records or self.log(self.head))[::-1]
         unsaid = "".join(f"{record.sha}\n" for record in chain if "paths" not in record.said).encode()
         looked_at = self.log("--no-walk=unsorted", "--stdin", *WITH_STEPS, given=unsaid) if unsaid else ()
@@ -215,6 +207,13 @@ class GitHistory:
                 found.append((self._hub_commit(record, revisions), record.author))
         return found[::-1]
 
+    def entries(self) -> Iterator[tuple[str, str, str]]:
+        """The mode, the object and the path of all that the tree has."""
+        for entry in self._git.local("ls-tree", "-r", "-z", self.head).split(b"\0")[:-1] if self.head else ():
+            about, _, path = entry.partition(b"\t")
+            mode, _, name = about.decode().split(" ")
+            yield mode, name, os.fsdecode(path)
+
     def erasures(self) -> list[tuple[Erasure, Sequence[str]]]:
         """What was erased, oldest first, with the roots of the history that each erasure replaced."""
         found: list[tuple[Erasure, Sequence[str]]] = []
@@ -229,51 +228,6 @@ class GitHistory:
     def roots(self) -> list[str]:
         """Every first commit: people can merge histories."""
         return [sha.decode() for sha in re.findall(rb"(?m)^(\w+) \S+ \d+ root$", self._known)]
-
-    def write(self, commits: Sequence[tuple[HubCommit, str]], *, begin: dict[str, object] | None = None) -> str:
-        """Make commits, each with its author, on the head that is known, and give the last one's name.
-
-        Each path must be at the version that its change was made for. With `begin`, make them as a new history whose
-        first commit says that.
-
-        Raises:
-            Changed: a path is at another version; no commit was made.
-            HubRefused: a text is not there, or too large.
-        """
-        for step in (step for hub_commit, _ in commits for step in hub_commit.commit.revisions):
-            if step.after != ABSENT and (step.new is None or len(step.new) > READ_LIMIT):
-                raise HubRefused(f"the text of {step.path!r} is too large, or no longer kept here")
-        parent, changed = "" if begin else self.head, ""
-        with self._git.talk("fast-import", "--quiet", "--done", "--force") as (given, answers):
-            for hub_commit, _ in () if begin else commits:
-                for step in hub_commit.commit.revisions:
-                    if not _is_at(given, answers, parent, check_stored(step.path), step.before):
-                        changed = changed or step.path
-            if begin:
-                subject = "The history begins anew: a memory was erased"
-                parent = _add(
-                    given, answers, "", False, ("memsheaf", "memsheaf", str(begin["at"])), subject, begin, ()
-                )
-            for hub_commit, author in () if changed else commits:
-                commit, steps = hub_commit.commit, hub_commit.commit.revisions
-                said: dict[str, object] = {"format": FORMAT, "id": commit.id, "at": commit.at, "by": commit.by}
-                said |= {"why": commit.why, "undoes": commit.undoes, "machine": hub_commit.machine}
-                said |= {"paths": [step.path for step in steps]} if len(steps) <= MOST_NAMED else {}
-                subject = one_line(commit.why, 72) or f"Change {steps[0].path if len(steps) == 1 else len(steps)}"
-                parent = _add(
-                    given,
-                    answers,
-                    parent,
-                    parent == self.head != "",
-                    (author, hub_commit.machine, commit.at),
-                    subject,
-                    said,
-                    steps,
-                )
-            given.write(b"done\n")
-        if changed:
-            raise Changed(changed)
-        return parent
 
     def pack(self) -> None:
         """Pack loose objects when there are many, as git itself would."""
@@ -313,10 +267,15 @@ def is_memory_path(path: str) -> bool:
         return False
 
 
+def is_memory(mode: str, path: str) -> bool:
+    """Whether an entry of a tree is a memory."""
+    return mode.startswith("100") and is_memory_path(path)
+
+
 def _said(body: str, parents: Sequence[str]) -> dict[str, Any]:
     """What memsheaf wrote into a message; nothing when it was made for another place in the history."""
-    line = next((line for line in reversed(body.split("\n")) if line.startswith(_MARK)), "")
-    said = parse_object(line.removeprefix(_MARK))
+    line = next((line for line in reversed(body.split("\n")) if line.startswith(MARK)), "")
+    said = parse_object(line.removeprefix(MARK))
     is_ours = said.get("on") == (parents[0] if parents else "") and isinstance(said.get("format"), int)
     is_ours = is_ours and re.fullmatch(r"[0-9a-f]{1,15}", str(said.get("id", "0")))
     paths = said.get("paths", [])
@@ -332,57 +291,6 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _is_at(given: IO[bytes], answers: IO[bytes], head: str, path: str, version: Version) -> bool:
-    """Whether a path of a commit is at a version, and no folder of it is a file."""
-    if not head:
-        return version == ABSENT
-    folders = [path[:end] for end, letter in enumerate(path) if letter == "/"]
-    for name in (*folders, path):
-        given.write(f"ls {head} {name}\n".encode())
-        given.flush()
-        mode, kind, *rest = answers.readline().split(b" ", 2)
-        if mode == b"missing":
-            return version == ABSENT
-        if name != path and kind == b"blob":
-            return False
-    if kind != b"blob" or not mode.startswith(b"100"):
-        return False
-    given.write(b"cat-blob %s\n" % rest[0].partition(b"\t")[0])
-    given.flush()
-    size = int(answers.readline().split()[2])
-    return version_of(answers.read(size + 1)[:-1]) == version
-
-
-def _add(
-    given: IO[bytes],
-    answers: IO[bytes],
-    parent: str,
-    follows: bool,
-    who: tuple[str, str, str],
-    subject: str,
-    said: dict[str, object],
-    steps: Sequence[Revision],
-) -> str:
-    """Make one commit by an author on a machine at a time, and give its name.
-
-    Where it `follows` a parent that was made before, git is told; one that was just made it follows by itself.
-    """
-    author, machine, at = who
-    author, machine = re.sub("[<>]", "", one_line(author, 60)) or "memsheaf", re.sub(r"[^\w.-]", "", machine)
-    person = f"{author} <{machine}@memsheaf.invalid>"
-    message = f"{subject}\n\n{_MARK}{json.dumps(said | {'on': parent})}\n".encode()
-    given.write(f"commit {_MADE}\nmark :1\ncommitter {person} {_seconds(at)} +0000\ndata {len(message)}\n".encode())
-    given.write(message + (f"from {parent}\n".encode() if follows else b""))
-    for step in steps:
-        if step.new is None:
-            given.write(f"D {step.path}\n".encode())
-        else:
-            given.write(f"M 100644 inline {step.path}\ndata {len(step.new)}\n".encode() + step.new + b"\n")
-    given.write(b"\nget-mark :1\n")
-    given.flush()
-    return answers.readline().decode().strip()
-
-
 def now_iso() -> str:
     """The time as commits say it."""
     return _iso(time.time())
@@ -394,10 +302,3 @@ def _iso(seconds: str | float) -> str:
     except (ValueError, OverflowError, OSError):  # whoever commits can say anything
         found = datetime.fromtimestamp(0, UTC)
     return found.isoformat(timespec="milliseconds")[:23] + "Z"
-
-
-def _seconds(at: str) -> int:
-    try:
-        return max(0, int(datetime.fromisoformat(at).timestamp()))
-    except (ValueError, OverflowError):
-        return 0

@@ -24,7 +24,7 @@ TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow t
 if TYPE_CHECKING:
     from typing import IO
 
-REMOTE = "memsheaf"
+REMOTE = "memsheaf-hub"
 """What the remote is called on the command line: its address, which may hold a password, is not on it."""
 
 _SETTINGS = {
@@ -41,7 +41,7 @@ _OURS = {
     "GCM_INTERACTIVE": "never", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_DEFAULT_REF_FORMAT": "files", "LC_ALL": "C",
 }  # fmt: skip
 _PASSWORD_HELPER = '!test "$1" = get && printf \'password=%s\\n\' "$MEMSHEAF_GIT_PASSWORD" #'
-_KEPT = re.compile(r"(?!GIT_)|GIT_(SSH|SSL_|HTTP_|PROXY_|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)$|EXEC_PATH|TRACE)")
+_KEPT = re.compile(r"(?!GIT_)|GIT_(SSH|SSL_|HTTP_|PROXY_|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)$|EXEC_PATH)")
 _REFUSED = re.compile(
     r"(?i)permission|denied|\b40[13]\b|authentication|not granted|could not read (username|password)|not allowed"
     r"|dubious ownership|read-only|unauthorized|host key verification|hook declined|protected branch|prohibited"
@@ -92,11 +92,8 @@ class GitProgram:
 
     def local(self, *words: str, given: bytes = b"") -> bytes:
         """What git prints about our own copy. Raises LocalGitFailed."""
-        with TemporaryFile() as names:
-            names.write(given)
-            names.seek(0)
-            with self._started(words, stdin=names) as process:
-                answer, said = process.communicate()
+        with self._started(words, stdin=PIPE if given else DEVNULL) as process:
+            answer, said = process.communicate(given or None)
         if process.returncode:
             raise LocalGitFailed(self._told(said, f"git {words[0]} ended with {process.returncode}"))
         return answer
@@ -151,11 +148,13 @@ class GitProgram:
                         raise HubUnreachable(f"{self._shown} does not answer") from None
                     seen = len(late.stderr or b"")
 
-    def failure(self, why: str) -> MemsheafError:
-        """The error for what git said of a remote."""
-        by_hand = f"Try it by hand: git ls-remote {self._shown}"
-        if _REFUSED.search(why):
-            return hinted(HubRefused(f"{self._shown}: {why}"), by_hand)
+    def failure(self, why: str, *, refused: bool = False) -> MemsheafError:
+        """The error for what git said of a remote; `refused` when it answered."""
+        if "(non-fast-forward)" in why:
+            hint = "An erasure replaces the history: allow forced pushes to the branches memsheaf/*, then sync again."
+            return hinted(HubRefused(f"{self._shown} does not let a history be replaced"), hint)
+        if refused or _REFUSED.search(why):
+            return hinted(HubRefused(f"{self._shown}: {why}"), f"Try it by hand: git ls-remote {self._shown}")
         return HubUnreachable(f"{self._shown}: {why}")
 
     @contextmanager
@@ -202,8 +201,10 @@ def split_password(url: str) -> tuple[str, str]:
 
     >>> split_password("https://ana:t%20k@example.com/a.git")
     ('https://ana@example.com/a.git', 't k')
+    >>> split_password("ssh://git:pw@example.com:22/a@b.git")
+    ('ssh://git@example.com:22/a@b.git', 'pw')
     >>> split_password("git@example.com:ana/memory.git")
     ('git@example.com:ana/memory.git', '')
     """
-    found = re.fullmatch(r"(https?://[^/:@]*):([^/@]*)(@.*)", url)
+    found = re.fullmatch(r"(\w+://[^/:@]*):([^/@]*)(@.*)", url)
     return (found[1] + found[3], unquote(found[2])) if found else (url, "")
