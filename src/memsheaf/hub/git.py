@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, StoreFailed
 from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled
-from memsheaf.hub.git_history import WITH_STEPS, GitCommit, GitHistory, is_memory, now_iso, parse_object
+from memsheaf.hub.git_history import WITH_STEPS, GitCommit, GitHistory, now_iso, parse_object
 from memsheaf.hub.git_import import make_commit, make_history
 from memsheaf.hub.git_program import REMOTE, GitProgram, LocalGitFailed
 from memsheaf.store import Commit, Revision
@@ -151,7 +151,8 @@ class GitRemote:
                 commit = Commit(os.urandom(6).hex(), erasure.at, by, why, tuple(steps))
                 commits += [(HubCommit(commit, machine=machine), author)] if steps else []
             begin = {"turn": os.urandom(8).hex(), "erasures": said}
-            others = [entry for entry in self._history.entries() if not is_memory(entry[0], entry[2])]
+            gone = {*erasure.names, *(step.path for steps in kept.values() for step in steps)}
+            others = [entry for entry in self._history.entries() if entry[2] not in gone]
             return make_history(self._git, begin, erasure.at, others, commits)
 
         def work() -> None:

@@ -187,7 +187,7 @@ class GitHistory:
 
         `records` are those of the whole history, if the caller has them.
         """
-        tree = {path: name for mode, name, path in self.entries() if is_memory(mode, path)}
+        tree = {path: name for mode, name, path in self.entries() if mode.startswith("100") and is_memory_path(path)}
         chain = self.first_parents(records or self.log(self.head))[::-1]
         unsaid = "".join(f"{record.sha}\n" for record in chain if "paths" not in record.said).encode()
         looked_at = self.log("--no-walk=unsorted", "--stdin", *WITH_STEPS, given=unsaid) if unsaid else ()
@@ -265,11 +265,6 @@ def is_memory_path(path: str) -> bool:
         return check_stored(path) == path
     except (PathRefused, ValueError):
         return False
-
-
-def is_memory(mode: str, path: str) -> bool:
-    """Whether an entry of a tree is a memory."""
-    return mode.startswith("100") and is_memory_path(path)
 
 
 def _said(body: str, parents: Sequence[str]) -> dict[str, Any]:

@@ -40,11 +40,15 @@ _OURS = {
     "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "SSH_ASKPASS": "false", "SSH_ASKPASS_REQUIRE": "never",
     "GCM_INTERACTIVE": "never", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_DEFAULT_REF_FORMAT": "files", "LC_ALL": "C",
 }  # fmt: skip
-_PASSWORD_HELPER = '!test "$1" = get && printf \'password=%s\\n\' "$MEMSHEAF_GIT_PASSWORD" #'
+_HELPER = """!f() { test "$1" = get && printf '%s\\n' "$MEMSHEAF_GIT_LOGIN"; }; f"""
 _KEPT = re.compile(r"(?!GIT_)|GIT_(SSH|SSL_|HTTP_|PROXY_|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)$|EXEC_PATH)")
 _REFUSED = re.compile(
     r"(?i)permission|denied|\b40[13]\b|authentication|not granted|could not read (username|password)|not allowed"
     r"|dubious ownership|read-only|unauthorized|host key verification|hook declined|protected branch|prohibited"
+)
+_DAMAGED = re.compile(
+    rb"(?m)^(?!remote:).*(bad object|(could not|unable to) read (tree )?[0-9a-f]{40}|missing (blob|tree|commit)"
+    rb"|did not send all necessary objects|object file .* is empty|loose object)"
 )
 _NO_NEWS = re.compile(
     r"(?i)could not read from remote|^please make sure|^and the repository exists|^\S* *$|^hint:|^fast-import:"
@@ -62,12 +66,17 @@ class GitProgram:
         self.folder = folder
         self._timeout = timeout
         self._shown, self._password = split_password(url)
-        settings = _SETTINGS | {f"remote.{REMOTE}.url": self._shown}
-        if self._password:  # for a helper of ours, so that no list of processes shows it
-            settings[f"credential.{self._shown}.helper"] = _PASSWORD_HELPER
+        url, login = self._shown, ""
+        if self._password and url.startswith("http"):  # for a helper of ours, so that no list of processes shows it
+            name, _, place = url.partition("://")[2].partition("@")
+            url = f"{url.partition('://')[0]}://{place}"
+            login = f"username={unquote(name)}\npassword={self._password}"
+        settings = (
+            _SETTINGS | {f"remote.{REMOTE}.url": url} | ({f"credential.{url}.helper": _HELPER} if login else {})
+        )
         self._environment = {name: value for name, value in os.environ.items() if _KEPT.match(name)}
         self._environment |= _OURS | {"GIT_DIR": folder, "GIT_CONFIG_COUNT": str(len(settings))}
-        self._environment |= {"MEMSHEAF_GIT_PASSWORD": self._password} if self._password else {}
+        self._environment |= {"MEMSHEAF_GIT_LOGIN": login} if login else {}
         for number, (key, value) in enumerate(settings.items()):
             self._environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
 
@@ -135,18 +144,22 @@ class GitProgram:
     def ask(self, *words: str) -> tuple[int, bytes, str]:
         """Talk with the remote: how git ended, what it printed, and the line that says why it failed.
 
-        Raises HubUnreachable when git is not there, or says nothing for the time-out.
+        Raises HubUnreachable when git is not there, or says nothing for the time-out; LocalGitFailed.
         """
         seen = 0
         with self._started(words) as process:
             while True:
                 try:
                     answer, said = process.communicate(timeout=self._timeout)
-                    return process.returncode, answer, self._told(said, f"git ended with {process.returncode}")
+                    break
                 except TimeoutExpired as late:
                     if len(late.stderr or b"") == seen:
                         raise HubUnreachable(f"{self._shown} does not answer") from None
                     seen = len(late.stderr or b"")
+        why = self._told(said, f"git ended with {process.returncode}")
+        if process.returncode and (os.fsencode(self.folder) in said or _DAMAGED.search(said)):
+            raise LocalGitFailed(why)
+        return process.returncode, answer, why
 
     def failure(self, why: str, *, refused: bool = False) -> MemsheafError:
         """The error for what git said of a remote; `refused` when it answered."""
