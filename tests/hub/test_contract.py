@@ -55,18 +55,12 @@ def test_what_one_machine_pushes_another_pulls(open_hub: OpenHub) -> None:
     assert one.machine == "m1"
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\0\x01", b"\xff\xfe", b"a\r\nb\r", b" \n", "ünï 🦉".encode(), b"x" * 300_000]
-)
-def test_texts_come_byte_for_byte(open_hub: OpenHub, data: bytes) -> None:
-    push(open_hub(), "a.md", None, data)
-    assert state(open_hub("m2").pull()) == {"a.md": data}
-
-
-@pytest.mark.parametrize("path", ["a b.md", "notes/deep/er/x.md", "ünï/🦉.md", "it's (1) + 2, & @x.md"])
-def test_paths_come_as_they_are(open_hub: OpenHub, path: str) -> None:
-    push(open_hub(), path, None, b"text")
-    assert state(open_hub("m2").pull()) == {path: b"text"}
+def test_texts_and_paths_come_as_they_are(open_hub: OpenHub) -> None:
+    texts = [b"", b"\0\x01", b"\xff\xfe", b"a\r\nb\r", b" \n", "ünï 🦉".encode(), b"x" * 300_000]
+    paths = ["a b.md", "notes/deep/er/x.md", "ünï/🦉.md", "it's (1) + 2, & @x.md", "a.md", "b.md", "c.md"]
+    both = dict(zip(paths, texts, strict=True))
+    open_hub().push(commit(*((path, None, text) for path, text in both.items())))
+    assert state(open_hub("m2").pull()) == both
 
 
 def test_an_empty_hub_is_pulled_whole_and_gives_a_cursor(open_hub: OpenHub) -> None:
