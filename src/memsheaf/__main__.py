@@ -13,7 +13,7 @@ def main() -> int:
 
         from memsheaf.hosts.hook import run
 
-        if sys.argv[2:3] == ["work"]:
+        if sys.argv[2:3] in (["work"], ["sync"]):
             return run(sys.argv[2:])
         gc.disable()  # it ends soon, and nobody needs what would be collected
         os._exit(run(sys.argv[2:]))

@@ -8,6 +8,14 @@
     [projects]                   # memory of a folder kept elsewhere
     "~/code/app" = "~/notes/app-memory"
 
+    [teams]                      # the team whose memory takes part in what is read in a folder
+    "~/code/app" = "core"        # that is team/core, see `memsheaf team`
+
+    [hub]                        # scopes that several machines share, see `memsheaf hub`
+    offline = ""                 # while the hub does not answer: "refuse" changes or "queue" them; "" is by its kind
+    start_seconds = 2            # the most that the start of a conversation waits for news
+    poll_seconds = 60            # how often a hub is asked that does not tell by itself, such as git
+
     [embedder]                   # what finds memories by meaning
     name = "auto"                # what is installed; or "none", "static", "semantic", or "provider:model"
     url = ""                     # where a provider answers, if not at its usual address
@@ -64,21 +72,22 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from memsheaf.caps import Caps
-from memsheaf.errors import BadSettings, hinted
-from memsheaf.scope import Places, Scope
+from memsheaf.errors import BadSettings, ScopeRefused, hinted
+from memsheaf.scope import Places, Scope, check_label, find_nearest
 from memsheaf.values import NamedTuple, json
 
 _KNOWN = (
     "scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend",
-    "dream", "chat", "hooks",
+    "dream", "chat", "hooks", "teams", "hub",
 )  # fmt: skip
 POLICIES = ("auto", "suggest", "manual", "log")
+OFFLINE = ("refuse", "queue")
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    T = TypeVar("T", "Dream", "Chat", "Hooks", Caps)
+    T = TypeVar("T", "Dream", "Chat", "Hooks", "HubUse", Caps)
 
 
 class Dream(NamedTuple):
@@ -108,6 +117,14 @@ class Hooks(NamedTuple):
     line: bool = True
 
 
+class HubUse(NamedTuple):
+    """How scopes that have a hub are kept in step with it."""
+
+    offline: str = ""
+    start_seconds: float = 2.0
+    poll_seconds: float = 60.0
+
+
 class Settings(NamedTuple):
     """What the user chose."""
 
@@ -134,6 +151,13 @@ class Settings(NamedTuple):
     hooks: Hooks = Hooks()
     task: str = ""
     session: str = ""
+    teams: tuple[tuple[str, str], ...] = ()
+    hub: HubUse = HubUse()
+
+    def layers(self, cwd: str) -> list[str]:
+        """The lasting scopes around a working directory, the nearest first: project, its team if it has one, user."""
+        team = find_nearest(self.teams, self.places(cwd)) if self.teams else ""
+        return ["project", *([f"team/{team}"] if team else []), "user"]
 
     def policy_of(self, scope: Scope) -> str:
         """How this scope learns: `auto`, `suggest`, `manual` or `log`. Nothing goes to a team without a person."""
@@ -206,6 +230,8 @@ def _settings(home: str, file: dict[str, object], environment: Mapping[str, str]
         hooks=_numbers("hooks", Hooks(), file.get("hooks", {})),
         task=environment.get("MEMSHEAF_TASK", ""),
         session=environment.get("MEMSHEAF_SESSION", ""),
+        teams=_teams(file.get("teams", {})),
+        hub=_numbers("hub", HubUse(), file.get("hub", {})),
     )
 
 
@@ -339,6 +365,15 @@ def _projects(value: object) -> tuple[tuple[str, str], ...]:
     raise _bad("projects", 'the setting projects must be a table of folder = "root"')
 
 
+def _teams(value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+        raise _bad("teams", 'the setting teams must be a table of folder = "name of a team"')
+    try:
+        return tuple((folder, check_label(name, "team")) for folder, name in value.items())
+    except ScopeRefused as error:
+        raise _bad("teams", f"the setting teams: {error}") from None
+
+
 def _service(what: str, environment: Mapping[str, str], value: object) -> tuple[str, str, str]:
     """Name, address, and the variable with the key. They go together: a name from here takes no key from there."""
     if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
@@ -398,6 +433,9 @@ def _numbers(what: str, usual: T, value: object) -> T:
         wanted = known[name]
         if isinstance(wanted, bool):
             value[name] = _flag(f"{what}.{name}", found)
+        elif isinstance(wanted, str):
+            if found not in ("", *OFFLINE):
+                raise _bad(f"{what}.{name}", f"the setting {what}.{name} must be refuse or queue, not {found!r}")
         elif not isinstance(found, int | float) or isinstance(found, bool) or not 0 <= found < MOST:
             raise _bad(f"{what}.{name}", f"the setting {what}.{name} must be a number, 0 or more, not {found!r}")
         else:

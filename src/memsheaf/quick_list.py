@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.index.database import Row, unchanged_rows
-from memsheaf.scope import Scope, checkout_of, project_root, resolve, shown
+from memsheaf.scope import Scope, checkout_of, has_hub, project_root, resolve, shown
 from memsheaf.values import sqlite3
 
 
 def list_unchanged(settings: Settings, cwd: str, scopes: Sequence[str] = ()) -> list[Row] | None:
-    """What `Layers.list` gives; None when it has to look: a file changed, or a task or a checkout takes part."""
+    """What `Layers.list` gives; None when it has to look: a file changed, or a task, checkout or team takes part."""
     try:
         return _list(settings, cwd, [Scope.parse(scope) for scope in scopes])
     except (MemsheafError, sqlite3.DatabaseError, OSError):
@@ -27,12 +27,13 @@ def _list(settings: Settings, cwd: str, given: Sequence[Scope]) -> list[Row] | N
         folders = (os.path.join(project, name) for name in ("tasks", "sessions"))
         if settings.task or settings.session or any(map(os.path.lexists, folders)):
             return None
-    scopes = list(dict.fromkeys(given or (Scope("project"), Scope("user"))))
+    scopes = list(dict.fromkeys(given or map(Scope.parse, settings.layers(cwd))))
     found: list[Row] = []
     for scope in scopes:
         root = resolve(scope, places)
         is_closed = os.path.exists(root) and not os.access(root, os.W_OK)
-        if scope.layer in ("task", "session") or is_closed or checkout_of(root, settings.home):
+        is_shared = checkout_of(root, settings.home) or (scope.layer == "team" and has_hub(root, settings.home))
+        if scope.layer in ("task", "session") or is_closed or is_shared:
             return None
         rows = unchanged_rows(root, settings.cache, prefix=shown(str(scope), "", str(scopes[0])))
         if rows is None:

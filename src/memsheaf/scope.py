@@ -30,6 +30,7 @@ from memsheaf.values import NamedTuple, sha256
 NAMED = ("session", "task", "agent", "team")
 ALONE = ("project", "user")
 FOLDER = ".memory"
+HUB_FILE = os.path.join(".history", "hub.json")
 FOLDERS = 1_000  # whose files are counted, of a `.memory` that is not used
 
 _LABEL = r"[a-z0-9][a-z0-9-]{0,63}"
@@ -178,6 +179,17 @@ def unused_folder(places: Places) -> str:
     return f"{kept} (Markdown files: {files:,}) is not used, as nobody accepted it here; `memsheaf trust` shows it"
 
 
+def with_hub(scopes: Sequence[str], places: Places) -> list[str]:
+    """Those of these scopes that have a hub. A file in a repository gives none: it came with it."""
+    found = {scope: resolve(Scope.parse(scope), places) for scope in scopes}
+    return [scope for scope, root in found.items() if has_hub(root, places.home)]
+
+
+def has_hub(root: str, home: str) -> bool:
+    """Whether the folder of a scope has a hub."""
+    return os.path.lexists(os.path.join(root, HUB_FILE)) and not checkout_of(root, home)
+
+
 def checkout_of(root: str, home: str) -> str:
     """The git working tree that a root lies in, where others may write; "" in none, or below MEMSHEAF_HOME."""
     folder = os.path.realpath(root)
@@ -185,14 +197,18 @@ def checkout_of(root: str, home: str) -> str:
 
 
 def _chosen(places: Places) -> str:
-    """The root that the user's settings name for the working directory; the most specific folder decides."""
-    if not places.projects:
-        return ""
+    """The root that the user's settings name for the working directory."""
+    found = find_nearest(places.projects, places) if places.projects else ""
+    return os.path.abspath(os.path.expanduser(found)) if found else ""
+
+
+def find_nearest(table: Sequence[tuple[str, str]], places: Places) -> str:
+    """What a table of folders says for the working directory or its repository: the most specific decides; or ""."""
     checkout, _ = find_repository(places.cwd, places.home)
     here = [places.cwd, checkout] if checkout else [places.cwd]
-    mapped = [(_real(folder), root) for folder, root in places.projects]
-    found = [(folder, root) for folder, root in mapped if any(_within(place, folder) for place in here)]
-    return os.path.abspath(os.path.expanduser(max(found, key=lambda pair: len(pair[0]))[1])) if found else ""
+    mapped = [(_real(folder), value) for folder, value in table]
+    found = [(folder, value) for folder, value in mapped if any(_within(place, folder) for place in here)]
+    return max(found, key=lambda pair: len(pair[0]))[1] if found else ""
 
 
 def find_repository(cwd: str, home: str = "") -> tuple[str, str]:

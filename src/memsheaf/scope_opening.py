@@ -32,7 +32,7 @@ def open_store(
     if not checkout and os.path.lexists(os.path.join(root, HISTORY, HUB)):
         from memsheaf.hub.opening import open_replica
 
-        store: FolderStore = open_replica(root, state_of(root, settings), clock, days)
+        store: FolderStore = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline)
         is_shared = scope.layer == "team"
     else:
         store = FolderStore(root, clock=clock, retention_days=days, checkout=checkout, private=private)

@@ -12,18 +12,19 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 
 from memsheaf import config
-from memsheaf.config import POLICIES, Settings, line_of, split_key
+from memsheaf.config import OFFLINE, POLICIES, Settings, line_of, split_key
 from memsheaf.errors import BadSettings, Changed, NotFound, Refused, StoreFailed, hinted
 from memsheaf.values import NamedTuple, json, sha256
 
 FILE = "config.toml"
-OPEN_TABLES = ("learning.scopes.", "projects.")
+OPEN_TABLES = ("learning.scopes.", "projects.", "teams.")
 """Tables whose keys are not known beforehand."""
 
 _CHOICES = {
     "scope": ("project", "user"),
     "embedder.name": ("auto", "none", "static", "semantic"),  # these send no text elsewhere
     "learning.policy": POLICIES,
+    "hub.offline": OFFLINE,
 }
 
 
@@ -167,10 +168,11 @@ def _values(settings: Settings) -> Iterator[tuple[str, object]]:
             yield f"{table}.{part}", getattr(settings, field)
     yield "learning.policy", settings.policy
     yield from ((f"learning.scopes.{scope}", policy) for scope, policy in settings.policies)
-    for table in ("spend", "dream", "chat", "hooks"):
+    for table in ("spend", "dream", "chat", "hooks", "hub"):
         values = getattr(settings, "caps" if table == "spend" else table)
         yield from ((f"{table}.{name}", value) for name, value in values._asdict().items())
     yield from ((f"projects.{folder}", root) for folder, root in settings.projects)
+    yield from ((f"teams.{folder}", name) for folder, name in settings.teams)
 
 
 def _typed(value: str, was: object) -> object:

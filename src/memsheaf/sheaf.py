@@ -14,7 +14,7 @@ from memsheaf.index.search import Index
 from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.overview import ScopeOverview
 from memsheaf.reader import ScopeReader
-from memsheaf.scope import Scope
+from memsheaf.scope import Scope, has_hub
 from memsheaf.scope_opening import embedder_of, open_store, state_of
 from memsheaf.store import Version
 from memsheaf.store.folder import FolderStore
@@ -190,7 +190,7 @@ class Sheaf:
         """
         from memsheaf.hub_sync import synchronize
 
-        if self.replica is None:
+        if self.replica is None or not has_hub(self.root, self.settings.home):
             raise hinted(
                 ScopeRefused(f"{self.scope} has no hub"), f"`memsheaf hub add {self.scope} URL` gives it one."
             )

@@ -23,6 +23,7 @@ from memsheaf.errors import (
     ReadOnly,
     StoreFailed,
     TextRefused,
+    hinted,
 )
 from memsheaf.frontmatter import edited
 from memsheaf.guard.paths import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
@@ -83,6 +84,7 @@ class Writer:
         self._clock = clock
         self.ledger = ledger
         self._own_context = own_context
+        self.people_only = False  # whether only a person may change something: a team's memory beside a project's
         self.around: Callable[[], Iterable[Writer]] = lambda: ()  # the keepers of scopes that are seen with this one
         self._facts: dict[Version, list[str]] = {}  # the words of texts that were compared
 
@@ -119,6 +121,9 @@ class Writer:
         """Raise ReadOnly when nothing may be changed here."""
         if self.read_only:
             raise ReadOnly(f"the scope {self.scope} was opened for reading only")
+        if self.people_only and self.by != "user":
+            why = f"{self.scope} is read here, and changed by people"
+            raise hinted(ReadOnly(why), "Save it in the project; a person can `memsheaf promote` it.")
 
     def spelled(self, path: str) -> str:
         """The path as the folder spells it, whether or not it is still there."""

@@ -31,6 +31,7 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.tools import Tools
 from memsheaf.work.all_scopes import record_tree
 from memsheaf.work.compaction.messages import tokens
+from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
 from memsheaf.work.layers import Layers
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
@@ -58,6 +59,7 @@ class ChatMemory:
         self._told = ""
         self._folder = ""
         self._offered: dict[str, list[Row]] = {}
+        self._upkeep: HubUpkeep | None = None
 
     @classmethod
     def open(
@@ -77,13 +79,19 @@ class ChatMemory:
         """
         with ExitStack() as stack:
             layers = stack.enter_context(Layers.open(settings=settings, cwd=cwd, scopes=scopes, by=by, clock=clock))
+            upkeep = start_upkeep(settings, cwd, scopes)
+            if upkeep:
+                stack.callback(upkeep.close)
+                upkeep.wait()
             memory = cls(layers, selector=selector, tree=around(cwd))
-            memory._folder = cwd
+            memory._folder, memory._upkeep = cwd, upkeep
             stack.pop_all()  # from here on whoever has it closes it
         return memory
 
     def close(self) -> None:
-        """Let everything go."""
+        """Let everything go; what waits for a hub is pushed, if it answers soon."""
+        if self._upkeep:
+            self._upkeep.close()
         self.layers.close()
 
     @property
@@ -150,6 +158,8 @@ class ChatMemory:
             record_tree(self.layers.settings, self._folder)
         if self.session.learn(turn) and not later:
             self.learning.distiller.start()
+        if self._upkeep:
+            self._upkeep.wake()
 
     def compact(
         self, conversation: Sequence[Said], budget: int, *, by_user: bool, name: str

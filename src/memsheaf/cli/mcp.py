@@ -16,7 +16,7 @@ from memsheaf.errors import Refused
 from memsheaf.hosts.local_socket import work_folder
 from memsheaf.hosts.switch import is_off
 from memsheaf.mcp.stdio import serve
-from memsheaf.scope import Scope, around, resolve
+from memsheaf.scope import Scope, around, resolve, with_hub
 
 # Known to type checkers under this name: a server that has just started imports as little as it can.
 TYPE_CHECKING = False
@@ -82,19 +82,32 @@ def mcp(call: Call) -> int:
     is_whole = not scopes and not options.read_only  # then it answers the hooks of its host, too
     named = {"MEMSHEAF_HOME": options.home and settings.home, "MEMSHEAF_PROJECT": options.project}
     os.environ.update({name: value for name, value in named.items() if value})  # hooks and their worker go by these
+    news = _start_upkeep(settings, scopes)
     serve(
         _offer_opener(call),
         version=__version__,
         reading=options.read_only,
         tools=settings.tools,
-        head=partial(_catalog_head, settings, scopes),
+        head=partial(_catalog_head, settings, scopes, news),
         hooks=work_folder() if is_whole else "",
+        news=news,
     )
     return 0
 
 
-def _catalog_head(settings: Settings, scopes: Sequence[str], room: int) -> str:
+def _start_upkeep(settings: Settings, scopes: Sequence[str]) -> Callable[[float], object]:
+    """Keep scopes that have a hub in step; gives what waits for their news."""
+    if not with_hub(list(scopes) or settings.layers(here()), settings.places(here())):
+        return lambda seconds: None
+    from memsheaf.work.hub_upkeep import start_upkeep
+
+    upkeep = start_upkeep(settings, here(), scopes)
+    return upkeep.wait if upkeep else lambda seconds: None
+
+
+def _catalog_head(settings: Settings, scopes: Sequence[str], news: Callable[[float], object], room: int) -> str:
     """What the instructions say of the memories; nothing where memory is off."""
+    news(settings.hub.start_seconds)
     root = resolve(Scope.parse(scopes[0] if scopes else "project"), settings.places(here()))
     return "" if is_off(settings.state, root) else render_catalog_head(settings, here(), scopes, room)
 
@@ -130,6 +143,7 @@ def _serve_http(call: Call) -> int:
     tree = around(here())
     with call.memory(by="agent", read_only=options.read_only) as memory, site.listen() as listener:
         shown = load_token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
+        _start_upkeep(settings, call.scopes())
         clients = Clients(lambda alone: Offer(memory, tree=tree, remember=alone, confirm=options.confirm != "never"))
         ended = serve(
             clients,
@@ -139,7 +153,7 @@ def _serve_http(call: Call) -> int:
             version=__version__,
             reading=options.read_only,
             tools=settings.tools,
-            head=partial(_catalog_head, settings, call.scopes()),
+            head=partial(_catalog_head, settings, call.scopes(), lambda seconds: None),
             ready=lambda url: _announce(call, url, shown),
         )
     if ended == SIGINT:

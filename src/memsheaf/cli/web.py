@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 
 from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import Argument, Usage, takes, whole
@@ -51,6 +52,8 @@ def web(call: Call) -> int:
     from memsheaf.mcp.http_bind import Endpoint
     from memsheaf.web.page import Site
     from memsheaf.work.all_scopes import AllScopes
+    from memsheaf.work.hub_scopes import shared_scopes
+    from memsheaf.work.hub_upkeep import HubUpkeep
 
     endpoint = Endpoint(
         options.host or "127.0.0.1",
@@ -70,7 +73,8 @@ def web(call: Call) -> int:
     named = {"MEMSHEAF_HOME": options.home and settings.home, "MEMSHEAF_PROJECT": options.project}
     os.environ.update({name: value for name, value in named.items() if value})  # for the process that makes vectors
     scopes = AllScopes(settings, here(), by="user", read_only=options.read_only)
-    with listener, scopes:
+    upkeep = HubUpkeep(settings, here(), [str(one) for one in shared_scopes(settings, here())])
+    with listener, scopes, closing(upkeep):
         ended = serve(Site(scopes, read_only=options.read_only), endpoint, listener, lambda url: _announce(call, url))
     if ended == SIGINT and not call.console.json:
         call.console.note("ended")

@@ -26,11 +26,12 @@ from memsheaf.hosts.events import (
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.start_cache import read_start, write_start
 from memsheaf.hosts.switch import is_off
-from memsheaf.scope import project_root
+from memsheaf.scope import project_root, with_hub
 from memsheaf.values import sha256
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from memsheaf.config import Settings
@@ -44,6 +45,7 @@ KEPT = 32_768  # characters of a message that waits for its answer
 SESSIONS = 32  # conversations whose last messages a server keeps in memory
 AGAIN = 600.0  # seconds between two workers for a host that does not tell when a conversation ends
 TWICE = 10.0  # seconds in which a second start is another hook of ours: the plugin, beside `memsheaf install`
+SERVER_NEWS = 1.0  # seconds that a server waits for a hub: its hooks give it little more
 WAITING = "waiting"
 NEWS = "news"
 
@@ -56,9 +58,12 @@ def answer(host: str, event: str, cwd: str, data: bytes) -> bytes:
 class HookAnswers:
     """Answers hooks. A server hands in its `layers`, and keeps this for as long as it runs."""
 
-    def __init__(self, layers: Layers | None = None, cwd: str = "") -> None:
+    def __init__(
+        self, layers: Layers | None = None, cwd: str = "", news: Callable[[float], object] | None = None
+    ) -> None:
         self._layers = layers
         self._cwd = cwd
+        self._news = news
         self._sessions: dict[str, Session] = {}
 
     def answer(self, host: str, event: str, cwd: str, data: bytes) -> bytes:
@@ -81,6 +86,14 @@ class HookAnswers:
         from memsheaf.work.layers import Layers
 
         return Layers.open(settings=settings, cwd=cwd, by="agent", read_only=read_only)
+
+    def bring_news(self, settings: Settings, cwd: str) -> None:
+        """Bring what other machines learned, if a scope has a hub; not longer than the settings say."""
+        seconds = settings.hub.start_seconds
+        if self._news:
+            self._news(SERVER_NEWS)
+        elif scopes := with_hub(settings.layers(cwd), settings.places(cwd)) if seconds else []:
+            spawn(["sync", cwd, *scopes], wait=seconds)
 
     def session(self, name: str, layers: Layers, tree: str) -> Session:
         """The memory side of a conversation; a server knows what was said before in it."""
@@ -138,6 +151,8 @@ class _Call:
 
     def _start(self) -> HookReply:
         source, transcript = self.event.text("source"), self.event.transcript
+        if source != "compact" and not self.is_sub_agent:
+            self.answers.bring_news(self.settings, self.cwd)
         text = self._start_text()
         if source == "compact":
             text = f"{text}\n{self._brief(START_BYTES - len(text.encode()) - 2)}".rstrip("\n") + "\n"
@@ -281,17 +296,43 @@ def _keepable(prompt: str) -> str:
 
 
 def spawn_worker(cwd: str) -> None:
-    """Start the process that learns, apart from this one: it goes on when the host and its hooks have ended."""
-    words = [sys.executable, "-P", "-m", "memsheaf", "hook", "work", cwd]
+    """Start the process that learns."""
+    spawn(["work", cwd])
+
+
+def spawn(words: list[str], *, wait: float = 0.0) -> None:
+    """Start a process of the hooks, apart from this one, and wait so many seconds for its end.
+
+    It goes on when the host and its hooks have ended.
+    """
+    words = [sys.executable, "-P", "-m", "memsheaf", "hook", *words]
     try:
-        null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-        shell = ["/bin/sh", "-c", '"$@" &', "sh", *words]  # a host ends its server with all that descends from it
-        os.waitpid(os.posix_spawn(shell[0], shell, os.environ, file_actions=null, setsid=True), 0)
+        ends, open_end = os.pipe()  # readable when the process, which has the other end as its output, is gone
+        try:
+            files: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
+                (os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 2)
+            ]
+            shell = ["/bin/sh", "-c", '"$@" &', "sh", *words]  # a host ends its server with all that descends from it
+            files.append((os.POSIX_SPAWN_DUP2, open_end, 1))
+            os.waitpid(os.posix_spawn(shell[0], shell, os.environ, file_actions=files, setsid=True), 0)
+            os.close(open_end)
+            open_end = -1
+            if wait:
+                import select
+
+                select.select([ends], [], [], wait)
+        finally:
+            os.close(ends)
+            if open_end >= 0:
+                os.close(open_end)
     except (AttributeError, NotImplementedError, OSError):
         import subprocess
 
         flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
         null_file = subprocess.DEVNULL
-        subprocess.Popen(
+        started = subprocess.Popen(
             words, stdin=null_file, stdout=null_file, stderr=null_file, creationflags=flags, start_new_session=True
         )
+        if wait:
+            with suppress(subprocess.TimeoutExpired):
+                started.wait(wait)

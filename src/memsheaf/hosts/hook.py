@@ -38,6 +38,10 @@ def run(words: Sequence[str]) -> int:
         from memsheaf.hosts.worker import work
 
         return work(*words[1:2])
+    if words[:1] == ["sync"]:
+        from memsheaf.work.hub_upkeep import sync_scopes
+
+        return sync_scopes(*words[1:])
     host, event = [*words, "", ""][:2]
     if os.environ.get(INSIDE):
         return 0

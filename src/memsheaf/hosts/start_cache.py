@@ -15,7 +15,7 @@ from memsheaf import __version__
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.hosts.conversation import load, save
-from memsheaf.scope import Scope, checkout_of, resolve
+from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.values import json, sha256
 
 SMALL = 200  # files of a scope that are all looked at
@@ -52,10 +52,13 @@ def write_start(settings: Settings, cwd: str, text: str) -> None:
 
 
 def _roots(settings: Settings, cwd: str) -> dict[str, str]:
-    """The folders of project and user; {} when one is in a checkout: there, others may have written it."""
+    """The folders of project, team and user; {} when others may have written in one, and not all is trusted."""
     places = settings.places(cwd)
-    roots = {scope: resolve(Scope.parse(scope), places) for scope in ("project", "user")}
-    return {} if any(checkout_of(root, settings.home) for root in roots.values()) else roots
+    roots = {scope: resolve(Scope.parse(scope), places) for scope in settings.layers(cwd)}
+    for scope, root in roots.items():
+        if checkout_of(root, settings.home) or (scope.startswith("team/") and has_hub(root, settings.home)):
+            return {}
+    return roots
 
 
 def _key(settings: Settings) -> list[object]:

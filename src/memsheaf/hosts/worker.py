@@ -18,8 +18,10 @@ from memsheaf.hosts.failure_log import note_failure
 from memsheaf.hosts.start_cache import RACY, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.learn.transcripts import read_transcript
+from memsheaf.scope import with_hub
 from memsheaf.values import json
 from memsheaf.work.all_scopes import record_tree
+from memsheaf.work.hub_upkeep import sync_once
 from memsheaf.work.layers import Layers
 
 SECONDS = 600  # after which the system ends it
@@ -75,6 +77,7 @@ def _work(layers: Layers, settings: config.Settings, cwd: str) -> None:
         save(news, json.dumps({"learned": learned, "review": review}).encode())
     for sheaf in layers.sheaves():
         sheaf.reader.embed_all(seconds=EMBEDDING)
+    sync_once(settings, cwd, with_hub(settings.layers(cwd), settings.places(cwd)))
     time.sleep(RACY)  # a text is not cached that rests on what changed a moment ago
     with suppress(OSError):
         write_start(settings, cwd, layers.prompt(budget=START_BYTES))

@@ -30,13 +30,14 @@ def open_hub(settings: HubSettings, *, folder: str, timeout: float = 10.0) -> Hu
     return GitRemote(settings, folder=folder, timeout=timeout)
 
 
-def open_replica(root: str, state: State, clock: Callable[[], float], retention_days: float) -> Replica:
-    """The folder of a scope that has a hub. Raises StoreFailed."""
+def open_replica(root: str, state: State, clock: Callable[[], float], days: float, offline: str) -> Replica:
+    """The folder of a scope that has a hub; `offline` holds for one that says nothing itself. Raises StoreFailed."""
     settings = settings_of(root)
     if settings is None:
         raise StoreFailed(f"the hub of {root!r} was removed in this moment")
     hub = open_hub(settings, folder=os.path.join(state.folder, "hub.git"))
-    return Replica(root, settings, hub, clock=clock, retention_days=retention_days)
+    settings = settings._replace(offline=settings.offline or offline)
+    return Replica(root, settings, hub, clock=clock, retention_days=days)
 
 
 def this_machine(state: str) -> tuple[str, str]:

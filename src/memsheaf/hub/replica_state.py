@@ -66,6 +66,12 @@ def read_state(history: Folder) -> ReplicaState:
         raise _damaged(history, STATE) from None
 
 
+def state_of(root: str) -> ReplicaState:
+    """The state of a folder, without opening it as a replica. Raises StoreFailed, OSError."""
+    with Folder.open(root) as folder, folder.folder(HISTORY) as history:
+        return read_state(history)
+
+
 def _state(found: dict[str, Any]) -> ReplicaState:
     known = {key: value for key, value in found.items() if key in ReplicaState._fields}
     known["pending"] = tuple(map(str, known["pending"]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 
 from memsheaf.hosts.answer import HookAnswers
 from memsheaf.hosts.local_socket import HookSocket
@@ -19,9 +20,9 @@ RETRY = 30.0  # seconds until it is looked again whether the server that listens
 class ServerHooks:
     """The hooks of one server, in the folder that it was started in."""
 
-    def __init__(self, cwd: str, layers: Layers) -> None:
+    def __init__(self, cwd: str, layers: Layers, news: Callable[[float], object]) -> None:
         self._cwd = cwd
-        self._answers = HookAnswers(layers, cwd)
+        self._answers = HookAnswers(layers, cwd, news)
         self._working = threading.Lock()
         self._socket = HookSocket(cwd, self._answer)
         self._tried = 0.0

@@ -60,7 +60,7 @@ class StdioServer:
     """One client over two streams. `opened` gives what is offered, once somebody asks for it.
 
     `head` renders the head of the catalog for the instructions within a byte limit. `hooks` is the project whose
-    hooks are answered, too.
+    hooks are answered, too. `news` brings what other machines learned, within so many seconds.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class StdioServer:
         head: Callable[[int], str] | None = None,
         watch: float = WATCH_SECONDS,
         hooks: str = "",
+        news: Callable[[float], object] = lambda seconds: None,
     ) -> None:
         self._opened = opened
         self._source = source
@@ -84,6 +85,7 @@ class StdioServer:
         self._head = head
         self._watch_seconds = watch
         self._hook_folder = hooks
+        self._news = news
         self._hooks: ServerHooks | None = None
         self._era = ""
         self._version = ""
@@ -240,7 +242,7 @@ class StdioServer:
             if self._hook_folder:
                 from memsheaf.mcp.hooks import ServerHooks
 
-                self._hooks = ServerHooks(self._hook_folder, offer.memory)
+                self._hooks = ServerHooks(self._hook_folder, offer.memory, self._news)
                 self._hooks.listen()
         return self._offer
 

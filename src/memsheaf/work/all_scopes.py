@@ -159,7 +159,7 @@ class AllScopes:
         settings = self.settings
         given: dict[str, object] = dict(self._given)
         if project and project != self._present:
-            settings = settings._replace(project=project, task="", session="")
+            settings = settings._replace(project=project, task="", session="", teams=())
         if scope.layer in SCRATCH:
             given[scope.layer] = scope.name
         elif scope.layer != "project":

@@ -12,7 +12,7 @@ from memsheaf.hub import HubMember, HubSettings, Machine
 from memsheaf.hub.opening import this_machine
 from memsheaf.hub.replica import Synced
 from memsheaf.hub.replica_state import ReplicaState, remove_hub, settings_of, write_settings
-from memsheaf.scope import Scope, checkout_of, resolve
+from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
@@ -120,7 +120,7 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
 
 def _has_hub(scope: Scope, settings: Settings, cwd: str) -> bool:
     try:
-        return bool(_settings(scope, resolve(scope, settings.places(cwd)), settings))
+        return has_hub(resolve(scope, settings.places(cwd)), settings.home)
     except (MemsheafError, OSError):
         return False
 

@@ -3,6 +3,7 @@
     task        what one piece of work has found, decided and verified
     session     scratch notes of one conversation
     project     NOTES.md, facts and memories of the repository
+    team        what the project's team shares, if the user's settings name one: read here, changed by people
     user        what holds everywhere
 
 Each layer is a scope of its own (`scope.py`): plain files, a journal, undo. Reading covers all of them, the nearest
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from memsheaf.store import Commit, Version
     from memsheaf.work.compaction.levels import Compacted
 
-ORDER = ("task", "session", "project", "user")
+ORDER = ("task", "session", "project", "team", "user")
 """In which order layers are asked."""
 
 
@@ -85,6 +86,7 @@ class Layers(OpenScopes):
         lasting = [one for one in self.scopes() if one == self.home or one.partition("/")[0] not in SCRATCH]
         copy = self._copy([self.home, *lasting], read_only=self.read_only)
         copy._open, copy._stack, copy._opening = self._open, self._stack, self._opening
+        copy.beside = self.beside
         return copy
 
     def _copy(self, scopes: Sequence[str], *, read_only: bool) -> Layers:
@@ -260,11 +262,11 @@ class Layers(OpenScopes):
             return self.own, self.place(path)[1], True
         if not path:
             for sheaf in self.sheaves():
-                if sheaf.reader.named(kind, name):
+                if str(sheaf.scope) not in self.beside and sheaf.reader.named(kind, name):
                     return sheaf, "", False
         else:
             sheaf, own = self.place(path)
-            is_new = sheaf.reader.find(own) is None
+            is_new = sheaf.reader.find(own) is None or (own == path and str(sheaf.scope) in self.beside)
             if own != path or not is_new or fold(path) in OF_EACH:
                 return sheaf, own, is_new
         return self.sheaf(self.scope_for(kind, text)), path, True
@@ -346,6 +348,8 @@ class Layers(OpenScopes):
         found = []
         missing = NoSuchCommit(f"several commits begin with {commit_id!r}")
         for sheaf in self.sheaves():
+            if not commit_id and str(sheaf.scope) in self.beside:
+                continue  # what others did there is theirs
             try:
                 found.append((sheaf.reader.last_change(commit_id), sheaf))
             except NoSuchCommit as error:

@@ -90,6 +90,8 @@ class OpenScopes:
         self.given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
         self.home = self.given[0] if self.given else "project"
         self._chosen = {"task": task or settings.task, "session": session or settings.session}
+        self._lasting = [] if self.given else settings.layers(cwd)
+        self.beside = {scope for scope in self._lasting if scope.startswith("team/")}
         self.clock = clock
         self._on_open = on_open
         self._open: dict[str, Sheaf] = {}
@@ -132,6 +134,7 @@ class OpenScopes:
                 opened.writer.recover()  # what a crash left half done would look as if something were gone
             if self._on_open:
                 self._on_open(opened)
+            opened.writer.people_only = name in self.beside and self.settings.policy_of(parsed) != "auto"
             opened.writer.around = lambda: (each.writer for each in self.sheaves())
             self._open[name] = self._by_root[root] = self._stack.enter_context(opened)
         return self._open[name]
@@ -185,7 +188,7 @@ class OpenScopes:
                 found.append(f"{layer}/{check_label(name, layer)}")
             elif len(going := self.going(layer)) == 1:
                 found.append(f"{layer}/{going[0]}")
-        return [*found, "project", "user"]
+        return [*found, *self._lasting]
 
     def going(self, layer: str) -> list[str]:
         """The tasks that are active, or the sessions that are open, in order."""

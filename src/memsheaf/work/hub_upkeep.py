@@ -1,0 +1,181 @@
+"""Keep the scopes that have a hub in step while a process runs: bring what others pushed, push what waits here.
+
+Each scope has a thread, with a `Sheaf` and a connection of its own: whoever reads or saves meanwhile is not made to
+wait, and sees what came as if another process had written it. A hub that does not answer is tried again, more and
+more seldom; nothing that goes wrong here reaches the host, `memsheaf hub status` tells it.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from memsheaf.config import Settings, load
+from memsheaf.errors import MemsheafError, ScopeRefused
+from memsheaf.hub.replica_state import state_of
+from memsheaf.scope import Scope, resolve, with_hub
+from memsheaf.sheaf import Sheaf
+
+SLICE = 1.0  # seconds after which a thread that listens looks whether it is wanted
+FIRST_PAUSE, LAST_PAUSE = 2.0, 60.0  # seconds before a hub that failed is tried again
+SYNC_SECONDS = 120  # after which the system ends a process that only syncs
+FRESH = 2.0  # seconds for which what a listening thread knows counts as now
+
+
+def start_upkeep(settings: Settings, cwd: str, scopes: Sequence[str] = ()) -> HubUpkeep | None:
+    """Keep those of these scopes in step that have a hub, else those around a folder; None when none has one."""
+    found = with_hub(list(scopes) or settings.layers(cwd), settings.places(cwd))
+    return HubUpkeep(settings, cwd, found) if found else None
+
+
+def sync_scopes(cwd: str, *scopes: str) -> int:
+    """Sync these scopes in a process of its own, which hooks start: it goes on when they have answered."""
+    with suppress(AttributeError):
+        signal.alarm(SYNC_SECONDS)
+    sync_once(load(warn=lambda said: None), cwd, scopes)
+    return 0
+
+
+def sync_once(settings: Settings, cwd: str, scopes: Sequence[str]) -> None:
+    """Sync these scopes, all at once. What fails is left for the next time."""
+    keepers = [_Keeper(settings, cwd, scope) for scope in scopes]
+    threads = [threading.Thread(target=keeper.sync_alone, daemon=True) for keeper in keepers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+class HubUpkeep:
+    """The threads that keep scopes in step. Close it."""
+
+    def __init__(self, settings: Settings, cwd: str, scopes: Sequence[str]) -> None:
+        self._seconds = settings.hub.start_seconds
+        self._keepers = [_Keeper(settings, cwd, scope) for scope in scopes]
+        for keeper in self._keepers:
+            threading.Thread(target=keeper.run, name=f"memsheaf-hub-{keeper.scope}", daemon=True).start()
+
+    def wait(self, most: float = float("inf")) -> bool:
+        """Have all scopes synced, and wait as long as the settings say; whether all were tried by then."""
+        began = time.monotonic()
+        self.wake()
+        ends = began + min(most, self._seconds)
+        return all(keeper.wait(began, ends) for keeper in self._keepers)
+
+    def wake(self) -> None:
+        """Sync soon: something may wait to be pushed."""
+        for keeper in self._keepers:
+            keeper.ask(time.monotonic())
+
+    def close(self) -> None:
+        """End the threads; what waits is pushed before, if the hub answers in time."""
+        waiting = [keeper for keeper in self._keepers if keeper.has_pending()]
+        ends = time.monotonic() + self._seconds
+        for keeper in waiting:
+            keeper.ask(began := time.monotonic())
+            keeper.wait(began, ends)
+        for keeper in self._keepers:
+            keeper.end()
+
+
+class _Keeper:
+    """One scope and its hub."""
+
+    def __init__(self, settings: Settings, cwd: str, scope: str) -> None:
+        self.scope = scope
+        self._settings = settings._replace(embedder="none")
+        self._cwd = cwd
+        self._poll = settings.hub.poll_seconds
+        self._changed = threading.Condition()
+        self._asked = 0.0  # when a sync was asked for last
+        self._tried = -1.0  # when the last one began that ended
+        self._fresh = 0.0  # until when what is known counts as now
+        self._ended = False
+
+    # for other threads
+
+    def ask(self, now: float) -> None:
+        """Ask for a sync that begins from now on."""
+        with self._changed:
+            if now > self._fresh:
+                self._asked = now
+                self._changed.notify_all()
+
+    def wait(self, asked: float, ends: float) -> bool:
+        """Wait until a sync that began after `asked` has ended, or what was known then was new enough."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._tried >= asked or self._fresh >= asked, max(0.0, ends - time.monotonic())
+            )
+
+    def has_pending(self) -> bool:
+        """Whether something waits for the hub."""
+        with suppress(MemsheafError, OSError):
+            state = state_of(resolve(Scope.parse(self.scope), self._settings.places(self._cwd)))
+            return len(state.pending) > len(state.held)
+        return False
+
+    def end(self) -> None:
+        """Let the thread end."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    # the thread
+
+    def run(self) -> None:
+        """Sync whenever the hub tells that there is something new, when asked to, and now and then."""
+        pause = FIRST_PAUSE
+        while not self._ended:
+            try:
+                with self._open() as sheaf:
+                    self._keep(sheaf)
+                pause = FIRST_PAUSE
+            except ScopeRefused:  # it has no hub any more
+                self._note(time.monotonic())
+                return
+            except Exception:  # noqa: BLE001  a guest: `memsheaf hub status` tells what is wrong
+                self._note(time.monotonic())
+                self._rest(pause)
+                pause = min(2 * pause, LAST_PAUSE)
+
+    def sync_alone(self) -> None:
+        """Sync once."""
+        with suppress(MemsheafError, OSError), self._open() as sheaf:
+            sheaf.sync()
+
+    def _open(self) -> Sheaf:
+        return Sheaf.open(self.scope, settings=self._settings, cwd=self._cwd, by="user")
+
+    def _keep(self, sheaf: Sheaf) -> None:
+        """Sync again and again, until it fails or nobody wants it any more."""
+        while not self._ended:
+            began = time.monotonic()
+            sheaf.sync()
+            replica = sheaf.replica
+            assert replica is not None
+            is_telling = replica.settings.is_postgres
+            self._note(began, FRESH if is_telling else 0.0)
+            if not is_telling:
+                self._rest(self._poll)
+            while is_telling and not self._is_wanted() and time.monotonic() < began + self._poll:
+                if replica.hub.wait(SLICE):
+                    break
+                self._note(self._tried, FRESH)
+
+    def _is_wanted(self) -> bool:
+        return self._ended or self._asked > self._tried
+
+    def _note(self, began: float, fresh: float = 0.0) -> None:
+        """Tell that what was asked for until `began` is done, and for how long it counts as new."""
+        with self._changed:
+            self._tried = began
+            self._fresh = time.monotonic() + fresh if fresh else 0.0
+            self._changed.notify_all()
+
+    def _rest(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(self._is_wanted, seconds)

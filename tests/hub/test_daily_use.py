@@ -1,0 +1,239 @@
+"""Hub scopes in daily use: known at the next conversation, listened to, and a team's memory beside a project's."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hub.postgres_server import Team
+from memsheaf import Sheaf
+from memsheaf.config import HubUse, load
+from memsheaf.errors import ReadOnly
+from memsheaf.hub import HubSettings
+from memsheaf.hub.replica_state import settings_of, write_settings
+from memsheaf.scope import Scope
+from memsheaf.store.safe_dir import Folder
+from memsheaf.work import hub_scopes
+from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
+from memsheaf.work.layers import Layers
+
+EVENT = {"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup"}
+
+
+class Machine:
+    """A home of its own, as another computer has it."""
+
+    def __init__(self, folder: Path, **more: object) -> None:
+        self.home, self.work = folder / "home", folder / "work"
+        self.work.mkdir(parents=True)
+        hub = HubUse(start_seconds=20.0, poll_seconds=0.2)
+        self.settings = load(self.environment)._replace(embedder="none", hub=hub, **more)  # type: ignore[arg-type]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {"MEMSHEAF_HOME": str(self.home), "HOME": str(self.work.parent), "MEMSHEAF_EMBEDDER": "none"}
+        return {**os.environ, **own, "XDG_RUNTIME_DIR": str(self.work.parent)}
+
+    def attach(self, scope: str, url: str, **more: str) -> None:
+        hub_scopes.attach(Scope.parse(scope), url, self.settings, str(self.work), **more)
+
+    def open(self, scope: str = "user", by: str = "user") -> Sheaf:
+        return Sheaf.open(scope, settings=self.settings, cwd=str(self.work), by=by)
+
+    def save(self, name: str, scope: str = "user") -> None:
+        with self.open(scope) as sheaf:
+            sheaf.remember(name, f"About {name}", "reference", f"The page about {name} is in the wiki.")
+
+    def names(self, scope: str = "user") -> set[str]:
+        with self.open(scope) as sheaf:
+            return {row.name for row in sheaf.list()}
+
+    def layers(self, by: str = "agent") -> Layers:
+        return Layers.open(settings=self.settings, cwd=str(self.work), by=by)
+
+    def upkeep(self, scope: str = "user") -> HubUpkeep:
+        found = start_upkeep(self.settings, str(self.work), [scope])
+        assert found
+        return found
+
+    def run(self, *words: str, data: str = "") -> str:
+        line = [sys.executable, "-P", "-m", "memsheaf", *words]
+        done = subprocess.run(line, input=data, capture_output=True, text=True, cwd=self.work, env=self.environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def start_conversation(self) -> str:
+        out = self.run("hook", "claude-code", "SessionStart", data=json.dumps({**EVENT, "cwd": str(self.work)}))
+        return str(json.loads(out)["hookSpecificOutput"]["additionalContext"])
+
+
+@pytest.fixture
+def two(tmp_path: Path, bare: Path) -> tuple[Machine, Machine]:
+    """Two machines with one git hub for the scope of the user."""
+    machines = Machine(tmp_path / "laptop"), Machine(tmp_path / "desktop")
+    for machine in machines:
+        machine.attach("user", str(bare))
+    return machines
+
+
+def wait_until(condition: Callable[[], object]) -> float:
+    """Wait for it, a minute at most; says how many seconds it took."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() < began + 60, "it did not happen within a minute"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+# the start of a conversation
+
+
+def test_what_one_machine_learned_the_other_knows_at_its_next_conversation(two: tuple[Machine, Machine]) -> None:
+    laptop, desktop = two
+    assert "Dashboards" not in desktop.start_conversation()
+    laptop.save("Dashboards")
+    assert "Dashboards" in desktop.start_conversation()
+
+
+def test_a_hub_that_hangs_costs_a_start_no_more_than_the_settings_say(tmp_path: Path) -> None:
+    """Without the limit, the hook's own deadline passes, and it answers nothing."""
+    machine = Machine(tmp_path / "laptop")
+    machine.save("Dashboards")
+    (machine.home / "config.toml").write_text("[hub]\nstart_seconds = 0.3\n")
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        url = f"postgresql://ana:x@127.0.0.1:{silent.getsockname()[1]}/team"
+        with Folder.open(str(machine.home / "user" / ".history")) as history:
+            write_settings(history, HubSettings(url, "acme:user", "m1", "laptop"))
+        assert "Dashboards" in machine.start_conversation()
+
+
+def test_without_a_hub_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "laptop")
+    machine.save("Dashboards")
+    for words, data in ((["list"], ""), (["hook", "claude-code", "SessionStart"], json.dumps(EVENT))):
+        line = [sys.executable, "-X", "importtime", "-P", "-m", "memsheaf", *words]
+        done = subprocess.run(
+            line, input=data, capture_output=True, text=True, cwd=machine.work, env=machine.environment
+        )
+        assert "Dashboards" in done.stdout
+        loaded = {one.rpartition("|")[2].strip() for one in done.stderr.splitlines()}
+        assert "memsheaf.scope" in loaded
+        assert not {one for one in loaded if one.startswith(("memsheaf.hub", "psycopg", "subprocess", "select"))}
+
+
+# while a process runs
+
+
+def test_an_idle_process_sees_what_others_commit(two: tuple[Machine, Machine]) -> None:
+    laptop, desktop = two
+    with closing(desktop.upkeep()) as upkeep, desktop.layers() as layers:
+        assert upkeep.wait()
+        laptop.save("Dashboards")
+        wait_until(lambda: layers.search("Dashboards"))
+
+
+def test_a_listening_process_is_told_by_the_database(tmp_path: Path, team: Team) -> None:
+    """With no polling at all; how long it takes is measured by `make bench`."""
+    machines = []
+    for member in ("ana", "bob"):
+        machine = Machine(tmp_path / member, teams=((str(tmp_path), "core"),))
+        machine.settings = machine.settings._replace(hub=HubUse(poll_seconds=3600.0))
+        hub = team.settings(member, member)
+        machine.attach("team/core", hub.url, namespace=hub.namespace)
+        machines.append(machine)
+    ana, bob = machines
+    with closing(bob.upkeep("team/core")) as upkeep, bob.layers() as layers:
+        upkeep.wait()
+        ana.save("Dashboards", "team/core")
+        wait_until(lambda: layers.search("Dashboards"))
+        assert upkeep.wait(0.0), "what a listening thread knows is new enough"
+        [row] = layers.search("Dashboards")
+        assert (row.path, row.trust) == ("team/core:reference_dashboards.md", "shared")
+
+
+def test_what_was_queued_goes_once_the_hub_is_back(two: tuple[Machine, Machine], bare: Path) -> None:
+    laptop, desktop = two
+    with closing(laptop.upkeep()) as upkeep:
+        upkeep.wait()
+        bare.rename(bare.with_name("away"))
+        laptop.save("Dashboards")
+        upkeep.wait()
+        assert "Dashboards" not in desktop.names()
+        bare.with_name("away").rename(bare)
+    with desktop.open() as sheaf:
+        sheaf.sync()
+    assert "Dashboards" in desktop.names(), "the end of a process pushes what waits"
+
+
+def test_a_hub_that_was_removed_is_left_alone(two: tuple[Machine, Machine], bare: Path) -> None:
+    laptop, desktop = two
+    with closing(desktop.upkeep()) as upkeep, desktop.open() as opened:
+        upkeep.wait()
+        hub_scopes.detach(Scope("user"), desktop.settings, str(desktop.work))
+        laptop.save("Dashboards")
+        upkeep.wait()
+        upkeep.wait()
+        opened.remember("Grafana", "Where", "reference", "Grafana is at the second address.")
+        assert "Dashboards" not in desktop.names()
+    assert settings_of(opened.root) is None
+    assert not (Path(opened.root) / ".history" / "hub-state.json").exists()
+
+
+# a team's memory beside a project's
+
+
+@pytest.fixture
+def member(tmp_path: Path) -> Machine:
+    """A machine whose project names a team in the settings, each with a memory."""
+    machine = Machine(tmp_path / "laptop", teams=((str(tmp_path), "core"),))
+    machine.save("Dashboards", "team/core")
+    machine.save("Tickets", "project")
+    return machine
+
+
+def test_the_team_of_a_project_is_read_with_it(member: Machine) -> None:
+    with member.layers() as layers:
+        assert layers.scopes() == ["project", "team/core", "user"]
+        assert [row.path for row in layers.list()] == ["reference_tickets.md", "team/core:reference_dashboards.md"]
+        assert [row.path for row in layers.search("dashboards")] == ["team/core:reference_dashboards.md"]
+        assert "team/core:reference_dashboards.md" in layers.prompt()
+        assert layers.recall("Where are the dashboards?").memories
+    (member.home / "config.toml").write_text(f'[teams]\n"{member.work}" = "core"\n')
+    assert "team/core:reference_dashboards.md" in member.run("list")
+    elsewhere = member.settings._replace(teams=((str(member.home), "core"),))
+    with Layers.open(settings=elsewhere, cwd=str(member.work)) as layers:
+        assert layers.scopes() == ["project", "user"]
+
+
+def test_what_is_saved_beside_a_team_stays_in_the_project(member: Machine) -> None:
+    with member.layers() as layers:
+        made = layers.remember("Alerts", "Where", "reference", "Alerts go to the channel ops.")
+        same = layers.remember("Dashboards", "Ours", "reference", "Those of this project are in Grafana, folder app.")
+        assert (made.path, same.path) == ("reference_alerts.md", "reference_dashboards.md")
+        for change in (
+            lambda: layers.revise("team/core:reference_dashboards.md", "wiki", "attic"),
+            lambda: layers.forget("team/core:reference_dashboards.md"),
+            lambda: layers.put("team/core:reference_new.md", made.text),
+        ):
+            with pytest.raises(ReadOnly, match="changed by people"):
+                change()
+    with member.layers(by="user") as layers:
+        assert "attic" in layers.revise("team/core:reference_dashboards.md", "wiki", "attic").text
+
+
+def test_an_undo_takes_nothing_back_that_a_team_did(member: Machine) -> None:
+    with member.open("team/core") as team:
+        team.remember("Later", "Later", "reference", "The wiki of the team has moved to the second floor.")
+    with member.layers(by="user") as layers:
+        scope, undone = layers.undo()
+        assert (scope, [step.path for step in undone.revisions]) == ("project", ["reference_tickets.md"])
+        assert layers.undo(team.reader.last_change().id)[0] == "team/core"
