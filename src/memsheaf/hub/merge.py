@@ -75,8 +75,17 @@ class Merge:
             transaction.note_outside(outside, self._now())
         waiting = self.waiting()
         bases = _bases(waiting)
+        to_come: dict[str, list[Version]] = {}
         for one in pulled.commits:
-            steps = (step for step in one.commit.revisions if step.path in theirs and step.path not in bases)
+            for step in one.commit.revisions:
+                to_come.setdefault(step.path, []).append(step.after)
+        for one in pulled.commits:
+            steps = []
+            for step in one.commit.revisions:
+                is_here = version_of(self._present(step.path)) in to_come[step.path]  # this text, or a later one
+                to_come[step.path].pop(0)
+                if step.path in theirs and step.path not in bases and not is_here:
+                    steps.append(step)
             self._place(as_local(one), steps)
         if pulled.whole:
             away = Commit(os.urandom(6).hex(), self._now(), "hub", "removed on the hub", ())

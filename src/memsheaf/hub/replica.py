@@ -60,6 +60,7 @@ class Replica(FolderStore):
         self._agree = self._push
         self._agreed: set[str] = set()  # commits that the hub has
         self._only_here = False
+        self._is_behind = False  # the hub refused a change: it has a text that is not here
 
     # changing
 
@@ -76,7 +77,8 @@ class Replica(FolderStore):
                 self._push_first()
                 return super().commit(changes, by=by, why=why, undoes=undoes)
             except Changed as error:
-                self._catch_up(error.path)
+                if self._is_behind:
+                    self._catch_up(error.path)
                 raise
             except _PendingFirst:
                 if last:
@@ -106,6 +108,7 @@ class Replica(FolderStore):
             self.hub.push(_for_hub(commit))
         except Changed:
             self._note_edited(transaction, commit)
+            self._is_behind = True
             raise
         except HubUnreachable:
             self._note_edited(transaction, commit)
@@ -149,6 +152,7 @@ class Replica(FolderStore):
 
     def _catch_up(self, path: str) -> None:
         """Bring what was faster than a change of ours, as far as the hub tells by now."""
+        self._is_behind = False
         before = self._version_here(path)
         ends = time.monotonic() + CATCH_UP
         with suppress(HubUnreachable, Busy):
@@ -214,7 +218,7 @@ class Replica(FolderStore):
     def _pull(self) -> Pulled:
         state = self.state()
         pulled = self.hub.pull(state.cursor if state.joined else "")
-        if state.joined and not (pulled.commits or pulled.erasures or pulled.whole):
+        if state.joined and not (pulled.commits or pulled.erasures or pulled.whole or state.down_at):
             return pulled
         with self._access.transaction() as transaction:
             merge = self._merge(transaction)
