@@ -204,6 +204,7 @@ class Story(RuleBasedStateMachine):
     def rejoin(self, machine: int) -> None:
         station = self.stations[machine]
         station.look()
+        self.ledger.doubt(*(self.ledger.gone & set(station.files().values())))  # both sides are kept, as at first
         try:
             station.replica.rejoin()
         except HubUnreachable:
@@ -222,7 +223,8 @@ class Story(RuleBasedStateMachine):
             assert station.files() == files
             assert station.replica.state().pending == ()
         assert self.space.files() == files
-        assert self.ledger.wrong(files) == []
+        wrong = self.ledger.wrong(files)
+        assert wrong == [], wrong
         self.ledger.settle(files)
 
     # what holds at any time

@@ -63,6 +63,9 @@ class Merge:
         ahead = {} if pulled.whole else {name: paths for name, paths in sent.items() if name not in came}
         if sent:
             write_ahead(transaction.history, ahead)
+        state = self.state
+        if not came.isdisjoint(state.pending):  # the answer was lost
+            self.save(state._replace(pending=tuple(name for name in state.pending if name not in came)))
         newer = {path for paths in ahead.values() for path in paths}
         theirs = {path: step for path, step in _last_steps(pulled).items() if path not in newer}
         if pulled.whole:
