@@ -34,7 +34,12 @@ class CrashServer:
 
     def _run(self, program: str, *words: str) -> None:
         done = subprocess.run(
-            [os.path.join(BINARIES, program), *words], user=self.user, cwd="/", capture_output=True, text=True, check=False
+            [os.path.join(BINARIES, program), *words],
+            user=self.user,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -86,11 +86,10 @@ class Proxy:
                     time.sleep(0.02)
                     continue
                 for key, _ in found:
-                    source = key.fileobj
-                    assert isinstance(source, socket.socket)
-                    target, way = ways[source]
+                    assert isinstance(key.fileobj, socket.socket)
+                    target, way = ways[key.fileobj]
                     try:
-                        data = source.recv(65536)
+                        data = key.fileobj.recv(65536)
                         time.sleep(self.trouble.delay)
                         left = getattr(self.trouble, way)
                         self.passed[way] += len(data[:left])

@@ -23,11 +23,13 @@ class Line:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.is_down = False
+        self.failures = 0
         self.breaks = ""
         self.pushed: list[Commit] = []
 
     def _reach(self) -> None:
         if self.is_down:
+            self.failures += 1
             raise HubUnreachable("the test cut the network")
 
     def _break(self, place: str) -> None:
@@ -36,6 +38,7 @@ class Line:
             raise Crash
         if self.breaks == f"answer lost {place}":
             self.breaks = ""
+            self.failures += 1
             raise HubUnreachable("the test lost the answer")
 
     @property
@@ -144,14 +147,19 @@ class Station:
 
     def wrong(self) -> list[str]:
         """What the journal says other than the files, which nobody edited."""
-        files, heads = self.files(), {}
+        files = self.files()
+        heads: dict[str, str] = {}
         ids = Counter(commit.id for commit in self.replica.history())
         for commit in self.replica.history():
             for step in commit.revisions:
                 heads.setdefault(step.path, step.after)
         now = {path: version_of(files.get(path)) for path in {*files, *heads} - self.edited}
         return [
-            *(f"{path}: the journal does not end with the file" for path in now if heads.get(path, ABSENT) != now[path]),
+            *(
+                f"{path}: the journal does not end with the file"
+                for path in now
+                if heads.get(path, ABSENT) != now[path]
+            ),
             *(f"commit {one} is told {times} times" for one, times in ids.items() if times > 1),
             *(f"the journal is damaged at {line}" for line in self.replica.damaged()),
         ]

@@ -218,6 +218,43 @@ def test_a_push_that_was_cut_in_the_middle_is_made_once(machine: Machines) -> No
     consistent(one, two)
 
 
+def test_what_comes_back_from_the_hub_is_not_placed_again(machine: Machines) -> None:
+    replica = machine()
+    made = [put(replica, "a.md", data).id for data in (b"one", b"two")]
+    replica.sync()
+    assert [commit.id for commit in replica.history()] == made[::-1]
+
+
+def test_a_change_of_a_version_that_is_not_here_is_refused_without_asking_the_hub(machine: Machines) -> None:
+    replica = machine()
+    plug(replica).out = "all"
+    with pytest.raises(Changed):
+        replica.commit([Change("a.md", b"two", "0" * 64)], by="user")
+    assert replica.state().down_at == 0
+
+
+def test_after_a_lost_answer_a_memory_can_be_changed_again_without_meeting_itself(machine: Machines) -> None:
+    replica = machine(queue=True)
+    plug(replica).out = "after"
+    put(replica, "a.md", b"one")
+    save(replica, "a.md", b"two")
+    replica.adopt(["a.md"])
+    plug(replica).out = ""
+    replica.sync()
+    assert files(replica) == {"a.md": b"two"}
+    assert files(machine("m2")) == {"a.md": b"two"}
+
+
+def test_once_the_hub_answers_again_changes_go_there(machine: Machines) -> None:
+    replica = machine()
+    plug(replica).out = "all"
+    with pytest.raises(HubUnreachable):
+        put(replica, "a.md", b"one")
+    plug(replica).out = ""
+    replica.sync()
+    put(replica, "a.md", b"one")
+
+
 def test_what_a_person_saves_in_the_folder_is_pushed_by_the_next_sync(machine: Machines) -> None:
     one, two = machine(), machine("m2")
     put(one, "a.md", b"1")

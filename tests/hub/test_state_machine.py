@@ -13,13 +13,16 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from hub.ledger import Ledger
+from hub.postgres_server import Server
+from hub.spaces import GitSpace, PostgresSpace, Space, files_of
 from hub.stations import Crash, Station
 from memsheaf.errors import Changed, HubUnreachable, NoSuchCommit, NotFound, VersionGone
 from memsheaf.store import Change, version_of
 
+ERASE = "ERASE" in os.environ
 PATHS = ("a.md", "b.md", "sub/c.md")
 MACHINES = (0, 1, 2)
 machines = st.sampled_from(MACHINES)
@@ -28,6 +31,13 @@ some_paths = st.lists(paths, min_size=1, max_size=3, unique=True)
 CRASHES = ("before push", "after push", "before pull", "after pull")
 
 Texts = dict[str, bytes | None]
+LONG = bool(os.environ.get("MEMSHEAF_LONG"))
+SERVERS: list[Server] = []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def server(postgres: Server) -> None:
+    SERVERS[:] = [postgres]
 
 
 class Story(RuleBasedStateMachine):
@@ -37,8 +47,11 @@ class Story(RuleBasedStateMachine):
         super().__init__()
         self.place = tempfile.mkdtemp(prefix="memsheaf-hub-story-")
         self.ledger = Ledger()
-        self.space = open_space(self.place)
+        self.space = self.open_space()
         self.stations = [self.join(number) for number in MACHINES]
+
+    def open_space(self) -> Space:
+        return PostgresSpace(SERVERS[0])
 
     def join(self, number: int) -> Station:
         station = Station(os.path.join(self.place, f"m{number}"), self.space.settings(number), self.space.connect)
@@ -63,7 +76,7 @@ class Story(RuleBasedStateMachine):
 
     def commit_on(self, station: Station, new: Texts) -> bool:
         files, before = station.files(), len(station.line.pushed)
-        was_down = station.replica.state().down_at
+        was_down, failures = station.replica.state().down_at, station.line.failures
         changes = [Change(path, data, version_of(files.get(path))) for path, data in new.items()]
         try:
             station.replica.commit(changes, by="agent")
@@ -72,7 +85,7 @@ class Story(RuleBasedStateMachine):
         except HubUnreachable:
             assert not station.settings.queues
             if not self.was_pushed(station, new, before):
-                assert station.line.is_down or was_down
+                assert was_down or station.line.failures > failures
                 return self.refuse(new)
         except Crash:
             station.open()
@@ -123,6 +136,7 @@ class Story(RuleBasedStateMachine):
             else:
                 self.ledger.accept(None, step.new)
 
+    @precondition(lambda self: ERASE)
     @rule(machine=machines, path=paths)
     def erase(self, machine: int, path: str) -> None:
         station = self.stations[machine]
@@ -222,7 +236,7 @@ class Story(RuleBasedStateMachine):
         for station in self.stations:
             assert station.files() == files
             assert station.replica.state().pending == ()
-        assert self.space.files() == files
+        assert files_of(self.stations[0].line.hub) == files
         wrong = self.ledger.wrong(files)
         assert wrong == [], wrong
         self.ledger.settle(files)
@@ -235,14 +249,21 @@ class Story(RuleBasedStateMachine):
             assert station.wrong() == []
 
 
-LONG = bool(os.environ.get("MEMSHEAF_LONG"))
+class GitStory(Story):
+    """The same with a git remote."""
+
+    def open_space(self) -> Space:
+        return GitSpace(self.place)
+
 
 TestStory = Story.TestCase
 TestStory.settings = settings(
-    max_examples=800 if LONG else 8,
-    stateful_step_count=50 if LONG else 30,
+    max_examples=600 if LONG else 6,
+    stateful_step_count=50 if LONG else 25,
     derandomize=not LONG,
     print_blob=True,
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+TestGitStory = pytest.mark.long(GitStory.TestCase)
+TestGitStory.settings = settings(TestStory.settings, max_examples=150)
