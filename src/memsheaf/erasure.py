@@ -13,6 +13,7 @@ from shlex import join
 
 from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS
+from memsheaf.hub import COPY
 from memsheaf.index.catalog import target
 from memsheaf.index.vectors import key_of, passages
 from memsheaf.learn import conversation_file, rehearsal, spill
@@ -26,7 +27,7 @@ from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
-from memsheaf.worktree import COMMITTERS, remains
+from memsheaf.worktree import COMMITTERS, remains, search_bare
 from memsheaf.writer import Writer
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
@@ -92,7 +93,8 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     index.close()  # to read the files of an open database would end the locks that SQLite has on them
     beside = (os.path.join(one.folder, name) for one in state.beside() for name in one.names(drafts=True))
     others = {*index.files(), *learner.files(), *beside}
-    return examine(store.root, erased, others, journals=store.journals, checkout=store.checkout)
+    copy = os.path.join(state.folder, COPY)
+    return examine(store.root, erased, others, journals=store.journals, checkout=store.checkout, copy=copy)
 
 
 def _forget_elsewhere(
@@ -116,10 +118,13 @@ def _texts_of(writer: Writer, path: str) -> Sequence[bytes]:
     return sorted(known | ({present.data} if present else set()))
 
 
-def examine(root: str, erased: Erased, others: Iterable[str], *, journals: str = "", checkout: str = "") -> Proof:
+def examine(
+    root: str, erased: Erased, others: Iterable[str], *, journals: str = "", checkout: str = "", copy: str = ""
+) -> Proof:
     """Read every file under `root` and each of `others` once, and look for the erased memory in them.
 
-    When the root lies in a `checkout`, its `journals` may lie elsewhere, and the objects of git are searched, too.
+    When the root lies in a `checkout`, its `journals` may lie elsewhere, and the objects of git are searched, too. So
+    are those of a hub's `copy`.
     """
     within = dict.fromkeys((journals or root, root))
     left: list[str] = []
@@ -167,6 +172,8 @@ def examine(root: str, erased: Erased, others: Iterable[str], *, journals: str =
     for place in (place for folder in within for place in _nested(folder)):
         if _held(read(place), telling):
             elsewhere.add(name_of(place))
+    if found := search_bare(copy, telling.keys()) if copy else "":
+        left.append(f"{os.path.relpath(copy, root)} ({found})")
     git = remains(checkout, root, telling.keys()) if checkout else []
     return Proof(
         erased.path,

@@ -247,11 +247,11 @@ class _Git:
         self._environment = environment
 
     @classmethod
-    def at(cls, root: str, environment: Mapping[str, str]) -> _Git | None:
-        """Git for a checkout; None when this is none, or there is no git outside it."""
+    def at(cls, root: str, environment: Mapping[str, str], *, bare: bool = False) -> _Git | None:
+        """Git for a checkout, or for a bare repository; None when this is none, or there is no git outside it."""
         path = environment.get("PATH", "")
         program = _program(path, root)
-        if not program or not os.path.lexists(os.path.join(root, ".git")):
+        if not program or not os.path.lexists(os.path.join(root, "HEAD" if bare else ".git")):
             return None
         own = {
             "PATH": path,
@@ -262,7 +262,7 @@ class _Git:
             "GIT_ALLOW_PROTOCOL": "none",
             "GIT_CEILING_DIRECTORIES": os.path.dirname(root),  # a repository further out is not this one
         }
-        return cls((program, *_QUIET, "-C", root, f"--work-tree={root}"), own)
+        return cls((program, *_QUIET, "-C", root, "--git-dir=." if bare else f"--work-tree={root}"), own)
 
     def listed(self) -> tuple[list[str], list[str]] | None:
         """The files that are there, and the folders that are repositories of their own; None without an answer."""
@@ -415,6 +415,20 @@ def remains(
             if time.monotonic() > until + THOROUGH:
                 return [*said, "the working tree, which was not searched to the end"]
     return list(dict.fromkeys(said))
+
+
+def search_bare(repository: str, pieces: Collection[bytes], environment: Mapping[str, str] = os.environ) -> str:
+    """Why a bare repository may still have a piece of some texts, "" when it has none."""
+    if not pieces or not os.path.lexists(repository):
+        return ""
+    wanted = re.compile(b"|".join(map(re.escape, sorted(pieces))))
+    git = _Git.at(repository, environment, bare=True)
+    try:
+        if git and not any(wanted.search(data) for kind, _, data in git.objects(THOROUGH) if kind != "tree"):
+            return ""
+    except (TimeUp, OSError, ValueError):
+        git = None
+    return "git has it" if git else "it was not searched"
 
 
 def _program(path: str, root: str) -> str:

@@ -15,11 +15,15 @@ Deferred imports, to start quickly: psycopg, subprocess, the two hubs; most comm
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from memsheaf.store import Commit, Version
 from memsheaf.values import NamedTuple, Protocol
+
+COPY = os.path.join("hub.git", "repository.git")
+"""Where a scope's state has the copy of a git remote, which may hold every text that was ever pushed."""
 
 
 class HubCommit(NamedTuple):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, StoreFailed
-from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled
+from memsheaf.hub import COPY, Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled
 from memsheaf.hub.git_history import WITH_STEPS, GitCommit, GitHistory, now_iso, parse_object
 from memsheaf.hub.git_import import make_commit, make_history
 from memsheaf.hub.git_program import REMOTE, GitProgram, LocalGitFailed
@@ -55,7 +55,7 @@ class GitRemote:
         self._machines = f"refs/memsheaf/machines/{settings.namespace}/"
         self._folder = folder = os.path.abspath(folder)
         self._timeout = timeout
-        self._git = GitProgram(os.path.join(folder, "repository.git"), settings.url, timeout)
+        self._git = GitProgram(os.path.join(folder, os.path.basename(COPY)), settings.url, timeout)
         self._history = GitHistory(self._git, settings)
         self._pulled = ""  # the head, when it was last pulled
 
@@ -156,7 +156,9 @@ class GitRemote:
             return make_history(self._git, begin, erasure.at, others, commits)
 
         def work() -> None:
-            if self._swap(make):
+            try:
+                self._swap(make)
+            finally:
                 self._git.remove_repository()  # and every copy of the text with it; the rest is fetched again
 
         self._work(work)

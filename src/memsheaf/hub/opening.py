@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 
 from memsheaf.errors import StoreFailed
-from memsheaf.hub import Hub, HubSettings
+from memsheaf.hub import COPY, Hub, HubSettings
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import settings_of
 from memsheaf.store.state import State
@@ -35,7 +35,7 @@ def open_replica(root: str, state: State, clock: Callable[[], float], days: floa
     settings = settings_of(root)
     if settings is None:
         raise StoreFailed(f"the hub of {root!r} was removed in this moment")
-    hub = open_hub(settings, folder=os.path.join(state.folder, "hub.git"))
+    hub = open_hub(settings, folder=os.path.join(state.folder, os.path.dirname(COPY)))
     settings = settings._replace(offline=settings.offline or offline)
     return Replica(root, settings, hub, clock=clock, retention_days=days)
 

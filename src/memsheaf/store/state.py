@@ -131,7 +131,7 @@ class State:
         """The files that are there, in the order of their names, without locks, and with drafts if asked for."""
         try:
             with Folder.open(self.folder) as folder:
-                found = sorted(entry.name for entry in folder.scan())
+                found = sorted(entry.name for entry in folder.scan() if not entry.is_dir(follow_symlinks=False))
         except OSError:
             return []
         found = [name for name in found if not name.endswith(".lock")]

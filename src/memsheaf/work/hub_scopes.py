@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from memsheaf.config import Settings
 from memsheaf.errors import Exists, MemsheafError, ScopeRefused, hinted
-from memsheaf.hub import HubMember, HubSettings, Machine
+from memsheaf.hub import COPY, HubMember, HubSettings, Machine
 from memsheaf.hub.opening import this_machine
 from memsheaf.hub.replica import Synced
 from memsheaf.hub.replica_state import ReplicaState, remove_hub, settings_of, write_settings
@@ -17,6 +18,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder
+from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
 SHARED = ("user", "agent", "team", "project")
@@ -84,6 +86,7 @@ def detach(scope: Scope, settings: Settings, cwd: str) -> HubSettings:
     hub = _settings(scope, root, settings)
     with _history(root) as history:
         remove_hub(history)
+        shutil.rmtree(os.path.join(State.of(root, settings.state).folder, COPY), ignore_errors=True)
     return hub
 
 
