@@ -6,8 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from memsheaf.erasure import erase
-from memsheaf.errors import HubUnreachable, MemsheafError, NotFound
-from memsheaf.hub import Erasure
+from memsheaf.errors import HubUnreachable
 from memsheaf.hub.replica import Replica, Synced
 from memsheaf.learn.learner import Learner
 from memsheaf.store import ABSENT, Commit
@@ -29,32 +28,18 @@ def synchronize(
     assert isinstance(store, Replica)
     writer.require_writable()
     writer.index.look(thorough=True)  # what a person edited is in the journal, and so among what waits
+    store.eraser = lambda name: erase(name, writer, learner, state, clock=clock).left
     synced = store.rejoin() if again else store.sync()
     if writer.ledger:
         # what went from here is this machine's own, and so is what this member wrote on another machine
         own = [*synced.pushed, *(one.commit for one in synced.pulled if one.own and one.commit.by == "user")]
         writer.ledger.add(_written(own), "user")
     writer.index.look(thorough=True)
-    _carry_out_erasures(synced.erasures, writer, learner, state, clock)
-    if synced.whole or synced.erasures or clock() - store.state().reported_at > REPORT_AFTER:
+    now = store.state()
+    if synced.whole or now.proofs or clock() - now.reported_at > REPORT_AFTER:
         with suppress(HubUnreachable):  # the next sync reports
-            store.report({})
-    return synced._replace(erasures=store.state().erasures)
-
-
-def _carry_out_erasures(
-    erasures: tuple[Erasure, ...], writer: Writer, learner: Learner, state: State, clock: Callable[[], float]
-) -> None:
-    """Erase what another machine erased, and report what was left of it. What fails is tried at the next sync."""
-    store = writer.store
-    assert isinstance(store, Replica)
-    for erasure in erasures:
-        left: list[str] = []
-        with suppress(MemsheafError), store.only_here():
-            for name in erasure.names:
-                with suppress(NotFound):
-                    left += erase(name, writer, learner, state, clock=clock).left
-            store.report({erasure.id: ", ".join(left)})
+            store.report()
+    return synced
 
 
 def _written(commits: list[Commit]) -> list[tuple[str, str]]:

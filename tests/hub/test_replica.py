@@ -393,9 +393,7 @@ def test_what_is_erased_on_one_machine_is_gone_from_the_hub_and_told_to_the_othe
     assert files(machine("m3")) == {"b.md": b"stays"}
     [erasure] = two.sync().erasures
     assert erasure.names == ("a.md",)
-    with two.only_here():
-        two.erase("a.md", by="user")
-    two.report({erasure.id: ""})
+    two.report()
     assert [hit for hit in Path(two.root).rglob("*") if hit.is_file() and b"private" in hit.read_bytes()] == []
     assert {found.name: dict(found.erased) for found in two.hub.machines()}["m2"] == {erasure.id: ""}
     consistent(one, two)
@@ -409,6 +407,34 @@ def test_an_erasure_that_a_crash_kept_from_the_hub_is_told_by_the_next_sync(mach
     plug(one).out = ""
     one.sync()
     assert files(machine("m2")) == {}
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_memory_that_has_the_name_of_an_erased_one_stays(machine: Machines, forgotten: bool) -> None:
+    one, two = machine(), machine("m2")
+    put(one, "a.md", b"private words")
+    two.sync()
+    if forgotten:
+        put(two, "a.md", None)
+        one.sync()
+    one.erase("a.md", by="user")
+    put(two if forgotten else one, "a.md", b"something else")
+    consistent(two, one)
+    consistent(one, two)
+    assert files(one) == {"a.md": b"something else"}
+    told = [step.old for replica in (one, two) for commit in replica.history("a.md") for step in commit.revisions]
+    assert b"private words" not in told
+
+
+def test_what_was_erased_is_erased_again_when_a_hub_has_it_back(machine: Machines) -> None:
+    one = machine()
+    put(one, "a.md", b"private words")
+    put(one, "b.md", b"stays")
+    one.erase("a.md", by="user")
+    one.sync()
+    machine("m2").commit([Change("a.md", b"private words", ABSENT)], by="user")  # as an older backup has it
+    one.rejoin()
+    assert files(one) == files(machine("m3")) == {"b.md": b"stays"}
 
 
 def test_hostile_paths_and_texts_from_a_hub_are_left_out(machine: Machines, tmp_path: Path) -> None:

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from types import MappingProxyType
 
-from memsheaf.errors import Busy, Changed, HubUnreachable, MemsheafError
+from memsheaf.errors import Busy, Changed, HubUnreachable, MemsheafError, NotFound, StoreFailed
 from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Machine, Pulled
 from memsheaf.hub.merge import Merge, find_secret
-from memsheaf.hub.replica_state import Conflict, ReplicaState, add_ahead, read_state, write_ahead, write_state
-from memsheaf.store import ABSENT, Change, Commit, Erased, Version
+from memsheaf.hub.replica_state import ERASED, Conflict, ReplicaState, add_ahead, read_state, write_ahead, write_state
+from memsheaf.store import ABSENT, Change, Commit, Erased, Revision, Version, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.transaction import Transaction
 from memsheaf.values import NamedTuple
@@ -61,6 +62,8 @@ class Replica(FolderStore):
         self._agreed: set[str] = set()  # commits that the hub has
         self._only_here = False
         self._is_behind = False  # the hub refused a change: it has a text that is not here
+        self.eraser: Callable[[str], Sequence[str]] = self._erase_file
+        """Erases a memory wherever this machine has it, and gives what was left; the index has it, too."""
 
     # changing
 
@@ -188,12 +191,13 @@ class Replica(FolderStore):
         pulled: list[HubCommit] = []
         pushed: list[Commit] = []
         whole = False
-        known = self.state().told
+        before = self.state()
         try:
             with self.lock("hub"):
                 for _ in range(ROUNDS):
                     self._tell_erasures()
                     came = self._pull()
+                    self._tell_erasures()
                     pulled += came.commits
                     whole |= came.whole
                     sent, is_through = self._push_pending()
@@ -204,14 +208,21 @@ class Replica(FolderStore):
             self._change_state(lambda now: now._replace(down_at=self._clock()))
             raise
         state = self.state()
-        fresh = tuple(one for one in state.told if one not in known)
+        fresh = tuple(one for one in state.told if one not in before.told)
+        erased = tuple(one for one in state.erased if one not in before.erased)
         waits = len(state.pending) - len(state.held)
-        return Synced(tuple(pulled), tuple(pushed), waits, fresh, state.held, state.left, state.erasures, whole)
+        return Synced(tuple(pulled), tuple(pushed), waits, fresh, state.held, state.left, erased, whole)
 
     def rejoin(self) -> Synced:
-        """Forget what was pulled and bring both sides together again, as at first: no text is lost on either."""
+        """Forget what was pulled and bring both sides together again, as at first: no text is lost on either.
+
+        What was erased is erased again where a hub has it back.
+        """
+        erased: tuple[Erasure, ...] = ()
+        with suppress(StoreFailed):  # what was remembered is damaged
+            erased = self.state().erased
         with self._access.transaction() as transaction:
-            write_state(transaction.history, ReplicaState())
+            write_state(transaction.history, ReplicaState(erased=erased))
             write_ahead(transaction.history, {})
         return self.sync()
 
@@ -220,6 +231,11 @@ class Replica(FolderStore):
         pulled = self.hub.pull(state.cursor if state.joined else "")
         if state.joined and not (pulled.commits or pulled.erasures or pulled.whole or state.down_at):
             return pulled
+        pulled = pulled if state.joined else self._without_erased(pulled, state)
+        done = {one.id for one in state.erased}
+        for erasure in pulled.erasures:
+            if erasure.id not in done:
+                self._erase_pulled(erasure)
         with self._access.transaction() as transaction:
             merge = self._merge(transaction)
             if merge.state.joined:
@@ -227,12 +243,7 @@ class Replica(FolderStore):
             else:
                 found = (entry.path for entry in self._access.scan() if not entry.problem)
                 merge.join(pulled, (*(path for path in found if path and path[-1] != "/"), *self.events()))
-            state = merge.state
-            known = {one.id for one in state.erasures}
-            erasures = (*state.erasures, *(one for one in pulled.erasures if one.id not in known))
-            state = state._replace(
-                joined=True, cursor=pulled.cursor, member=self.hub.me, erasures=erasures, down_at=0.0
-            )
+            state = merge.state._replace(joined=True, cursor=pulled.cursor, member=self.hub.me, down_at=0.0)
             merge.save(state._replace(pulled_at=self._now()))
         return pulled
 
@@ -286,7 +297,9 @@ class Replica(FolderStore):
         except MemsheafError:
             self._change_erasing(name)
             raise
-        self._change_erasing(name, Erasure(name, erased.names, erased.versions))
+        whole = Erasure(name, erased.names, erased.versions)
+        self._change_erasing(name, whole)
+        self._note_erased(whole, "")
         with suppress(HubUnreachable):  # the next sync tells it
             self._tell_erasures()
         return erased
@@ -300,18 +313,68 @@ class Replica(FolderStore):
         finally:
             self._only_here = False
 
-    def report(self, done: Mapping[str, str]) -> None:
-        """Report erasures that were carried out here, by id, with what was left of each, "" for nothing."""
-        here = Machine(
-            self.settings.machine, self.settings.machine_name, self.hub.me, self._now(), tuple(done.items())
-        )
-        self.hub.report(here)
+    def report(self, left: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Tell the hub that this machine is there, and what it erased; `left` corrects what was left, by erasure."""
+        proofs = {**self.state().proofs, **left}
+        here = self.settings.machine, self.settings.machine_name, self.hub.me, self._now()
+        self.hub.report(Machine(*here, tuple(proofs.items())))
 
         def reported(now: ReplicaState) -> ReplicaState:
-            left = tuple(one for one in now.erasures if one.id not in done)
-            return now._replace(erasures=left, reported_at=self._clock())
+            kept = {name: found for name, found in now.proofs.items() if name not in proofs}
+            return now._replace(proofs=kept, reported_at=self._clock())
 
         self._change_state(reported)
+
+    def _erase_pulled(self, erasure: Erasure) -> None:
+        """Erase here what was erased elsewhere. A memory that has the name since, and nothing of it, stays."""
+        left: list[str] = []
+        for name in erasure.names:
+            later = self._later(name, erasure.versions)
+            with suppress(NotFound), self.only_here():
+                left += self.eraser(name)
+            if later:
+                with self._access.transaction() as transaction:
+                    transaction.carry_out(later._replace(id=os.urandom(6).hex(), at=self._now()))
+        self._note_erased(erasure, ", ".join(left))
+
+    def _without_erased(self, pulled: Pulled, state: ReplicaState) -> Pulled:
+        """What was pulled without what was erased here once, which the hub is told to erase again."""
+        gone = {(name, version) for one in state.erased for name in one.names for version in one.versions}
+        back = {
+            (s.path, s.after) for one in pulled.commits for s in one.commit.revisions if (s.path, s.after) in gone
+        }
+        if not back:
+            return pulled
+        name = os.urandom(6).hex()
+        names, versions = zip(*sorted(back), strict=True)
+        self._change_erasing(name, Erasure(name, names, versions))
+        commits = []
+        for one in pulled.commits:
+            steps = tuple(step for step in one.commit.revisions if (step.path, step.after) not in back)
+            commits.append(one._replace(commit=one.commit._replace(revisions=steps)))
+        return pulled._replace(commits=commits)
+
+    def _later(self, path: str, erased: Collection[Version]) -> Commit | None:
+        """The commit that would make the memory at a path anew, None when it goes back to an erased text."""
+        version = self._version_here(path)
+        for commit in self.history(path):
+            step = commit.revisions[0]
+            if version == ABSENT or {step.before, step.after, version} & {*erased}:
+                return None
+            if step.before == ABSENT:
+                data = self.read(path).data
+                return commit._replace(revisions=(Revision(path, ABSENT, version_of(data), None, data),), undoes="")
+        return None
+
+    def _erase_file(self, path: str) -> Sequence[str]:
+        super().erase(path, by="hub")
+        return ()
+
+    def _note_erased(self, erasure: Erasure, left: str) -> None:
+        def noted(now: ReplicaState) -> ReplicaState:
+            return now._replace(erased=(*now.erased, erasure)[-ERASED:], proofs={**now.proofs, erasure.id: left})
+
+        self._change_state(noted)
 
     def _tell_erasures(self) -> None:
         for erasure in self.state().erasing:

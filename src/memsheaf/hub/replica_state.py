@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SETTINGS, STATE, AHEAD = HUB, "hub-state.json", "hub-ahead.jsonl"
 _LIMIT = 64 << 20
 TOLD = 50  # conflicts that are remembered
+ERASED = 500  # erasures that are remembered
 
 
 class Conflict(NamedTuple):
@@ -37,7 +38,8 @@ class Conflict(NamedTuple):
 class ReplicaState(NamedTuple):
     """The state of a replica. `held` are paths that are not pushed, and why; `left` those that could not be placed.
 
-    `erasing` are erasures that the hub has still to be told of, `erasures` those that this machine has still to do.
+    `erasing` are erasures that the hub has still to be told of, `erased` those that were carried out here, and
+    `proofs` what was left of those that are not reported yet, "" for nothing.
     `down_at` is when the hub did not answer, 0 when it did.
     """
 
@@ -48,7 +50,8 @@ class ReplicaState(NamedTuple):
     held: Mapping[str, str] = {}
     left: Mapping[str, str] = {}
     erasing: tuple[Erasure, ...] = ()
-    erasures: tuple[Erasure, ...] = ()
+    erased: tuple[Erasure, ...] = ()
+    proofs: Mapping[str, str] = {}
     told: tuple[Conflict, ...] = ()
     pulled_at: str = ""
     down_at: float = 0.0
@@ -75,7 +78,7 @@ def state_of(root: str) -> ReplicaState:
 def _state(found: dict[str, Any]) -> ReplicaState:
     known = {key: value for key, value in found.items() if key in ReplicaState._fields}
     known["pending"] = tuple(map(str, known["pending"]))
-    for key in ("erasing", "erasures"):
+    for key in ("erasing", "erased"):
         known[key] = tuple(Erasure(one[0], tuple(one[1]), tuple(one[2]), *one[3:]) for one in known[key])
     known["told"] = tuple(Conflict(*one) for one in known["told"])
     return ReplicaState(**known)
