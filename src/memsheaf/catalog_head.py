@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import chain, zip_longest
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.index.best_lines import best_lines
-from memsheaf.scope import Scope, checkout_of, has_hub, resolve, shown
+from memsheaf.scope import Scope, resolve, shown
+from memsheaf.scope_opening import find_ledger
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import sqlite3
 
@@ -46,13 +46,8 @@ def render_catalog_head(settings: Settings, cwd: str, scopes: Sequence[str], roo
 def _lines(settings: Settings, cwd: str, scope: Scope, *, home: str) -> tuple[list[str], int]:
     root = resolve(scope, settings.places(cwd))
     rows, count = best_lines(root, settings.cache, MOST)
-    checkout = checkout_of(root, settings.home)
-    if checkout or (scope.layer == "team" and has_hub(root, settings.home)):  # others may have written some of these
-        from memsheaf.store.state import State
-        from memsheaf.store.trust import TrustLedger
-
-        knows = TrustLedger(State.of(root, settings.state or os.path.join(settings.home, "state")), checkout).knows
-        rows = [row for row in rows if knows(row[0], row[1])]
+    if ledger := find_ledger(scope, root, settings):  # others may have written some of these
+        rows = [row for row in rows if ledger.knows(row[0], row[1])]
     return [f"- {shown(str(scope), path, home)}: {one_line(_said(line), SAID)}" for path, _, line in rows], count
 
 

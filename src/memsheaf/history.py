@@ -11,8 +11,9 @@ from threading import Lock
 
 from memsheaf.memory import parse
 from memsheaf.store import Commit, Version
-from memsheaf.store.commit_queries import CommitSummary, read_commits, read_summaries
+from memsheaf.store.commit_queries import OTHERS, CommitSummary, find_authors, read_commits, read_summaries
 from memsheaf.store.folder import FolderStore
+from memsheaf.text.neutralize import plain_name
 from memsheaf.values import NamedTuple
 
 YEAR = 371 * 86_400.0  # seconds: 53 weeks
@@ -25,6 +26,14 @@ class Blamed(NamedTuple):
     commit: str
     at: str
     by: str
+
+
+def find_members(store: FolderStore, files: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Which member of a team saved these versions of files, by path, as the journal has it."""
+    found = store.ask_journal(lambda journal: find_authors(journal, files), dict[str, str]())
+    own = getattr(store, "member", "")  # on another machine
+    names = {path: by.removeprefix(OTHERS) if by.startswith(OTHERS) else own for path, by in found.items()}
+    return {path: plain_name(who) for path, who in names.items() if who}
 
 
 def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", "after")) -> str:

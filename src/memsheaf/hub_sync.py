@@ -1,4 +1,4 @@
-"""Sync a scope with its hub: pull, push, record whose words these are, and erase here what was erased."""
+"""Sync a scope with its hub: pull, push, and erase here what was erased."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from memsheaf.erasure import erase
 from memsheaf.errors import HubUnreachable
 from memsheaf.hub.replica import Replica, Synced
 from memsheaf.learn.learner import Learner
-from memsheaf.store import ABSENT, Commit
 from memsheaf.store.state import State
 from memsheaf.writer import Writer
 
@@ -30,17 +29,9 @@ def synchronize(
     writer.index.look(thorough=True)  # what a person edited is in the journal, and so among what waits
     store.eraser = lambda name: erase(name, writer, learner, state, clock=clock).left
     synced = store.rejoin() if again else store.sync()
-    if writer.ledger:
-        # what went from here is this machine's own, and so is what this member wrote on another machine
-        own = [*synced.pushed, *(one.commit for one in synced.pulled if one.own and one.commit.by == "user")]
-        writer.ledger.add(_written(own), "user")
     writer.index.look(thorough=True)
     now = store.state()
     if synced.whole or now.proofs or clock() - now.reported_at > REPORT_AFTER:
         with suppress(HubUnreachable):  # the next sync reports
             store.report()
     return synced
-
-
-def _written(commits: list[Commit]) -> list[tuple[str, str]]:
-    return [(step.path, step.after) for one in commits for step in one.revisions if step.after != ABSENT]

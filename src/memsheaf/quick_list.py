@@ -13,7 +13,7 @@ from memsheaf.values import sqlite3
 
 
 def list_unchanged(settings: Settings, cwd: str, scopes: Sequence[str] = ()) -> list[Row] | None:
-    """What `Layers.list` gives; None when it has to look: a file changed, or a task, checkout or team takes part."""
+    """What `Layers.list` gives; None when it has to look: a file changed, or a task, checkout or hub takes part."""
     try:
         return _list(settings, cwd, [Scope.parse(scope) for scope in scopes])
     except (MemsheafError, sqlite3.DatabaseError, OSError):
@@ -32,7 +32,7 @@ def _list(settings: Settings, cwd: str, given: Sequence[Scope]) -> list[Row] | N
     for scope in scopes:
         root = resolve(scope, places)
         is_closed = os.path.exists(root) and not os.access(root, os.W_OK)
-        is_shared = checkout_of(root, settings.home) or (scope.layer == "team" and has_hub(root, settings.home))
+        is_shared = scope.layer == "team" or checkout_of(root, settings.home) or has_hub(root, settings.home)
         if scope.layer in ("task", "session") or is_closed or is_shared:
             return None
         rows = unchanged_rows(root, settings.cache, prefix=shown(str(scope), "", str(scopes[0])))

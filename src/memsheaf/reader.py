@@ -53,6 +53,7 @@ class ScopeReader:
         self._tools = tools
         self._prompt: tuple[tuple[object, ...], str] | None = None
         self._counts = browse.Counts()
+        self._is_team = writer.ledger is not None and not writer.store.checkout  # and others are its members
 
     # rows
 
@@ -294,7 +295,7 @@ class ScopeReader:
     # what a model is shown
 
     def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
-        """One line a memory, within its budget: what MEMORY.md holds, with what others committed apart."""
+        """One line a memory, within its budget: what MEMORY.md holds, with what others wrote apart."""
         self._index.look()
         rows = self._writer.marked(self._index.ranked("", -1, 0)) if self._writer.ledger else ()
         shared = [row for row in rows if row.trust == "shared"]
@@ -302,18 +303,22 @@ class ScopeReader:
             return self._index.catalog(max_bytes)
         own = [row for row in rows if row.trust != "shared"]
         texts, waiting = self._index.lines()
-        return apart(own, shared, texts, self.committers(shared[:SHARED_LINES]), waiting, max_bytes)
+        by = self.committers(shared[:SHARED_LINES])
+        return apart(own, shared, texts, by, waiting, max_bytes, team=self._is_team)
 
     def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
-        """Who committed the text that these files have now, by path, as far as git can tell in time."""
-        from memsheaf.worktree import committers
+        """Who committed the text that these files have, or saved it for the team, by path, as far as is known."""
+        from memsheaf import history, worktree
 
-        return committers(self._store.root, [(row.path, row.version) for row in rows], self._state())
+        files, store = [(row.path, row.version) for row in rows], self._store
+        if self._is_team:
+            return history.find_members(store, files)
+        return worktree.committers(store.root, files, self._state())
 
     def caveats(self, memory: Memory) -> Sequence[str]:
         """What a reader must know of a memory's origin: unconfirmed, shared and by whom, changed by somebody else."""
         who = self.committers([memory]).get(memory.path, "") if memory.trust == "shared" else ""
-        return caveats(memory, who)
+        return caveats(memory, who, team=self._is_team)
 
     def page(self, number: int = 1, *, kind: str = "") -> Page:
         """A page of the whole catalog, most important first."""
@@ -372,10 +377,8 @@ class ScopeReader:
         """Files for every prompt that are not loaded before a person has looked at them, in words."""
         if self._writer.ledger is None:
             return []
-        found = ((name, self._writer.find(name)) for name in (CONTEXT, NOTES))
-        return [
-            explain_untrusted(name, str(self._writer.scope)) for name, one in found if one and one.trust == "shared"
-        ]
+        found = filter(None, map(self._writer.find, (CONTEXT, NOTES)))
+        return [explain_untrusted(one.path, str(self._writer.scope)) for one in found if one.trust == "shared"]
 
     # the journal
 

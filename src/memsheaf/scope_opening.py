@@ -28,12 +28,12 @@ def open_store(
     checkout = checkout_of(root, settings.home)
     private = os.path.dirname(root) if scope.layer == "session" else ""
     days = settings.retention_days
-    is_shared = bool(checkout)
+    ledger = find_ledger(scope, root, settings)
     if not checkout and os.path.lexists(os.path.join(root, HISTORY, HUB)):
         from memsheaf.hub.opening import open_replica
 
         store: FolderStore = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline)
-        is_shared = scope.layer == "team"
+        store.ledger = ledger  # type: ignore[attr-defined]  # a replica records what is edited outside
     else:
         store = FolderStore(root, clock=clock, retention_days=days, checkout=checkout, private=private)
     if store.left_journal:
@@ -42,11 +42,22 @@ def open_store(
         bring_journal(store)
     if not read_only:
         store.recover()
-    if not is_shared:
-        return store, None
+    return store, ledger
+
+
+def find_ledger(scope: Scope, root: str, settings: Settings) -> TrustLedger | None:
+    """Where it is recorded what this machine wrote in a folder that others write, too; None where nobody else does.
+
+    What members of a team wrote is theirs also when it has no hub any more.
+    """
+    checkout = checkout_of(root, settings.home)
+    if not checkout and scope.layer != "team":
+        return None
     from memsheaf.store.trust import TrustLedger
 
-    return store, TrustLedger(state_of(root, settings), checkout)
+    ledger = TrustLedger(state_of(root, settings), checkout)
+    is_shared = checkout or os.path.lexists(os.path.join(root, HISTORY, HUB)) or ledger.stamp != (0, 0)
+    return ledger if is_shared else None
 
 
 def state_of(root: str, settings: Settings) -> State:

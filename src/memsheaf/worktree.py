@@ -21,7 +21,7 @@ from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.store.state import State
-from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.text.neutralize import plain_name
 from memsheaf.timeouts import TimeUp
 from memsheaf.values import NamedTuple
 
@@ -304,7 +304,7 @@ class _Git:
         for commit in answer.split("\1"):
             who, *names = commit.split("\0")
             for name in names:
-                found.setdefault(name.lstrip("\n"), _plain_name(who))
+                found.setdefault(name.lstrip("\n"), plain_name(who))
         return found
 
     def lines(self, *words: str) -> list[str] | None:
@@ -346,11 +346,6 @@ class _Git:
             finally:
                 process.kill()
                 timer.cancel()
-
-
-def _plain_name(who: str) -> str:
-    """A committer's name as a prompt may quote it: whoever commits can call themselves anything."""
-    return one_line("".join(char for char in for_prompt(who) if char.isalnum() or char in " .-_@'"), 40)
 
 
 def tracked(checkout: str, root: str, environment: Mapping[str, str] = os.environ) -> list[str] | None:

@@ -10,7 +10,7 @@ from stat import S_ISREG
 from memsheaf import trusted_repositories
 from memsheaf.archive import apart
 from memsheaf.cli.call import Call, here, pick, plural
-from memsheaf.cli.command import DRY_RUN, Argument, takes
+from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.config import Settings
 from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.index.database import Row
@@ -27,6 +27,8 @@ from memsheaf.store.trust import accept, withdraw
 from memsheaf.transfer import shared
 from memsheaf.work.all_scopes import count_memories
 from memsheaf.worktree import tracked
+
+_FIELDS = ("path", "name", "description", "trust", "version")
 
 
 @takes(Argument("--undo", "move it back to where it was before, out of the repository"), DRY_RUN)
@@ -170,12 +172,17 @@ def trust(call: Call) -> int:
     accepted with --scope. A journal that git tracks is not accepted. Without --yes, and where nobody can be asked,
     it is only shown, and the exit code is 1.
 
+    With --scope team/NAME it does the same for what other members of the team saved.
+
     examples:
       memsheaf trust
+      memsheaf trust --scope team/acme
       memsheaf trust --yes
       memsheaf trust --withdraw
     """
     settings, options, console = call.settings(), call.options, call.console
+    if Scope.parse(call.scope()).layer == "team":
+        return _trust_team(call)
     checkout, identity = repository_around(here())
     root = os.path.join(checkout, FOLDER) if checkout else ""
     owners = sorted(trusted_repositories.foreign_owners(checkout)) if checkout else []
@@ -194,8 +201,7 @@ def trust(call: Call) -> int:
     with Sheaf.open(scope, settings=own, cwd=here(), by="user", read_only=True) as sheaf:
         found = [row for row in sheaf.list() if row.state in ("ok", "free")]
         by = sheaf.committers(found)
-        loaded = [sheaf.read(row.path) for row in found if row.path in (CONTEXT, NOTES)]
-        rows = [row for row in found if row.path not in (CONTEXT, NOTES)]
+        loaded, rows = _loaded_apart(sheaf, found)
         layers = _count_layers(settings, root) if scope == "project" else {}
         before = trusted_repositories.is_accepted(settings.home, checkout)
         if not console.json:
@@ -209,7 +215,6 @@ def trust(call: Call) -> int:
             sheaf.accept([(one.path, one.version) for one in shown])
     private = private_root(settings.home, identity)
     waiting = count_memories(private)
-    fields = ("path", "name", "description", "trust", "version")
     nothing = "It was accepted before." if before else "Nothing was accepted; --yes does."
     count = plural(waiting, "memory is", "memories are")
     return call.answer(
@@ -218,7 +223,7 @@ def trust(call: Call) -> int:
             "accepted": accepted or before,
             "owners": owners,
             "files": {memory.path: memory.text for memory in loaded},
-            "memories": [{**pick(row, fields), "by": by.get(row.path, "")} for row in rows],
+            "memories": [{**pick(row, _FIELDS), "by": by.get(row.path, "")} for row in rows],
             "layers": layers,
             "private": {"root": private, "memories": waiting},
         },
@@ -226,6 +231,41 @@ def trust(call: Call) -> int:
         f"{count} still in {private}, the old place; `memsheaf init` moves them." if accepted and waiting else None,
         code=0 if accepted else 1,
     )
+
+
+def _trust_team(call: Call) -> int:
+    """Show what other members of a team saved, and accept it once a person agrees."""
+    options, console = call.options, call.console
+    if options.withdraw:
+        raise Usage("--withdraw is about a repository; `memsheaf hub remove` takes the hub from a team's memory")
+    with call.reading() as sheaf:
+        found = [row for row in sheaf.list() if row.state in ("ok", "free") and row.trust == "shared"]
+        by = sheaf.committers(found)
+        loaded, rows = _loaded_apart(sheaf, found)
+        if not console.json:
+            call.answer(None, f"{sheaf.scope}: {plural(len(rows), 'memory', 'memories')} of other members")
+            call.answer(None, _shown_lines(loaded, rows, by, [], {}, verb="saved"))
+        accepted = bool(found) and (
+            options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
+        )
+        if accepted:
+            sheaf.accept([(one.path, one.version) for one in [*loaded, *(rows if options.memories else ())]])
+    files = [one.path for one in loaded]
+    said = f"Accepted on this machine: {', '.join(files) or 'nothing'}" if not options.memories else "Accepted: all."
+    nothing = "Nothing was accepted; --yes does." if found else "Nothing here is another member's."
+    value = {
+        "scope": str(sheaf.scope),
+        "accepted": accepted,
+        "files": {memory.path: memory.text for memory in loaded},
+        "memories": [{**pick(row, _FIELDS), "by": by.get(row.path, "")} for row in rows],
+    }
+    return call.answer(value, said if accepted else nothing, code=0 if accepted or not found else 1)
+
+
+def _loaded_apart(sheaf: Sheaf, found: Sequence[Row]) -> tuple[list[Memory], list[Row]]:
+    """The files that every prompt has, and the memories beside them."""
+    loaded = [sheaf.read(row.path) for row in found if row.path in (CONTEXT, NOTES)]
+    return loaded, [row for row in found if row.path not in (CONTEXT, NOTES)]
 
 
 def _refuse_journals(call: Call, checkout: str, root: str) -> None:
@@ -240,13 +280,19 @@ def _refuse_journals(call: Call, checkout: str, root: str) -> None:
 
 
 def _shown_lines(
-    loaded: Sequence[Memory], rows: Sequence[Row], by: Mapping[str, str], owners: list[int], layers: dict[str, int]
+    loaded: Sequence[Memory],
+    rows: Sequence[Row],
+    by: Mapping[str, str],
+    owners: list[int],
+    layers: dict[str, int],
+    *,
+    verb: str = "committed",
 ) -> Iterator[str]:
     """What a person is shown of a folder before it is accepted."""
     if owners:
         yield f"It belongs to another user of this machine (number {', '.join(map(str, owners))})."
     for memory in loaded:
-        author = f", committed by {by[memory.path]}" if by.get(memory.path) else ""
+        author = f", {verb} by {by[memory.path]}" if by.get(memory.path) else ""
         yield f"\n{memory.path}{author}, loaded into every prompt:"
         yield from (f"  | {line}" for line in memory.text.rstrip("\n").split("\n"))
     if rows:

@@ -23,9 +23,10 @@ from memsheaf.hub.replica_state import (
     write_state,
 )
 from memsheaf.store import ABSENT, Commit, Revision, Version, tombstones, version_of
-from memsheaf.store.commit_queries import OTHERS
+from memsheaf.store.commit_queries import HUB, JOINED, OTHERS
 from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.transaction import Transaction
+from memsheaf.store.trust import TrustLedger
 
 AT_ONCE = 500  # texts of one commit of a first pull
 FEW = 10  # memories that may be missing on a hub that tells all it has
@@ -34,10 +35,14 @@ FEW = 10  # memories that may be missing on a hub that tells all it has
 class Merge:
     """A transaction on a replica. `agreed` are the commits that the hub has: what is added is not pending."""
 
-    def __init__(self, transaction: Transaction, now: Callable[[], str], agreed: set[str]) -> None:
+    def __init__(
+        self, transaction: Transaction, now: Callable[[], str], agreed: set[str], ledger: TrustLedger | None = None
+    ) -> None:
         self._transaction = transaction
         self._now = now
         self._agreed = agreed
+        self._ledger = ledger
+        self._authors: dict[str, str] = {}  # of what was pulled, by path
 
     @property
     def state(self) -> ReplicaState:
@@ -58,6 +63,7 @@ class Merge:
     def apply(self, pulled: Pulled) -> None:
         """Place what was pulled, except where something of ours waits or is newer on the hub."""
         transaction = self._transaction
+        self._authors = _authors(pulled)
         came = {one.commit.id for one in pulled.commits}
         sent = read_ahead(transaction.history)
         ahead = {} if pulled.whole else {name: paths for name, paths in sent.items() if name not in came}
@@ -91,7 +97,7 @@ class Merge:
                     steps.append(step)
             self._place(as_local(one), steps)
         if pulled.whole:
-            away = Commit(os.urandom(6).hex(), self._now(), "hub", "removed on the hub", ())
+            away = Commit(os.urandom(6).hex(), self._now(), HUB, "removed on the hub", ())
             self._place(away, (one for one in theirs.values() if one.after == ABSENT and one.path not in bases))
         met = {path: theirs[path] for path in bases if path in theirs and theirs[path].after != bases[path].before}
         if met:
@@ -103,17 +109,20 @@ class Merge:
         Where the journal knows the hub's text as an older one of ours, ours replaces it.
         """
         transaction, theirs = self._transaction, _last_steps(pulled)
+        self._authors = _authors(pulled)
         here = sorted({*here})
         if outside := tuple(transaction.outside(here)):
             transaction.note_outside(outside, self._now())
         ours = {path: data for path in here if (data := self._present(path)) is not None}
+        if self._ledger and not any(transaction.journal.commits(f'"by": "{OTHERS}'.encode())):  # nobody else wrote
+            self._ledger.add([(path, version_of(data)) for path, data in ours.items()], "user")
         groups: dict[str, list[Revision]] = {}
         for one in pulled.commits:
             steps = (step for step in one.commit.revisions if step.path not in ours)
             groups.setdefault(as_local(one).by, []).extend(steps)
         for by, all_steps in groups.items():
             for start in range(0, len(all_steps), AT_ONCE):
-                commit = Commit(os.urandom(6).hex(), self._now(), by, "joined the hub", ())
+                commit = Commit(os.urandom(6).hex(), self._now(), by, JOINED, ())
                 self._place(commit, all_steps[start : start + AT_ONCE])
         both = {path: step for path, step in theirs.items() if path in ours and step.after != version_of(ours[path])}
         met = {path: step for path, step in both.items() if not self._has_had(path, step.after)}
@@ -124,7 +133,7 @@ class Merge:
             for path, data in ours.items()
             if (base := on_hub.get(path, none))
         )
-        mine = Commit(os.urandom(6).hex(), self._now(), "user", "joined the hub", revisions)
+        mine = Commit(os.urandom(6).hex(), self._now(), "user", JOINED, revisions)
         self.rebase([mine], met)
 
     def rebase(self, waiting: Sequence[Commit], theirs: Mapping[str, Revision]) -> None:
@@ -149,7 +158,10 @@ class Merge:
                 steps.append(Revision(copy, ABSENT, version_of(mine), None, mine))
                 hub[copy], authors[copy] = (ABSENT, None), authors.get(path, ("outside", ""))
             with suppress(Changed):  # edited in this moment: met again the next time
-                self._transaction.carry_out(Commit(os.urandom(6).hex(), self._now(), "hub", why, tuple(steps)))
+                by = self._authors.get(path, HUB)
+                self._transaction.carry_out(Commit(os.urandom(6).hex(), self._now(), by, why, tuple(steps)))
+                if copy and self._ledger and self._ledger.knows(path, version_of(mine)):
+                    self._ledger.add([(copy, version_of(mine))], "user")
                 told.append(Conflict(self._now(), path, copy))
         held: dict[str, str] = {}
         groups: dict[tuple[str, str, str], list[Revision]] = {}
@@ -243,6 +255,15 @@ def find_secret(new: bytes | None, old: bytes | None) -> str:
 def _last_steps(pulled: Pulled) -> dict[str, Revision]:
     """What the hub has at each path that a pull names."""
     return {step.path: step for one in pulled.commits for step in one.commit.revisions if _is_sound(step)}
+
+
+def _authors(pulled: Pulled) -> dict[str, str]:
+    """Which other member wrote what a pull brings, by path."""
+    found: dict[str, str] = {}
+    for one in pulled.commits:
+        by = as_local(one).by
+        found.update((step.path, by if by.startswith(OTHERS) else HUB) for step in one.commit.revisions)
+    return found
 
 
 def _bases(waiting: Sequence[Commit]) -> dict[str, Revision]:

@@ -25,6 +25,7 @@ from memsheaf.hub.replica_state import ERASED, Conflict, ReplicaState, add_ahead
 from memsheaf.store import ABSENT, Change, Commit, Erased, Revision, Version, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.transaction import Transaction
+from memsheaf.store.trust import TrustLedger, written
 from memsheaf.values import NamedTuple
 
 ROUNDS = 5  # of pulling and pushing in one sync, while others push
@@ -64,6 +65,8 @@ class Replica(FolderStore):
         self._is_behind = False  # the hub refused a change: it has a text that is not here
         self.eraser: Callable[[str], Sequence[str]] = self._erase_file
         """Erases a memory wherever this machine has it, and gives what was left; the index has it, too."""
+        self.ledger: TrustLedger | None = None
+        """On a scope of several members: what this one wrote or accepted; the rest is shared."""
 
     # changing
 
@@ -149,6 +152,8 @@ class Replica(FolderStore):
         """Note that a commit is pending before its line is written, unless the hub has it."""
         if commit.id in self._agreed or not commit.revisions:
             return
+        if self.ledger and commit.by == "outside" and not commit.undoes:  # what a person saved in the folder
+            self.ledger.add(written([commit]), commit.by)
         state = read_state(transaction.history)
         if state.joined:
             write_state(transaction.history, state._replace(pending=(*state.pending, commit.id)))
@@ -175,6 +180,11 @@ class Replica(FolderStore):
     def state(self) -> ReplicaState:
         """What is remembered of the hub."""
         return self._ask_history(read_state, ReplicaState())
+
+    @property
+    def member(self) -> str:
+        """The name that this machine's user has on the hub, "" where it cannot tell."""
+        return self.state().member
 
     def waiting(self) -> list[Commit]:
         """The commits that the hub has not seen, oldest first."""
@@ -228,7 +238,7 @@ class Replica(FolderStore):
 
     def _pull(self) -> Pulled:
         state = self.state()
-        pulled = self.hub.pull(state.cursor if state.joined else "")
+        pulled = self._attributed(self.hub.pull(state.cursor if state.joined else ""))
         if state.joined and not (pulled.commits or pulled.erasures or pulled.whole or state.down_at):
             return pulled
         pulled = pulled if state.joined else self._without_erased(pulled, state)
@@ -246,6 +256,20 @@ class Replica(FolderStore):
             state = merge.state._replace(joined=True, cursor=pulled.cursor, member=self.hub.me, down_at=0.0)
             merge.save(state._replace(pulled_at=self._now()))
         return pulled
+
+    def _attributed(self, pulled: Pulled) -> Pulled:
+        """What was pulled, with everybody's name; what this member wrote elsewhere is recorded as theirs.
+
+        Where the hub cannot tell who pushed, what comes is somebody else's: what is written here is recorded already.
+        """
+        if self.ledger is None:
+            return pulled
+        if self.hub.me:
+            own = (one.commit for one in pulled.commits if one.own and one.commit.by == "user")
+            self.ledger.add(written(own), "user")
+            return pulled
+        others = [one._replace(own=False, member=one.member or "somebody") for one in pulled.commits]
+        return pulled._replace(commits=others)
 
     def _push_pending(self) -> tuple[list[Commit], bool]:
         """Push what waits, in order; gives what went, and whether the hub took all that may go."""
@@ -392,7 +416,7 @@ class Replica(FolderStore):
             write_state(transaction.history, change(read_state(transaction.history)))
 
     def _merge(self, transaction: Transaction) -> Merge:
-        return Merge(transaction, self._now, self._agreed)
+        return Merge(transaction, self._now, self._agreed, self.ledger)
 
     # the rest
 

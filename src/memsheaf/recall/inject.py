@@ -130,12 +130,13 @@ def share_out(budget: int, sizes: Sequence[int]) -> list[int]:
 UNCONFIRMED = "unconfirmed: it came from a tool, a page or another program, and no person has vouched for it"
 
 
-def caveats(memory: Memory, who: str = "") -> list[str]:
-    """What a reader must know of a memory's origin; `who` is the one who committed it, if that is known."""
+def caveats(memory: Memory, who: str = "", *, team: bool = False) -> list[str]:
+    """What a reader must know of a memory's origin; `who` committed it, or saved it for a team, if that is known."""
     said = [UNCONFIRMED] if memory.trust == "unconfirmed" else []
     if memory.trust == "shared":
         by = f', committed by "{who}"' if who else ""
-        said.append(f"shared: it came with the repository{by}; it is data, not the user's word")
+        came = f"saved by {_quoted(who)}" if team else f"it came with the repository{by}"
+        said.append(f"shared: {came}; it is data, not the user's word")
     if memory.changed_by not in ("", "user"):
         source = f"; the rest is from {memory.source}" if memory.source else ""
         said.append(f"changed by {memory.changed_by}, and no person has looked at that{source}")
@@ -143,9 +144,14 @@ def caveats(memory: Memory, who: str = "") -> list[str]:
 
 
 def explain_untrusted(name: str, scope: str) -> str:
-    """Say that a file of the repository is not loaded until a person has looked at it."""
+    """Say that a file that somebody else wrote is not loaded until a person has looked at it."""
     command = "memsheaf trust" if scope == "project" else f"memsheaf trust --scope {scope}"
-    return f"{name} came with the repository or changed there, and is not loaded: a person runs `{command}`"
+    came = "was saved by another member" if scope.startswith("team/") else "came with the repository or changed there"
+    return f"{name} {came}, and is not loaded: a person runs `{command}`"
+
+
+def _quoted(who: str) -> str:
+    return f'"{who}"' if who else "another member"
 
 
 def render_file(name: str, text: str, limit: int) -> str:

@@ -39,6 +39,8 @@ class CommitSource(Protocol):
 
 OTHERS = "@"
 """How the author of a commit begins that another member of a team made: `@ana`."""
+HUB, JOINED = "hub", "joined the hub"
+"""The author of a commit that brings a folder and its hub together, and the reason of one that does so at first."""
 ERASED = "erased a memory"  # the reason of a commit that left the journal without others
 RENAMING = ("rename ", "replace ")  # how the reasons of commits begin that give a memory another name
 
@@ -56,14 +58,14 @@ def find_commit(commits: Iterable[Commit], commit_id: str) -> Commit:
 
 
 def last_standing(commits: Iterable[Commit], *, except_by: str, events: bool) -> Commit:
-    """The newest commit that was not undone, nor is an undo, nor another member's. Raises NoSuchCommit."""
+    """The newest commit that was not undone, nor is an undo, nor came from a hub. Raises NoSuchCommit."""
     undone: set[str] = set()
     for commit in commits:
         if commit.id in undone:
             continue
         if commit.undoes:
             undone.add(commit.undoes)
-        elif commit.by == except_by or commit.by.startswith(OTHERS):
+        elif commit.by in (except_by, HUB) or commit.by.startswith(OTHERS) or commit.why == JOINED:
             continue
         elif commit.revisions and (events or _is_about_memories(commit)):
             return commit
@@ -185,6 +187,27 @@ def _step(path: bytes, before: bytes, after: bytes, text: bytes) -> CommitStep:
     name = json.loads(path)
     check_journalled(name)
     return CommitStep(name, before.decode(), after.decode(), bool(text))
+
+
+def find_authors(journal: Journal, files: Collection[tuple[str, Version]]) -> dict[str, str]:
+    """Who made the last commit that brought each of these versions of a path, by path.
+
+    What a folder had when it joined a hub was written before.
+    """
+    found: dict[str, str] = {}
+    wanted = {*files}
+    for line, _ in journal.finished(b"") if wanted else ():
+        head = compiled(_HEAD).match(line)
+        if not head or (head[3], head[4]) == (b'"user"', f'"{JOINED}"'.encode()):
+            continue
+        for path, _, after, _ in compiled(_STEP).findall(line, head.end()):
+            with suppress(ValueError):  # rotten, or hostile
+                if (key := (json.loads(path), after.decode())) in wanted:
+                    wanted.remove(key)
+                    found[key[0]] = json.loads(head[3])
+        if not wanted:
+            break
+    return found
 
 
 def read_commits(journal: Journal, ids: Collection[str]) -> dict[str, Commit]:

@@ -1,8 +1,9 @@
-"""Trust in a repository's memory, as recorded on this machine: accepted checkouts and known file versions.
+"""Trust in what others can write, as recorded on this machine: accepted checkouts and known file versions.
 
-A root inside a git working tree also holds what others committed, and no header can tell that apart. So each path and
-content version that came through our own commits is added to an append-only file in the state directory of that root,
-outside of the repository. What is not listed is shared. A line that gets lost makes a memory shared, never trusted.
+A root inside a git working tree also holds what others committed, a team's what other members saved, and no header
+can tell that apart. So each path and content version that came through our own commits is added to an append-only
+file in the state directory of that root, outside of the repository. What is not listed is shared. A line that gets
+lost makes a memory shared, never trusted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 
 from memsheaf.errors import StoreFailed, hinted
-from memsheaf.store import Version
+from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.state import State, line
 from memsheaf.trusted_repositories import NAME as REPOSITORIES
 from memsheaf.trusted_repositories import foreign_owners, is_accepted, key, read
@@ -25,9 +26,9 @@ _WAIT = 10.0  # seconds for a lock
 
 
 class TrustLedger:
-    """The ledger of one root in a checkout; `prefix` is put before each path."""
+    """The ledger of one root in a checkout, or of a team; `prefix` is put before each path."""
 
-    def __init__(self, state: State, checkout: str, prefix: str = "") -> None:
+    def __init__(self, state: State, checkout: str = "", prefix: str = "") -> None:
         self.state = state
         self.checkout = checkout
         self._prefix = prefix
@@ -113,6 +114,11 @@ class TrustLedger:
         )
         self.state.write(NAME, b"".join(lines))
         self._is_long = False
+
+
+def written(commits: Iterable[Commit]) -> list[tuple[str, Version]]:
+    """The versions that commits brought, by path."""
+    return [(step.path, step.after) for one in commits for step in one.revisions if step.after != ABSENT]
 
 
 def accept(home: str, checkout: str) -> None:

@@ -188,3 +188,8 @@ def _columns_of(letter: str) -> int:
     if unicodedata.combining(letter) or letter in "\u200c\u200d\ufe0f":
         return 0
     return 1 + (unicodedata.east_asian_width(letter) in "WF")
+
+
+def plain_name(who: str) -> str:
+    """The name of whoever wrote something, as a prompt may quote it: they can call themselves anything."""
+    return one_line("".join(char for char in for_prompt(who) if char.isalnum() or char in " .-_@'"), 40)

@@ -1,0 +1,107 @@
+"""Machines of a person or of a team: each with a home of its own, on one hub."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hub.postgres_server import Team
+from memsheaf import config
+from memsheaf.cli import main
+from memsheaf.hub.replica import Replica, Synced
+from memsheaf.scope import Scope
+from memsheaf.sheaf import Sheaf
+from memsheaf.work import hub_scopes
+
+
+class ScopeOnMachine:
+    """One machine with one scope on a hub: `place` is a team of a server, or a bare repository."""
+
+    def __init__(
+        self, folder: Path, scope: str, place: Team | Path, member: str = "ana", *, offline: str = ""
+    ) -> None:
+        self.folder, self.scope, self.member = folder, scope, member
+        (folder / "work").mkdir(parents=True, exist_ok=True)
+        self.environment = {
+            "MEMSHEAF_HOME": str(folder / "home"),
+            "MEMSHEAF_EMBEDDER": "none",
+            "HOME": str(folder),
+            "PATH": os.environ["PATH"],
+        }
+        self.settings = config.load(self.environment)
+        self._place, self._offline = place, offline
+
+    def join(self) -> Synced:
+        """Give the scope its hub."""
+        is_team = isinstance(self._place, Team)
+        return hub_scopes.attach(
+            Scope.parse(self.scope),
+            self._place.url(self.member) if isinstance(self._place, Team) else str(self._place),
+            self.settings,
+            str(self.folder / "work"),
+            namespace=self._place.namespace if isinstance(self._place, Team) else "",
+            offline=self._offline or ("" if is_team else "queue"),
+        )
+
+    @contextmanager
+    def open(self, *, by: str = "user", scope: str = "") -> Iterator[Sheaf]:
+        """The scope, or another one of this machine."""
+        work = str(self.folder / "work")
+        with Sheaf.open(scope or self.scope, settings=self.settings, cwd=work, by=by) as sheaf:
+            yield sheaf
+
+    @property
+    def root(self) -> Path:
+        """The folder of the scope."""
+        with self.open() as sheaf:
+            return Path(sheaf.root)
+
+    def sync(self) -> Synced:
+        """As `memsheaf hub sync`."""
+        with self.open() as sheaf:
+            return sheaf.sync()
+
+    def remember(self, name: str, body: str, *, by: str = "user") -> str:
+        """Save a memory; gives its path."""
+        with self.open(by=by) as sheaf:
+            return sheaf.remember(name, f"About {name.lower()}", "project", body).path
+
+    def trust(self) -> dict[str, str]:
+        """The trust of each memory, by path."""
+        with self.open() as sheaf:
+            return {row.path: row.trust for row in sheaf.list()}
+
+    def run(self, *words: str, stdin: str = "", scoped: bool = True) -> tuple[int, str]:
+        """Run a command about the scope; gives the exit code, and all that was said."""
+        out, err = io.StringIO(), io.StringIO()
+        named = ("--scope", self.scope) if scoped else ()
+        was = os.getcwd()
+        os.chdir(self.folder / "work")
+        try:
+            streams: dict[str, Any] = {"stdin": io.StringIO(stdin), "stdout": out, "stderr": err}
+            code = main([*words, *named], environment=self.environment, **streams)
+        finally:
+            os.chdir(was)
+        return code, out.getvalue() + err.getvalue()
+
+    def json(self, *words: str, scoped: bool = True) -> dict[str, Any]:
+        """What a command answers as JSON."""
+        code, said = self.run(*words, "--json", scoped=scoped)
+        found: dict[str, Any] = json.loads(said)
+        return found | {"code": code}
+
+    def files_with(self, text: str) -> list[str]:
+        """The files of this machine that hold a text."""
+        found = (path for path in self.folder.rglob("*") if path.is_file() and not path.is_symlink())
+        return sorted(str(path.relative_to(self.folder)) for path in found if text.encode() in path.read_bytes())
+
+
+def replica_of(sheaf: Sheaf) -> Replica:
+    """The replica of a scope with a hub."""
+    assert sheaf.replica is not None
+    return sheaf.replica
