@@ -28,6 +28,7 @@ install codex --dry-run
 link claude-code --dry-run
 unlink claude-code
 plugin new
+team create blue postgresql://dba@localhost/memory --as ana --dry-run
 remember I prefer tabs
 config set learning.policy suggest
 add Fact Text. --description d --type user

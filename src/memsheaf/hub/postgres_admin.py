@@ -1,13 +1,45 @@
-"""Install and migrate the schema of a hub on PostgreSQL, and its teams and members."""
+"""Install and migrate the schema of a hub on PostgreSQL; create teams and logins.
+
+A login is `TEAM.MEMBER`, so that the address a member gets says all there is to know: which team, and who they are.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
+from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import pbkdf2_hmac
+from hmac import digest
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import psycopg
+from psycopg.rows import TupleRow
 
+from memsheaf.errors import HubRefused, HubUnreachable, hinted
+from memsheaf.hub import HubSettings
+from memsheaf.hub.postgres import PostgresHub
+from memsheaf.scope import check_label
+from memsheaf.values import NamedTuple, sha256
+
+OLDEST = 150000  # PostgreSQL 15
 SCHEMA = os.path.join(os.path.dirname(__file__), "schema")
+_SPACE = "SELECT memsheaf.create_space(%s, %s, %s)"
+_LOGIN = "SELECT memsheaf.create_login(%s, %s)"
+
+
+class Invitation(NamedTuple):
+    """What a member needs to join: one address, with their login and password in it."""
+
+    team: str
+    member: str
+    url: str
+
+    @property
+    def namespace(self) -> str:
+        """How the hub calls the memory of the team."""
+        return f"{self.team}:team"
 
 
 def migrations(after: int = 0) -> Iterator[tuple[int, str]]:
@@ -18,22 +50,153 @@ def migrations(after: int = 0) -> Iterator[tuple[int, str]]:
                 yield int(name[:4]), file.read()
 
 
-def migrate(connection: psycopg.Connection) -> int:
-    """Bring the schema of a database to this version of memsheaf, as one transaction; gives its version.
+def migrate(connection: psycopg.Connection[TupleRow]) -> tuple[int, int]:
+    """Bring the schema of a database to this version of memsheaf, all or nothing; gives its version before and after.
 
     Every step after the first runs as memsheaf_owner. Raises psycopg.Error.
     """
     with connection.transaction():
-        there = connection.execute("SELECT to_regclass('memsheaf.about') IS NOT NULL").fetchone()
-        version = 0
-        if there and there[0]:
-            connection.execute("SET LOCAL ROLE memsheaf_owner")
-            row = connection.execute("SELECT version FROM memsheaf.about FOR UPDATE").fetchone()
-            version = row[0] if row else 0
+        version = before = _version(connection)
         for number, statements in migrations(version):
+            if version:
+                connection.execute("SET LOCAL ROLE memsheaf_owner")
             connection.execute(statements.encode())
             connection.execute("SET LOCAL ROLE memsheaf_owner")
             connection.execute("UPDATE memsheaf.about SET version = %s", [number])
             version = number
         connection.execute("RESET ROLE")
-    return version
+    return before, version
+
+
+def _version(connection: psycopg.Connection[TupleRow]) -> int:
+    """The version of the schema, 0 when there is none; whoever else migrates waits."""
+    connection.execute("SELECT pg_advisory_xact_lock(hashtext('memsheaf.migrate'))")
+    if connection.execute("SELECT to_regclass('memsheaf.about')").fetchall() == [(None,)]:
+        return 0
+    connection.execute("SET LOCAL ROLE memsheaf_owner")
+    [(version,)] = connection.execute("SELECT version FROM memsheaf.about").fetchall()
+    connection.execute("RESET ROLE")
+    return int(version)
+
+
+def migrate_database(url: str) -> tuple[int, int]:
+    """As `migrate`, with the login that installed the hub. Raises HubRefused, HubUnreachable."""
+    with _administering(url) as connection:
+        return migrate(connection)
+
+
+def create_team(url: str, team: str, member: str) -> Invitation:
+    """Create a team, and the schema where there is none; its first member is an admin.
+
+    `url` has a login with CREATEROLE and CREATE on the database; a superuser is not needed.
+
+    Raises:
+        HubRefused: it may not, the team exists, or the server is too old; nothing was changed.
+        HubUnreachable: no answer.
+    """
+    invitation, verifier = new_login(url, team, member)
+    with _administering(url) as connection, connection.transaction():
+        migrate(connection)
+        member, login = invitation.member, f"{invitation.team}.{invitation.member}"
+        [(created,)] = connection.execute(_SPACE, [invitation.namespace, login, member]).fetchall()
+        if not created:
+            raise hinted(
+                HubRefused(f"the team {invitation.team!r} exists already"),
+                "An admin of the team invites others: `memsheaf team invite MEMBER`.",
+            )
+        connection.execute("SET LOCAL ROLE memsheaf_owner")
+        connection.execute(_LOGIN, [login, verifier])
+        connection.execute("RESET ROLE")
+    return invitation
+
+
+def show_sql(team: str, member: str) -> str:
+    """What `create_team` would have a database without a schema do."""
+    team, member = _label(team, "team"), _label(member, "member")
+    steps = "".join(f"{sql}\nUPDATE memsheaf.about SET version = {number};\n" for number, sql in migrations())
+    space = _SPACE % (f"'{team}:team'", f"'{team}.{member}'", f"'{member}'")
+    login = _LOGIN % (f"'{team}.{member}'", "'SCRAM-SHA-256$…'")
+    return f"BEGIN;\n{steps}RESET ROLE;\n\n{space};\nSET LOCAL ROLE memsheaf_owner;\n{login};\nCOMMIT;\n"
+
+
+def invite(settings: HubSettings, member: str, role: str) -> Invitation:
+    """Let somebody into the team whose admin these settings are of; again for another role or password.
+
+    Raises HubRefused, HubUnreachable.
+    """
+    team = settings.namespace.partition(":")[0]
+    invitation, verifier = new_login(settings.url, team, member)
+    hub = PostgresHub(settings)
+    try:
+        hub.administer("invite", invitation.member, role, verifier)
+    finally:
+        hub.close()
+    return invitation
+
+
+def read_invitation(line: str) -> Invitation:
+    """The address that `team invite` printed, or the whole line. Raises HubRefused."""
+    url = next((word.strip("'\"") for word in line.split() if "://" in word), "")
+    login = unquote(urlsplit(url).netloc.rpartition("@")[0].partition(":")[0])
+    team, dot, member = login.partition(".")
+    if not url.startswith(("postgresql://", "postgres://")) or not dot or not team or not member:
+        raise hinted(
+            HubRefused(
+                "that is no invitation: it has no address such as postgresql://TEAM.YOU:PASSWORD@HOST/DATABASE"
+            ),
+            "An admin of the team makes one: `memsheaf team invite MEMBER`.",
+        )
+    return Invitation(_label(team, "team"), _label(member, "member"), url)
+
+
+def new_login(url: str, team: str, member: str) -> tuple[Invitation, str]:
+    """An invitation with a new password, and what the database keeps of that."""
+    team, member = _label(team, "team"), _label(member, "member")
+    if len(login := f"{team}.{member}") > 63:
+        raise HubRefused(f"the login {login!r} is longer than the 63 bytes that PostgreSQL takes")
+    password = secrets.token_urlsafe(18)
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    kept = [(key, value) for key, value in parse_qsl(parts.query) if key not in ("user", "password", "passfile")]
+    address = urlunsplit(parts._replace(netloc=f"{login}:{password}@{place}", query=urlencode(kept, safe="/")))
+    if "://" not in address:  # without a host there is nothing before the path for it to see
+        raise HubRefused("give the address as postgresql://LOGIN@HOST/DATABASE")
+    return Invitation(team, member, address), _scram_verifier(password)
+
+
+def _label(name: str, what: str) -> str:
+    label = check_label(name, what)
+    if not label.isascii():
+        raise HubRefused(f"the {what} name {label!r} is not allowed: use letters of a to z, digits and hyphens")
+    return label
+
+
+def _scram_verifier(password: str, rounds: int = 4096) -> str:
+    """What PostgreSQL keeps of a password, so that neither it nor its log ever has the password itself."""
+    salt = os.urandom(16)
+    salted = pbkdf2_hmac("sha256", password.encode(), salt, rounds)
+    stored = sha256(digest(salted, b"Client Key", "sha256")).digest()
+    server = digest(salted, b"Server Key", "sha256")
+    one, two, three = (b64encode(part).decode() for part in (salt, stored, server))
+    return f"SCRAM-SHA-256${rounds}:{one}${two}:{three}"
+
+
+@contextmanager
+def _administering(url: str) -> Iterator[psycopg.Connection[TupleRow]]:
+    """A connection of whoever installs the hub. Raises HubRefused, HubUnreachable."""
+    shown = HubSettings(url, "", "", "").shown
+    try:
+        with psycopg.connect(url, connect_timeout=10, application_name="memsheaf") as connection:
+            if connection.info.server_version < OLDEST:
+                raise HubRefused(f"{shown} is PostgreSQL {connection.info.server_version // 10000}; 15 is the oldest")
+            yield connection
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise hinted(
+            HubRefused(f"{shown} refused: {error.diag.message_primary}"),
+            "The login needs CREATEROLE and CREATE on the database, and to be the one that installed the hub: "
+            "ALTER ROLE login CREATEROLE; GRANT CREATE ON DATABASE name TO login.",
+        ) from error
+    except psycopg.OperationalError as error:
+        raise HubUnreachable(f"{shown} does not answer: {str(error).strip()}") from error
+    except psycopg.Error as error:
+        raise HubRefused(f"{shown} refused: {error.diag.message_primary or error}") from error

@@ -115,7 +115,8 @@ BEGIN
   END IF;
   entered := set_config('memsheaf.namespace', '', true);
   RAISE insufficient_privilege USING MESSAGE =
-    coalesce(format('%s is a %s, and that takes a %s', found.name, found.role, needed), 'not a member');
+    CASE WHEN found.role IS NULL THEN 'not a member'
+    ELSE format('%s has the role %s, and that needs %s', found.name, found.role, needed) END;
 END $$;
 
 -- What a new connection asks first. A hub whose xids are ahead of the server was moved there by dump and restore: new
@@ -348,9 +349,9 @@ END $$;
 
 -- What admins do.
 
--- A namespace with its first admin; once it is there, nothing. `NAME:team` is for whoever installed the hub to make,
+-- A namespace with its first admin; false when it is there already. `NAME:team` is for whoever installed the hub to make,
 -- `NAME:user/MEMBER` for that member, `NAME:agent/X` and `NAME:project/X` for writers of the team; those are private.
-CREATE FUNCTION memsheaf.create_space(ns text, login text, name text) RETURNS void
+CREATE FUNCTION memsheaf.create_space(ns text, login text, name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   team text := split_part(ns, ':', 1) || ':team';
@@ -373,9 +374,11 @@ BEGIN
   END IF;
   PERFORM set_config('memsheaf.namespace', ns, true);
   INSERT INTO memsheaf.spaces (namespace) VALUES (ns) ON CONFLICT DO NOTHING;
-  IF FOUND THEN
-    INSERT INTO memsheaf.members (namespace, login, name, role) VALUES (ns, login, name, 'admin');
+  IF NOT FOUND THEN
+    RETURN false;
   END IF;
+  INSERT INTO memsheaf.members (namespace, login, name, role) VALUES (ns, login, name, 'admin');
+  RETURN true;
 END $$;
 
 -- A login role for a member, or another password for it. The password comes as its SCRAM verifier. Owner only.

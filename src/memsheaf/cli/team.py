@@ -1,0 +1,293 @@
+"""The command `team`: a memory that several people share, on PostgreSQL."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from memsheaf import archive
+from memsheaf.cli.call import Call, here, plural
+from memsheaf.cli.command import DRY_RUN, Argument, Usage, group, positive, whole
+from memsheaf.cli.output import Note, Table
+from memsheaf.errors import ArchiveRefused, HubRefused, MemsheafError, NotFound, StoreFailed, hinted
+from memsheaf.hub import HubSettings
+from memsheaf.hub.replica_state import settings_of
+from memsheaf.scope import Scope, resolve
+from memsheaf.work import hub_scopes
+
+# Known to type checkers under this name: they import psycopg, which not everybody has.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from memsheaf.hub.postgres import PostgresHub
+    from memsheaf.hub.postgres_admin import Invitation
+
+_NAME = Argument("name", "how the team is called: letters, digits and hyphens", "NAME", required=True)
+_MEMBER = Argument("member", "the member: letters, digits and hyphens", "MEMBER", required=True)
+_URL = Argument("url", "postgresql://LOGIN:PASSWORD@HOST/DATABASE", "URL", required=True)
+_ROLES = ("reader", "writer", "admin")
+_TEAM = Argument("--team", "which team, where this machine has several", "NAME")
+
+team = group(
+    """Share a memory in a team, through a PostgreSQL database.
+
+    Each member has a login of their own, and the database itself decides who reads and writes: as what they wrote is
+    shown under their name, nobody can write in another's. Every machine keeps a copy in its scope team/NAME.
+
+    examples:
+      memsheaf team create platform postgresql://dba:secret@db.example.com/memory
+      memsheaf team invite ana
+      memsheaf team join 'postgresql://platform.ana:PASSWORD@db.example.com/memory'
+      memsheaf team members
+      memsheaf team log
+      memsheaf team export platform.zip
+    """,
+    default="members",
+    scoped=False,
+)
+
+
+@team.action(
+    _NAME, _URL, Argument("--as", "your name in the team, instead of that of your login here", "MEMBER"), DRY_RUN
+)
+def create(call: Call) -> int:
+    """Create a team in a database, with you as its admin.
+
+    The login of the address needs CREATEROLE and CREATE on the database, no superuser, and is not kept: you get a
+    login of your own. A database can have many teams; none sees another.
+
+    examples:
+      memsheaf team create platform postgresql://dba:secret@db.example.com/memory --dry-run
+      memsheaf team create platform postgresql://dba:secret@db.example.com/memory --as ana
+    """
+    options = call.options
+    member = getattr(options, "as") or re.sub("[^a-z0-9]+", "-", getpass.getuser().lower()).strip("-")
+    if options.dry_run:
+        statements = _admin().show_sql(options.name, member)
+        return call.answer({"sql": statements}, statements)
+    invitation = _admin().create_team(options.url, options.name, member)
+    try:
+        _attach(call, invitation)
+    except MemsheafError as error:
+        raise hinted(error, f"The team was created; join it: memsheaf team join '{invitation.url}'") from None
+    return call.answer(
+        {"team": invitation.team, "member": invitation.member, "role": "admin", "scope": f"team/{invitation.team}"},
+        f"Created the team {invitation.team}; its scope is team/{invitation.team}, and you are its admin, {member}.",
+        Note("`memsheaf team invite MEMBER` lets others in.", ""),
+    )
+
+
+@team.action(
+    _MEMBER,
+    Argument(
+        "--role", "what they may do: read, also write, or also invite", "ROLE", choices=_ROLES, default="writer"
+    ),
+    _TEAM,
+)
+def invite_member(call: Call) -> int:
+    """Let somebody into the team, and print the line to send them.
+
+    The line holds their password: send it where only they read it. The same again gives them another role and a new
+    password. Only admins can.
+
+    examples:
+      memsheaf team invite ana
+      memsheaf team invite auditor --role reader
+    """
+    invitation = _admin().invite(_settings(call), call.options.member, call.options.role)
+    line = f"memsheaf team join '{invitation.url}'"
+    call.console.note(
+        f"{invitation.member} joins {invitation.team} as {call.options.role} with this line; it is a secret:"
+    )
+    return call.answer(
+        {"team": invitation.team, "member": invitation.member, "role": call.options.role, "line": line}, line
+    )
+
+
+@team.action(Argument("line", "the line or the address that an admin sent", "LINE", required=True, repeated=True))
+def join(call: Call) -> int:
+    """Join a team with the line that an admin sent.
+
+    examples:
+      memsheaf team join 'postgresql://platform.ana:PASSWORD@db.example.com/memory'
+    """
+    invitation = _admin().read_invitation(" ".join(call.options.line))
+    count = _attach(call, invitation)
+    return call.answer(
+        {"team": invitation.team, "member": invitation.member, "scope": f"team/{invitation.team}", "memories": count},
+        f"Joined {invitation.team} as {invitation.member}: {plural(count, 'memory')} in team/{invitation.team}",
+    )
+
+
+@team.action(_TEAM)
+def members(call: Call) -> int:
+    """Show who is in the team, and their machines.
+
+    examples:
+      memsheaf team members --team platform
+    """
+    with _opened(call) as hub:
+        found, machines, me = hub.members(), hub.machines(), hub.me
+    rows = []
+    for one in found:
+        theirs = ", ".join(f"{m.name} ({m.seen[:10]})" for m in machines if m.member == one.name)
+        rows.append((f"{one.name}{' (you)' if one.name == me else ''}", one.role, f"since {one.since}", theirs))
+    values = [{**one._asdict(), "machines": [m._asdict() for m in machines if m.member == one.name]} for one in found]
+    return call.answer({"members": values}, Table(rows))
+
+
+@team.action(_MEMBER, _TEAM)
+def remove(call: Call) -> int:
+    """Take a member out of the team: their login goes, what they wrote stays.
+
+    What their machines have copied cannot be taken back. Only admins can.
+
+    examples:
+      memsheaf team remove ana
+    """
+    with _opened(call) as hub:
+        if not hub.administer("remove", call.options.member):
+            raise hinted(
+                NotFound(call.options.member, f"{call.options.member!r} is no member"), "`memsheaf team members`"
+            )
+    return call.answer({"removed": call.options.member}, f"Removed {call.options.member}; what they wrote stays.")
+
+
+@team.action(Argument("--limit", "how many", "N", default=20, convert=positive), _TEAM)
+def log(call: Call) -> int:
+    """Show the last changes of the team, with who made them, as the database knows it.
+
+    examples:
+      memsheaf team log --limit 50
+    """
+    with _opened(call) as hub:
+        found = hub.log(call.options.limit)
+    rows, values = [], []
+    for one in found:
+        commit, paths = one.commit, [step.path for step in one.commit.revisions]
+        shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+        rows.append((commit.id, commit.at[:16].replace("T", " "), one.member, shown, commit.why))
+        about = {"commit": commit.id, "at": commit.at, "by": commit.by, "why": commit.why, "undoes": commit.undoes}
+        values.append({**about, "member": one.member, "machine": one.machine, "paths": paths})
+    return call.answer({"commits": values}, Table(rows))
+
+
+@team.action(
+    Argument("target", "a new folder, or a new file in .zip, .tar, .tar.gz or .tgz", "TARGET", required=True), _TEAM
+)
+def export(call: Call) -> int:
+    """Write the team's memories, as they are on the hub, to a new archive or folder.
+
+    examples:
+      memsheaf team export platform.zip
+    """
+    with _opened(call) as hub:
+        pulled = hub.pull()
+    files = sorted(
+        (step.path, step.new) for one in pulled.commits for step in one.commit.revisions if step.new is not None
+    )
+    try:
+        count = archive.write(call.options.target, iter(files))
+    except ArchiveRefused as error:
+        raise hinted(error, "Choose a name that is not there yet.") from None
+    except OSError as error:
+        raise StoreFailed(f"{call.options.target!r} cannot be written: {error.strerror or error}") from None
+    return call.answer(
+        {"target": call.options.target, "files": count}, f"Exported {plural(count, 'file')} to {call.options.target}"
+    )
+
+
+@team.action(Argument("--days", "keep older texts for so many days from now on", "N", convert=whole), _TEAM)
+def prune(call: Call) -> int:
+    """Drop older texts from the hub that are past retention; the log stays.
+
+    The text that a memory has now is never dropped. Usual are 90 days. Only admins can.
+
+    examples:
+      memsheaf team prune --days 30
+    """
+    with _opened(call) as hub:
+        gone = hub.administer("prune", call.options.days)
+    return call.answer({"texts": gone}, f"Dropped {plural(int(str(gone)), 'text')}.")
+
+
+@team.action(_URL)
+def migrate(call: Call) -> int:
+    """Bring the schema to this version of memsheaf, with the login that installed it.
+
+    examples:
+      memsheaf team migrate postgresql://dba:secret@db.example.com/memory
+    """
+    before, after = _admin().migrate_database(call.options.url)
+    said = f"The schema is at version {after}" + (f"; it was at {before}." if before != after else " already.")
+    return call.answer({"before": before, "after": after}, said)
+
+
+@team.action(_TEAM)
+def restored(call: Call) -> int:
+    """Say that the database was moved to another server from a dump. Only admins can.
+
+    Each machine then runs `memsheaf hub rejoin team/NAME`, which brings both sides together: the same text once,
+    different texts both. A backup that was restored in place needs no more than that.
+
+    examples:
+      memsheaf team restored --team platform
+    """
+    settings = _settings(call)
+    with _opened(call) as hub:
+        hub.administer("restored")
+    name = settings.namespace.partition(":")[0]
+    return call.answer({"team": name}, f"Each machine now runs `memsheaf hub rejoin team/{name}`.")
+
+
+def _attach(call: Call, invitation: Invitation) -> int:
+    """Let this machine join, or take a new password; gives how many memories there are now."""
+    scope, settings = Scope("team", invitation.team), call.settings()
+    known = settings_of(resolve(scope, settings.places(here())))
+    if known and known.shown == known._replace(url=invitation.url).shown:
+        hub_scopes.configure(scope, settings, here(), url=invitation.url)
+    hub_scopes.attach(scope, invitation.url, settings, here(), namespace=invitation.namespace)
+    with hub_scopes.open_shared(scope, settings, here()) as sheaf:
+        return len(sheaf.list())
+
+
+def _settings(call: Call) -> HubSettings:
+    """The hub of the team that is meant. Raises Usage when that is not clear."""
+    places = call.settings().places(here())
+    if name := call.options.team:
+        found = {name: settings_of(resolve(Scope("team", name), places))}
+    else:
+        scopes = hub_scopes.shared_scopes(call.settings(), here())
+        found = {scope.name: settings_of(resolve(scope, places)) for scope in scopes if scope.layer == "team"}
+    if len(found) > 1:
+        raise Usage(f"this machine is in several teams; say which with --team: {', '.join(found)}")
+    for settings in found.values():
+        if settings and settings.is_postgres:
+            return settings
+    raise hinted(
+        HubRefused(f"this machine is not in the team {name!r}" if name else "this machine is in no team"),
+        "`memsheaf team join LINE` with the line of an admin, or `memsheaf team create NAME URL`.",
+    )
+
+
+@contextmanager
+def _opened(call: Call) -> Iterator[PostgresHub]:
+    """The hub of the team that is meant."""
+    hub = _admin().PostgresHub(_settings(call))
+    try:
+        yield hub
+    finally:
+        hub.close()
+
+
+def _admin() -> ModuleType:
+    """What talks to the database. Raises HubRefused where psycopg is not installed."""
+    try:
+        from memsheaf.hub import postgres_admin
+    except ImportError:
+        needed = HubRefused("a hub on PostgreSQL needs psycopg")
+        raise hinted(needed, "`pip install 'memsheaf[team]'` brings it.") from None
+    return postgres_admin

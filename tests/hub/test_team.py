@@ -1,0 +1,140 @@
+"""`memsheaf team`, as people type it; and docs/team.md, as it is written."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hub.postgres_server import Server, Team
+from memsheaf.cli import main
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "team.md"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a command on one of several machines; gives exit code, output and messages."""
+
+    def run(machine: str, *words: str) -> tuple[int, str, str]:
+        home = tmp_path / machine
+        environment = {"MEMSHEAF_HOME": str(home), "HOME": str(home), "MEMSHEAF_EMBEDDER": "none"}
+        environment |= {"PATH": os.environ["PATH"], "USER": machine}
+        out, err = io.StringIO(), io.StringIO()
+        code = main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=err)
+        return code, out.getvalue(), err.getvalue()
+
+    return run
+
+
+@pytest.fixture
+def ana(run: Run, postgres: Server, team: Team) -> Run:
+    """A machine that created the team, as `ana`."""
+    code, _, err = run("ana", "team", "create", team.name, postgres.url("dba", "dba", "hub"), "--as", "ana")
+    assert code == 0, err
+    return lambda *words: run("ana", *words)
+
+
+def invited(ana: Run, run: Run, member: str, *more: str) -> Run:
+    """A machine of another member, who joined."""
+    line = json.loads(ana("team", "invite", member, *more, "--json")[1])["line"]
+    code, _, err = run(member, *line.replace("'", "").split()[1:])
+    assert code == 0, err
+    return lambda *words: run(member, *words)
+
+
+def test_the_page_runs_as_it_is_written(run: Run, postgres: Server) -> None:
+    address = postgres.url("dba", "dba", "hub")
+    password = "PASSWORD"
+    ran = 0
+    for block in re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        for prompt, command, said in re.findall(
+            r"^(\w+)\$ memsheaf (.*)\n((?:(?!\w+\$ ).*\n)*)", block, re.MULTILINE
+        ):
+            here = command.replace("postgresql://dba:secret@db.example.com/memory", address)
+            here = here.replace("@db.example.com/memory", address[address.index("@") :]).replace("PASSWORD", password)
+            words = [one.strip("'\"") for one in re.findall(r"'[^']*'|\"[^\"]*\"|\S+", here)]
+            code, out, err = run(prompt, *words)
+            assert code == 0, (command, err)
+            if found := re.search(r"platform\.bob:([^@]+)@", out):
+                password = found[1]
+            shown = out.replace(password, "PASSWORD").replace(address[address.index("@") :], "@db.example.com/memory")
+            assert said.strip() in shown, command
+            ran += 1
+    assert ran == 5
+
+
+def test_members_see_who_is_there_and_who_did_what(ana: Run, run: Run, team: Team, tmp_path: Path) -> None:
+    scope = ("--scope", f"team/{team.name}")
+    bob = invited(ana, run, "bob")
+    assert bob("remember", *scope, "The staging database is wiped at night")[0] == 0
+    code, out, _ = ana("team", "members")
+    assert code == 0
+    assert re.search(r"ana \(you\) +admin .*\nbob +writer ", out)
+    assert [one["name"] for one in json.loads(ana("team", "members", "--json")[1])["members"]] == ["ana", "bob"]
+    [change] = json.loads(ana("team", "log", "--json")[1])["commits"]
+    assert (change["member"], change["paths"]) == ("bob", ["project_the-staging-database-is-wiped-at-night.md"])
+    assert "bob" in ana("team", "log", "--limit", "1")[1]
+    target = tmp_path / "all.zip"
+    assert ana("team", "export", str(target))[0] == 0
+    with zipfile.ZipFile(target) as archive:
+        assert archive.namelist() == ["project_the-staging-database-is-wiped-at-night.md"]
+    assert "not there yet" in ana("team", "export", str(target))[2]
+    assert ana("team", "prune", "--days", "30")[1] == "Dropped 0 texts.\n"
+
+
+def test_roles_limit_and_a_removed_member_is_kept_out(ana: Run, run: Run, team: Team) -> None:
+    scope = ("--scope", f"team/{team.name}")
+    eve = invited(ana, run, "eve", "--role", "reader")
+    code, _, err = eve("remember", *scope, "Readers write")
+    assert (code, "eve has the role reader, and that needs writer" in err) == (1, True)
+    for words in (("invite", "mallory"), ("remove", "ana"), ("prune",), ("restored",)):
+        code, _, err = eve("team", *words)
+        assert (code, "eve has the role reader, and that needs admin" in err) == (1, True)
+    invited(ana, run, "eve")
+    assert "at least one admin" in ana("team", "remove", "ana")[2]
+    assert "own role" in ana("team", "invite", "ana", "--role", "reader")[2]
+    assert "'nobody' is no member" in ana("team", "remove", "nobody")[2]
+    assert ana("team", "remove", "eve")[1] == "Removed eve; what they wrote stays.\n"
+    code, _, err = eve("team", "log")
+    assert (code, "does not let you in" in err) == (1, True)
+
+
+def test_what_is_wrong_is_said_with_what_to_do(run: Run, ana: Run, postgres: Server, team: Team) -> None:
+    dba = postgres.url("dba", "dba", "hub")
+    cases = {
+        ("create", team.name, dba, "--as", "zoe"): f"the team '{team.name}' exists already",
+        ("create", "x" * 40, dba, "--as", "y" * 40): "longer than the 63 bytes",
+        ("create", "blue", team.url("poor"), "--as", "zoe"): "needs CREATEROLE and CREATE on the database",
+        ("create", "blue", "postgresql://dba@127.0.0.1:1/hub", "--as", "zoe"): "does not answer",
+        ("create", "blue", postgres.url("dba", "wrong", "hub"), "--as", "zoe"): "authentication failed",
+        ("create", "blue team", dba): "is not allowed",
+        ("join", "postgresql://dba@db.example.com/x"): "that is no invitation",
+        ("join", "hello"): "that is no invitation",
+        ("members",): "this machine is in no team",
+        ("log", "--team", "blue"): "this machine is not in the team 'blue'",
+        ("invite", "bob", "--role", "owner"): "none of reader, writer, admin",
+    }
+    for words, said in cases.items():
+        code, out, err = run("zoe", "team", *words)
+        assert (code in (1, 2), out) == (True, ""), words
+        assert said in err, (words, err)
+
+
+def test_a_dry_run_prints_the_sql_and_connects_to_nothing(run: Run) -> None:
+    code, out, _ = run("ana", "team", "create", "blue", "postgresql://x@127.0.0.1:1/y", "--as", "ana", "--dry-run")
+    assert code == 0
+    assert "CREATE SCHEMA memsheaf" in out
+    assert "SELECT memsheaf.create_space('blue:team', 'blue.ana', 'ana');" in out
+
+
+def test_a_migration_that_is_not_needed_changes_nothing(run: Run, postgres: Server) -> None:
+    code, out, _ = run("ana", "team", "migrate", postgres.url("dba", "dba", "hub"))
+    assert (code, out.endswith(" already.\n")) == (0, True)
