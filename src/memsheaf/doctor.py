@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from shlex import quote
 from shutil import disk_usage
@@ -19,6 +20,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
 from memsheaf.values import NamedTuple
+from memsheaf.work.hub_scopes import HubStatus
 from memsheaf.worktree import tracked_private
 
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
@@ -26,6 +28,10 @@ NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.
 
 FULL, NEARLY_FULL = 8 << 20, 100 << 20
 """Bytes: with fewer free, the next save may fail; and soon may."""
+
+
+CLOCK_SECONDS = 300
+"""By so much clocks may differ."""
 
 
 class Finding(NamedTuple):
@@ -44,6 +50,32 @@ def examine(sheaf: Sheaf, *, cache: str = "") -> list[Finding]:
     findings += map(_notice, sheaf.notices())
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: (order[finding.level], finding.path))
+
+
+def examine_hub(one: HubStatus, now: float) -> Iterator[Finding]:
+    """What is to be said about a scope that has a hub."""
+    state, again = one.state, f"`memsheaf hub sync {one.scope}`"
+    if one.problem:
+        yield Finding("error", one.scope, one.problem, "what is here can be read; it is tried again by itself")
+    if one.notice:
+        yield Finding("warning", one.scope, one.notice, "`memsheaf hub status` shows the hub")
+    if waiting := len(state.pending) - len(state.held):
+        since = one.waiting_since[:16].replace("T", " ")
+        yield Finding("warning", one.scope, f"changes that wait for the hub since {since}: {waiting}", again)
+    for path, why in state.held.items():
+        yield Finding("warning", f"{one.scope}:{path}", f"it is not pushed: {why}", f"take that out, then {again}")
+    for path, why in state.left.items():
+        yield Finding("warning", f"{one.scope}:{path}", f"the hub's text cannot be placed: {why}", again)
+    if undone := len(state.erasing) + len(state.erasures):
+        yield Finding("warning", one.scope, f"erasures that are not complete yet: {undone}", again)
+    for conflict in state.told:
+        if conflict.copy and os.path.lexists(os.path.join(one.root, conflict.copy)):
+            said = f"two machines changed {conflict.path} on {conflict.at[:10]}; this is the text that was here"
+            advice = "compare both, keep what is right in one, and `memsheaf forget` the other"
+            yield Finding("info", f"{one.scope}:{conflict.copy}", said, advice)
+    if one.latest > time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now + CLOCK_SECONDS)):
+        said = f"the newest change on the hub is of {one.latest}, which is yet to come"
+        yield Finding("warning", one.scope, said, "a clock is wrong, on this machine or on another")
 
 
 def file_system(path: str, mounts: str = "/proc/self/mounts") -> str:

@@ -45,6 +45,10 @@ class Line:
     def me(self) -> str:
         return self.hub.me
 
+    @property
+    def notice(self) -> str:
+        return self.hub.notice
+
     def push(self, commit: Commit) -> str:
         self._reach()
         self._break("before push")

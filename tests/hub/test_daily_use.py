@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from hub.postgres_server import Team
 from memsheaf import Sheaf
+from memsheaf.chat.memory import ChatMemory
 from memsheaf.config import HubUse, load
+from memsheaf.doctor import examine_hub
 from memsheaf.errors import ReadOnly
 from memsheaf.hub import HubSettings
 from memsheaf.hub.replica_state import settings_of, write_settings
@@ -25,6 +30,7 @@ from memsheaf.store.safe_dir import Folder
 from memsheaf.work import hub_scopes
 from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
 from memsheaf.work.layers import Layers
+from web.web_site import serve
 
 EVENT = {"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup"}
 
@@ -65,10 +71,10 @@ class Machine:
         assert found
         return found
 
-    def run(self, *words: str, data: str = "") -> str:
+    def run(self, *words: str, data: str = "", code: int = 0) -> str:
         line = [sys.executable, "-P", "-m", "memsheaf", *words]
         done = subprocess.run(line, input=data, capture_output=True, text=True, cwd=self.work, env=self.environment)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         return done.stdout
 
     def start_conversation(self) -> str:
@@ -114,6 +120,59 @@ def test_a_hub_that_hangs_costs_a_start_no_more_than_the_settings_say(tmp_path: 
         with Folder.open(str(machine.home / "user" / ".history")) as history:
             write_settings(history, HubSettings(url, "acme:user", "m1", "laptop"))
         assert "Dashboards" in machine.start_conversation()
+
+
+def test_an_mcp_server_begins_with_the_news_and_sees_what_comes_later(two: tuple[Machine, Machine]) -> None:
+    laptop, desktop = two
+    laptop.save("Dashboards")
+    (desktop.home / "config.toml").write_text("[hub]\nstart_seconds = 60\npoll_seconds = 0.2\n")
+    words = [sys.executable, "-P", "-m", "memsheaf", "mcp"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, cwd=desktop.work, env=desktop.environment) as server:
+        assert server.stdin
+        assert server.stdout
+
+        def ask(number: int, method: str, **params: object) -> str:
+            assert server.stdin
+            assert server.stdout
+            line = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+            server.stdin.write(line.encode() + b"\n")
+            server.stdin.flush()
+            while "result" not in (found := json.loads(server.stdout.readline())):
+                pass
+            return json.dumps(found["result"])
+
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        assert "reference_dashboards.md" in ask(1, "initialize", **hello)
+        laptop.save("Tickets")
+        search = {"name": "memory_search", "arguments": {"query": "tickets"}}
+        numbers = itertools.count(2)
+        wait_until(lambda: "reference_tickets.md" in ask(next(numbers), "tools/call", **search))
+        server.stdin.close()
+
+
+def test_a_chat_begins_with_the_news(two: tuple[Machine, Machine]) -> None:
+    laptop, desktop = two
+    laptop.save("Dashboards")
+    memory = ChatMemory.open(desktop.settings, cwd=str(desktop.work))
+    with closing(memory):
+        assert "reference_dashboards.md" in memory.prompt()
+        laptop.save("Tickets")
+        wait_until(lambda: "reference_tickets.md" in memory.news())
+
+
+def test_the_page_shows_hubs_and_what_comes(two: tuple[Machine, Machine], bare: Path) -> None:
+    laptop, desktop = two
+    with serve(desktop.home, cwd=desktop.work) as site:
+        laptop.save("Dashboards")
+        shown = site.ask("GET", "/settings").text
+        assert str(bare) in shown
+        token = re.search(r'name="csrf" value="([^"]+)"', shown)
+        assert token
+        assert site.ask("POST", "/settings/hubs", {"csrf": token[1]}).status == 200
+        assert "reference_dashboards.md" in site.ask("GET", "/browse?scope=user").text
+        bare.rename(bare.with_name("away"))
+        assert str(bare) in site.ask("POST", "/settings/hubs", {"csrf": token[1]}).text
 
 
 def test_without_a_hub_nothing_of_it_is_loaded(tmp_path: Path) -> None:
@@ -186,6 +245,39 @@ def test_a_hub_that_was_removed_is_left_alone(two: tuple[Machine, Machine], bare
         assert "Dashboards" not in desktop.names()
     assert settings_of(opened.root) is None
     assert not (Path(opened.root) / ".history" / "hub-state.json").exists()
+
+
+def test_doctor_and_scopes_tell_how_a_scope_stands_with_its_hub(two: tuple[Machine, Machine], bare: Path) -> None:
+    laptop, desktop = two
+    scopes = {one["scope"]: one["hub"] for one in json.loads(laptop.run("scopes", "--json"))["scopes"]}
+    assert scopes == {"user": str(bare), "project": ""}
+    assert [one for one in findings_of(laptop) if one["path"].startswith("user")] == []
+    laptop.save("Dashboards")
+    (desktop.home / "user" / "reference_dashboards.md").write_text("They are in Grafana, in the folder app.\n")
+    with desktop.open() as sheaf:
+        sheaf.sync()
+    told = {one["path"]: one for one in findings_of(desktop)}
+    assert "two machines changed reference_dashboards.md" in told["user:reference_dashboards-2.md"]["problem"]
+    bare.rename(bare.with_name("away"))
+    laptop.save("Tickets")
+    problems = [one["problem"] for one in findings_of(laptop, code=1) if one["path"] == "user"]
+    assert len(problems) == 2
+    assert str(bare) in problems[0]
+    assert re.fullmatch(r"changes that wait for the hub since 20\d\d-\d\d-\d\d \d\d:\d\d: 1", problems[1])
+
+
+def test_doctor_tells_a_clock_that_is_wrong(two: tuple[Machine, Machine]) -> None:
+    found = hub_scopes.status(Scope("user"), two[0].settings, str(two[0].work))._replace(
+        latest="2026-11-17T10:10:00Z"
+    )
+    at = datetime(2026, 11, 17, 10, 0, tzinfo=UTC).timestamp()
+    assert [one.advice for one in examine_hub(found, at)] == ["a clock is wrong, on this machine or on another"]
+    assert list(examine_hub(found, at + 600)) == []
+
+
+def findings_of(machine: Machine, code: int = 0) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads(machine.run("doctor", "--json", code=code))["findings"]
+    return found
 
 
 # a team's memory beside a project's

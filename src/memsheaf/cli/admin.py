@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from memsheaf.caps import Caps
@@ -11,12 +12,15 @@ from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.config import Chat, Settings
+from memsheaf.errors import MemsheafError
+from memsheaf.hub.replica_state import settings_of
 from memsheaf.llm import Question, load_model
 from memsheaf.llm.providers import Way, way, ways
 from memsheaf.llm.spend import Ledger, Metered, Spent
 from memsheaf.prompts import read_prompt
+from memsheaf.scope import has_hub
 from memsheaf.values import NamedTuple
-from memsheaf.work.all_scopes import AllScopes, count_memories, scope_name
+from memsheaf.work.all_scopes import AllScopes, KnownScope, count_memories, scope_name
 from memsheaf.work.overview import Overview, ScopeNumbers
 
 _ORDER = ("project", "user", "agent", "team", "task", "session", "")
@@ -31,6 +35,7 @@ class ScopeFolder(NamedTuple):
     memories: int
     key: str
     title: str
+    hub: str
 
 
 @takes(
@@ -38,7 +43,7 @@ class ScopeFolder(NamedTuple):
     Argument("--overview", "count what each has: by type, new in 7 days, waiting, drifted; and the tokens spent"),
 )
 def scopes(call: Call) -> int:
-    """List which scopes there are, where each lives, and how many memories it has.
+    """List which scopes there are, where each lives, how many memories it has, and its hub.
 
     Projects other than the present one are in brackets; `--project DIR` with their folder reaches them.
 
@@ -52,7 +57,9 @@ def scopes(call: Call) -> int:
     settings, unused = call.settings(), call.unused_folder()
     with AllScopes(settings, here()) as known:
         found = [
-            ScopeFolder(scope_name(one), one.root, count_memories(one.root), one.key, one.title)
+            ScopeFolder(
+                scope_name(one), one.root, count_memories(one.root), one.key, one.title, _hub_of(one, settings)
+            )
             for one in known.list()
         ]
     found.sort(key=lambda one: _ORDER.index(one.scope.partition("/")[0]))
@@ -60,9 +67,18 @@ def scopes(call: Call) -> int:
     if call.options.names:
         return call.answer(value, (each.scope for each in found if each.scope))
     rows = [
-        (each.scope or f"({each.title})", plural(each.memories, "memory", "memories"), each.root) for each in found
+        (each.scope or f"({each.title})", plural(each.memories, "memory", "memories"), each.root, each.hub)
+        for each in found
     ]
     return call.answer(value, Table(rows, ("bold",)), Note(unused, "yellow") if unused else None)
+
+
+def _hub_of(scope: KnownScope, settings: Settings) -> str:
+    """The address of a scope's hub, "" when it has none."""
+    with suppress(MemsheafError, OSError):
+        found = settings_of(scope.root) if has_hub(scope.root, settings.home) else None
+        return found.shown if found else ""
+    return ""
 
 
 def _list_overview(call: Call) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from os.path import getsize, isdir
+from time import time
 
 from memsheaf import doctor as health
 from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
@@ -16,6 +17,8 @@ from memsheaf.scope import FOLDER, around, project_root
 from memsheaf.sheaf import Sheaf
 from memsheaf.work import audit as auditing
 from memsheaf.work.browse import verify as verified
+from memsheaf.work.hub_scopes import shared_scopes
+from memsheaf.work.hub_scopes import status as hub_status
 from memsheaf.work.layers import Layers
 from memsheaf.worktree import WorkingTree
 
@@ -220,8 +223,8 @@ def doctor(call: Call) -> int:
     """Run health checks on a scope and the coding agents, and say what to do about findings.
 
     Of each agent that is found or installed in, it tells whether its server and its hooks answer and how long that
-    took, when a hook ran last, and what failed. Nothing is changed, except with --prune and --fix. The exit code is 1
-    when something does not work.
+    took, when a hook ran last, and what failed; of each scope with a hub, whether that answers and what waits for it.
+    Nothing is changed, except with --prune and --fix. The exit code is 1 when something does not work.
 
     examples:
       memsheaf doctor
@@ -244,6 +247,9 @@ def doctor(call: Call) -> int:
     with call.console.waiting("trying the agents"):
         hosts = host_health.examine_hosts(place, call.settings().state, here())
     findings += [finding for host in hosts for finding in host.findings()]
+    with call.console.waiting("asking the hubs"):
+        hubs = [hub_status(scope, call.settings(), here()) for scope in shared_scopes(call.settings(), here())]
+    findings += [finding for hub in hubs for finding in health.examine_hub(hub, time())]
     if hosts:
         root = project_root(call.settings().places(here()))
         findings += host_health.examine_switch(place, call.settings().state, root)
@@ -257,9 +263,11 @@ def doctor(call: Call) -> int:
             "dropped": dropped,
             "removed": [one.base for one in removed],
             "hosts": hosts,
+            "hubs": [{"scope": one.scope, "hub": one.hub.shown, "problem": one.problem} for one in hubs],
             "failures": failures,
         },
         Table(((host.title, host.summary()) for host in hosts), ("bold",)),
+        Table(((hub.scope, f"shared through {hub.hub.shown}") for hub in hubs), ("bold",)),
         [f"hook failed: {line}" for line in failures],
         _health_parts(findings, f"All is well: {sheaf.scope} in {sheaf.root}"),
         f"Dropped {plural(dropped, 'text')} past retention from the journal." if call.options.prune else None,

@@ -86,6 +86,10 @@ class Hub(Protocol):
     def me(self) -> str:
         """The member that this connection acts for; "" where a hub cannot tell."""
 
+    @property
+    def notice(self) -> str:
+        """What to tell about the versions of the hub and of this program, "" when they fit."""
+
     def push(self, commit: Commit) -> str:
         """Make all changes or none; gives the position, after which `pull` from a later cursor no longer gives it.
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from starlette.responses import Response
 
-from memsheaf.errors import BadSettings, Changed, Refused
+from memsheaf.doctor import Finding, examine_hub
+from memsheaf.errors import BadSettings, Changed, MemsheafError, Refused
 from memsheaf.hosts.health import examine_hosts
 from memsheaf.hosts.installing import Placement, program_words
 from memsheaf.llm.providers import way
 from memsheaf.llm.spend import Ledger
 from memsheaf.settings_file import Setting, SettingsFile, to_toml
 from memsheaf.web.page import PageRequest, get, post
+from memsheaf.work.hub_scopes import HubStatus, shared_scopes, status
+from memsheaf.work.hub_upkeep import sync_once
 
 DAYS = 30  # of spending
 
@@ -35,11 +40,11 @@ def save_settings(page: PageRequest) -> Response:
         if changed:
             file.set_from_page(changed, expect=page.form["version"])
     except BadSettings as error:
-        return _show(page, typed, {error.key: error.reason or str(error)}, status=422)
+        return _show(page, typed, {error.key: error.reason or str(error)}, code=422)
     except Changed:
-        return _show(page, typed, {"": page.t.settings.changed}, status=409)
+        return _show(page, typed, {"": page.t.settings.changed}, code=409)
     except Refused as error:
-        return _show(page, typed, {"": str(error)}, status=422)
+        return _show(page, typed, {"": str(error)}, code=422)
     return page.go("/settings", page.t.settings.saved if changed else page.t.settings.same)
 
 
@@ -49,13 +54,30 @@ def test_agents(page: PageRequest) -> Response:
     return _show(page, trying=True)
 
 
+@post("/settings/hubs")
+def sync_hubs(page: PageRequest) -> Response:
+    """Sync every scope that has a hub, and show how each stands with it."""
+    now = page.scopes.settings
+    sync_once(now, page.scopes.cwd, [str(scope) for scope in shared_scopes(now, page.scopes.cwd)])
+    return _show(page, asking=True)
+
+
+def _hubs(page: PageRequest, asking: bool) -> Iterator[tuple[HubStatus, list[Finding]]]:
+    now, cwd = page.scopes.settings, page.scopes.cwd
+    for scope in shared_scopes(now, cwd):
+        with suppress(MemsheafError, OSError):
+            found = status(scope, now, cwd, ask=asking)
+            yield found, list(examine_hub(found, time.time()))
+
+
 def _show(
     page: PageRequest,
     typed: Mapping[str, str] | None = None,
     errors: Mapping[str, str] | None = None,
     *,
-    status: int = 200,
+    code: int = 200,
     trying: bool = False,
+    asking: bool = False,
 ) -> Response:
     warnings: list[str] = []
     file, now = _file(page, warnings), page.scopes.settings
@@ -71,10 +93,11 @@ def _show(
     address = {"url": now.model_url, "key": now.model_key}
     return page.show(
         "settings.html",
-        status,
+        code,
         file=file,
         groups=groups,
         errors=errors or {},
+        hubs=list(_hubs(page, asking)),
         warnings=warnings,
         hosts=examine_hosts(Placement(program_words(), os.environ), now.state, page.scopes.cwd, trying=trying),
         model=way(now.model, environment=os.environ, **address) if now.model else None,

@@ -25,12 +25,19 @@ SHARED = ("user", "agent", "team", "project")
 
 
 class HubStatus(NamedTuple):
-    """How a scope stands with its hub; `problem` says why the hub could not be asked, "" when it could."""
+    """How a scope stands with its hub; `problem` says why the hub could not be asked, "" when it could.
+
+    `waiting_since` is the time of the oldest change that waits here, `latest` that of the newest on the hub.
+    """
 
     scope: str
+    root: str
     hub: HubSettings
     state: ReplicaState
+    waiting_since: str = ""
     problem: str = ""
+    notice: str = ""
+    latest: str = ""
     members: tuple[HubMember, ...] = ()
     machines: tuple[Machine, ...] = ()
 
@@ -111,11 +118,15 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
     with open_shared(scope, settings, cwd) as sheaf:
         replica = sheaf.replica
         assert replica is not None
-        found = HubStatus(str(scope), replica.settings, replica.state())
+        state = replica.state()
+        since = min((one.at for one in replica.waiting()), default="") if state.pending else ""
+        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since)
         try:
             if ask:
                 members, machines = replica.hub.members(), replica.hub.machines()
+                latest = max((one.commit.at for one in replica.hub.log(10)), default="")
                 found = found._replace(members=tuple(members), machines=tuple(machines))
+                found = found._replace(notice=replica.hub.notice, latest=latest)
         except MemsheafError as error:
             found = found._replace(problem=str(error))
         return found

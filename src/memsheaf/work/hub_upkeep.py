@@ -108,7 +108,7 @@ class _Keeper:
         """Wait until a sync that began after `asked` has ended, or what was known then was new enough."""
         with self._changed:
             return self._changed.wait_for(
-                lambda: self._tried >= asked or self._fresh >= asked, max(0.0, ends - time.monotonic())
+                lambda: self._ended or max(self._tried, self._fresh) >= asked, max(0.0, ends - time.monotonic())
             )
 
     def has_pending(self) -> bool:
@@ -135,8 +135,7 @@ class _Keeper:
                     self._keep(sheaf)
                 pause = FIRST_PAUSE
             except ScopeRefused:  # it has no hub any more
-                self._note(time.monotonic())
-                return
+                self.end()
             except Exception:  # noqa: BLE001  a guest: `memsheaf hub status` tells what is wrong
                 self._note(time.monotonic())
                 self._rest(pause)
