@@ -96,7 +96,7 @@ def test_each_command_answers_with_one_json_document(
     add = ("add", "Prefers tabs", "Use tabs.", "--description", "Indentation", "--type", "user", "--scope", "project")
     environment["EDITOR"] = "true"
     for name in COMMANDS:
-        if name == "web":  # serves until a signal; tests/web starts it with --json
+        if name in ("web", "worker"):  # serve until a signal; tests/web and tests/hub start them
             continue
         here = tmp_path / name
         for folder in (".git", ".memory", "in", "given"):

@@ -35,6 +35,7 @@ MODULES = {
     "team": ("team",),
     "chat": ("chat", "conversations"),
     "mcp": ("mcp",),
+    "worker": ("worker",),
     "web": ("web",),
     "install": ("install", "uninstall", "link", "unlink"),
     "plugin": ("plugin",),
@@ -72,7 +73,7 @@ THEMES = {
     "Move": ("export", "import"),
     "Share": ("hub", "team"),
     "Talk": ("chat", "conversations", "web"),
-    "Agents": ("install", "uninstall", "link", "unlink", "on", "off", "mcp", "plugin"),
+    "Agents": ("install", "uninstall", "link", "unlink", "on", "off", "mcp", "worker", "plugin"),
     "Set up": ("demo", "config", "scopes", "init", "trust", "doctor", "index", "models", "cost"),
     "Help": ("help", "completion"),
 }

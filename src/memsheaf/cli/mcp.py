@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 PORT = 8377
 CONFIRM = ("ask", "never")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_HTTP_ONLY = ("host", "port", "allow_host", "tls_cert", "tls_key", "behind_proxy", "new_token")
+_HTTP_ONLY = ("host", "port", "allow_host", "tls_cert", "tls_key", "behind_proxy", "new_token", "hub")
+_HUB_ONLY = ("team", "cache_replicas", "cache_bytes")
 
 
 @takes(
@@ -44,6 +45,10 @@ _HTTP_ONLY = ("host", "port", "allow_host", "tls_cert", "tls_key", "behind_proxy
     Argument("--tls-key", "the key of the certificate, in PEM", "PATH"),
     Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
     Argument("--new-token", "make a new token, print it, and take no other"),
+    Argument("--hub", "serve the members of teams, whom their tokens name, from this database", "URL"),
+    Argument("--team", "with --hub, serve this team alone", "NAME", repeated=True),
+    Argument("--cache-replicas", "with --hub, keep this many replicas here at most", "N"),
+    Argument("--cache-bytes", "with --hub, keep about this many bytes of them at most", "N"),
     Argument("--print-config", "print what to paste for a client; without a name, list them", "CLIENT", bare="list"),
 )
 def mcp(call: Call) -> int:
@@ -54,12 +59,14 @@ def mcp(call: Call) -> int:
     read; --json then prints one line, with `url` and `token_file`, as soon as it listens. It serves the project and
     the user; with --scope that scope and nothing else. With --read-only nothing can be changed. With --confirm never
     nobody is asked before a deletion: a client without a user at the screen answers such a question with no.
+    With --hub, which takes pip install 'memsheaf[server]', it serves the members of a team, each with their token.
     --print-config serves nothing: it tells how to add the server to a client, with the options of the line.
 
     examples:
       memsheaf mcp
       memsheaf mcp --scope user --read-only
       memsheaf mcp --http --port 8377
+      memsheaf mcp --http --hub postgresql://memsheaf-service@db.example.com/memory
       memsheaf mcp --print-config claude-code
       memsheaf mcp --print-config cursor --scope user
       memsheaf mcp --print-config codex --http --json
@@ -68,8 +75,12 @@ def mcp(call: Call) -> int:
     given = [name for name in _HTTP_ONLY if getattr(options, name) or (name == "port" and options.port == 0)]
     if given and not options.http:
         raise Usage(f"--{given[0].replace('_', '-')} goes with --http")
+    if not options.hub and (given := [name for name in _HUB_ONLY if getattr(options, name)]):
+        raise Usage(f"--{given[0].replace('_', '-')} goes with --hub")
     if options.print_config:
         return _print_config(call)
+    if options.hub:
+        return _serve_hub(call)
     settings, scopes = call.settings(), call.scopes()
     if options.http:
         return _serve_http(call)
@@ -161,6 +172,46 @@ def _serve_http(call: Call) -> int:
     return 0
 
 
+def _serve_hub(call: Call) -> int:
+    options, settings = call.options, call.settings()
+    site = _site(call)
+    from contextlib import closing
+    from signal import SIGINT
+
+    try:
+        from memsheaf.hub.service import HubService
+        from memsheaf.mcp import answers
+        from memsheaf.mcp.http import serve
+        from memsheaf.mcp.http_hub import MemberClients, admit_members, turns_route
+        from memsheaf.work.hub_replicas import BYTES, REPLICAS, ServerReplicas
+    except ImportError as error:
+        from memsheaf.adapters import missing
+
+        raise Refused(str(missing("server", error))) from None
+    site.check()
+    most, most_bytes = options.cache_replicas or REPLICAS, options.cache_bytes or BYTES
+    with closing(HubService(options.hub, teams=options.team or ())) as service:
+        service.check()
+        answers.share_key(service.key)
+        made = ServerReplicas(service, settings, most=most, most_bytes=most_bytes)
+        with closing(made) as replicas, site.listen() as listener:
+            ended = serve(
+                MemberClients(replicas, reading=options.read_only, confirm=options.confirm != "never"),
+                site,
+                listener,
+                admit_members(service),
+                version=__version__,
+                reading=options.read_only,
+                tools=settings.tools,
+                stateless=True,
+                routes=[] if options.read_only else [turns_route(service)],
+                ready=lambda url: _tell(call, {"url": url}, [f"memsheaf listens at {url}"]),
+            )
+    if ended == SIGINT:
+        raise KeyboardInterrupt
+    return 0
+
+
 def _site(call: Call) -> Endpoint:
     """Where the line says to listen."""
     from memsheaf.mcp.http_bind import Endpoint
@@ -177,14 +228,19 @@ def _site(call: Call) -> Endpoint:
 
 def _announce(call: Call, url: str, token: Token) -> None:
     """Tell where the server is and what opens it: the token itself only when it was just made."""
-    if call.console.json:
-        told = {"url": url, "token_file": token.file} | ({"token": token.text} if token.is_new else {})
-        call.console.say(json.dumps(told))
-        call.console.flush()
-        return
     where = f"in {token.file}" if token.file else "the one from the environment"
     lines = [f"token: {token.text}  (shown this once, and kept {where})"] if token.is_new else [f"token: {where}"]
-    call.console.note("\n".join([*lines, f"memsheaf listens at {url}"]))
+    told = {"url": url, "token_file": token.file} | ({"token": token.text} if token.is_new else {})
+    _tell(call, told, [*lines, f"memsheaf listens at {url}"])
+
+
+def _tell(call: Call, value: object, lines: Sequence[str]) -> None:
+    """Say that it listens: as a line of JSON, or to a person."""
+    if call.console.json:
+        call.console.say(json.dumps(value))
+        call.console.flush()
+    else:
+        call.console.note("\n".join(lines))
 
 
 def _print_config(call: Call) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 from memsheaf.errors import StoreFailed
 from memsheaf.hub import COPY, Hub, HubSettings
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import settings_of
 from memsheaf.store.state import State
+
+_lent: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 
 MACHINE = "machine"
 """The file in the state directory that holds the id of this machine."""
@@ -35,9 +38,14 @@ def open_replica(root: str, state: State, clock: Callable[[], float], days: floa
     settings = settings_of(root)
     if settings is None:
         raise StoreFailed(f"the hub of {root!r} was removed in this moment")
-    hub = open_hub(settings, folder=os.path.join(state.folder, os.path.dirname(COPY)))
+    hub = _lent.get(root) or open_hub(settings, folder=os.path.join(state.folder, os.path.dirname(COPY)))
     settings = settings._replace(offline=settings.offline or offline)
     return Replica(root, settings, hub, clock=clock, retention_days=days)
+
+
+def lend_hub(root: str, hub: Hub) -> None:
+    """Have a folder use this hub instead of opening one, as long as the caller or the folder's replica keeps it."""
+    _lent[root] = hub
 
 
 def this_machine(state: str) -> tuple[str, str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Connection = psycopg.Connection[TupleRow]
 
-CLIENT = 1
+CLIENT = 2
 """The version of the schema that this version of memsheaf was made for."""
 HINT_EVERY = 0.5  # seconds between two hints of one process: in every push they would cost more than the push
 POLL_EVERY = 1.0  # seconds between two looks of whoever waits: hints may be lost
@@ -221,6 +221,16 @@ class PostgresHub:
             self._settings.namespace,
         )
         return [Machine(*row)._replace(erased=tuple(map(tuple, row[4] or ()))) for row in rows]
+
+    def proposals(self) -> list[tuple[str, dict[str, Any]]]:
+        """What workers propose for this namespace and waits for a person: each with its id, the oldest first."""
+        query = "SELECT id, proposal FROM memsheaf.proposals WHERE namespace = $1 AND outcome = '' ORDER BY at, id"
+        return [(row[0], row[1]) for row in self._ask(query, self._settings.namespace)]
+
+    def decide(self, proposal: str, outcome: str) -> bool:
+        """Say what a person decided about a proposal; False when it waits no longer."""
+        query = "SELECT memsheaf.decide_proposal($1, $2, $3)"
+        return bool(self._ask(query, self._settings.namespace, proposal, outcome)[0][0])
 
     def log(self, limit: int = 50) -> Sequence[HubCommit]:
         """As `Hub.log`."""

@@ -234,7 +234,7 @@ class Learner:
 
     def _learn_batch(self, batch: Batch, model: Model | None, deadline: float) -> list[JudgedProposal] | None:
         """Save or queue what comes of a batch; None when somebody erased from it meanwhile."""
-        why = f"learn {batch.id[:16]}"
+        why = learning_reason(batch)
         if batch.tries > 1 and "" in self._committed_scopes(why):
             return []  # it was saved, and then the process died
         proposals = self._propose(batch, model, deadline)
@@ -294,6 +294,11 @@ class Learner:
                 count, since = tries, min(first, now)
         self._state.save(_TRIED, {"batch": batch.id, "count": count + 1, "since": since})
         return count + 1, since
+
+
+def learning_reason(batch: Batch) -> str:
+    """Why a commit was made that saves what came of a batch."""
+    return f"learn {batch.id[:16]}"
 
 
 def forget_waiting(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from memsheaf.errors import NotFound
 from memsheaf.recall.turns import Proposal, Turn
@@ -57,6 +57,14 @@ class ReviewQueue:
         if self._load(name) is None:
             self._state.save(f"{_PROPOSAL}{name}.json", {**proposal._asdict(), "at": at, "asked": why})
         return name
+
+    def receive(self, given: Mapping[str, object], known: Collection[str]) -> None:
+        """Have those wait that a hub has, by id, and none of the `known` that it has no longer."""
+        for name, value in given.items():
+            if _parse(name, value) and self._load(name) is None and _is_id(name):
+                self._state.save(f"{_PROPOSAL}{name}.json", value)
+        for name in set(known).difference(given):
+            self.remove(name)
 
     def all(self) -> list[QueuedProposal]:
         """All that wait, the oldest first."""
@@ -138,9 +146,12 @@ def _parse(name: str, found: object) -> QueuedProposal | None:
     return QueuedProposal(name, found["at"], found["asked"], proposal)
 
 
+def _is_id(name: str) -> bool:
+    return bool(re.fullmatch(r"[0-9a-f]{8}", name))
+
+
 def _decided(name: str) -> str:
-    is_plain = re.fullmatch(r"[0-9a-f]{8}", name)
-    return f"{_DECIDED}{name if is_plain else sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}.json"
+    return f"{_DECIDED}{name if _is_id(name) else sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}.json"
 
 
 def _texts(waiting: QueuedProposal) -> list[str]:

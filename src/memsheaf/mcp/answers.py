@@ -21,7 +21,12 @@ else:
 
 
 URI_CHARACTERS = 10_000  # no path has more, each byte of it written as %XX
-_KEY = os.urandom(32)  # of this process: a question that another one asked has to be asked again
+_keys = [os.urandom(32)]  # of this process: a question that another one asked has to be asked again
+
+
+def share_key(key: bytes) -> None:
+    """Answer questions that others asked who know this key."""
+    _keys[0] = key
 
 
 def called(offer: Offer, params: Params, reply: Reply | None, progress: Progress) -> Result:
@@ -49,7 +54,7 @@ def _request_state(tool: str, about: str) -> str:
     """What a question is about, with a mark that only this process can make."""
     import hmac
 
-    return f"{hmac.digest(_KEY, f'{tool} {about}'.encode('utf-8', 'replace'), 'sha256').hex()} {about}"
+    return f"{hmac.digest(_keys[0], f'{tool} {about}'.encode('utf-8', 'replace'), 'sha256').hex()} {about}"
 
 
 def form(question: Confirmation) -> Result:

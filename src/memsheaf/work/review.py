@@ -20,6 +20,7 @@ from memsheaf.reader import Filter
 from memsheaf.store import Version
 from memsheaf.text.similarity import fact, likeness
 from memsheaf.values import NamedTuple
+from memsheaf.work.hub_proposals import fetch_proposals
 from memsheaf.work.layers import Layers
 
 PROPOSED, UNCONFIRMED, CHANGED = "proposed", "unconfirmed", "changed"
@@ -73,6 +74,8 @@ class Review:
         self._layers = layers
         self._scope = scope
         self._learning = layers.learning
+        if layers.own.replica and not layers.read_only:
+            fetch_proposals(layers.own)
 
     def waiting(self) -> list[WaitingItem]:
         """Everything that waits, as far as a quick look tells: proposals, unconfirmed and changed memories."""
@@ -151,7 +154,7 @@ class Review:
         """
         if not name.endswith(".md"):
             self._learning.approve(name, content=content)
-            return self._learning.queue.decided(name)
+            return self._told(self._learning.queue.decided(name))
         last = self._last_commit(name)
         self._require_version(name, expect)
         if content:
@@ -169,7 +172,7 @@ class Review:
         """
         if not name.endswith(".md"):
             self._learning.reject(name, reason=reason)
-            return self._learning.queue.decided(name)
+            return self._told(self._learning.queue.decided(name))
         last = self._last_commit(name)
         self._require_version(name, expect)
         if before := self._before_change(name):
@@ -179,6 +182,12 @@ class Review:
             why = f"rejected: {reason.strip()}" if reason.strip() else "rejected"
             self._layers.forget(name, why=without_secrets(why))
         return self._decided(name, REJECTED, last, without_secrets(reason.strip()))
+
+    def _told(self, decision: Decision) -> Decision:
+        """Tell the hub, if the proposal came from one."""
+        if self._layers.own.replica:
+            fetch_proposals(self._layers.own)
+        return decision
 
     def _require_version(self, name: str, expect: Version) -> None:
         """Raise Changed when a person decided about another text than the one that is there."""

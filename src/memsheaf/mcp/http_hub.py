@@ -1,0 +1,165 @@
+"""The HTTP server of a hub: each request acts for the member whose token it shows, and leaves nothing behind here.
+
+Any number of these may run, and any of them may answer the next request: there are no sessions. Nobody is told of
+changes, since the server that made one may be another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import anyio
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from memsheaf.errors import HubUnreachable, MemsheafError, Refused, TextRefused
+from memsheaf.hub.service import HubService
+from memsheaf.mcp.http_auth import Admit
+from memsheaf.mcp.offer import Offer
+from memsheaf.mcp.subscriptions import Clients, ClientSession, Context
+from memsheaf.recall.turns import ROLES, Message, Turn
+from memsheaf.scope import check_label
+from memsheaf.tools import READING, ToolAnswer
+from memsheaf.work.hub_jobs import queue_turns
+from memsheaf.work.hub_replicas import Caller, ServerReplicas
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+TURNS = "/turns"
+PROJECT, AGENT = b"memsheaf-project", b"memsheaf-agent"  # headers that name them
+MOST_MESSAGES = 1_000  # in one request
+
+_caller: ContextVar[Caller] = ContextVar("caller")
+
+
+def admit_members(service: HubService) -> Admit:
+    """Let in whoever shows the token of a member; the rest of the request is theirs."""
+
+    async def admit(token: str, headers: list[tuple[bytes, bytes]]) -> bool:
+        known = await anyio.to_thread.run_sync(service.find_member, token)
+        if known is None:
+            return False
+        named = [[value.decode("latin-1") for key, value in headers if key == name] for name in (PROJECT, AGENT)]
+        project, agent = (check_label(values[0], "project or agent") if values else "" for values in named)
+        _caller.set(Caller.asking(known, project, agent))
+        return True
+
+    return admit
+
+
+def _on_replica(method: Callable[Concatenate[Offer, P], R]) -> Callable[Concatenate[MemberOffer, P], R]:
+    """A method of `Offer` that works on the replicas of whoever asks."""
+
+    @wraps(method)
+    def ask(offer: MemberOffer, /, *given: P.args, **named: P.kwargs) -> R:
+        with offer.replicas.use(offer.caller) as layers:
+            return method(Offer(layers, remember=False, confirm=offer.confirm), *given, **named)
+
+    return ask
+
+
+class MemberOffer(Offer):
+    """What one request is offered: the memories of its member, opened when they are needed."""
+
+    def __init__(self, replicas: ServerReplicas, caller: Caller, *, reading: bool, confirm: bool) -> None:
+        self.replicas = replicas
+        self.caller = caller
+        self.reading = reading
+        self.confirm = confirm and not reading
+        self.has_listed = False
+
+    question = _on_replica(Offer.question)
+    resources = _on_replica(Offer.resources)
+    read = _on_replica(Offer.read)
+    complete = _on_replica(Offer.complete)
+    prompt = _on_replica(Offer.prompt)
+
+    def call(self, name: str, arguments: object, **more: Any) -> ToolAnswer:
+        """Run a tool; what keeps it from running is an answer, too."""
+        if self.reading and name not in READING:
+            return ToolAnswer("Error: this server is for reading only.", failed=True)
+        try:
+            return _called(self, name, arguments, **more)
+        except MemsheafError as error:
+            return ToolAnswer(f"Error: {error}. {error.hint}", failed=True)
+
+
+_called = _on_replica(Offer.call)
+
+
+class MemberClients(Clients):
+    """Clients that have nothing in common: each request gets an offer of its own."""
+
+    def __init__(self, replicas: ServerReplicas, *, reading: bool, confirm: bool) -> None:
+        super().__init__(lambda alone: MemberOffer(replicas, _caller.get(), reading=reading, confirm=confirm))
+
+    async def shared_offer(self) -> Offer:
+        """The offer of this request."""
+        return self._opened(False)
+
+    async def offer_for(self, context: Context) -> Offer:
+        """The offer of this request."""
+        return self._opened(False)
+
+    async def conversation(self, context: Context) -> ClientSession:
+        """A conversation that ends with this request."""
+        return ClientSession(self._opened(True), context.session._connection, set())
+
+    async def watch(self) -> None:
+        """Tell nobody."""
+        await anyio.sleep_forever()
+
+    async def _attend(self) -> None:
+        pass
+
+
+def turns_route(service: HubService) -> Route:
+    """`POST /turns`: what was said, for the workers to learn from."""
+
+    async def take(request: Request) -> JSONResponse:
+        try:
+            scope, turns = parse_turns(await request.body())
+            caller = _caller.get()
+            added = await anyio.to_thread.run_sync(queue_turns, service, caller, caller.space_of(scope), turns)
+        except HubUnreachable as error:
+            return JSONResponse({"error": str(error)}, 503)
+        except MemsheafError as error:
+            return JSONResponse({"error": str(error)}, 400)
+        return JSONResponse({"added": added}, 202)
+
+    return Route(TURNS, take, methods=["POST"])
+
+
+def parse_turns(body: bytes) -> tuple[str, list[Turn]]:
+    """The scope that learns, "" for the nearest, and the turns of a conversation. Raises TextRefused.
+
+    >>> parse_turns(b'{"conversation": "c", "messages": [{"role": "user", "text": "Hi"}]}')
+    ('', [Turn(conversation='c', messages=(Message(role='user', text='Hi', id=''),), at='', saved=False, number=0)])
+    """
+    try:
+        match json.loads(body):
+            case {"messages": [*rows], **more} if 0 < len(rows) <= MOST_MESSAGES:
+                messages = [Message(*(row.get(key, "") for key in Message._fields)) for row in rows]
+                match more.get("conversation", ""), more.get("scope", ""):
+                    case (str(name), str(scope)) if all(isinstance(one, str) for each in messages for one in each):
+                        return scope, _split(name, messages)
+    except (ValueError, RecursionError, AttributeError):
+        pass
+    raise TextRefused("a conversation is {conversation, messages: [{role, text, id}], scope}")
+
+
+def _split(conversation: str, messages: list[Message]) -> list[Turn]:
+    """The turns of a conversation: each begins with what the user says."""
+    starts = [at for at, one in enumerate(messages) if one.role == "user" or not at]
+    ends = [*starts[1:], len(messages)]
+    parts = (tuple(messages[start:end]) for start, end in zip(starts, ends, strict=True))
+    if any(one.role not in ROLES for one in messages):
+        raise Refused(f"the role of a message is one of {', '.join(ROLES)}")
+    return [Turn(conversation, part) for part in parts]

@@ -1,0 +1,253 @@
+"""Learning on a hub: turns wait in the database, and jobs there make memories of them.
+
+A job names a namespace and a login, never a text, and is in the queue of its team. One at a time works on a
+namespace, and one at most waits for each member; what fails is tried again later, and so is what a killed worker
+left. What the team learns is only proposed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
+from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, UniqueViolation
+from procrastinate.jobs import Status
+
+from memsheaf.caps import Caps, ChatCaps
+from memsheaf.config import Settings
+from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, ModelFailed
+from memsheaf.hub.service import JOBS, HubService, TokenMember
+from memsheaf.learn.inbox import BATCH_BYTES, Batch, Inbox
+from memsheaf.learn.learner import learning_reason
+from memsheaf.llm import Model, load_model
+from memsheaf.llm.spend import Ledger, Metered, Reserved, Spent
+from memsheaf.recall.turns import Message, Turn
+from memsheaf.store.state import State
+from memsheaf.values import json, sha256
+from memsheaf.work.hub_replicas import Caller, ServerReplicas
+
+LEARN, CONSOLIDATE = "learn", "consolidate"
+LONGEST_WAIT = 300  # seconds until what failed is tried again, at most
+LEARNING_SECONDS = 300.0
+STALLED = 30.0  # seconds without a sign of life of a worker, after which its jobs are taken over
+_HELD_BACK, _LAST = -1, -2  # priorities of what failed and of what is for later: others of the namespace go first
+
+
+def queue_turns(service: HubService, caller: Caller, namespace: str, turns: Sequence[Turn]) -> int:
+    """Keep turns until a worker learns from them; gives how many are new. Raises HubRefused, HubUnreachable.
+
+    Secrets are left out before, and what the user wants off the record.
+    """
+    login = caller.member.login
+    service.join_space(login, namespace)
+    kept = [_plain_json(one) for one in Inbox(State("")).prepare(turns)]
+    named = [(sha256(json.dumps([login, one["conversation"], one["messages"]]).encode()), one) for one in kept]
+    added = service.add_turns(login, namespace, [(name.hexdigest(), one) for name, one in named])
+    if kept:  # also when all were known: whoever told them first may not have come this far
+        defer_job(service, LEARN, namespace, login)
+    return added
+
+
+def defer_job(service: HubService, task: str, namespace: str, login: str, *, wait: float = 0, tries: int = 0) -> None:
+    """Have a worker do this, unless it waits to be done already."""
+    app = App(connector=SyncPsycopgConnector())
+    with app.open(service.pool), suppress(AlreadyEnqueued):
+        app.configure_task(
+            task,
+            queue=namespace.partition(":")[0],
+            lock=namespace,
+            queueing_lock=f"{task} {namespace} {login}",
+            priority=_LAST if task == CONSOLIDATE else _HELD_BACK if tries else 0,
+            schedule_in={"seconds": int(wait)} if wait else None,
+        ).defer(namespace=namespace, login=login, tries=tries)
+
+
+class HubWorker:
+    """Does the jobs of a hub. Any number of them may run."""
+
+    def __init__(self, service: HubService, settings: Settings) -> None:
+        self._service = service
+        self._settings = settings
+        self._replicas = ServerReplicas(service, settings, by="extraction")
+        self.turns = 0
+        """How many turns it has learned from."""
+
+    def close(self) -> None:
+        """Drop the replicas."""
+        self._replicas.close()
+
+    def run(self, *, concurrency: int = 1, once: bool = False, stalled: float = STALLED) -> None:
+        """Do what waits and what comes, or with `once` what waits. A signal ends it after the jobs at hand.
+
+        Raises HubUnreachable with `once`; else it waits for the database to come back.
+        """
+        while True:
+            try:
+                return asyncio.run(self._run(concurrency, once, stalled))
+            except ConnectorException as error:
+                failure = HubUnreachable(f"{self._service.shown} does not answer: {error.__cause__ or error}")
+                if once:
+                    raise failure from error
+                print(failure, file=sys.stderr)
+                time.sleep(stalled / 3)
+
+    async def _run(self, concurrency: int, once: bool, stalled: float) -> None:
+        app = App(
+            connector=PsycopgConnector(
+                conninfo=self._service.url, min_size=1, max_size=4, kwargs={"options": f"-c search_path={JOBS}"}
+            )
+        )
+        app.task(name=LEARN)(self.learn)
+        app.task(name=CONSOLIDATE)(self.consolidate)
+        async with app.open_async():
+            await self._take_over(app, stalled)
+            watching = asyncio.create_task(self._keep_taking_over(app, stalled))
+            try:
+                await app.run_worker_async(
+                    queues=list(self._service.teams) or None,  # type: ignore[arg-type]  # None: all
+                    concurrency=concurrency,
+                    wait=not once,
+                    delete_jobs="always",
+                    update_heartbeat_interval=stalled / 3,
+                    stalled_worker_timeout=10 * stalled,
+                )
+            finally:
+                watching.cancel()
+
+    async def _keep_taking_over(self, app: App, stalled: float) -> None:
+        while True:
+            await asyncio.sleep(stalled)
+            with suppress(ConnectorException):  # the worker itself notices
+                await self._take_over(app, stalled)
+
+    async def _take_over(self, app: App, stalled: float) -> None:
+        """Let the jobs of workers that were killed be done again."""
+        jobs = app.job_manager
+        for queue in self._service.teams or (None,):
+            for job in await jobs.get_stalled_jobs(queue=queue, seconds_since_heartbeat=stalled):
+                with suppress(ConnectorException):  # another worker was faster
+                    try:
+                        await jobs.retry_job(job)
+                    except UniqueViolation:  # the same waits already
+                        await jobs.finish_job(job, status=Status.FAILED, delete_job=True)
+
+    # jobs
+
+    def learn(self, namespace: str, login: str, tries: int) -> None:
+        """Make memories of all that waits in a namespace and was told by a member."""
+        try:
+            while self._learn_next(namespace, login):
+                tries = 0
+        except HubRefused:
+            traceback.print_exc()  # no member any more: what waits is theirs, and is not read
+        except Exception:  # noqa: BLE001 - a mistake of ours must not end the worker either
+            traceback.print_exc()
+            defer_job(self._service, LEARN, namespace, login, wait=min(2**tries, LONGEST_WAIT), tries=tries + 1)
+
+    def _learn_next(self, namespace: str, login: str) -> bool:
+        """Learn from the next turns; False when there are none."""
+        service, team = self._service, namespace.partition(":")[0]
+        if (taken := service.take_turns(login, namespace, BATCH_BYTES)) is None:
+            return False
+        batch = Batch(taken.batch, "", tuple(map(_read_turn, taken.turns)), 1)
+        if taken.tries > 1 and service.has_commit(login, namespace, learning_reason(batch)):
+            service.finish_turns(login, namespace, taken.batch, ())  # it was saved, and then the worker died
+            return True
+        member = TokenMember(team, login, service.name_of(login, namespace))
+        with self._replicas.use(Caller.learning(member, namespace)) as layers:
+            learner = layers.learning
+            learner.inbox = _TakenInbox(batch)
+            done = learner.distil(self._model(team, LEARN), deadline=LEARNING_SECONDS)
+            if done.problem:
+                raise ModelFailed(done.problem)
+            waiting = learner.queue.all()
+            proposed = [(one.id, {**one.proposal._asdict(), "at": one.at, "asked": one.why}) for one in waiting]
+            service.finish_turns(login, namespace, taken.batch, proposed)
+            for one in waiting:
+                learner.queue.remove(one.id)
+        self.turns += len(batch.turns)
+        if done.of("saved") and self._settings.dream.enabled:
+            defer_job(service, CONSOLIDATE, namespace, login, wait=self._settings.dream.hours * 3600)
+        return True
+
+    def consolidate(self, namespace: str, login: str, tries: int) -> None:
+        """Merge what says the same, some time after something was learned; not for a team, where a person does."""
+        team = namespace.partition(":")[0]
+        try:
+            member = TokenMember(team, login, self._service.name_of(login, namespace))
+            with self._replicas.use(Caller.learning(member, namespace)) as layers:
+                if layers.own.reader.count() >= self._settings.dream.files:
+                    layers.own.consolidate(self._model(team, CONSOLIDATE), apply=True)
+        except MemsheafError:
+            traceback.print_exc()  # the next time that something is learned
+
+    def _model(self, team: str, purpose: str) -> Model | None:
+        """The model of the settings, within the caps of a team; None without one."""
+        settings = self._settings
+        if settings.model in ("", "none"):
+            return None
+        model = load_model(settings.model, url=settings.model_url, key=settings.model_key)
+        return Metered(model, _TeamLedger(self._service, team), settings.caps, purpose)
+
+
+class _TakenInbox(Inbox):
+    """Turns that were taken from the hub, as the one batch that waits."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    def pending(self, most: int = BATCH_BYTES) -> Batch:
+        """The turns, until they are done."""
+        return self._batch
+
+    def holds(self, batch: Batch) -> bool:
+        """Nobody erases from what was taken."""
+        return True
+
+    def done(self, batch: Batch) -> None:
+        """They are learned from."""
+        self._batch = Batch()
+
+    def left(self) -> int:
+        """How many turns wait."""
+        return len(self._batch.turns)
+
+
+class _TeamLedger(Ledger):
+    """What all workers spend on one team, counted in the database."""
+
+    def __init__(self, service: HubService, team: str) -> None:
+        self._service = service
+        self._team = team
+        self._reserved: dict[str, int] = {}
+
+    def reserve(self, caps: Caps | ChatCaps, cost: Spent) -> Reserved:
+        """Take what a request will cost at most from the day of the team. Raises CapReached, HubUnreachable."""
+        day = self._service.reserve(self._team, cost.tokens, caps.requests_per_day, caps.tokens_per_day)
+        entry = Reserved(day, os.urandom(8).hex())
+        self._reserved[entry.id] = cost.tokens
+        return entry
+
+    def settle(self, entry: Reserved, cost: Spent) -> None:
+        """Give back what was not used; if that fails, it stands at the most."""
+        with suppress(HubUnreachable):
+            self._service.settle(self._team, entry.day, cost.tokens - self._reserved.pop(entry.id))
+
+
+def _read_turn(value: Mapping[str, Any]) -> Turn:
+    """A turn as the database has it."""
+    return Turn(**{**value, "messages": tuple(Message(*one) for one in value["messages"])})
+
+
+def _plain_json(turn: Turn) -> dict[str, object]:
+    """A turn as the database takes it: without zero bytes and half characters."""
+    text = json.dumps(turn._asdict(), ensure_ascii=False).replace("\\u0000", "")
+    found: dict[str, object] = json.loads(text.encode("utf-8", "replace"))
+    return found

@@ -1,0 +1,232 @@
+"""Replicas that a server makes on demand: the memories of the member that a request is for, in a bounded cache.
+
+What is here can be made again from the hub at any time. Each member, project and agent has a folder of its own; the
+least recently used is dropped, with its index and its state.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from memsheaf.config import Settings
+from memsheaf.errors import ScopeRefused
+from memsheaf.hub import HubSettings, Pulled
+from memsheaf.hub.opening import lend_hub
+from memsheaf.hub.replica_state import write_settings
+from memsheaf.hub.service import HubService, TokenMember
+from memsheaf.scope import Scope, resolve
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import HISTORY
+from memsheaf.store.safe_dir import Folder
+from memsheaf.values import NamedTuple, sha256
+from memsheaf.work.layers import Layers
+
+MEASURE_SECONDS = 30.0  # between two looks at how large it is
+REPLICAS, BYTES = 300, 4 << 30
+_PREFIX = "hub-server-"
+
+
+class Caller(NamedTuple):
+    """Whose memories these are, and which: scopes, the nearest first, each with its namespace on the hub."""
+
+    member: TokenMember
+    spaces: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def asking(cls, member: TokenMember, project: str = "", agent: str = "") -> Caller:
+        """A member who asks, perhaps in a project and as an agent; their own and the team's are seen, too."""
+        team, name = member.team, member.name
+        found = [(f"agent/{agent}", f"{team}:agent/{agent}")] if agent else []
+        found += [("project", f"{team}:project/{project}")] if project else []
+        return cls(member, (*found, ("user", f"{team}:user/{name}"), (f"team/{team}", f"{team}:team")))
+
+    @classmethod
+    def learning(cls, member: TokenMember, namespace: str) -> Caller:
+        """A member for whom a namespace learns, and their own memories with it; a team learns alone."""
+        layer, _, name = namespace.partition(":")[2].partition("/")
+        asked = cls.asking(member, *((name,) if layer == "project" else ("", name) if layer == "agent" else ()))
+        wanted = asked.spaces[-1:] if layer == "team" else asked.spaces[:-1]
+        return asked._replace(spaces=wanted)
+
+    def space_of(self, scope: str) -> str:
+        """The namespace of a scope, of the nearest for "". Raises ScopeRefused."""
+        known, name = dict(self.spaces), str(Scope.parse(scope)) if scope else self.spaces[0][0]
+        if name not in known:
+            raise ScopeRefused(f"{name!r} is none of {', '.join(known)}")
+        return known[name]
+
+
+class _View:
+    """The replicas of one caller, in one folder; opened by the first who needs them."""
+
+    def __init__(self, folder: str, count: int) -> None:
+        self.folder = folder
+        self.count = count
+        self.lock = threading.Lock()
+        self.layers: Layers | None = None
+        self.users = 0
+        self.size = 0
+        self.pulled = self.measured = float("-inf")
+
+
+class ServerReplicas:
+    """The views of a server. Its folder is its own, whatever else runs on the machine, and goes with it."""
+
+    def __init__(
+        self,
+        service: HubService,
+        settings: Settings,
+        *,
+        most: int = REPLICAS,
+        most_bytes: int = BYTES,
+        by: str = "agent",
+    ) -> None:
+        self._service = service
+        self._settings = settings
+        self._most = most
+        self._most_bytes = most_bytes
+        self._by = by
+        self._lock = threading.Lock()
+        self._views: OrderedDict[Caller, _View] = OrderedDict()
+        os.makedirs(settings.cache, mode=0o700, exist_ok=True)
+        _remove_abandoned(settings.cache)
+        self.folder = tempfile.mkdtemp(prefix=_PREFIX, dir=settings.cache)
+        self._held = _hold(self.folder)
+
+    def close(self) -> None:
+        """Drop everything."""
+        for view in self._views.values():
+            if view.layers:
+                view.layers.close()
+        self._views.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._held >= 0:
+            os.close(self._held)
+
+    @contextmanager
+    def use(self, caller: Caller) -> Iterator[Layers]:
+        """The memories of a caller, with all that was on the hub when this was called.
+
+        Raises HubUnreachable, HubRefused and what opening memories may raise.
+        """
+        arrived = time.monotonic()
+        with self._lock:
+            view = self._views.get(caller)
+            if view is None:
+                name = sha256(repr(caller).encode()).hexdigest()[:32]
+                folder = os.path.join(self.folder, f"{name}-{time.monotonic_ns():x}")
+                view = self._views[caller] = _View(folder, len(caller.spaces))
+            self._views.move_to_end(caller)
+            view.users += 1
+        try:
+            yield self._ready(view, caller, arrived)
+        finally:
+            with self._lock:
+                view.users -= 1
+                dropped = self._too_many()
+            for one in dropped:
+                _drop(one)
+
+    def _ready(self, view: _View, caller: Caller, arrived: float) -> Layers:
+        """Open what is not open yet, and pull what is new, unless somebody did since."""
+        with view.lock:
+            if view.layers is None:
+                view.layers = self._open(view, caller)
+            if view.pulled < arrived:
+                now = time.monotonic()
+                for sheaf in view.layers.sheaves():
+                    _bring(sheaf)
+                view.pulled = now
+            if time.monotonic() - view.measured >= MEASURE_SECONDS:
+                view.size, view.measured = _size(view.folder), time.monotonic()
+            return view.layers
+
+    def _open(self, view: _View, caller: Caller) -> Layers:
+        home = os.path.join(view.folder, "home")
+        settings = self._settings._replace(
+            home=home,
+            cache=os.path.join(view.folder, "cache"),
+            state=os.path.join(view.folder, "state"),
+            project=os.path.join(home, "project"),
+            projects=(),
+        )
+        login, hubs = caller.member.login, []
+        for scope, namespace in caller.spaces:
+            self._service.join_space(login, namespace)
+            root = resolve(Scope.parse(scope), settings.places(home))
+            hub = HubSettings(self._service.url, namespace, f"server-{caller.member.name}", "servers", "refuse")
+            with Folder.open(root, create=True) as folder, folder.folder(HISTORY, create=True) as history:
+                write_settings(history, hub._replace(url=hub.shown))
+            hubs.append(self._service.open_hub(hub, login))
+            lend_hub(root, hubs[-1])
+        layers = Layers.open(settings=settings, cwd=home, by=self._by, scopes=[scope for scope, _ in caller.spaces])
+        layers.sheaves()  # while the hubs are held
+        return layers
+
+    def _too_many(self) -> list[_View]:
+        """Take the views out that are too many or too large, the least recently used first. The lock is held."""
+        dropped = []
+        count, size = sum(one.count for one in self._views.values()), sum(one.size for one in self._views.values())
+        for caller, view in list(self._views.items()):
+            if count <= self._most and size <= self._most_bytes:
+                break
+            if not view.users:
+                dropped.append(self._views.pop(caller))
+                count, size = count - view.count, size - view.size
+        return dropped
+
+
+def _bring(sheaf: Sheaf) -> None:
+    """Bring what is new; cheap when nothing is, since nobody else changes these files."""
+    replica = sheaf.replica
+    assert replica is not None
+    state = replica.state()
+    is_known = state.joined and not (state.pending or state.erasing or state.proofs or state.down_at)
+    if not is_known or replica.hub.pull(state.cursor) != Pulled((), state.cursor):
+        sheaf.sync()
+
+
+def _drop(view: _View) -> None:
+    if view.layers:
+        view.layers.close()
+    shutil.rmtree(view.folder, ignore_errors=True)
+
+
+def _size(folder: str) -> int:
+    found = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                found += os.lstat(os.path.join(place, name)).st_size
+    return found
+
+
+def _hold(folder: str) -> int:
+    """Hold a folder as long as this process lives: its lock, or -1 when another holds it."""
+    held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        return -1
+    return held
+
+
+def _remove_abandoned(cache: str) -> None:
+    """Remove the folders of servers that were killed."""
+    for name in os.listdir(cache):
+        folder = os.path.join(cache, name)
+        if name.startswith(_PREFIX):
+            with suppress(OSError):
+                held = _hold(folder)
+                if held >= 0:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.close(held)

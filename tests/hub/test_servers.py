@@ -1,0 +1,234 @@
+"""Servers of a hub: any of them may answer, members are kept apart, and what was acknowledged is on the hub."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from hub.postgres_server import Server, Team
+from hub.servers import HubSite, as_superuser, documents, save, say, service_url, serving, token
+from memsheaf import config
+from memsheaf.cli import main
+from memsheaf.hub.service import HubService, new_token
+from memsheaf.work.hub_replicas import ServerReplicas
+
+WORDS = ["owl", "elk", "cod", "bee", "ant", "fox", "hen", "yak", "ape", "cat", "dog", "emu"]
+
+
+@pytest.fixture(scope="session")
+def url(postgres: Server) -> str:
+    return service_url(postgres)
+
+
+@pytest.fixture(scope="session")
+def first(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubSite]:
+    with serving(url, tmp_path_factory.mktemp("first")) as site:
+        yield site
+
+
+@pytest.fixture(scope="session")
+def second(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubSite]:
+    with serving(url, tmp_path_factory.mktemp("second"), "--cache-replicas", "4") as site:
+        yield site
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_whichever_server_answers_it_knows_what_was_saved(
+    first: HubSite, second: HubSite, team: Team, mode: str
+) -> None:
+    shown = token(team, "ana")
+
+    async def alternate() -> None:
+        async with first.client(shown, mode=mode) as one, second.client(shown, mode=mode) as other:
+            for number, word in enumerate(WORDS[:6]):
+                writing, reading = (one, other) if number % 2 else (other, one)
+                path = await save(writing, f"Likes the {word}", f"Their animal number {number} is the {word}.")
+                assert f"is the {word}" in await say(reading, "memory_read", filename=path)
+                told = await say(
+                    reading, "memory_update", filename=path, old_text=f"the {word}.", new_text=f"a {word}!"
+                )
+                assert told == f"Memory updated: {path}"
+                assert f"is a {word}!" in await say(writing, "memory_read", filename=path)
+
+    asyncio.run(alternate())
+    texts = documents(team, "user/ana")
+    assert len(texts) == 6
+    assert all(f"is a {word}!" in texts[f"user_likes-the-{word}.md"] for word in WORDS[:6])
+
+
+def test_two_servers_at_once_lose_and_double_nothing(first: HubSite, second: HubSite, team: Team) -> None:
+    shown = token(team, "ana")
+
+    async def add(site: HubSite, mine: list[str]) -> None:
+        async with site.client(shown) as client:
+            for word in mine:
+                while not (
+                    await say(client, "memory_insert", filename="user_animals.md", line=0, text=f"One {word} more.")
+                ).startswith("Memory updated"):
+                    await asyncio.sleep(0.01)
+
+    async def both() -> None:
+        async with first.client(shown) as client:
+            await save(client, "Animals", "All animals of the house stand here.")
+        await asyncio.gather(add(first, WORDS[:6]), add(second, WORDS[6:]))
+
+    asyncio.run(both())
+    text = documents(team, "user/ana")["user_animals.md"]
+    assert sorted(re.findall("One (...) more", text)) == sorted(WORDS)
+
+
+def expire(team: Team, made: str) -> str:
+    as_superuser(team, "UPDATE memsheaf.tokens SET expires = now() WHERE namespace = %s", team.namespace)
+    return made
+
+
+def revoke(team: Team, made: str) -> str:
+    as_superuser(team, "UPDATE memsheaf.tokens SET revoked = now() WHERE namespace = %s", team.namespace)
+    return made
+
+
+def test_a_token_that_does_not_hold_opens_nothing(first: HubSite, team: Team, postgres: Server) -> None:
+    made, other = token(team, "ana"), Team(postgres, f"{team.name}x")
+    assert first.post("/turns", made, {}).status_code == 400
+    theirs = token(other, "ana")
+    wrong = [made[:-1], new_token(team.name), f"{team.name}.{theirs.partition('.')[2]}", "x", expire(team, made)]
+    for shown in [*wrong, revoke(other, theirs)]:
+        for path in ("/mcp", "/turns"):
+            answer = first.post(path, shown, {})
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, 'Bearer error="invalid_token"')
+
+
+def test_members_see_their_own_memories_and_the_teams(first: HubSite, second: HubSite, team: Team) -> None:
+    ana, ben = token(team, "ana"), token(team, "ben")
+
+    async def converse() -> None:
+        async with first.client(ana) as one, second.client(ben) as other, second.client(ben, Project="shop") as shop:
+            await save(one, "Fears spiders", "Ana fears spiders, and nobody else knows.")
+            shared = await save(
+                one, "Deployment", "We deploy on Fridays.", "project", filename=f"team/{team.name}:project_deploy.md"
+            )
+            assert shared == f"team/{team.name}:project_deploy.md"
+            seen = await say(other, "memory_view", target="files")
+            assert "deploy" in seen
+            assert "spiders" not in seen
+            assert (await say(other, "memory_read", filename="user_fears-spiders.md")).startswith("Error")
+            assert "not the user's word" in await say(other, "memory_read", filename=shared)
+            assert await save(shop, "Till", "The till of the shop opens at nine.", "project") == "project_till.md"
+            async with first.client(ana, Project="Shop", Agent="tester") as tester:
+                assert "project:project_till.md" in await say(tester, "memory_view", target="files")
+                assert (await save(tester, "Tea", "Tea is at four o'clock.", "reference")).endswith(".md")
+
+    asyncio.run(converse())
+    assert "Ana fears" in documents(team, "user/ana")["user_fears-spiders.md"]
+    assert len(documents(team, "project/shop")) == 2
+    assert documents(team, "user/ben") == {}
+    assert first.post("/mcp", ana, {}, Project="../ben").status_code == 400
+
+
+def test_the_cache_is_bounded_and_what_is_dropped_is_gone(second: HubSite, team: Team) -> None:
+    members = ["ana", "ben", "cleo", "dan"]
+    tokens = [token(team, member) for member in members]
+
+    async def visit(member: str, shown: str) -> None:
+        async with second.client(shown) as client:
+            await save(client, "Name", f"Their name is {member}, as everybody knows.")
+
+    async def ask(shown: str) -> str:
+        async with second.client(shown) as client:
+            return await say(client, "memory_read", filename="user_name.md")
+
+    seen: set[str] = set()
+    for member, shown in zip(members, tokens, strict=True):
+        asyncio.run(visit(member, shown))
+        assert len(second.folders()) <= 2  # views of two replicas each
+        seen.update(second.folders())
+    assert len(seen) >= 4
+    for member, shown in zip(members, tokens, strict=True):
+        assert f"name is {member}," in asyncio.run(ask(shown))
+    assert len(second.folders()) <= 2
+
+
+def test_a_server_killed_while_it_writes_loses_nothing_that_it_acknowledged(
+    first: HubSite, url: str, team: Team, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shown, folder = token(team, "ana"), tmp_path_factory.mktemp("killed")
+    saved: list[str] = []
+
+    async def write(site: HubSite) -> None:
+        with suppress(BaseException):  # the connection breaks
+            async with site.client(shown) as client:
+                for number in range(1_000):
+                    word = "".join(WORDS[int(digit)] for digit in f"{number:03}")
+                    saved.append(await save(client, f"Animal {word}", f"They saw the {word} at the {number}th zoo."))
+
+    async def strike(site: HubSite, after: int) -> None:
+        writing = asyncio.create_task(write(site))
+        while len(saved) < after and not writing.done():
+            await asyncio.sleep(0.002)
+        os.kill(site.process.pid, signal.SIGKILL)
+        await writing
+
+    with serving(url, folder) as site:
+        asyncio.run(strike(site, 5))
+        left = site.folders()
+    assert left  # nobody was there to remove them
+    texts = documents(team, "user/ana")
+    assert len(saved) >= 5
+    assert set(saved) <= set(texts)
+    assert len(texts) - len(saved) <= 1  # the one that was pushed and not acknowledged
+
+    async def look() -> None:
+        async with first.client(shown) as client:
+            for path in texts:
+                assert "They saw the" in await say(client, "memory_read", filename=path)
+
+    asyncio.run(look())
+    with closing(HubService(url)) as service:
+        settings = config.load({"MEMSHEAF_HOME": str(folder)})
+        with closing(ServerReplicas(service, settings)) as replicas:
+            assert os.listdir(site.cache) == [os.path.basename(replicas.folder)]
+    assert os.listdir(site.cache) == []
+
+
+def test_a_server_that_only_reads_takes_no_change(
+    first: HubSite, url: str, team: Team, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shown = token(team, "ana")
+
+    async def converse(reading: HubSite) -> None:
+        async with first.client(shown) as client:
+            path = await save(client, "Tea", "They drink tea at four.")
+        async with reading.client(shown) as client:
+            assert "tea at four" in await say(client, "memory_read", filename=path)
+            assert "memory_write" not in [tool.name for tool in (await client.list_tools()).tools]
+            assert "reading only" in await say(client, "memory_delete", filename=path)
+
+    with serving(url, tmp_path_factory.mktemp("reading"), "--read-only", "--team", team.name) as site:
+        asyncio.run(converse(site))
+        assert site.post("/turns", shown, {}).status_code == 404
+        assert site.post("/mcp", token(Team(team.server, f"{team.name}y"), "ana"), {}).status_code == 401
+        assert site.folders()
+        site.process.terminate()
+        assert site.process.wait(60) == 0
+        assert os.listdir(site.cache) == []
+
+
+def test_what_is_no_hub_for_servers_is_told(team: Team, tmp_path: Path) -> None:
+    def run(*words: str) -> tuple[int, str]:
+        told = io.StringIO()
+        return main(words, environment={"MEMSHEAF_HOME": str(tmp_path)}, stdout=told, stderr=told), told.getvalue()
+
+    for command in (("mcp", "--http", "--port", "0"), ("worker",)):
+        code, told = run(*command, "--hub", team.url("ana"))
+        assert code == 1
+        assert "is no service login of a hub" in told
+        assert "x@" not in told  # its password
+    assert run("mcp", "--http", "--team", "x")[0] == 2

@@ -1,0 +1,222 @@
+"""The service login of servers: tokens name members, and nothing is seen without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from hub.conftest import OpenHub
+from hub.postgres_server import Server, Team
+from hub.servers import as_superuser, service_url, token
+from hub.test_contract import push
+from memsheaf.errors import CapReached, HubRefused
+from memsheaf.hub import Erasure, HubSettings
+from memsheaf.hub.service import HubService, TokenMember
+
+on_postgres = pytest.mark.parametrize("open_hub", ["postgres"], indirect=True)
+
+TURN = {"conversation": "c", "messages": [["user", "Off we go.", ""]], "at": "", "saved": False, "number": 0}
+
+
+@pytest.fixture
+def service(postgres: Server) -> Iterator[HubService]:
+    opened = HubService(service_url(postgres))
+    yield opened
+    opened.close()
+
+
+def said(text: str, conversation: str = "c") -> dict[str, object]:
+    return {**TURN, "conversation": conversation, "messages": [["user", text, ""]]}
+
+
+def test_a_token_names_its_member(service: HubService, team: Team) -> None:
+    service.check()
+    assert service.find_member(token(team, "ana")) == TokenMember(team.name, f"{team.name}.ana", "ana")
+
+
+def test_what_is_no_service_login_is_told(team: Team) -> None:
+    opened = HubService(team.url("ana"))
+    with pytest.raises(HubRefused, match="no service login"):
+        opened.check()
+    opened.close()
+
+
+def expire(team: Team, made: str) -> str:
+    as_superuser(team, "UPDATE memsheaf.tokens SET expires = now() WHERE namespace = %s", team.namespace)
+    return made
+
+
+def revoke(team: Team, made: str) -> str:
+    with psycopg.connect(team.url("ana")) as connection:
+        found = connection.execute("SELECT memsheaf.revoke_token(%s, 'ana')", [team.namespace]).fetchone()
+    assert found == (1,)
+    return made
+
+
+def remove(team: Team, made: str) -> str:
+    as_superuser(team, "DELETE FROM memsheaf.members WHERE namespace = %s", team.namespace)
+    return made
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        expire, revoke, remove, lambda team, made: made + "x", lambda team, made: made[:-1],
+        lambda team, made: made.partition(".")[2], lambda team, made: "other." + made.partition(".")[2],
+        lambda team, made: "", lambda team, made: team.name + ".", lambda team, made: made + "\0",
+        lambda team, made: "\udcff" + made,
+    ],
+)  # fmt: skip
+def test_a_token_that_does_not_hold_names_nobody(
+    service: HubService, team: Team, spoil: Callable[[Team, str], str]
+) -> None:
+    made = token(team, "ana")
+    assert service.find_member(made)
+    assert service.find_member(spoil(team, made)) is None
+
+
+def test_a_server_of_one_team_takes_no_token_of_another(service: HubService, team: Team) -> None:
+    limited = HubService(service.url, teams=["other"])
+    assert limited.find_member(token(team, "ana")) is None
+    limited.close()
+
+
+def test_only_admins_make_tokens_of_others(team: Team) -> None:
+    token(team, "ana", role="admin")
+    digest = b"x" * 32
+    for member, whose, is_done in (("ben", "ana", False), ("ana", "ben", True), ("ana", "nobody", False)):
+        with psycopg.connect(team.url(member)) as connection:
+            query = "SELECT memsheaf.add_token(%s, %s, %s, 1)"
+            if is_done:
+                connection.execute(query, [team.namespace, whose, digest])
+                continue
+            with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.CheckViolation)):
+                connection.execute(query, [team.namespace, whose, digest])
+
+
+def test_nobody_reads_tokens_turns_or_spending(service: HubService, team: Team) -> None:
+    made = token(team, "ana", role="admin")
+    service.add_turns(f"{team.name}.ana", team.namespace, [("1", TURN)])
+    for url in (team.url("ana"), service.url):
+        for table in ("tokens", "inbox", "spend"):
+            with psycopg.connect(url) as connection:
+                connection.execute("SELECT set_config('memsheaf.member', %s, true)", [f"{team.name}.ana"])
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(f"SELECT * FROM memsheaf.{table}".encode())
+    with psycopg.connect(team.url("ana")) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("SELECT memsheaf.token_member(%s, %s)", [team.namespace, made.encode()])
+    with psycopg.connect(team.url("ana")) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("SELECT * FROM memsheaf_jobs.procrastinate_jobs")
+
+
+@on_postgres
+def test_a_service_sees_nothing_before_it_names_a_member(service: HubService, team: Team, open_hub: OpenHub) -> None:
+    push(open_hub(), "user_tabs.md", None, b"tabs")
+    with psycopg.connect(service.url) as connection:
+        for table in ("spaces", "members", "commits", "revisions", "texts", "documents", "machines", "proposals"):
+            assert connection.execute(f"SELECT count(*) FROM memsheaf.{table}".encode()).fetchone() == (0,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT * FROM memsheaf.pull(%s, '')", [team.namespace])
+    for login, is_seen in ((f"{team.name}.ana", True), ("other.ana", False)):
+        hub = service.open_hub(HubSettings(service.url, team.namespace, "s", "s"), login)
+        if is_seen:
+            assert len(hub.pull().commits) == 1
+            assert hub.me == "ana"
+            continue
+        with pytest.raises(HubRefused):
+            hub.pull()
+
+
+def test_a_member_opens_their_own_memories_and_projects_of_the_team(service: HubService, team: Team) -> None:
+    team.url("ana"), team.url("ben", "reader")
+    login, name = f"{team.name}.ana", team.name
+    for space in (f"{name}:user/ana", f"{name}:project/shop", f"{name}:agent/tester", f"{name}:user/ana"):
+        service.join_space(login, space)
+        assert service.name_of(login, space) == "ana"
+    refused = (f"{name}:user/ben", "other:project/shop", f"{name}:project/a/b", f"{name}:task/x", "other:team")
+    for space in refused:
+        with pytest.raises(HubRefused):
+            service.join_space(login, space) or service.name_of(login, space)  # type: ignore[func-returns-value]
+    service.join_space(f"{name}.ben", f"{name}:project/shop")
+    with pytest.raises(HubRefused, match="needs writer"):
+        service.add_turns(f"{name}.ben", f"{name}:project/shop", [("1", TURN)])
+
+
+def test_turns_come_once_in_order_and_again_until_they_are_finished(service: HubService, team: Team) -> None:
+    team.url("ana"), team.url("ben")
+    ana, ben, space = f"{team.name}.ana", f"{team.name}.ben", team.namespace
+    first, second, other = said("one"), said("two"), said("three", "d")
+    assert service.add_turns(ana, space, [("1", first), ("2", second), ("3", other)]) == 3
+    assert service.add_turns(ana, space, [("2", second)]) == 0
+    assert service.take_turns(ben, space, 10_000) is None
+    taken = service.take_turns(ana, space, 10_000)
+    assert taken
+    assert (taken.turns, taken.tries) == ((first, second), 1)
+    service.add_turns(ana, space, [("4", said("four"))])
+    again = service.take_turns(ana, space, 10_000)
+    assert again == taken._replace(tries=2)
+    service.finish_turns(ana, space, taken.batch, ())
+    assert service.add_turns(ana, space, [("1", first)]) == 0
+    for expected in ((other,), (said("four"),)):
+        taken = service.take_turns(ana, space, 10_000)
+        assert taken
+        assert taken.turns == expected
+        service.finish_turns(ana, space, taken.batch, ())
+    assert service.take_turns(ana, space, 10_000) is None
+
+
+def test_a_large_batch_is_split(service: HubService, team: Team) -> None:
+    team.url("ana")
+    login, space = f"{team.name}.ana", team.namespace
+    service.add_turns(login, space, [(str(number), said(f"{number}" * 100)) for number in range(4)])
+    sizes = []
+    while taken := service.take_turns(login, space, 500):
+        sizes.append(len(taken.turns))
+        service.finish_turns(login, space, taken.batch, ())
+    assert sizes == [2, 2]
+
+
+def test_all_workers_share_one_cap(service: HubService, team: Team) -> None:
+    other = HubService(service.url)
+    team.url("ana")
+    day = service.reserve(team.name, 60, 3, 100)
+    with pytest.raises(CapReached):
+        other.reserve(team.name, 60, 3, 100)
+    service.settle(team.name, day, -50)
+    other.reserve(team.name, 60, 3, 100)
+    other.reserve(team.name, 1, 3, 100)
+    with pytest.raises(CapReached):
+        service.reserve(team.name, 1, 3, 100)
+    other.close()
+
+
+TEXT = b"---\nname: Deployment day\ndescription: When we deploy\ntype: project\n---\nWe deploy on Fridays.\n"
+
+
+@on_postgres
+@pytest.mark.parametrize(
+    ("told", "is_kept"),
+    [
+        ("Please remember that we deploy\non  *fridays*!", False), ("We never deploy.", True),
+        ("Fridays are for tea.", True),
+    ],
+)  # fmt: skip
+def test_erasing_forgets_what_waits_and_says_the_same(
+    service: HubService, team: Team, open_hub: OpenHub, told: str, is_kept: bool
+) -> None:
+    hub = open_hub()
+    made = push(hub, "project_deployment-day.md", None, TEXT)
+    login, space = f"{team.name}.ana", team.namespace
+    service.add_turns(login, space, [("0", said("Nothing of that", "b"))])
+    service.finish_turns(login, space, "", [("p", {"content": told, "quote": "", "supersedes": [told]})])
+    service.add_turns(login, space, [("1", said(told))])
+    hub.erase(Erasure(made.id[::-1], ("project_deployment-day.md",), (made.revisions[0].after,)))
+    left = []
+    while taken := service.take_turns(login, space, 10_000):
+        left += [turn["conversation"] for turn in taken.turns]
+        service.finish_turns(login, space, taken.batch, ())
+    assert left == (["b", "c"] if is_kept else ["b"])
+    proposals = service.ask(login, "SELECT proposal IS NULL FROM memsheaf.proposals WHERE namespace = %s", [space])
+    assert proposals == [(not is_kept,)]

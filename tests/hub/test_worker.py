@@ -1,0 +1,249 @@
+"""Workers: what members tell a server is learned, once, in their name; what a team learns waits for a person."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from hub.postgres_server import Server, Team
+from hub.servers import as_superuser, documents, service_url
+from memsheaf import config
+from memsheaf.caps import Caps
+from memsheaf.cli import main
+from memsheaf.config import Settings
+from memsheaf.hub.service import HubService, TokenMember
+from memsheaf.recall.turns import Message, Turn
+from memsheaf.scope import Scope
+from memsheaf.work.hub_jobs import HubWorker, queue_turns
+from memsheaf.work.hub_replicas import Caller
+from memsheaf.work.hub_scopes import attach
+
+NOTHING = json.dumps({"type": "result", "subtype": "success", "structured_output": {"memories": []}})
+WORKER = """
+import sys
+from memsheaf import config
+from memsheaf.hub.service import HubService
+from memsheaf.work.hub_jobs import HubWorker
+HubWorker(HubService(sys.argv[1], teams=sys.argv[2:]), config.load()).run(once=True, stalled=1.0)
+"""
+
+
+@pytest.fixture
+def service(postgres: Server, team: Team) -> Iterator[HubService]:
+    with closing(HubService(service_url(postgres), teams=[team.name])) as opened:
+        yield opened
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return config.load({"MEMSHEAF_HOME": str(tmp_path / "home"), "MEMSHEAF_EMBEDDER": "none"})
+
+
+def tell(service: HubService, team: Team, text: str, *, member: str = "ana", space: str = "", name: str = "c") -> int:
+    """What a server does with what a member tells it."""
+    team.url(member)
+    caller = Caller.asking(TokenMember(team.name, f"{team.name}.{member}", member))
+    turns = [Turn(name, (Message("user", text), Message("assistant", "Noted.")))]
+    return queue_turns(service, caller, f"{team.name}:{space or f'user/{member}'}", turns)
+
+
+def work(service: HubService, settings: Settings) -> None:
+    """Do all that waits."""
+    with closing(HubWorker(service, settings)) as worker:
+        worker.run(once=True)
+
+
+def rows(team: Team, query: str, *values: object) -> list[tuple[object, ...]]:
+    with psycopg.connect(team.server.url(database=team.database)) as connection:
+        return connection.execute(query.encode(), values).fetchall()
+
+
+def waiting_jobs(team: Team) -> list[tuple[object, ...]]:
+    query = (
+        "SELECT task_name, status::text, args ->> 'tries' FROM memsheaf_jobs.procrastinate_jobs WHERE lock LIKE %s"
+    )
+    return rows(team, query, f"{team.name}:%")
+
+
+def waiting_turns(team: Team) -> int:
+    return len(
+        rows(team, "SELECT FROM memsheaf.inbox WHERE namespace LIKE %s AND turn IS NOT NULL", f"{team.name}:%")
+    )
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model that writes down when it was asked; it takes as long as the file `pause` says."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (tmp_path / "pause").write_text("0")
+    program = folder / "claude"
+    program.write_text(
+        "#!/bin/sh\ntext=$(cat)\nfor word in alpha beta gamma; do case $text in *$word*) name=$word;; esac; done\n"
+        f"echo $name $(date +%s.%N) >> {tmp_path}/asked\nsleep $(cat {tmp_path}/pause)\n"
+        f"echo $name $(date +%s.%N) >> {tmp_path}/answered\necho '{NOTHING}'\n"
+    )
+    program.chmod(stat.S_IRWXU)
+    return tmp_path
+
+
+def times(file: Path) -> dict[str, float]:
+    return {name: float(at) for name, at in map(str.split, file.read_text().splitlines())} if file.exists() else {}
+
+
+def start_worker(service: HubService, folder: Path) -> subprocess.Popen[bytes]:
+    """A worker process that asks the model, and takes over after a second."""
+    environment = os.environ | {
+        "MEMSHEAF_HOME": str(folder / "home"), "MEMSHEAF_EMBEDDER": "none", "MEMSHEAF_MODEL": "claude",
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+    }  # fmt: skip
+    return subprocess.Popen([sys.executable, "-c", WORKER, service.url, *service.teams], env=environment)
+
+
+def test_what_a_member_tells_is_learned_once_in_their_name(
+    service: HubService, team: Team, settings: Settings
+) -> None:
+    said = "Remember that I prefer green tea in the morning."
+    assert [tell(service, team, said), tell(service, team, said)] == [1, 0]
+    assert tell(service, team, "Off the record: Quentin leaves.", name="d") == 0
+    assert waiting_jobs(team) == [("learn", "todo", "0")]
+    args = rows(team, "SELECT args::text FROM memsheaf_jobs.procrastinate_jobs WHERE lock LIKE %s", f"{team.name}:%")
+    assert "tea" not in str(args)
+    work(service, settings)
+    [(path, text)] = documents(team, "user/ana").items()
+    assert "green tea" in text
+    assert rows(team, "SELECT member, by FROM memsheaf.commits WHERE namespace = %s", f"{team.name}:user/ana") == [
+        ("ana", "extraction")
+    ]
+    assert waiting_turns(team) == 0
+    assert [job[:2] for job in waiting_jobs(team)] == [("consolidate", "todo")]
+    assert tell(service, team, said) == 0
+    work(service, settings)
+    assert list(documents(team, "user/ana")) == [path]
+    assert list((Path(settings.cache)).glob("hub-server-*")) == []
+
+
+def test_what_was_saved_before_a_worker_died_is_not_learned_again(
+    service: HubService, team: Team, settings: Settings
+) -> None:
+    tell(service, team, "Remember that I prefer green tea in the morning.")
+    kept = rows(team, "SELECT id, turn::text FROM memsheaf.inbox WHERE namespace LIKE %s", f"{team.name}:%")
+    work(service, settings)
+    before = documents(team, "user/ana")
+    path = next(iter(before))
+    as_superuser(
+        team, "DELETE FROM memsheaf.documents WHERE namespace LIKE %s", f"{team.name}:%"
+    )  # nothing to compare
+    for name, turn in kept:
+        as_superuser(team, "UPDATE memsheaf.inbox SET turn = %s::jsonb WHERE id = %s", turn, name)
+    tell(service, team, "Remember that I prefer green tea in the morning.")
+    work(service, settings)
+    assert waiting_turns(team) == 0
+    assert documents(team, "user/ana") == {}, f"{path} was saved twice"
+
+
+def test_one_job_at_a_time_works_on_a_namespace_and_a_killed_one_is_taken_over(
+    service: HubService, team: Team, model: Path
+) -> None:
+    (model / "pause").write_text("60")
+    tell(service, team, "Remember that alpha is the code name of the launch.", space="team")
+    first = start_worker(service, model)
+    while not times(model / "asked"):
+        assert first.poll() is None
+        time.sleep(0.02)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    (model / "pause").write_text("0.7")
+    (model / "asked").unlink()
+    tell(service, team, "Remember that beta is the code name of the party.", member="ben", space="team")
+    tell(service, team, "Remember that gamma is the code name of my cat.", member="ben")
+    time.sleep(1.1)  # it gives no sign of life
+    workers = [start_worker(service, model) for _ in range(2)]
+    assert [worker.wait(60) for worker in workers] == [0, 0]
+    began, ended = times(model / "asked"), times(model / "answered")
+    assert began.keys() == ended.keys() == {"alpha", "beta", "gamma"}
+    assert ended["alpha"] <= began["beta"] or ended["beta"] <= began["alpha"]
+    assert min(ended["gamma"], ended["alpha"]) > max(began["gamma"], began["alpha"])  # others go on meanwhile
+    assert waiting_turns(team) == 0
+    proposed = rows(
+        team, "SELECT proposal ->> 'content' FROM memsheaf.proposals WHERE namespace = %s", team.namespace
+    )
+    assert sorted(str(one[0])[:5] for one in proposed) == ["Alpha", "Beta "]
+    assert len(documents(team, "user/ben")) == 1
+
+
+def test_a_team_spends_no_more_than_its_cap(
+    service: HubService, team: Team, settings: Settings, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{model / 'bin'}:{os.environ['PATH']}")
+    capped = settings._replace(model="claude", caps=Caps(requests_per_day=1))
+    tell(service, team, "Remember that alpha is the code name of the launch.")
+    tell(service, team, "Remember that beta is the code name of the party.", member="ben")
+    work(service, capped)
+    assert len(times(model / "asked")) == 1
+    assert waiting_turns(team) == 1
+    assert ("learn", "todo", "1") in waiting_jobs(team)
+    time.sleep(1.1)
+    work(service, settings._replace(model="claude", caps=Caps(requests_per_day=2)))
+    assert len(times(model / "asked")) == 2
+    assert waiting_turns(team) == 0
+
+
+class Reviewer:
+    """A member's machine, on which the team's memories are."""
+
+    def __init__(self, team: Team, member: str, folder: Path) -> None:
+        self.scope, self.environment = (
+            f"team/{team.name}",
+            {"MEMSHEAF_HOME": str(folder), "MEMSHEAF_EMBEDDER": "none"},
+        )
+        settings = config.load(self.environment)
+        attach(Scope.parse(self.scope), team.url(member), settings, str(folder), namespace=team.namespace)
+
+    def review(self, *words: str) -> str:
+        out = io.StringIO()
+        main(["review", "--scope", self.scope, *words], environment=self.environment, stdout=out, stderr=out)
+        return out.getvalue()
+
+
+def test_what_a_team_learns_waits_for_a_person(
+    service: HubService, team: Team, settings: Settings, tmp_path: Path
+) -> None:
+    tell(service, team, "Remember that the launch is in the harbour hall.", space="team")
+    tell(service, team, "Remember that the party is on the roof terrace.", space="team", name="d")
+    work(service, settings)
+    assert documents(team, "team") == {}
+    ana, ben = Reviewer(team, "ana", tmp_path / "ana"), Reviewer(team, "ben", tmp_path / "ben")
+    waiting = json.loads(ana.review("--json"))["proposals"]
+    assert sorted(one["name"] for one in waiting) == [
+        "The launch is in the harbour hall", "The party is on the roof terrace"
+    ]  # fmt: skip
+    launch, party = (one["id"] for one in sorted(waiting, key=lambda one: str(one["name"])))
+    assert "harbour" in ben.review()
+    ana.review("--approve", launch)
+    [text] = documents(team, "team").values()
+    assert "harbour hall" in text
+    assert "harbour" not in ben.review()
+    ben.review("--reject", party)
+    assert "roof" not in ana.review()
+    decided = "SELECT outcome, decided_by, proposal FROM memsheaf.proposals WHERE namespace = %s ORDER BY 1"
+    assert rows(team, decided, team.namespace) == [("approved", "ana", None), ("rejected", "ben", None)]
+    assert len(documents(team, "team")) == 1
+    tell(service, team, "Remember that the party is on the roof terrace.", space="team", name="e")
+    work(service, settings)
+    assert "roof" not in ana.review()
+    ana.review("--undo", launch)
+    assert documents(team, "team") == {}
+    assert "harbour" in ana.review()
