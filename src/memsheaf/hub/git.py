@@ -233,8 +233,10 @@ class GitRemote:
 
     def _fetch(self) -> Sequence[GitCommit]:
         """Bring our copy to what the remote has, and give what was not known. Raises HubUnreachable, HubRefused."""
+        is_first = not self._history.head  # then there may be much to come, and a pack says how it goes on
         words = ("fetch", "--no-tags", "--no-write-fetch-head", "--progress", REMOTE)
-        code, _, why = self._git.ask(*words, f"+{self._branch}:{self._branch}")
+        limit = ("-c", "fetch.unpackLimit=1") if is_first else ()
+        code, _, why = self._git.ask(*limit, *words, f"+{self._branch}:{self._branch}")
         if code and "couldn't find remote ref" not in why:
             raise self._git.failure(why)
         records = None if code else self._history.advance(self._fetched_head())
@@ -276,6 +278,7 @@ class GitRemote:
 
         `make` gives "" when there is nothing to push, and so does this.
         """
+        why = ""
         for attempt in range(_ATTEMPTS):
             is_fresh = bool(attempt) or not self._history.head
             if is_fresh:
@@ -296,7 +299,7 @@ class GitRemote:
             if not _LOST_RACE.search(why):
                 raise self._git.failure(why, refused=True)
             time.sleep(random.uniform(0, 0.02 * min(attempt + 1, 10)))
-        raise HubUnreachable(f"others changed {self._settings.shown} {_ATTEMPTS} times in a row")
+        raise HubUnreachable(f"{self._settings.shown}: others were faster {_ATTEMPTS} times in a row: {why}")
 
     def _send(self, made: str, ref: str, expected: str | None) -> str:
         """Put an object, or nothing, at a ref that has what is expected, or with None whatever it has.

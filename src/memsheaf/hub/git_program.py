@@ -191,9 +191,7 @@ class GitProgram:
             ended = process.poll() is not None
         finally:
             if not ended:
-                with suppress(OSError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                _end_group(process)
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe:
                     with suppress(OSError):
@@ -207,6 +205,17 @@ class GitProgram:
         if self._password:
             text = text.replace(self._password, "***")
         return one_line(re.sub(r"(?<=://)([^\s/:@]*):[^\s/@]*@", r"\1@", text), 300)
+
+
+def _end_group(process: Popen[bytes]) -> None:
+    """End a program and what it started; git first gets a moment to remove its lock files."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(TimeoutExpired):
+        process.wait(1.0)
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def split_password(url: str) -> tuple[str, str]:
