@@ -77,10 +77,10 @@ def state_of(root: str) -> ReplicaState:
 
 def _state(found: dict[str, Any]) -> ReplicaState:
     known = {key: value for key, value in found.items() if key in ReplicaState._fields}
-    known["pending"] = tuple(map(str, known["pending"]))
+    known["pending"] = tuple(map(str, known.get("pending", ())))
     for key in ("erasing", "erased"):
-        known[key] = tuple(Erasure(one[0], tuple(one[1]), tuple(one[2]), *one[3:]) for one in known[key])
-    known["told"] = tuple(Conflict(*one) for one in known["told"])
+        known[key] = tuple(Erasure(one[0], tuple(one[1]), tuple(one[2]), *one[3:]) for one in known.get(key, ()))
+    known["told"] = tuple(Conflict(*one) for one in known.get("told", ()))
     return ReplicaState(**known)
 
 
