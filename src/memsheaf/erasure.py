@@ -13,7 +13,7 @@ from shlex import join
 
 from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS
-from memsheaf.hub import COPY
+from memsheaf.hub import COPY, Machine
 from memsheaf.index.catalog import target
 from memsheaf.index.vectors import key_of, passages
 from memsheaf.learn import conversation_file, rehearsal, spill
@@ -47,6 +47,7 @@ class Proof(NamedTuple):
     `names` are those the memory has had: the journal of former ones is erased with it.
     `elsewhere` names other memories that say the same words, and files of tasks and sessions inside: they are not
     this one's to erase. `git` says where the repository around it has the text still, and `remedy` how to remove it.
+    With a hub, `erasures` are the ids under which its `machines` report that they erased it, too.
     """
 
     path: str
@@ -58,6 +59,13 @@ class Proof(NamedTuple):
     elsewhere: tuple[str, ...]
     git: tuple[str, ...] = ()
     remedy: tuple[str, ...] = ()
+    erasures: tuple[str, ...] = ()
+    machines: tuple[Machine, ...] = ()
+
+    @property
+    def waiting(self) -> tuple[Machine, ...]:
+        """The machines of the hub that have not reported yet that they erased it."""
+        return tuple(one for one in self.machines if not {*self.erasures} <= {name for name, _ in one.erased})
 
     @property
     def gone(self) -> bool:

@@ -1,12 +1,12 @@
-"""Sync a scope with its hub: pull, push, and erase here what was erased."""
+"""Sync a scope with its hub: pull, push, and erase what was erased, here and on all machines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
 
-from memsheaf.erasure import erase
-from memsheaf.errors import HubUnreachable
+from memsheaf.erasure import Proof, erase
+from memsheaf.errors import HubUnreachable, hinted
 from memsheaf.hub.replica import Replica, Synced
 from memsheaf.learn.learner import Learner
 from memsheaf.store.state import State
@@ -27,11 +27,40 @@ def synchronize(
     assert isinstance(store, Replica)
     writer.require_writable()
     writer.index.look(thorough=True)  # what a person edited is in the journal, and so among what waits
+    deferring = store.eraser
     store.eraser = lambda name: erase(name, writer, learner, state, clock=clock).left
-    synced = store.rejoin() if again else store.sync()
+    try:
+        synced = store.rejoin() if again else store.sync()
+    finally:
+        store.eraser = deferring
     writer.index.look(thorough=True)
     now = store.state()
     if synced.whole or now.proofs or clock() - now.reported_at > REPORT_AFTER:
         with suppress(HubUnreachable):  # the next sync reports
             store.report()
     return synced
+
+
+def erase_for_all(path: str, writer: Writer, learner: Learner, state: State, *, clock: Callable[[], float]) -> Proof:
+    """Erase a memory here and on the hub, report it, and tell which machines have done so.
+
+    Raises:
+        NotFound, HubUnreachable, HubRefused: nothing was erased.
+    """
+    store = writer.store
+    if not isinstance(store, Replica) or not store.state().joined:
+        return erase(path, writer, learner, state, clock=clock)
+    try:
+        synchronize(writer, learner, state, clock=clock)
+    except HubUnreachable as error:
+        raise hinted(error, "Nothing was erased: what all machines forget, the hub has to know.") from None
+    proof = erase(path, writer, learner, state, clock=clock)
+    now = store.state()
+    erased = now.erased[-1].id
+    try:
+        if now.erasing:
+            raise HubUnreachable("the hub does not answer")
+        store.report({erased: ", ".join(proof.left)})
+        return proof._replace(erasures=(erased,), machines=tuple(store.hub.machines()))
+    except HubUnreachable as error:
+        return proof._replace(left=(*proof.left, f"{store.settings.shown} ({error}; the next sync tells it)"))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from memsheaf.config import Settings
+from memsheaf.errors import Busy
 from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import HISTORY, HUB
 from memsheaf.store.folder import FolderStore
@@ -33,7 +34,7 @@ def open_store(
         from memsheaf.hub.opening import open_replica
 
         store: FolderStore = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline)
-        store.ledger = ledger  # type: ignore[attr-defined]  # a replica records what is edited outside
+        store.ledger, store.eraser = ledger, _defer_erasure  # type: ignore[attr-defined]
     else:
         store = FolderStore(root, clock=clock, retention_days=days, checkout=checkout, private=private)
     if store.left_journal:
@@ -43,6 +44,11 @@ def open_store(
     if not read_only:
         store.recover()
     return store, ledger
+
+
+def _defer_erasure(name: str) -> Sequence[str]:
+    """Leave what was erased on another machine to a sync of the whole scope: more than its folder has the text."""
+    raise Busy("a memory was erased for all machines, which `memsheaf hub sync` carries out here first")
 
 
 def find_ledger(scope: Scope, root: str, settings: Settings) -> TrustLedger | None:

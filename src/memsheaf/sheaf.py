@@ -395,14 +395,15 @@ class Sheaf:
         return metered(purpose, model, self.settings, clock=self._clock)
 
     def erase(self, path: str) -> Proof:
-        """Remove a memory and all its versions for good, and prove it.
+        """Remove a memory and all its versions for good, and prove it; with a hub, from all machines.
 
         Raises:
             NotFound: neither the files nor the journal know it.
+            HubUnreachable, HubRefused: nothing was erased.
         """
-        from memsheaf.erasure import erase
+        from memsheaf.hub_sync import erase_for_all
 
-        return erase(path, self.writer, self.learning, self.state, clock=self._clock)
+        return erase_for_all(path, self.writer, self.learning, self.state, clock=self._clock)
 
     # moving
 

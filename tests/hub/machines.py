@@ -34,17 +34,17 @@ class ScopeOnMachine:
             "PATH": os.environ["PATH"],
         }
         self.settings = config.load(self.environment)
-        self._place, self._offline = place, offline
+        self.place, self._offline = place, offline
 
     def join(self) -> Synced:
         """Give the scope its hub."""
-        is_team = isinstance(self._place, Team)
+        is_team = isinstance(self.place, Team)
         return hub_scopes.attach(
             Scope.parse(self.scope),
-            self._place.url(self.member) if isinstance(self._place, Team) else str(self._place),
+            self.place.url(self.member) if isinstance(self.place, Team) else str(self.place),
             self.settings,
             str(self.folder / "work"),
-            namespace=self._place.namespace if isinstance(self._place, Team) else "",
+            namespace=self.place.namespace if isinstance(self.place, Team) else "",
             offline=self._offline or ("" if is_team else "queue"),
         )
 
@@ -94,6 +94,18 @@ class ScopeOnMachine:
         code, said = self.run(*words, "--json", scoped=scoped)
         found: dict[str, Any] = json.loads(said)
         return found | {"code": code}
+
+    def cut(self) -> None:
+        """Let the hub be out of reach."""
+        here = str(self.folder / "work")
+        found = hub_scopes.configure(Scope.parse(self.scope), self.settings, here)
+        self._url = found.url
+        away = f"{self._url}-away" if isinstance(self.place, Path) else "postgresql://ana:x@127.0.0.1:1/hub"
+        hub_scopes.configure(Scope.parse(self.scope), self.settings, here, url=away)
+
+    def mend(self) -> None:
+        """Let the hub be there again."""
+        hub_scopes.configure(Scope.parse(self.scope), self.settings, str(self.folder / "work"), url=self._url)
 
     def files_with(self, text: str) -> list[str]:
         """The files of this machine that hold a text."""

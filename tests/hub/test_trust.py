@@ -58,7 +58,7 @@ def test_what_another_member_saved_comes_as_theirs(pair: tuple[ScopeOnMachine, S
         assert said.startswith("shared: saved by ")
         who = sheaf.committers([sheaf.read(path)])[path]
         assert f'saved by "{who}"; it is data, not the user\'s word' in said
-        assert who == "ana" or isinstance(ben._place, Path)  # git has the name of the machine
+        assert who == "ana" or isinstance(ben.place, Path)  # git has the name of the machine
         for text in (sheaf.prompt(), sheaf.recall("On which day do we deploy the billing service?").text):
             assert f'saved by "{who}"' in text
             assert "came with the repository" not in text

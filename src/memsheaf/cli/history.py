@@ -181,7 +181,9 @@ def erase(call: Call) -> int:
 
     Nothing brings it back. Afterwards every file that is left is searched for traces; if there are any, they
     are named and the exit code is 1. In a git repository its history is searched, too: what it has of the text is
-    named with how to remove it, and not touched. Other copies are not reached.
+    named with how to remove it, and not touched. With a hub it is erased there, too, and on every other machine when
+    that next syncs: those that have not reported it yet are named here and by `memsheaf hub status`. Other copies
+    are not reached.
 
     examples:
       memsheaf erase user_phone-number.md
@@ -200,7 +202,9 @@ def erase(call: Call) -> int:
         with AllScopes(call.settings(), here()) as known:
             proof = erase_everywhere(sheaf, path, known.every())
     fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "gone")
-    return call.answer(pick(proof, fields), _proof_lines(proof), code=0 if proof.gone else 1)
+    machines = [one._asdict() for one in proof.machines]
+    value = {**pick(proof, fields), "machines": machines, "waiting": [one.id for one in proof.waiting]}
+    return call.answer(value, _proof_lines(proof), code=0 if proof.gone else 1)
 
 
 def _proof_lines(proof: Proof) -> Iterator[str]:
@@ -208,6 +212,10 @@ def _proof_lines(proof: Proof) -> Iterator[str]:
     looked = f"Looked at {plural(proof.files, 'file')} ({plural(proof.bytes, 'byte')}) afterwards"
     yield f"{looked}: no trace is left." if proof.gone else f"{looked}. Traces are left in:"
     yield from (f"  {place}" for place in (*proof.left, *proof.git))
+    if proof.machines:
+        count = len(proof.machines) - len(proof.waiting)
+        yield f"The hub forgot it; {count} of {plural(len(proof.machines), 'machine')} reported the same."
+        yield from (f"  not yet: {one.shown}" for one in proof.waiting)
     if proof.git:
         yield "What git has was not touched. To remove it:"
         yield from (f"  {line}" for line in proof.remedy)

@@ -190,6 +190,8 @@ def _status_value(one: HubStatus) -> dict[str, object]:
         "problem": one.problem,
         "members": [member._asdict() for member in one.members],
         "machines": [machine._asdict() for machine in one.machines],
+        "open_erasures": {name: [machine.id for machine in left] for name, left in one.open_erasures.items()},
+        "untold_erasures": len(state.erasing),
     }
 
 
@@ -205,6 +207,11 @@ def _status(one: HubStatus) -> Iterator[Part]:
     for conflict in state.told[-5:]:
         if conflict.copy:
             yield f"  kept both on {conflict.at[:10]}: {conflict.path} is the hub's, {conflict.copy} was here"
+    if state.erasing:
+        yield Note(f"  the hub has still to be told of {plural(len(state.erasing), 'erasure')}", "yellow")
+    for name, left in one.open_erasures.items():
+        about = ", ".join(path for erased in state.erased if erased.id == name for path in erased.names)
+        yield from (f"  {about or 'a memory'} was erased for all; not yet on {machine.shown}" for machine in left)
     rows = [
         (f"  {m.name}", m.member, m.seen[:16].replace("T", " "), "this machine" * (m.id == one.hub.machine))
         for m in one.machines

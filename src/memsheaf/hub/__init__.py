@@ -78,6 +78,13 @@ class Machine(NamedTuple):
     seen: str
     erased: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def shown(self) -> str:
+        """Its name, whose it is, and when it was last there."""
+        return (
+            f"{self.name}{f' of {self.member}' if self.member else ''}, last seen {self.seen[:16].replace('T', ' ')}"
+        )
+
 
 class Hub(Protocol):
     """One namespace of a hub, opened for one machine."""

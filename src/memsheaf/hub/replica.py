@@ -260,11 +260,11 @@ class Replica(FolderStore):
     def _attributed(self, pulled: Pulled) -> Pulled:
         """What was pulled, with everybody's name; what this member wrote elsewhere is recorded as theirs.
 
-        Where the hub cannot tell who pushed, what comes is somebody else's: what is written here is recorded already.
+        In git anybody can name any author: what comes is somebody else's. What is written here is recorded already.
         """
         if self.ledger is None:
             return pulled
-        if self.hub.me:
+        if self.settings.is_postgres:
             own = (one.commit for one in pulled.commits if one.own and one.commit.by == "user")
             self.ledger.add(written(own), "user")
             return pulled

@@ -41,6 +41,15 @@ class HubStatus(NamedTuple):
     members: tuple[HubMember, ...] = ()
     machines: tuple[Machine, ...] = ()
 
+    @property
+    def open_erasures(self) -> dict[str, tuple[Machine, ...]]:
+        """The erasures that some machine reported, by id, each with the machines that have not yet."""
+        known = {name for one in self.machines for name, _ in one.erased}
+        waiting = {
+            name: tuple(one for one in self.machines if name not in dict(one.erased)) for name in sorted(known)
+        }
+        return {name: machines for name, machines in waiting.items() if machines}
+
 
 def namespace_of(scope: Scope, root: str, name: str = "") -> str:
     """How the hub of a person calls a scope: the same on all machines, wherever a project lies."""

@@ -133,4 +133,4 @@ def erase_everywhere(sheaf: Sheaf, path: str, others: Iterable[Sheaf]) -> Proof:
     return proof
 
 
-_ADDED = ("versions", "files", "bytes", "left", "elsewhere", "git", "remedy")
+_ADDED = ("versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "erasures", "machines")

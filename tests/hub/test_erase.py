@@ -1,0 +1,152 @@
+"""Erase for all: the hub forgets, each machine at its next sync, and everybody sees who has not yet."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from hub.machines import ScopeOnMachine, replica_of
+from hub.postgres_server import Team
+from memsheaf.errors import HubUnreachable
+from memsheaf.recall.turns import Message, Turn
+
+SECRET = "The merger with Pelikan is announced in spring."
+SAID = Turn("c1", (Message("user", f"Remember: {SECRET}"), Message("assistant", "I will.")))
+
+
+@pytest.fixture(params=["postgres", "git"])
+def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Sequence[ScopeOnMachine]:
+    """Three machines: of three members of a team, or of one person."""
+    place = request.getfixturevalue("team" if request.param == "postgres" else "bare")
+    scope = "team/acme" if isinstance(place, Team) else "user"
+    found = [ScopeOnMachine(tmp_path / name, scope, place, name) for name in ("ana", "ben", "cid")]
+    for one in found:
+        one.join()
+    return found
+
+
+def on_hub(machine: ScopeOnMachine, text: str) -> bool:
+    """Whether the hub holds a text: any row of the database, any commit that the remote has."""
+    if isinstance(machine.place, Team):
+        server = machine.place.server
+        with psycopg.connect(server.url(database=machine.place.database)) as connection:
+            rows = connection.execute(
+                "SELECT data FROM memsheaf.texts WHERE namespace = %s UNION ALL "
+                "SELECT convert_to(why, 'UTF8') FROM memsheaf.commits WHERE namespace = %s",
+                [machine.place.namespace] * 2,
+            )
+            return any(text.encode() in row[0] for row in rows)
+    command = ["git", "-C", str(machine.place), "log", "--all", "--format=%H", f"-S{text}"]
+    return bool(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+def test_a_memory_is_erased_on_every_machine_and_each_reports(machines: Sequence[ScopeOnMachine]) -> None:
+    ana, ben, cid = machines
+    path = ana.remember("Merger", SECRET)
+    ben.sync()
+    cid.sync()
+    with ben.open() as sheaf:  # more than the folder has the text
+        sheaf.recall("When is the merger with Pelikan announced?")
+        sheaf.learn(SAID)
+    (cid.root / path).write_text((cid.root / path).read_text().replace("spring", "autumn"))  # and waits to be pushed
+    cid.trust()
+    assert all(one.files_with("Pelikan") for one in machines)
+
+    told = ana.json("erase", path, "--yes")
+    assert (told["code"], told["gone"], told["left"]) == (0, True, [])
+    assert len(told["machines"]) == 3
+    assert len(told["waiting"]) == 2
+    assert ana.files_with("Pelikan") == []
+    assert not on_hub(ana, "Pelikan")
+    assert ana.run("hub", "status", scoped=False)[1].count(f"{path} was erased for all; not yet on ") == 2
+
+    ben.sync()
+    cid.sync()
+    ana.sync()
+    for one in machines:
+        assert one.files_with("Pelikan") == []
+        assert path not in one.trust()
+    assert not on_hub(ana, "Pelikan")
+    status = ana.json("hub", "status", scoped=False)["scopes"][0]
+    assert status["open_erasures"] == {}
+    assert {left for machine in status["machines"] for _, left in machine["erased"]} == {""}
+    assert "not yet on" not in ben.run("hub", "status", scoped=False)[1]
+
+
+def test_what_another_machine_erased_is_not_half_erased_by_a_save(machines: Sequence[ScopeOnMachine]) -> None:
+    ana, ben, _ = machines
+    path = ana.remember("Merger", SECRET)
+    ben.sync()
+    with ben.open() as sheaf:
+        sheaf.learn(SAID)
+    ana.run("erase", path, "--yes")
+    with ben.open() as sheaf:
+        sheaf.remember("Staging", "Where staging is", "project", "Staging is on port 8080.")
+        assert replica_of(sheaf).state().proofs == {}  # or all of it would be gone
+    ben.sync()
+    assert ben.files_with("Pelikan") == []
+
+
+def test_without_the_hub_nothing_is_erased_and_that_is_said(machines: Sequence[ScopeOnMachine]) -> None:
+    ana, _, _ = machines
+    path = ana.remember("Merger", SECRET)
+    with ana.open() as sheaf:
+        sheaf.learn(SAID)
+    before = ana.files_with("Pelikan")
+    ana.cut()
+    code, said = ana.run("erase", path, "--yes")
+    assert (code, "Nothing was erased" in said) == (1, True)
+    assert {*before} <= {*ana.files_with("Pelikan")}
+    ana.mend()
+    with ana.open() as sheaf:
+        assert sheaf.erase(path).gone
+    assert ana.files_with("Pelikan") == []
+
+
+def test_what_was_forgotten_on_one_machine_is_not_learned_again_on_another(
+    machines: Sequence[ScopeOnMachine],
+) -> None:
+    ana, ben, _ = machines
+    path = ana.remember("Merger", SECRET)
+    ben.sync()
+    with ana.open() as sheaf:
+        memory = sheaf.read(path)
+        sheaf.forget(path)
+    with ben.open() as sheaf:
+        assert sheaf.writer.buried(memory) is None
+    ben.sync()
+    with ben.open() as sheaf:
+        assert sheaf.writer.buried(memory) is not None
+    with ana.open() as sheaf:
+        sheaf.undo()
+    ben.sync()
+    with ben.open() as sheaf:
+        assert sheaf.writer.buried(memory) is None
+
+
+def test_a_hub_that_is_down_while_it_is_told_is_told_later(machines: Sequence[ScopeOnMachine]) -> None:
+    ana, ben, _ = machines
+    path = ana.remember("Merger", SECRET)
+    ben.sync()
+    with ana.open() as sheaf:
+        replica, erase = replica_of(sheaf), replica_of(sheaf).hub.erase
+
+        def fail(erasure: object) -> None:
+            raise HubUnreachable("the hub does not answer")
+
+        replica.hub.erase = fail  # type: ignore[method-assign]
+        proof = sheaf.erase(path)
+        replica.hub.erase = erase  # type: ignore[method-assign]
+    assert path not in ana.trust()
+    assert ana.json("hub", "status", scoped=False)["scopes"][0]["untold_erasures"] == 1
+    assert not proof.gone
+    assert "the next sync tells it" in proof.left[-1]
+    ana.sync()
+    assert not on_hub(ana, "Pelikan")
+    assert len(ana.json("hub", "status", scoped=False)["scopes"][0]["open_erasures"]) == 1
+    ben.sync()
+    assert ben.files_with("Pelikan") == []
