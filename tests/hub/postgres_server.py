@@ -22,10 +22,12 @@ from pathlib import Path
 import psycopg
 
 from memsheaf.hub import HubSettings
-from memsheaf.hub.postgres_admin import migrate
+from memsheaf.hub.postgres_admin import migrate, scram_verifier
 
 QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 SMALL = {"shared_buffers": "32MB", "max_connections": "80", "autovacuum_naptime": "5min", "jit": "off"}
+
+VERIFIER = scram_verifier("x")
 
 
 def programs(version: str = "") -> str:
@@ -109,13 +111,14 @@ class Team:
     def url(self, member: str, role: str = "writer") -> str:
         """The address with the login of a member."""
         login = f"{self.name}.{member}"
-        with psycopg.connect(self.server.url(database=self.database), autocommit=True) as connection:
-            if member not in self._made:
+        if member not in self._made:
+            with psycopg.connect(self.server.url(database=self.database)) as connection:
                 connection.execute("INSERT INTO memsheaf.spaces VALUES (%s) ON CONFLICT DO NOTHING", [self.namespace])
-                connection.execute(f"CREATE ROLE \"{login}\" LOGIN PASSWORD 'x' IN ROLE memsheaf_member")
                 connection.execute(
                     "INSERT INTO memsheaf.members VALUES (%s, %s, %s, %s)", [self.namespace, login, member, role]
                 )
+                connection.execute("SET ROLE memsheaf_owner")
+                connection.execute("SELECT memsheaf.create_login(%s, %s)", [login, VERIFIER])
         self._made.add(member)
         return self.server.url(login, "x", self.database)
 

@@ -161,7 +161,7 @@ def new_login(url: str, team: str, member: str) -> tuple[Invitation, str]:
     address = urlunsplit(parts._replace(netloc=f"{login}:{password}@{place}", query=urlencode(kept, safe="/")))
     if "://" not in address:  # without a host there is nothing before the path for it to see
         raise HubRefused("give the address as postgresql://LOGIN@HOST/DATABASE")
-    return Invitation(team, member, address), _scram_verifier(password)
+    return Invitation(team, member, address), scram_verifier(password)
 
 
 def _label(name: str, what: str) -> str:
@@ -171,7 +171,7 @@ def _label(name: str, what: str) -> str:
     return label
 
 
-def _scram_verifier(password: str, rounds: int = 4096) -> str:
+def scram_verifier(password: str, rounds: int = 4096) -> str:
     """What PostgreSQL keeps of a password, so that neither it nor its log ever has the password itself."""
     salt = os.urandom(16)
     salted = pbkdf2_hmac("sha256", password.encode(), salt, rounds)
