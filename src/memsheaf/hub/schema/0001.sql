@@ -162,6 +162,9 @@ RETURN octet_length(path) <= 400 AND path ~ '^[^/.\x01-\x1f\\][^/\x01-\x1f\\]*(/
   AND path <> 'MEMORY.md' AND before ~ '^([0-9a-f]{64})?$' AND coalesce(octet_length(data), 0) <= 1048576
   AND after = coalesce(encode(sha256(data), 'hex'), '');
 
+-- A plan that was made while a table was empty is kept, so that here and in `pull` what is looked up is a subquery or
+-- LATERAL … OFFSET 0: by its key, never by joining all of a namespace, whatever the statistics say.
+--
 -- Make a commit: its position, or the path that is not at the version `before`. The same commit again is nothing.
 CREATE FUNCTION memsheaf.push(
   ns text, client int, id text, at text, machine text, by text, why text, undoes text,
@@ -183,9 +186,8 @@ BEGIN
     RAISE check_violation USING MESSAGE = 'the commit is not sound: a path, a version or a size';
   END IF;
   PERFORM memsheaf.lock_paths(ns, paths);
-  SELECT s.path INTO changed FROM unnest(paths, befores) s(path, before)
-    LEFT JOIN memsheaf.documents d ON d.namespace = ns AND d.path = s.path
-    WHERE s.before <> coalesce(d.version, '') LIMIT 1;
+  SELECT s.path INTO changed FROM unnest(paths, befores) s(path, before) WHERE s.before <>
+    coalesce((SELECT d.version FROM memsheaf.documents d WHERE d.namespace = ns AND d.path = s.path), '') LIMIT 1;
   IF changed IS NULL THEN
     INSERT INTO memsheaf.commits (namespace, id, xid, at, member, machine, by, why, undoes)
       VALUES (ns, push.id, pg_current_xact_id(), push.at, who, push.machine, push.by, push.why, push.undoes)
@@ -266,20 +268,21 @@ BEGIN
     'cursor', concat_ws('/', coalesce(last.id, ''), coalesce(last.xid, '0'), (SELECT coalesce(string_agg(x::text, ','),
       '') FROM pg_snapshot_xip(pg_current_snapshot()) x WHERE x < last.xid), epoch),
     'erasures', (SELECT json_agg(json_build_array(e.id, e.names, e.versions, c.member, c.at) ORDER BY c.xid, c.place)
-      FROM memsheaf.erasures e JOIN memsheaf.commits c ON c.namespace = e.namespace AND c.id = e.id
+      FROM memsheaf.erasures e
+      JOIN LATERAL (SELECT c.* FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = e.id OFFSET 0) c ON true
       WHERE e.namespace = ns AND (cursor = '' OR c.xid > high OR c.xid = ANY (running))))::text,
     '', false, '', '', '', NULL::bytea;
   IF cursor = '' THEN
-    RETURN QUERY SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = last.who, d.path, '', d.version, t.data
+    RETURN QUERY SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = last.who, d.path, '', d.version,
+        (SELECT t.data FROM memsheaf.texts t WHERE t.namespace = ns AND t.version = d.version)
       FROM memsheaf.documents d
-      JOIN memsheaf.commits c ON c.namespace = d.namespace AND c.id = d.commit
-      JOIN memsheaf.texts t ON t.namespace = d.namespace AND t.version = d.version
+      JOIN LATERAL (SELECT c.* FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = d.commit OFFSET 0) c ON true
       WHERE d.namespace = ns ORDER BY c.xid, c.place, d.path;
   ELSE
-    RETURN QUERY SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = last.who, r.path, r.before, r.after, t.data
-      FROM memsheaf.commits c
-      LEFT JOIN memsheaf.revisions r ON r.namespace = c.namespace AND r.commit = c.id
-      LEFT JOIN memsheaf.texts t ON t.namespace = r.namespace AND t.version = r.after
+    RETURN QUERY SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = last.who, r.path, r.before, r.after,
+        (SELECT t.data FROM memsheaf.texts t WHERE t.namespace = ns AND t.version = r.after)
+      FROM memsheaf.commits c LEFT JOIN LATERAL
+        (SELECT r.* FROM memsheaf.revisions r WHERE r.namespace = ns AND r.commit = c.id OFFSET 0) r ON true
       WHERE c.namespace = ns AND c.xid >= low AND (c.xid > high OR c.xid = ANY (running))
       ORDER BY c.xid, c.place, r.path;
   END IF;
