@@ -42,6 +42,7 @@ bench: $(VENV)/.bench ## measure speed, beside other memory servers; table and p
 	$(BIN)/python -m benchmarks.run --peers
 	$(BIN)/python -m benchmarks.hooks --peers --out benchmarks/results/hooks.md
 	$(BIN)/python -m benchmarks.web --out benchmarks/results/web.md
+	$(BIN)/python -m benchmarks.hub --out benchmarks/results/hub.md
 
 recall: $(VENV)/.dev ## measure how well recall finds, ours against baselines (public sets in DATA=, HALF=test)
 	$(BIN)/python -m benchmarks.recall_quality $(if $(DATA),--data $(DATA)) $(if $(HALF),--half $(HALF)) --by-kind

@@ -1,0 +1,52 @@
+"""The benchmark of the hubs runs, at its smallest, and finds nothing lost."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from hub.postgres_server import Server, Team
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.hub import Effort, Row, measure_git, measure_postgres
+from benchmarks.hub_clients import create_bare
+from benchmarks.memories import fill
+
+LEAST = Effort(size=12, times=2, clients=2, writes=2, rounds=1, notices=1)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    fill(str(tmp_path / "source"), LEAST.size)
+    return str(tmp_path / "source")
+
+
+def judged(rows: list[Row]) -> dict[str, str]:
+    assert all(row.ours for row in rows)
+    return {row.name: row.wanted for row in rows if row.wanted}
+
+
+def test_postgresql_is_measured(team: Team, postgres: Server, tmp_path: Path, source: str) -> None:
+    create_bare(postgres)
+    rows = list(measure_postgres(str(tmp_path), team.settings("ana", "m"), source, LEAST))
+
+    assert [row.ours for row in rows if "lost" in row.name] == ["0 lost, 0 doubled"]
+    assert judged(rows) == {
+        "push of one memory": "at most 4",
+        "nothing to pull": "at most 2",
+        "2 processes × 2 writes, pushes": "at least 0.33",
+        "lost or doubled, of 8 acknowledged": "0",
+        "from a commit until an idle listening replica has the file": "at most 2 s",
+        "first replica of 12 memories": "at most 3",
+        "recall among 12 on a replica": "equal",
+    }
+
+
+def test_git_is_measured(tmp_path: Path, source: str) -> None:
+    rows = list(measure_git(str(tmp_path), source, LEAST))
+
+    assert [row.ours for row in rows if "lost" in row.name] == ["0 lost, 0 doubled"]
+    assert set(judged(rows)) >= {"push of one memory", "first replica of 12 memories"}
