@@ -14,7 +14,9 @@ from memsheaf.store.folder import FolderStore
 TYPE_CHECKING = False  # known to type checkers by this name; most scopes need none of these at first
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder
+    from memsheaf.store import Commit
     from memsheaf.store.state import State
+    from memsheaf.store.transaction import Transaction
     from memsheaf.store.trust import TrustLedger
 
 
@@ -36,7 +38,10 @@ def open_store(
         store: FolderStore = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline)
         store.ledger, store.eraser = ledger, _defer_erasure  # type: ignore[attr-defined]
     else:
-        store = FolderStore(root, clock=clock, retention_days=days, checkout=checkout, private=private)
+        announce = None if checkout else _note_unseen
+        store = FolderStore(
+            root, clock=clock, retention_days=days, checkout=checkout, private=private, announce=announce
+        )
     if store.left_journal:
         from memsheaf.worktree import bring_journal
 
@@ -64,6 +69,17 @@ def find_ledger(scope: Scope, root: str, settings: Settings) -> TrustLedger | No
     ledger = TrustLedger(state_of(root, settings), checkout)
     is_shared = checkout or os.path.lexists(os.path.join(root, HISTORY, HUB)) or ledger.stamp != (0, 0)
     return ledger if is_shared else None
+
+
+def _note_unseen(transaction: Transaction, commit: Commit) -> None:
+    """Note what is committed to a folder that got a hub since it was opened: it waits for the next sync."""
+    try:
+        transaction.history.stat(HUB)
+    except FileNotFoundError:
+        return
+    from memsheaf.hub.replica_state import note_pending
+
+    note_pending(transaction.history, commit)
 
 
 def state_of(root: str, settings: Settings) -> State:

@@ -247,6 +247,23 @@ def test_a_hub_that_was_removed_is_left_alone(two: tuple[Machine, Machine], bare
     assert not (Path(opened.root) / ".history" / "hub-state.json").exists()
 
 
+def test_a_process_that_runs_when_a_scope_gets_a_hub_shares_what_it_saves(tmp_path: Path, bare: Path) -> None:
+    laptop, desktop = Machine(tmp_path / "laptop"), Machine(tmp_path / "desktop")
+    desktop.attach("user", str(bare))
+    laptop.save("Dashboards")
+    with laptop.open() as running:
+        assert running.list()
+        laptop.attach("user", str(bare))
+        running.remember("Tickets", "Where", "reference", "Tickets are in the second tracker.")
+        running.revise("reference_dashboards.md", "wiki", "attic")
+    for machine in (laptop, desktop):
+        with machine.open() as sheaf:
+            sheaf.sync()
+    assert desktop.names() == {"Dashboards", "Tickets"}
+    with desktop.open() as sheaf:
+        assert "attic" in sheaf.read("reference_dashboards.md").text
+
+
 def test_doctor_and_scopes_tell_how_a_scope_stands_with_its_hub(two: tuple[Machine, Machine], bare: Path) -> None:
     laptop, desktop = two
     scopes = {one["scope"]: one["hub"] for one in json.loads(laptop.run("scopes", "--json"))["scopes"]}

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from memsheaf.errors import PathRefused, StoreFailed, hinted
 from memsheaf.hub import Erasure, HubSettings
-from memsheaf.store import HISTORY, HUB
+from memsheaf.store import HISTORY, HUB, Commit
 from memsheaf.store.safe_dir import APPEND, CREATE, Folder, flush, read_file, write_all
 from memsheaf.values import NamedTuple, json
 
@@ -67,6 +67,13 @@ def read_state(history: Folder) -> ReplicaState:
         return _state(found)
     except (TypeError, ValueError, KeyError, AttributeError):
         raise _damaged(history, STATE) from None
+
+
+def note_pending(history: Folder, commit: Commit) -> None:
+    """Note that the hub has not seen a commit, before its line is written. The caller holds the lock."""
+    state = read_state(history)
+    if state.joined and commit.revisions:
+        write_state(history, state._replace(pending=(*state.pending, commit.id)))
 
 
 def state_of(root: str) -> ReplicaState:

@@ -68,12 +68,14 @@ class FolderStore:
         retention_days: float = 30.0,
         checkout: str = "",
         private: str = "",
+        announce: Callable[[Transaction, Commit], None] | None = None,
     ) -> None:
         """Give the working tree of git that the root is in, if any, and a folder around it that git must not see."""
         self._access = StoreAccess(
             root, clock=clock, wait=wait, patience=patience, boot=boot, portable=portable, checkout=checkout,
             private=private,
         )  # fmt: skip
+        self._access.announce = announce
         self.root = self._access.root
         self.boot = self._access.boot
         self.checkout = checkout
