@@ -811,7 +811,7 @@ def test_a_sheaf_for_reading_changes_no_byte(settings: Settings, sheaf: Sheaf) -
 
 
 def in_another_process(settings: Settings, code: str) -> str:
-    start = "from memsheaf import Settings, Sheaf\nfrom memsheaf.config import Caps, Chat, Dream, Hooks\n"
+    start = "from memsheaf import Settings, Sheaf\nfrom memsheaf.config import Caps, Chat, Dream, Hooks, HubUse\n"
     start += f"sheaf = Sheaf.open('agent/tester', settings={settings!r})\n"
     command = [sys.executable, "-c", start + code + "\nsheaf.close()"]
     return subprocess.run(command, check=True, capture_output=True, text=True, encoding="utf-8").stdout
