@@ -399,14 +399,41 @@ def test_what_is_erased_on_one_machine_is_gone_from_the_hub_and_told_to_the_othe
     consistent(one, two)
 
 
-def test_an_erasure_that_a_crash_kept_from_the_hub_is_told_by_the_next_sync(machine: Machines) -> None:
+def test_an_erasure_that_the_hub_has_is_carried_out_by_the_machine_that_died_behind_it(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = machine()
+    put(one, "a.md", b"private words")
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderStore, "erase", _die)
+        with pytest.raises(OSError, match="killed"):
+            one.erase("a.md", by="user")
+    assert files(one) == {"a.md": b"private words"}
+    one.sync()
+    assert files(one) == {}
+
+
+def test_without_the_hub_nothing_is_erased(machine: Machines) -> None:
     one = machine()
     put(one, "a.md", b"private words")
     plug(one).out = "erase"
-    one.erase("a.md", by="user")
-    plug(one).out = ""
-    one.sync()
-    assert files(machine("m2")) == {}
+    with pytest.raises(HubUnreachable):
+        one.erase("a.md", by="user")
+    assert files(one) == {"a.md": b"private words"}
+
+
+def test_a_memory_is_erased_under_all_its_names(machine: Machines) -> None:
+    one, two = machine(), machine("m2")
+    put(one, "old.md", b"private words")
+    one.commit(
+        [Change("old.md", None, version_at(one, "old.md")), Change("new.md", b"private words", ABSENT)],
+        by="user", why="rename old.md to new.md",
+    )  # fmt: skip
+    two.sync()
+    one.erase("new.md", by="user")
+    two.sync()
+    for root in (one.root, two.root):
+        assert [hit for hit in Path(root).rglob("*") if hit.is_file() and b"private" in hit.read_bytes()] == []
 
 
 @pytest.mark.parametrize("forgotten", [False, True])

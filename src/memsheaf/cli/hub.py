@@ -89,7 +89,7 @@ def _sync(call: Call, *, again: bool) -> int:
             if call.options.scope:
                 raise
             values.append({"scope": str(scope), "problem": str(error)})
-            parts.append(Note(f"{scope}: {error}", "red"))
+            parts += [Note(f"{scope}: {error}", "red"), Note(f"  {error.hint}")]
             continue
         synced = synced._replace(pulled=tuple(one for one in synced.pulled if one.machine != machine))
         came, went = plural(len(synced.pulled), "change"), plural(len(synced.pushed), "change")
@@ -156,6 +156,7 @@ def _value(synced: Synced) -> dict[str, object]:
         "kept_both": [{"path": one.path, "copy": one.copy} for one in synced.conflicts],
         "held": dict(synced.held),
         "left": dict(synced.left),
+        "refused": synced.refused,
     }
 
 
@@ -165,6 +166,8 @@ def _told(scope: str, synced: Synced) -> Iterator[Part]:
             yield Note(f"  both changed {one.path}: the hub's text is there, yours is {one.copy}", "yellow")
         else:
             yield Note(f"  {one.path} was changed on the hub after you removed it here: it is back", "yellow")
+    if synced.refused:
+        yield Note(f"  {synced.refused}", "red")
     for path, why in synced.held.items():
         yield Note(f"  {path} is not pushed: {why}; take it out, then `memsheaf hub sync {scope}`", "yellow")
     for path, why in synced.left.items():

@@ -140,7 +140,9 @@ class GitRemote:
             past = self._history.erasures()
             if any(one.id == erasure.id for one, _ in past):
                 return ""
-            said = [one._asdict() | {"roots": roots} for one, roots in (*past, (erasure, self._history.roots))]
+            versions = {*erasure.versions, *self._history.versions_of(erasure.names)}
+            whole = erasure._replace(versions=tuple(sorted(versions)))
+            said = [one._asdict() | {"roots": roots} for one, roots in (*past, (whole, self._history.roots))]
             kept: dict[tuple[str, str, str], list[Revision]] = {}
             for one, author in self._history.snapshot() if self._history.head else ():
                 rest = [step for step in one.commit.revisions if step.path not in erasure.names]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -21,7 +21,7 @@ from memsheaf.guard.paths import check_stored
 from memsheaf.hub import Erasure, HubCommit, HubSettings
 from memsheaf.hub.git_import import FORMAT, MARK
 from memsheaf.hub.git_program import GitProgram
-from memsheaf.store import ABSENT, Commit, Revision, version_of
+from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple, json
@@ -206,6 +206,12 @@ class GitHistory:
                 ]
                 found.append((self._hub_commit(record, revisions), record.author))
         return found[::-1]
+
+    def versions_of(self, names: Collection[str]) -> set[Version]:
+        """Every version that memories of these names have had."""
+        steps = (step for record in self.log(self.head, *WITH_STEPS) for step in record.steps) if self.head else ()
+        blobs = {name for step in steps if step.path in names for name in (step.old, step.new)}
+        return {version_of(text) for text in self._texts(blobs).values() if text is not None}
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """The mode, the object and the path of all that the tree has."""

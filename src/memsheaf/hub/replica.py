@@ -13,16 +13,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from types import MappingProxyType
 
-from memsheaf.errors import Busy, Changed, HubUnreachable, MemsheafError, NotFound, StoreFailed
+from memsheaf.errors import Busy, Changed, HubRefused, HubUnreachable, MemsheafError, NotFound, StoreFailed
 from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Machine, Pulled
+from memsheaf.hub.erasures import recreation, without_erased
 from memsheaf.hub.merge import Merge, find_secret
-from memsheaf.hub.replica_state import ERASED, Conflict, ReplicaState, add_ahead, read_state, write_ahead, write_state
-from memsheaf.store import ABSENT, Change, Commit, Erased, Revision, Version, version_of
+from memsheaf.hub.replica_state import (
+    ERASED,
+    Conflict,
+    ReplicaState,
+    add_ahead,
+    read_ahead,
+    read_state,
+    write_ahead,
+    write_state,
+)
+from memsheaf.store import ABSENT, Change, Commit, Erased, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.transaction import Transaction
 from memsheaf.store.trust import TrustLedger, written
@@ -35,7 +45,10 @@ _LOCAL_LOCKS = ("turn", "hub")
 
 
 class Synced(NamedTuple):
-    """What a sync did: commits that came, changes that went, what waits and what was kept twice."""
+    """What a sync did: commits that came, changes that went, what waits and what was kept twice.
+
+    `refused` says why the hub does not take what waits, "" when it does.
+    """
 
     pulled: tuple[HubCommit, ...] = ()
     pushed: tuple[Commit, ...] = ()
@@ -45,6 +58,7 @@ class Synced(NamedTuple):
     left: Mapping[str, str] = {}
     erasures: tuple[Erasure, ...] = ()
     whole: bool = False
+    refused: str = ""
 
 
 class _PendingFirst(MemsheafError):
@@ -200,17 +214,17 @@ class Replica(FolderStore):
         """
         pulled: list[HubCommit] = []
         pushed: list[Commit] = []
-        whole = False
+        whole, refused = False, ""
         before = self.state()
         try:
             with self.lock("hub"):
                 for _ in range(ROUNDS):
-                    self._tell_erasures()
+                    with suppress(HubRefused):  # who may not write reads all the same
+                        self._tell_erasures()
                     came = self._pull()
-                    self._tell_erasures()
                     pulled += came.commits
                     whole |= came.whole
-                    sent, is_through = self._push_pending()
+                    sent, refused, is_through = self._send()
                     pushed += sent
                     if is_through:
                         break
@@ -221,7 +235,7 @@ class Replica(FolderStore):
         fresh = tuple(one for one in state.told if one not in before.told)
         erased = tuple(one for one in state.erased if one not in before.erased)
         waits = len(state.pending) - len(state.held)
-        return Synced(tuple(pulled), tuple(pushed), waits, fresh, state.held, state.left, erased, whole)
+        return Synced(tuple(pulled), tuple(pushed), waits, fresh, state.held, state.left, erased, whole, refused)
 
     def rejoin(self) -> Synced:
         """Forget what was pulled and bring both sides together again, as at first: no text is lost on either.
@@ -241,7 +255,10 @@ class Replica(FolderStore):
         pulled = self._attributed(self.hub.pull(state.cursor if state.joined else ""))
         if state.joined and not (pulled.commits or pulled.erasures or pulled.whole or state.down_at):
             return pulled
-        pulled = pulled if state.joined else self._without_erased(pulled, state)
+        if not state.joined:
+            pulled, again = without_erased(pulled, state.erased)
+            if again:
+                self._change_erasing(again.id, again)
         done = {one.id for one in state.erased}
         for erasure in pulled.erasures:
             if erasure.id not in done:
@@ -270,6 +287,15 @@ class Replica(FolderStore):
             return pulled
         others = [one._replace(own=False, member=one.member or "somebody") for one in pulled.commits]
         return pulled._replace(commits=others)
+
+    def _send(self) -> tuple[list[Commit], str, bool]:
+        """Tell erasures and push what waits: what went, why the hub does not take it, and whether that was all."""
+        try:
+            self._tell_erasures()
+            sent, is_through = self._push_pending()
+            return sent, "", is_through
+        except HubRefused as error:
+            return [], f"{error} {error.hint}", True
 
     def _push_pending(self) -> tuple[list[Commit], bool]:
         """Push what waits, in order; gives what went, and whether the hub took all that may go."""
@@ -314,18 +340,18 @@ class Replica(FolderStore):
             return super().erase(path, by=by)
         path = self._access.spelling(path)
         self.sync()
-        name = os.urandom(6).hex()
-        self._change_erasing(name, Erasure(name, (path,), ()))
-        try:
-            erased = super().erase(path, by=by)
-        except MemsheafError:
-            self._change_erasing(name)
-            raise
-        whole = Erasure(name, erased.names, erased.versions)
-        self._change_erasing(name, whole)
-        self._note_erased(whole, "")
-        with suppress(HubUnreachable):  # the next sync tells it
-            self._tell_erasures()
+        if self._version_here(path) == ABSENT and next(self.history(path), None) is None:
+            raise NotFound(path)
+        first = Erasure(os.urandom(6).hex(), (path,), ())
+        self.hub.erase(first)  # the decision: killed behind it, the next pull tells this machine, too
+        erased = super().erase(path, by=by)
+        self._note_erased(first._replace(names=erased.names, versions=erased.versions), "")
+        if len(erased.names) > 1:
+            rest = Erasure(os.urandom(6).hex(), erased.names, erased.versions)
+            self._change_erasing(rest.id, rest)
+            self._note_erased(rest, "")
+            with suppress(HubUnreachable):  # the next sync tells it
+                self._tell_erasures()
         return erased
 
     @contextmanager
@@ -352,43 +378,16 @@ class Replica(FolderStore):
     def _erase_pulled(self, erasure: Erasure) -> None:
         """Erase here what was erased elsewhere. A memory that has the name since, and nothing of it, stays."""
         left: list[str] = []
+        nothing: dict[str, list[str]] = {}
+        unseen = {*self.state().pending, *self._ask_history(read_ahead, nothing)}
         for name in erasure.names:
-            later = self._later(name, erasure.versions)
+            later = recreation(self, name, erasure.versions, unseen)
             with suppress(NotFound), self.only_here():
                 left += self.eraser(name)
             if later:
                 with self._access.transaction() as transaction:
                     transaction.carry_out(later._replace(id=os.urandom(6).hex(), at=self._now()))
         self._note_erased(erasure, ", ".join(left))
-
-    def _without_erased(self, pulled: Pulled, state: ReplicaState) -> Pulled:
-        """What was pulled without what was erased here once, which the hub is told to erase again."""
-        gone = {(name, version) for one in state.erased for name in one.names for version in one.versions}
-        back = {
-            (s.path, s.after) for one in pulled.commits for s in one.commit.revisions if (s.path, s.after) in gone
-        }
-        if not back:
-            return pulled
-        name = os.urandom(6).hex()
-        names, versions = zip(*sorted(back), strict=True)
-        self._change_erasing(name, Erasure(name, names, versions))
-        commits = []
-        for one in pulled.commits:
-            steps = tuple(step for step in one.commit.revisions if (step.path, step.after) not in back)
-            commits.append(one._replace(commit=one.commit._replace(revisions=steps)))
-        return pulled._replace(commits=commits)
-
-    def _later(self, path: str, erased: Collection[Version]) -> Commit | None:
-        """The commit that would make the memory at a path anew, None when it goes back to an erased text."""
-        version = self._version_here(path)
-        for commit in self.history(path):
-            step = commit.revisions[0]
-            if version == ABSENT or {step.before, step.after, version} & {*erased}:
-                return None
-            if step.before == ABSENT:
-                data = self.read(path).data
-                return commit._replace(revisions=(Revision(path, ABSENT, version_of(data), None, data),), undoes="")
-        return None
 
     def _erase_file(self, path: str) -> Sequence[str]:
         super().erase(path, by="hub")
