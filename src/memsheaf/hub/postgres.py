@@ -20,6 +20,7 @@ from psycopg.rows import TupleRow
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, hinted
 from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled
 from memsheaf.store import Commit, Revision
+from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple, json
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
@@ -164,7 +165,7 @@ class PostgresHub:
                 ):
                     return True
         except psycopg.Error as error:
-            raise self._translated(error) from error
+            raise translate_error(error, self._settings.shown) from error
         return False
 
     @contextmanager
@@ -180,7 +181,7 @@ class PostgresHub:
                         raise Busy(f"another machine is doing {name!r}")
                     time.sleep(LOCK_EVERY)
             except psycopg.Error as error:
-                raise self._translated(error) from error
+                raise translate_error(error, self._settings.shown) from error
             yield
         finally:
             connection.close()
@@ -275,15 +276,15 @@ class PostgresHub:
                         raise
                     return self._answer(self._ready(), query, values)  # every call may be made twice
         except psycopg.Error as error:
-            raise self._translated(error) from error
+            raise translate_error(error, self._settings.shown) from error
 
     def _answer(self, cursor: psycopg.RawCursor[TupleRow], query: str, values: Sequence[object]) -> list[TupleRow]:
         if not self._member:
-            return cursor.execute(query.encode(), values, prepare=True, binary=True).fetchall()
+            return cursor.execute(query.encode(), values, binary=True).fetchall()
         connection = cursor.connection
         with connection.pipeline(), connection.transaction():  # one round trip
             connection.execute("SELECT set_config('memsheaf.member', %s, true)", [self._member])
-            cursor.execute(query.encode(), values, prepare=True, binary=True)
+            cursor.execute(query.encode(), values, binary=True)
         return cursor.fetchall()
 
     def _ready(self) -> psycopg.RawCursor[TupleRow]:
@@ -295,7 +296,7 @@ class PostgresHub:
         return self._cursor
 
     def _connect(self) -> Connection:
-        limit = str(round(self._timeout * 1000))
+        limit = str(round(self._timeout * 800))  # milliseconds: the server gives up first, and the connection stays
         try:
             connection = _Bounded.connect(
                 self._settings.url, autocommit=True, connect_timeout=max(2, round(self._timeout)),
@@ -308,7 +309,7 @@ class PostgresHub:
                 [limit, limit],
             )
         except psycopg.Error as error:
-            raise self._translated(error) from error
+            raise translate_error(error, self._settings.shown) from error
         return connection
 
     @property
@@ -322,23 +323,24 @@ class PostgresHub:
         with suppress(MemsheafError):
             self._ask("SELECT pg_notify($1, '')", self._channel)
 
-    def _translated(self, error: psycopg.Error) -> MemsheafError:
-        """What a failure of the database means."""
-        hint, message = error.diag.message_hint, error.diag.message_primary or str(error).strip()
-        where = self._settings.shown
-        if hint == "restored":
-            return HubRestored(f"{where} was restored from an older backup")
-        if hint == "moved":
-            found = HubRefused(f"{where} was moved to another server")
-            return hinted(found, "An admin runs `memsheaf team restored`, then each machine `memsheaf hub rejoin`.")
-        if isinstance(error, (errors.InvalidSchemaName, errors.UndefinedFunction, errors.UndefinedTable)):
-            found = HubRefused(f"{where} has no schema of memsheaf, or one of another version")
-            return hinted(found, "Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.")
-        if not error.sqlstate and re.search(_KEPT_OUT, message):
-            return HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
-        if isinstance(error, psycopg.OperationalError):
-            return HubUnreachable(f"{where} does not answer: {message}")
-        return HubRefused(f"{where} refused: {message}")
+
+def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
+    """What a failure of the database at an address means."""
+    message = one_line(error.diag.message_primary or str(error), 300)
+    message = re.sub("^connection (failed|is bad): | Is the server running.*", "", message)
+    if error.diag.message_hint == "restored":
+        return HubRestored(f"{where} was restored from an older backup")
+    if error.diag.message_hint == "moved":
+        found = HubRefused(f"{where} was moved to another server")
+        return hinted(found, "An admin runs `memsheaf team restored`, then each machine `memsheaf hub rejoin`.")
+    if isinstance(error, (errors.InvalidSchemaName, errors.UndefinedFunction, errors.UndefinedTable)):
+        found = HubRefused(f"{where} has no schema of memsheaf, or one of another version")
+        return hinted(found, "Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.")
+    if not error.sqlstate and re.search(_KEPT_OUT, message):
+        return HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
+    if isinstance(error, psycopg.OperationalError):
+        return HubUnreachable(f"{where} does not answer: {message}")
+    return HubRefused(f"{where} refused: {message}")
 
 
 def _commits(rows: Sequence[TupleRow]) -> Iterator[HubCommit]:

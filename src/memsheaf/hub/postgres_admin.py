@@ -17,9 +17,9 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg.rows import TupleRow
 
-from memsheaf.errors import HubRefused, HubUnreachable, hinted
+from memsheaf.errors import HubRefused, hinted
 from memsheaf.hub import HubSettings
-from memsheaf.hub.postgres import PostgresHub
+from memsheaf.hub.postgres import PostgresHub, translate_error
 from memsheaf.scope import check_label
 from memsheaf.values import NamedTuple, sha256
 
@@ -196,7 +196,5 @@ def _administering(url: str) -> Iterator[psycopg.Connection[TupleRow]]:
             "The login needs CREATEROLE and CREATE on the database, and to be the one that installed the hub: "
             "ALTER ROLE login CREATEROLE; GRANT CREATE ON DATABASE name TO login.",
         ) from error
-    except psycopg.OperationalError as error:
-        raise HubUnreachable(f"{shown} does not answer: {str(error).strip()}") from error
     except psycopg.Error as error:
-        raise HubRefused(f"{shown} refused: {error.diag.message_primary or error}") from error
+        raise translate_error(error, shown) from error
