@@ -339,7 +339,7 @@ def test_in_a_large_folder_the_answer_to_a_question_is_never_stale(large: Sheaf)
 
 
 def in_another_process(settings: Settings, code: str) -> str:
-    start = "from memsheaf import Settings, Sheaf\nfrom memsheaf.config import Caps, Chat, Dream, Hooks\n"
+    start = "from memsheaf import Settings, Sheaf\nfrom memsheaf.config import Caps, Chat, Dream, Hooks, HubUse\n"
     start += f"sheaf = Sheaf.open('user', settings={settings!r})\n"
     command = [sys.executable, "-c", start + code + "\nsheaf.close()"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
