@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hosts.real_clients import RealClient, open_client, tell_and_ask
+from hosts.real_clients import PROTOCOL, RealClient, open_client, tell_and_ask, wait_for
 from memsheaf.tools import TOOLS
 
 
@@ -44,6 +44,24 @@ def test_the_plugin_does_the_same(claude: RealClient, tmp_path: Path) -> None:
     assert [tool.__name__ for tool in TOOLS if f"mcp__plugin_memsheaf_memsheaf__{tool.__name__}" not in first] == []
     assert "The user asks you to remember this:\\n\\nI prefer tabs" in first
     assert "memsheaf:memsheaf: How the memory of this machine works." in first
+
+
+@pytest.mark.long
+def test_what_is_told_on_one_machine_is_known_on_another_at_its_next_conversation(
+    claude: RealClient, tmp_path: Path
+) -> None:
+    hub = tmp_path / "memory.git"
+    claude.run("git", "init", "-q", "--bare", str(hub))
+    with open_client("claude-code", tmp_path / "desktop") as desktop:
+        for machine in (claude, desktop):
+            machine.memsheaf("install", "claude-code", "--yes")
+            machine.memsheaf("hub", "add", "user", str(hub))
+
+        claude.say("I prefer pnpm over npm.", tmp_path / "one")
+        wait_for(lambda: "user_prefers-pnpm" in claude.run("git", "-C", str(hub), "log", "--all", "--name-only"))
+        asked = [one for one in desktop.say("hello", tmp_path / "two") if PROTOCOL in one]
+
+        assert "(user:user_prefers-pnpm-over-npm.md)" in asked[0]
 
 
 def test_a_linked_client_reads_the_catalog_from_our_folder(claude: RealClient, tmp_path: Path) -> None:
