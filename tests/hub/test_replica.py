@@ -11,9 +11,9 @@ import pytest
 
 from hub.conftest import OpenHub
 from memsheaf.errors import Busy, Changed, HubRestored, HubUnreachable, NotFound, StoreFailed
-from memsheaf.hub import Hub, HubSettings, Pulled
+from memsheaf.hub import Hub, HubCommit, HubSettings, Pulled
 from memsheaf.hub.replica import Replica
-from memsheaf.store import ABSENT, Change, Commit
+from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import Head, Journal
 
@@ -464,7 +464,7 @@ def test_what_was_erased_is_erased_again_when_a_hub_has_it_back(machine: Machine
     assert files(one) == files(machine("m3")) == {"b.md": b"stays"}
 
 
-def test_hostile_paths_and_texts_from_a_hub_are_left_out(machine: Machines, tmp_path: Path) -> None:
+def test_a_link_that_stands_in_the_way_is_not_followed(machine: Machines, tmp_path: Path) -> None:
     one = machine()
     put(one, "a.md", b"1")
     os.unlink(os.path.join(one.root, "a.md"))
@@ -473,6 +473,20 @@ def test_hostile_paths_and_texts_from_a_hub_are_left_out(machine: Machines, tmp_
     one.sync()
     assert not (tmp_path / "elsewhere").exists()
     assert list(one.state().left) == ["a.md"]
+
+
+def test_hostile_paths_and_texts_from_a_hub_are_left_out(machine: Machines, tmp_path: Path) -> None:
+    one = machine()
+    put(one, "a.md", b"1")
+    before = sorted(tmp_path.rglob("*"))
+    paths = ("../x.md", "/x.md", ".history/x.md", "MEMORY.md", "x\0.md", "con.md", "a/../../x.md", "good.md")
+    steps = [Revision(path, ABSENT, version_of(b"evil"), None, b"evil") for path in paths]
+    steps.append(Revision("a.md", version_of(b"1"), version_of(b"2"), None, b"not what it says"))
+    evil = HubCommit(Commit("0123456789ab", "2026-11-17T10:00:00Z", "user", "", tuple(steps)), "eve")
+    plug(one).hub.pull = lambda cursor="": Pulled([evil], "next")  # type: ignore[method-assign]
+    one.sync()
+    assert files(one) == {"a.md": b"1", "good.md": b"evil"}
+    assert {path.name for path in {*tmp_path.rglob("*")} - {*before}} == {"good.md"}
 
 
 def test_a_hub_that_lost_most_of_what_is_here_removes_nothing(machine: Machines) -> None:

@@ -62,7 +62,7 @@ class Merge:
 
     def apply(self, pulled: Pulled) -> None:
         """Place what was pulled, except where something of ours waits or is newer on the hub."""
-        transaction = self._transaction
+        transaction, pulled = self._transaction, _sound(pulled)
         self._authors = _authors(pulled)
         came = {one.commit.id for one in pulled.commits}
         sent = read_ahead(transaction.history)
@@ -108,8 +108,8 @@ class Merge:
 
         Where the journal knows the hub's text as an older one of ours, ours replaces it.
         """
-        transaction, theirs = self._transaction, _last_steps(pulled)
-        self._authors = _authors(pulled)
+        transaction, pulled = self._transaction, _sound(pulled)
+        theirs, self._authors = _last_steps(pulled), _authors(pulled)
         here = sorted({*here})
         if outside := tuple(transaction.outside(here)):
             transaction.note_outside(outside, self._now())
@@ -187,12 +187,12 @@ class Merge:
         made: list[Revision] = []
         for step in steps:
             try:
-                old = self._transaction.present(step.path) if _is_sound(step) else None
+                old = self._transaction.present(step.path)
             except MemsheafError as error:  # a link, a folder or a file too large stands in its place
                 state = self.state
                 self.save(state._replace(left={**state.left, step.path: str(error)}))
                 continue
-            if _is_sound(step) and version_of(old) != step.after:
+            if version_of(old) != step.after:
                 made.append(Revision(step.path, version_of(old), step.after, old, step.new))
         if not made:
             return
@@ -254,7 +254,16 @@ def find_secret(new: bytes | None, old: bytes | None) -> str:
 
 def _last_steps(pulled: Pulled) -> dict[str, Revision]:
     """What the hub has at each path that a pull names."""
-    return {step.path: step for one in pulled.commits for step in one.commit.revisions if _is_sound(step)}
+    return {step.path: step for one in pulled.commits for step in one.commit.revisions}
+
+
+def _sound(pulled: Pulled) -> Pulled:
+    """What was pulled without what may not be placed, whatever a hub says, and without texts past retention."""
+    commits = []
+    for one in pulled.commits:
+        steps = tuple(filter(_is_sound, one.commit.revisions))
+        commits.append(one._replace(commit=one.commit._replace(revisions=steps)))
+    return pulled._replace(commits=commits)
 
 
 def _authors(pulled: Pulled) -> dict[str, str]:
