@@ -147,7 +147,7 @@ def test_one_of_many_writers_of_a_path_wins_and_all_agree(open_hub: OpenHub) -> 
     def write(hub: Hub) -> list[str]:
         start.wait()
         won, seen = [], b"0"
-        for number in range(5):
+        for number in range(3):
             mine = commit(("a.md", seen, f"{hub!r} {number}".encode()), ("own.md", None, None))
             mine = mine._replace(revisions=mine.revisions[:1])
             try:
@@ -183,7 +183,7 @@ def test_many_writers_of_different_paths_lose_nothing(open_hub: OpenHub) -> None
                 return
 
     def write(number: int) -> None:
-        for count in range(8):
+        for count in range(5):
             push(machines[number], f"{number}-{count}.md", None, b"text")
 
     follower = threading.Thread(target=follow)
@@ -192,7 +192,7 @@ def test_many_writers_of_different_paths_lose_nothing(open_hub: OpenHub) -> None
         list(pool.map(write, range(len(machines))))
     done.set()
     follower.join()
-    assert sorted(found) == sorted(f"{number}-{count}.md" for number in range(4) for count in range(8))
+    assert sorted(found) == sorted(f"{number}-{count}.md" for number in range(4) for count in range(5))
 
 
 def test_an_erased_memory_is_gone_from_the_hub_and_told_to_all(open_hub: OpenHub) -> None:

@@ -171,5 +171,6 @@ class HubSettings(NamedTuple):
     def shown(self) -> str:
         """The address without a password."""
         scheme, separator, rest = self.url.partition("://")
-        login, at, place = rest.rpartition("@")
-        return f"{scheme}://{login.partition(':')[0]}@{place}" if separator and at else self.url
+        host, slash, path = rest.partition("/")
+        login, at, place = host.rpartition("@")
+        return f"{scheme}://{login.partition(':')[0]}@{place}{slash}{path}" if separator and at else self.url

@@ -47,8 +47,6 @@ _LOST_RACE = re.compile(
 class GitRemote:
     """One branch of a git remote, for one machine. What is in the folder may be deleted at any time."""
 
-    me = ""
-
     def __init__(self, settings: HubSettings, *, folder: str, timeout: float = 10.0) -> None:
         self._settings = settings
         self._branch = f"refs/heads/{settings.namespace}"
@@ -58,6 +56,17 @@ class GitRemote:
         self._git = GitProgram(os.path.join(folder, os.path.basename(COPY)), settings.url, timeout)
         self._history = GitHistory(self._git, settings)
         self._pulled = ""  # the head, when it was last pulled
+        self._me: str | None = None
+
+    @property
+    def me(self) -> str:
+        """On a team's branch the name that this person's git settings have, else the machine's; "" on one's own."""
+        if self._me is None:
+            self._me = ""
+            if self._history.is_team:
+                name = self._work(lambda: self._git.local("config", "--get", "--default", "", "user.name"))
+                self._me = one_line(name.decode("utf-8", "replace"), 60) or self._settings.machine_name
+        return self._me
 
     @property
     def notice(self) -> str:
@@ -66,12 +75,12 @@ class GitRemote:
 
     def push(self, commit: Commit) -> str:
         """Make all changes or none; see `Hub.push`."""
-        mine = HubCommit(commit, machine=self._settings.machine)
+        mine, author = HubCommit(commit, machine=self._settings.machine), self.me or self._settings.machine_name
         wanted = {(step.path, step.after) for step in commit.revisions}
 
         def make() -> str:
             if (there := self._history.find(commit.id)) is None:
-                return make_commit(self._git, self._history.head, mine, self._settings.machine_name)
+                return make_commit(self._git, self._history.head, mine, author)
             if {(step.path, step.after) for step in there.commit.revisions} != wanted:
                 raise HubRefused(f"the hub has another commit with the id {commit.id}")
             return ""
@@ -94,11 +103,12 @@ class GitRemote:
     def wait(self, seconds: float) -> bool:
         """Look at the remote, more and more seldom."""
         deadline, pause = time.monotonic() + seconds, 1.0
+        known = self._pulled or self._work(lambda: self._history.head)
         while (left := deadline - time.monotonic()) > 0:
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, _SELDOM)
-            with suppress(HubUnreachable, Busy):
-                if self._work(lambda: self._remote_ref(self._branch) != (self._pulled or self._history.head)):
+            with suppress(HubUnreachable, LocalGitFailed):  # without the lock: nobody is to wait for this
+                if self._remote_ref(self._branch) != known:
                     return True
         return False
 

@@ -71,7 +71,7 @@ class GitHistory:
     def __init__(self, git: GitProgram, settings: HubSettings) -> None:
         self._git = git
         self._machine = settings.machine
-        self._is_team = settings.namespace.startswith("memsheaf/team/")
+        self.is_team = settings.namespace.startswith("memsheaf/team/")
         self._file = os.path.join(git.folder, "known")
         self._known = b""
 
@@ -257,8 +257,8 @@ class GitHistory:
             said.get("why", record.subject), tuple(revisions), said.get("undoes", ""),
         )  # fmt: skip
         machine = said.get("machine", "")
-        own = machine == self._machine or not self._is_team
-        return HubCommit(commit, "" if own else record.author or "somebody", machine, own)
+        member = (record.author or "somebody") if self.is_team else ""
+        return HubCommit(commit, member, machine, machine == self._machine or not self.is_team)
 
 
 def is_memory_path(path: str) -> bool:

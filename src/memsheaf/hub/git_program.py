@@ -39,6 +39,7 @@ _SETTINGS = {
 _OURS = {
     "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "SSH_ASKPASS": "false", "SSH_ASKPASS_REQUIRE": "never",
     "GCM_INTERACTIVE": "never", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_DEFAULT_REF_FORMAT": "files", "LC_ALL": "C",
+    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
 }  # fmt: skip
 _HELPER = """!f() { test "$1" = get && printf '%s\\n' "$MEMSHEAF_GIT_LOGIN"; }; f"""
 _KEPT = re.compile(r"(?!GIT_)|GIT_(SSH|SSL_|HTTP_|PROXY_|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)$|EXEC_PATH)")
@@ -146,6 +147,8 @@ class GitProgram:
 
         Raises HubUnreachable when git is not there, or says nothing for the time-out; LocalGitFailed.
         """
+        if re.match(r"-|\w+::", self._shown):
+            raise HubRefused(f"{self._shown!r} is an address at which git would run a program")
         seen = 0
         with self._started(words) as process:
             while True:

@@ -71,6 +71,8 @@ def attach(
     _refuse(scope, root, settings)
     known = settings_of(root)
     machine, machine_name = this_machine(settings.state)
+    if ":" not in url.partition("/")[0] and not url.startswith("-"):  # a folder, which the next command finds, too
+        url = os.path.normpath(os.path.join(cwd, os.path.expanduser(url)))
     hub = HubSettings(url, namespace or namespace_of(scope, root, name), machine, machine_name, offline)
     if known and (known.url, known.namespace) != (hub.url, hub.namespace):
         hint = f"`memsheaf hub remove {scope}` takes it away; the memories stay."
