@@ -478,6 +478,7 @@ def test_a_link_that_stands_in_the_way_is_not_followed(machine: Machines, tmp_pa
 def test_hostile_paths_and_texts_from_a_hub_are_left_out(machine: Machines, tmp_path: Path) -> None:
     one = machine()
     put(one, "a.md", b"1")
+    one.sync()
     before = sorted(tmp_path.rglob("*"))
     paths = ("../x.md", "/x.md", ".history/x.md", "MEMORY.md", "x\0.md", "con.md", "a/../../x.md", "good.md")
     steps = [Revision(path, ABSENT, version_of(b"evil"), None, b"evil") for path in paths]
