@@ -19,7 +19,7 @@ import pytest
 from hub.git_remotes import git, open_git
 from hub.test_contract import commit, push, state
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable
-from memsheaf.hub import Erasure, HubSettings
+from memsheaf.hub import Erasure, HubSettings, Machine
 from memsheaf.hub import git as git_module
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.git_history import is_memory_path
@@ -620,3 +620,15 @@ def test_an_address_is_shown_without_its_password() -> None:
         "git@example.com:ana/memory.git": "git@example.com:ana/memory.git",
     }
     assert {url: HubSettings(url, "", "", "").shown for url in shown} == shown
+
+
+def test_a_host_that_takes_only_branches_does_all_but_locks_and_machines(bare: Path) -> None:
+    hook = bare / "hooks" / "update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\ncase "$1" in refs/heads/*) ;; *) echo "no such refs here" >&2; exit 1 ;; esac\n')
+    hook.chmod(0o755)
+    hub = open_git(bare)
+    with hub.lock("work"):
+        push(hub, "a.md", None, b"1")
+    hub.report(Machine("m1", "laptop", "", ""))
+    assert (hub.machines(), state(hub.pull())) == ([], {"a.md": b"1"})

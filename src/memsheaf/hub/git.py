@@ -20,14 +20,13 @@ from contextlib import contextmanager, suppress
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, StoreFailed
 from memsheaf.hub import COPY, Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled
-from memsheaf.hub.git_history import WITH_STEPS, GitCommit, GitHistory, now_iso, parse_object
-from memsheaf.hub.git_import import make_commit, make_history
+from memsheaf.hub.git_history import WITH_STEPS, GitCommit, GitHistory, now_iso
+from memsheaf.hub.git_import import make_commit, make_history, make_note
 from memsheaf.hub.git_program import REMOTE, GitProgram, LocalGitFailed
 from memsheaf.store import Commit, Revision
-from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import json, sha256
+from memsheaf.values import sha256
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
@@ -123,13 +122,13 @@ class GitRemote:
             """Take the lock, or give the name of the machine that has it."""
             nonlocal mine
             said = {"work": name, "machine": self._settings.machine_name, "until": time.time() + LOCK_SECONDS}
-            mine = self._blob(said | {"turn": os.urandom(8).hex()})
-            held = self._remote_ref(ref)
-            holder = self._fetched(ref) if held else {}
+            mine = make_note(self._git, "Whose turn it is", said | {"turn": os.urandom(8).hex()})
+            held, holder = next(iter(self._notes(ref)), ("", {}))
             until = holder.get("until")
             is_held = held and isinstance(until, int | float) and time.time() < until < time.time() + 2 * LOCK_SECONDS
-            if not is_held and not self._send(mine, ref, held):
-                return ""
+            why = "held" if is_held else self._send(mine, ref, held)
+            if not why or not (is_held or _LOST_RACE.search(why)):
+                return ""  # it is ours; or this host has no locks, and nothing is lost but work that is done twice
             return one_line(str(holder.get("machine", "")), 60) or "another machine"
 
         while holder := self._work(take):
@@ -176,27 +175,23 @@ class GitRemote:
         self._work(work)
 
     def report(self, machine: Machine) -> None:
-        """Say that this machine is there, in a ref of its own; what it reported of erasures before stays."""
+        """Say that this machine is there, in a ref of its own; what it reported of erasures before stays.
+
+        A host that takes no refs but branches is not told.
+        """
         ref = self._machines + sha256(machine.id.encode()).hexdigest()[:16]
 
         def work() -> str:
-            past = _machine(self._fetched(ref)) if self._remote_ref(ref) else machine
-            erased = {**dict(past.erased), **dict(machine.erased)}
+            past = (_machine(note) for _, note in self._notes(ref))
+            erased = dict(pair for one in (*past, machine) for pair in one.erased)
             now = machine._replace(seen=machine.seen or now_iso(), erased=tuple(erased.items()))
-            return self._send(self._blob(now._asdict()), ref, None)
+            return self._send(make_note(self._git, "A machine", now._asdict()), ref, None)
 
-        if why := self._work(work):
-            raise self._git.failure(why, refused=True)
+        self._work(work)
 
     def machines(self) -> Sequence[Machine]:
         """The machines that reported."""
-
-        def work() -> list[Machine]:
-            self._ask("fetch", "--prune", "--no-tags", "--progress", REMOTE, f"+{self._machines}*:{self._machines}*")
-            listed = self._git.local("for-each-ref", "--format=%(objectname)", self._machines).decode().split()
-            return sorted(_machine(parse_object(data or b"")) for _, data in self._git.blobs(listed, READ_LIMIT))
-
-        return self._work(work)
+        return sorted(_machine(note) for _, note in self._work(lambda: self._notes(self._machines)))
 
     def members(self) -> Sequence[HubMember]:
         """Who committed, and since when."""
@@ -338,13 +333,12 @@ class GitRemote:
             raise self._git.failure(why)
         return answer
 
-    def _blob(self, said: dict[str, object]) -> str:
-        return self._git.local("hash-object", "-w", "--stdin", given=json.dumps(said).encode()).decode().strip()
-
-    def _fetched(self, ref: str) -> dict[str, object]:
-        """The JSON object at a ref of the remote."""
-        self._ask("fetch", "--no-tags", "--no-write-fetch-head", "--progress", REMOTE, f"+{ref}:{ref}")
-        return parse_object(self._git.local("cat-file", "blob", ref))
+    def _notes(self, ref: str) -> list[tuple[str, dict[str, object]]]:
+        """The notes at the refs of the remote that begin like this: their names, and what they say."""
+        words = ("fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--progress", REMOTE)
+        self._ask(*words, f"+{ref}*:{ref}*")
+        found = ((record.sha, record.said.get("note")) for record in self._history.log("--no-walk", f"--glob={ref}*"))
+        return [(sha, note if isinstance(note, dict) else {}) for sha, note in found]
 
     def _fetched_log(self, *words: str) -> list[GitCommit]:
         self._fetch()

@@ -276,14 +276,14 @@ def is_memory_path(path: str) -> bool:
 def _said(body: str, parents: Sequence[str]) -> dict[str, Any]:
     """What memsheaf wrote into a message; nothing when it was made for another place in the history."""
     line = next((line for line in reversed(body.split("\n")) if line.startswith(MARK)), "")
-    said = parse_object(line.removeprefix(MARK))
+    said = _parse_object(line.removeprefix(MARK))
     is_ours = said.get("on") == (parents[0] if parents else "") and isinstance(said.get("format"), int)
     is_ours = is_ours and re.fullmatch(r"[0-9a-f]{1,15}", str(said.get("id", "0")))
     paths = said.get("paths", [])
     return said if is_ours and isinstance(paths, list) and all(isinstance(one, str) for one in paths) else {}
 
 
-def parse_object(text: str | bytes) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     """The JSON object in a text, an empty one when there is none."""
     try:
         found = json.loads(text)

@@ -67,9 +67,18 @@ def make_history(
     """Make a history whose first commit says why it begins anew, and has what is no memory; give the last one."""
     with git.talk("fast-import", "--quiet", "--done", "--force") as (given, answers):
         importing = _Import(given, answers, "")
-        importing.begin(said, at, others)
+        importing.begin(said, at, others, "The history begins anew: a memory was erased")
         for commit, author in commits:
             importing.add(commit, author)
+        given.write(b"done\n")
+    return importing.last
+
+
+def make_note(git: GitProgram, subject: str, note: Mapping[str, object]) -> str:
+    """Make a commit without files and without a past that says something; give its name."""
+    with git.talk("fast-import", "--quiet", "--done", "--force") as (given, answers):
+        importing = _Import(given, answers, "")
+        importing.begin({"note": note}, "", (), subject)
         given.write(b"done\n")
     return importing.last
 
@@ -109,14 +118,13 @@ class _Import:
         files = b"".join(map(_file, steps))
         self._commit(author, hub_commit.machine, commit.at, one_line(commit.why, 72) or subject, said | named, files)
 
-    def begin(self, said: Mapping[str, object], at: str, others: Iterable[Entry]) -> None:
+    def begin(self, said: Mapping[str, object], at: str, others: Iterable[Entry], subject: str) -> None:
         """Make the first commit of a history."""
         files = b""
         for mode, name, path in others:
             if not {".", "..", ".git"} & {*path.lower().split("/")} and "\n" not in path:
                 quoted = path.replace("\\", "\\\\").replace('"', '\\"')
                 files += os.fsencode(f'M {mode} {name} "{quoted}"\n')
-        subject = "The history begins anew: a memory was erased"
         self._commit("memsheaf", "memsheaf", at, subject, {"format": FORMAT, "at": at, **said}, files)
 
     def _commit(

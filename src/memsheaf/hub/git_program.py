@@ -169,6 +169,8 @@ class GitProgram:
         if "(non-fast-forward)" in why:
             hint = "An erasure replaces the history: allow forced pushes to the branches memsheaf/*, then sync again."
             return hinted(HubRefused(f"{self._shown} does not let a history be replaced"), hint)
+        if f"'{REMOTE}'" in why:
+            return hinted(HubUnreachable("this git is too old"), "Install git 2.31 or newer.")
         if refused or _REFUSED.search(why):
             return hinted(HubRefused(f"{self._shown}: {why}"), f"Try it by hand: git ls-remote {self._shown}")
         return HubUnreachable(f"{self._shown}: {why}")
