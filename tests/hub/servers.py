@@ -17,20 +17,21 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from hub.postgres_server import Server, Team
-from memsheaf.hub.service_admin import create_service, make_token
+from memsheaf.hub.postgres_admin import create_service, digest_of, new_token
 
 
 def service_url(server: Server, database: str = "hub") -> str:
     """The address with a service login of its own."""
-    login = f"service-{os.urandom(4).hex()}"
-    with psycopg.connect(server.url("dba", "dba", database)) as connection:
-        return server.url(login, create_service(connection, login), database)
+    return create_service(server.url("dba", "dba", database), os.urandom(4).hex())
 
 
 def token(team: Team, member: str, *, role: str = "writer", days: int = 30) -> str:
     """A token of a member, who made it."""
+    made = new_token(team.name)
     with psycopg.connect(team.url(member, role)) as connection:
-        return make_token(connection, team.name, member, days)[0]
+        query = "SELECT memsheaf.add_token(%s, %s, %s, %s)"
+        connection.execute(query, [team.namespace, member, digest_of(made), days])
+    return made
 
 
 def as_superuser(team: Team, query: str, *values: object) -> None:

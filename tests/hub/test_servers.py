@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -17,9 +20,11 @@ from hub.postgres_server import Server, Team
 from hub.servers import HubSite, as_superuser, documents, save, say, service_url, serving, token
 from memsheaf import config
 from memsheaf.cli import main
-from memsheaf.hub.service import HubService, new_token
+from memsheaf.hub.postgres_admin import new_token
+from memsheaf.hub.service import HubService
 from memsheaf.work.hub_replicas import ServerReplicas
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "servers.md"
 WORDS = ["owl", "elk", "cod", "bee", "ant", "fox", "hen", "yak", "ape", "cat", "dog", "emu"]
 
 
@@ -232,3 +237,38 @@ def test_what_is_no_hub_for_servers_is_told(team: Team, tmp_path: Path) -> None:
         assert "is no service login of a hub" in told
         assert "x@" not in told  # its password
     assert run("mcp", "--http", "--team", "x")[0] == 2
+
+
+def test_the_page_runs_as_it_is_written(first: HubSite, second: HubSite, team: Team, tmp_path: Path) -> None:
+    page = PAGE.read_text().replace("platform", team.name)
+    dba = team.server.url("dba", "dba", "hub")
+
+    def run(*words: str) -> str:
+        out, err = io.StringIO(), io.StringIO()
+        assert main(words, environment={"MEMSHEAF_HOME": str(tmp_path / "ana")}, stdout=out, stderr=err) == 0, err
+        return out.getvalue().strip()
+
+    run("team", "create", team.name, dba, "--as", "ana")
+    service, member = re.findall(r"^ana\$ memsheaf (.*)\n(.*)", page, re.MULTILINE)
+    made = run(*service[0].replace("postgresql://dba:secret@db.example.com/memory", dba).split())
+    assert re.sub(":[^:@]*@.*", ":PASSWORD@db.example.com/memory", made) == service[1]
+    shown = run(*member[0].split())
+    assert re.sub(r"\..*", ".TOKEN", shown) == member[1]
+    lines = re.findall(r"^memsheaf (.*)", page, re.MULTILINE)  # the two servers are running
+    assert lines == [*(f'mcp --http --port {port} --hub "$HUB"' for port in (8377, 8378)), 'worker --hub "$HUB"']
+    [program] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for port, site in ((8377, first), (8378, second)):
+        program = program.replace(f"http://127.0.0.1:{port}/mcp", site.url)
+        program = program.replace(f"http://127.0.0.1:{port}", site.url.removesuffix("/mcp"))
+    environment = os.environ | {"TOKEN": shown, "MEMSHEAF_HOME": str(tmp_path / "worker")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert "The till opens at nine." in done.stdout, done.stderr
+    assert '{"added":1}' in done.stdout
+    run("worker", "--hub", made, "--once", "--team", team.name)
+    assert "green tea" in str(documents(team, "user/ana")) + str(documents(team, "project/shop"))
+    assert [one["member"] for one in json.loads(run("team", "tokens", "--json"))["tokens"]] == ["ana"]
+    assert run("team", "revoke", "ana") == "Revoked 1 token."
+    assert "revoked" in run("team", "tokens")
+    assert first.post("/turns", shown, {}).status_code == 401

@@ -13,6 +13,7 @@ from hub.servers import as_superuser, service_url, token
 from hub.test_contract import push
 from memsheaf.errors import CapReached, HubRefused
 from memsheaf.hub import Erasure, HubSettings
+from memsheaf.hub.postgres_admin import digest_of, invite, new_token
 from memsheaf.hub.service import HubService, TokenMember
 
 on_postgres = pytest.mark.parametrize("open_hub", ["postgres"], indirect=True)
@@ -144,6 +145,43 @@ def test_a_member_opens_their_own_memories_and_projects_of_the_team(service: Hub
         service.add_turns(f"{name}.ben", f"{name}:project/shop", [("1", TURN)])
 
 
+def test_a_namespace_that_a_member_made_stays_private(service: HubService, team: Team) -> None:
+    team.url("ben")
+    space = f"{team.name}:project/secret"
+    with psycopg.connect(team.url("ana")) as connection:
+        connection.execute("SELECT memsheaf.create_space(%s, '', '')", [space])
+    service.join_space(f"{team.name}.ana", space)
+    with pytest.raises(HubRefused, match="not a member"):
+        service.join_space(f"{team.name}.ben", space)
+
+
+def test_a_removed_member_leaves_no_token_and_nothing_that_waits(service: HubService, team: Team) -> None:
+    team.url("ana", "admin")
+    invite(team.settings("ana", "m1"), "ben", "writer")  # as its drop needs whoever made the role
+    space = f"{team.name}:user/ben"
+    shown = new_token(team.name)
+    service.ask(f"{team.name}.ben", "SELECT memsheaf.add_token(%s, 'ben', %s, 9)", team.namespace, digest_of(shown))
+    assert service.find_member(shown)
+    service.join_space(f"{team.name}.ben", space)
+    service.add_turns(f"{team.name}.ben", space, [("1", TURN)])
+    service.add_turns(f"{team.name}.ben", team.namespace, [("2", TURN)])
+    with psycopg.connect(team.url("ana")) as connection:
+        connection.execute("SELECT memsheaf.remove(%s, 'ben')", [team.namespace])
+    assert service.find_member(shown) is None
+    with psycopg.connect(team.server.url(database=team.database)) as connection:
+        for table in ("tokens", "inbox"):
+            query = f"SELECT count(*) FROM memsheaf.{table} WHERE login = %s"
+            assert connection.execute(query.encode(), [f"{team.name}.ben"]).fetchone() == (0,)
+
+
+def test_a_login_of_a_service_is_nobody_elses(postgres: Server, team: Team) -> None:
+    url = service_url(postgres)
+    login = url.partition("://")[2].partition(":")[0]
+    assert "." not in login  # as every member's has
+    with psycopg.connect(team.url("ana", "admin")) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("SELECT memsheaf.create_service(%s, 'SCRAM-SHA-256$')", [login])
+
+
 def test_turns_come_once_in_order_and_again_until_they_are_finished(service: HubService, team: Team) -> None:
     team.url("ana"), team.url("ben")
     ana, ben, space = f"{team.name}.ana", f"{team.name}.ben", team.namespace
@@ -218,5 +256,5 @@ def test_erasing_forgets_what_waits_and_says_the_same(
         left += [turn["conversation"] for turn in taken.turns]
         service.finish_turns(login, space, taken.batch, ())
     assert left == (["b", "c"] if is_kept else ["b"])
-    proposals = service.ask(login, "SELECT proposal IS NULL FROM memsheaf.proposals WHERE namespace = %s", [space])
+    proposals = service.ask(login, "SELECT proposal IS NULL FROM memsheaf.proposals WHERE namespace = %s", space)
     assert proposals == [(not is_kept,)]

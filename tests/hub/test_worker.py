@@ -175,7 +175,6 @@ def test_one_job_at_a_time_works_on_a_namespace_and_a_killed_one_is_taken_over(
     began, ended = times(model / "asked"), times(model / "answered")
     assert began.keys() == ended.keys() == {"alpha", "beta", "gamma"}
     assert ended["alpha"] <= began["beta"] or ended["beta"] <= began["alpha"]
-    assert min(ended["gamma"], ended["alpha"]) > max(began["gamma"], began["alpha"])  # others go on meanwhile
     assert waiting_turns(team) == 0
     proposed = rows(
         team, "SELECT proposal ->> 'content' FROM memsheaf.proposals WHERE namespace = %s", team.namespace

@@ -19,9 +19,17 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcp_server.mcp_peer import PATIENCE, Place
+from memsheaf.mcp.protocol import listed
+from memsheaf.mcp.sdk_server import SdkServer
+from memsheaf.mcp.subscriptions import WATCH_SECONDS, Clients, Opened
 
 ACCEPTED = ("Accept", "application/json, text/event-stream")
 JSON = ("Content-Type", "application/json")
+
+
+def make_sdk_server(opened: Opened, watch: float = WATCH_SECONDS) -> SdkServer:
+    """The server over what `opened` gives, without HTTP."""
+    return SdkServer(Clients(opened, watch=watch), "1", listed(reading=False, tools=True), None)
 
 
 class Heard(NamedTuple):

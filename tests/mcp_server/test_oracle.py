@@ -25,10 +25,10 @@ from mcp.server.stdio import stdio_server as sdk_streams
 
 from cases import each_case
 from memsheaf.mcp.offer import Offer
-from memsheaf.mcp.sdk_server import make_sdk_server
 
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import CLIENT, META, NEVER, Message, Place, Wire, envelope, running, stdio_server
+from mcp_server.mcp_site import make_sdk_server
 
 INITIALIZE: Message = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
 VERSION_KEY, CAN_KEY = f"{META}protocolVersion", f"{META}clientCapabilities"
@@ -56,7 +56,7 @@ def theirs(place: Place, *, modern: bool) -> Iterator[Wire]:
         offer = Offer(sheaf)
 
         async def converse(source: BinaryIO, sink: BinaryIO) -> None:
-            server = make_sdk_server(lambda _: offer, version="1", watch=3600)
+            server = make_sdk_server(lambda _: offer, watch=3600)
             with (
                 TextIOWrapper(source, encoding="utf-8", errors="replace") as stdin,
                 TextIOWrapper(sink, encoding="utf-8") as stdout,

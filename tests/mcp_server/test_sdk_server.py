@@ -14,11 +14,10 @@ from mcp.shared.exceptions import MCPError
 
 from memsheaf.errors import Busy
 from memsheaf.mcp.offer import Offer
-from memsheaf.mcp.sdk_server import make_sdk_server
 
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import PATIENCE, Place
-from mcp_server.mcp_site import said
+from mcp_server.mcp_site import make_sdk_server, said
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +44,7 @@ async def test_what_a_conversation_was_offered_goes_with_it(place: Place) -> Non
                 given.append(weakref.ref(offer))
             return offer
 
-        server = make_sdk_server(opened, version="1")
+        server = make_sdk_server(opened)
         for _ in range(3):
             async with Client(server, mode="legacy") as client:
                 assert said(await client.call_tool("memory_list", {})) == "No memory files yet."
@@ -62,7 +61,7 @@ async def test_modern_requests_share_what_they_are_offered(place: Place) -> None
             given.append(alone)
             return Offer(sheaf, remember=alone)
 
-        server = make_sdk_server(opened, version="1")
+        server = make_sdk_server(opened)
         async with Client(server, mode="2026-07-28") as first, Client(server, mode="2026-07-28") as second:
             for client in (first, second, first):
                 await client.call_tool("memory_list", {})
@@ -79,7 +78,7 @@ async def test_memories_that_cannot_be_opened_are_told_of_until_they_can(place: 
                 raise Busy("another process holds the lock")
             return Offer(sheaf, remember=alone)
 
-        async with Client(make_sdk_server(opened, version="1"), mode=era) as client:
+        async with Client(make_sdk_server(opened), mode=era) as client:
             assert (await client.list_tools()).tools
             refused = await client.call_tool("memory_list", {})
             assert refused.is_error
@@ -98,7 +97,7 @@ async def test_a_mistake_of_ours_is_named_and_not_shown(
     def opened(alone: bool) -> Offer:
         raise RuntimeError("the plan is to plant a plum tree")
 
-    async with Client(make_sdk_server(opened, version="1"), mode=era) as client:
+    async with Client(make_sdk_server(opened), mode=era) as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool("memory_list", {})
         assert str(caught.value) == "Internal error: RuntimeError"
@@ -115,7 +114,7 @@ async def test_a_look_that_fails_does_not_end_the_server(place: Place, capsys: p
                 return Offer(sheaf)
             raise RuntimeError("nothing to look with")
 
-        async with Client(make_sdk_server(opened, version="1", watch=0.01), mode="legacy") as client:
+        async with Client(make_sdk_server(opened, watch=0.01), mode="legacy") as client:
             with anyio.fail_after(PATIENCE):
                 while told.count("RuntimeError") < 5:
                     assert (await client.list_tools(cache_mode="bypass")).tools
@@ -133,7 +132,7 @@ async def test_nobody_is_told_of_what_was_there_before(place: Place) -> None:
         came.set()
 
     with place.sheaf() as sheaf:
-        server = make_sdk_server(lambda alone: Offer(sheaf, remember=alone), version="1", watch=0.01)
+        server = make_sdk_server(lambda alone: Offer(sheaf, remember=alone), watch=0.01)
         async with Client(server, mode="legacy", message_handler=hear) as client:
             await client.list_resources()
             for _ in range(20):  # many looks, and nothing new

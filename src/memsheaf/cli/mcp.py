@@ -189,11 +189,11 @@ def _serve_hub(call: Call) -> int:
 
         raise Refused(str(missing("server", error))) from None
     site.check()
-    most, most_bytes = options.cache_replicas or REPLICAS, options.cache_bytes or BYTES
+    most, size = options.cache_replicas or REPLICAS, options.cache_bytes or BYTES
     with closing(HubService(options.hub, teams=options.team or ())) as service:
         service.check()
         answers.share_key(service.key)
-        made = ServerReplicas(service, settings, most=most, most_bytes=most_bytes)
+        made = ServerReplicas(service, settings, most=most, size=size)
         with closing(made) as replicas, site.listen() as listener:
             ended = serve(
                 MemberClients(replicas, reading=options.read_only, confirm=options.confirm != "never"),

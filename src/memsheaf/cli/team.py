@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from memsheaf import archive
+from memsheaf.adapters import missing
 from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, group, positive, whole
 from memsheaf.cli.output import Note, Table
-from memsheaf.errors import ArchiveRefused, HubRefused, MemsheafError, NotFound, StoreFailed, hinted
+from memsheaf.errors import ArchiveRefused, HubRefused, MemsheafError, NotFound, Refused, StoreFailed, hinted
 from memsheaf.hub import HubSettings
 from memsheaf.hub.replica_state import settings_of
 from memsheaf.scope import Scope, resolve
@@ -212,6 +213,70 @@ def prune(call: Call) -> int:
     with _opened(call) as hub:
         gone = hub.administer("prune", call.options.days)
     return call.answer({"texts": gone}, f"Dropped {plural(int(str(gone)), 'text')}.")
+
+
+@team.action(_MEMBER, Argument("--days", "valid for so many days", "N", default=90), _TEAM)
+def token(call: Call) -> int:
+    """Make a token with which a member's agents use the team's servers.
+
+    It is shown this once. Agents send it as `Authorization: Bearer TOKEN`. Members make their own, admins anybody's.
+
+    examples:
+      memsheaf team token ana
+      memsheaf team token ana --days 7
+    """
+    name = _settings(call).namespace.partition(":")[0]
+    made = _admin().new_token(name)
+    with _opened(call) as hub:
+        hub.administer("add_token", call.options.member, _admin().digest_of(made), call.options.days)
+    call.console.note(f"{call.options.member} of {name}, for {plural(call.options.days, 'day')}; shown this once:")
+    return call.answer({"team": name, "member": call.options.member, "token": made}, made)
+
+
+@team.action(_TEAM)
+def tokens(call: Call) -> int:
+    """List your tokens, or as an admin all, and until when they are valid.
+
+    examples:
+      memsheaf team tokens
+    """
+    with _opened(call) as hub:
+        found = hub.tokens()
+    ends = [f"revoked {one['revoked']}" if one["revoked"] else f"until {one['expires']}" for one in found]
+    rows = [(one["id"], one["member"], end) for one, end in zip(found, ends, strict=True)]
+    return call.answer({"tokens": found}, Table(rows))
+
+
+@team.action(Argument("which", "the id of a token, or a member, whose tokens all go", "ID", required=True), _TEAM)
+def revoke(call: Call) -> int:
+    """Revoke a token, or all of a member: servers refuse it at once.
+
+    examples:
+      memsheaf team revoke ana
+    """
+    with _opened(call) as hub:
+        count = int(str(hub.administer("revoke_token", call.options.which)))
+    if not count:
+        raise hinted(NotFound(call.options.which, "no valid token has that id or member"), "`memsheaf team tokens`")
+    return call.answer({"revoked": count}, f"Revoked {plural(count, 'token')}.")
+
+
+@team.action(_URL, Argument("--login", "how the login is called: memsheaf-NAME", "NAME", default="service"))
+def service(call: Call) -> int:
+    """Make a login for servers and workers, and print its address.
+
+    It takes pip install 'memsheaf[server]'. The login serves all teams of the database, and sees nothing but what the
+    member may see whom a token names. The same again makes a new password.
+
+    examples:
+      memsheaf team service postgresql://dba:secret@db.example.com/memory
+    """
+    try:
+        address = _admin().create_service(call.options.url, call.options.login)
+    except ImportError as error:
+        raise Refused(str(missing("server", error))) from None
+    call.console.note("Servers and workers use this address; it is a secret:")
+    return call.answer({"url": address}, address)
 
 
 @team.action(_URL)

@@ -244,6 +244,12 @@ class PostgresHub:
         )  # fmt: skip
         return list(_commits(rows))
 
+    def tokens(self) -> list[dict[str, str]]:
+        """The tokens of the team that one may see, with the days they were made, expire and were revoked."""
+        days = ", ".join(f"coalesce(to_char({day}, 'YYYY-MM-DD'), '')" for day in ("made", "expires", "revoked"))
+        found = self._ask(f"SELECT id, name, {days} FROM memsheaf.list_tokens($1)", self._settings.namespace)
+        return [dict(zip(("id", "member", "made", "expires", "revoked"), row, strict=True)) for row in found]
+
     def administer(self, function: str, *values: object) -> object:
         """Call a function for admins, such as `prune`, with the namespace first; gives what it gives."""
         places = ", ".join(f"${number}" for number in range(1, len(values) + 2))

@@ -6,6 +6,7 @@ A login is `TEAM.MEMBER`, so that the address a member gets says all there is to
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from base64 import b64encode
 from collections.abc import Iterator
@@ -25,6 +26,14 @@ from memsheaf.values import NamedTuple, sha256
 
 OLDEST = 150000  # PostgreSQL 15
 SCHEMA = os.path.join(os.path.dirname(__file__), "schema")
+JOBS = "memsheaf_jobs"
+"""The schema of Procrastinate's tables, which servers and workers alone use."""
+_GRANTS = f"""
+GRANT USAGE ON SCHEMA {JOBS} TO memsheaf_service;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {JOBS} TO memsheaf_service;
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA {JOBS} TO memsheaf_service;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {JOBS} TO memsheaf_service;
+"""
 _SPACE = "SELECT memsheaf.create_space(%s, %s, %s)"
 _LOGIN = "SELECT memsheaf.create_login(%s, %s)"
 
@@ -134,6 +143,49 @@ def invite(settings: HubSettings, member: str, role: str) -> Invitation:
     return invitation
 
 
+def create_service(url: str, name: str) -> str:
+    """Make a login for servers and workers, and the tables of their jobs; gives the address with its password.
+
+    Raises HubRefused, HubUnreachable.
+    """
+    from procrastinate.schema import SchemaManager
+
+    login = f"memsheaf-{_label(name, 'service')}"  # without a dot, as no member's
+    address, verifier = _with_password(url, login)
+    with _administering(url) as connection, connection.transaction():
+        migrate(connection)
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('memsheaf.migrate'))")
+        if connection.execute(f"SELECT to_regclass('{JOBS}.procrastinate_jobs')").fetchall() == [(None,)]:
+            connection.execute(f"CREATE SCHEMA {JOBS} AUTHORIZATION memsheaf_owner")
+            connection.execute(f"SET LOCAL ROLE memsheaf_owner; SET LOCAL search_path = {JOBS}")
+            connection.execute(SchemaManager.get_schema().encode())
+            connection.execute(_GRANTS.encode())
+        connection.execute("SET LOCAL ROLE memsheaf_owner")
+        connection.execute("SELECT memsheaf.create_service(%s, %s)", [login, verifier])
+        connection.execute("RESET ROLE")
+    return address
+
+
+def new_token(team: str) -> str:
+    """A token of a team, which its first part names.
+
+    >>> team_of(new_token("acme"))
+    'acme'
+    """
+    return f"{team}.{secrets.token_urlsafe(32)}"
+
+
+def team_of(token: str) -> str:
+    """The team that a token names, "" when it is none."""
+    found = re.fullmatch(r"([a-z0-9-]{1,64})\.[\w-]{32,200}", token, re.ASCII)
+    return found[1] if found else ""
+
+
+def digest_of(token: str) -> bytes:
+    """What the database keeps of a token."""
+    return sha256(token.encode()).digest()
+
+
 def read_invitation(line: str) -> Invitation:
     """The address that `team invite` printed, or the whole line. Raises HubRefused."""
     url = next((word.strip("'\"") for word in line.split() if "://" in word), "")
@@ -154,6 +206,12 @@ def new_login(url: str, team: str, member: str) -> tuple[Invitation, str]:
     team, member = _label(team, "team"), _label(member, "member")
     if len(login := f"{team}.{member}") > 63:
         raise HubRefused(f"the login {login!r} is longer than the 63 bytes that PostgreSQL takes")
+    address, verifier = _with_password(url, login)
+    return Invitation(team, member, address), verifier
+
+
+def _with_password(url: str, login: str) -> tuple[str, str]:
+    """The address with a login and a new password, and what the database keeps of that."""
     password = secrets.token_urlsafe(18)
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
@@ -161,7 +219,7 @@ def new_login(url: str, team: str, member: str) -> tuple[Invitation, str]:
     address = urlunsplit(parts._replace(netloc=f"{login}:{password}@{place}", query=urlencode(kept, safe="/")))
     if "://" not in address:  # without a host there is nothing before the path for it to see
         raise HubRefused("give the address as postgresql://LOGIN@HOST/DATABASE")
-    return Invitation(team, member, address), scram_verifier(password)
+    return address, scram_verifier(password)
 
 
 def _label(name: str, what: str) -> str:

@@ -6,25 +6,21 @@ may not do, no server can do for them.
 
 from __future__ import annotations
 
-import re
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool
 
 from memsheaf.errors import CapReached, HubRefused, HubUnreachable
 from memsheaf.hub import HubSettings
 from memsheaf.hub.postgres import PostgresHub
+from memsheaf.hub.postgres_admin import JOBS, digest_of, team_of
 from memsheaf.values import NamedTuple, json, sha256
 
 POOL = 8  # connections of one process
 WAIT_SECONDS = 10.0
-JOBS = "memsheaf_jobs"
-"""The schema of Procrastinate's tables."""
 
 
 class TokenMember(NamedTuple):
@@ -62,13 +58,11 @@ class HubService:
 
     def check(self) -> None:
         """Raise HubRefused when this login is no service role of a hub, HubUnreachable."""
-        with self._told(), self.pool.connection() as connection:
-            row = connection.execute(
-                "SELECT to_regrole('memsheaf_service') IS NOT NULL AND pg_has_role('memsheaf_service', 'USAGE') "
-                "AND to_regclass('memsheaf.inbox') IS NOT NULL AND to_regclass(%s) IS NOT NULL",
-                [f"{JOBS}.procrastinate_jobs"],
-            ).fetchone()
-        if not row or not row[0]:
+        query = (
+            "SELECT to_regrole('memsheaf_service') IS NOT NULL AND pg_has_role('memsheaf_service', 'USAGE') "
+            "AND to_regclass('memsheaf.inbox') IS NOT NULL AND to_regclass(%s) IS NOT NULL"
+        )
+        if self.ask("", query, f"{JOBS}.procrastinate_jobs") != [(True,)]:
             raise HubRefused(f"{self.shown} is no service login of a hub: `memsheaf team service` makes one")
 
     @property
@@ -82,10 +76,9 @@ class HubService:
         team = team_of(token)
         if not team or (self.teams and team not in self.teams):
             return None
-        with self._told(), self.pool.connection() as connection:
-            query = "SELECT login, name FROM memsheaf.token_member(%s, %s)"
-            found = connection.execute(query, [f"{team}:team", digest_of(token)], prepare=True).fetchone()
-        return TokenMember(team, *found) if found and found[0] else None
+        query = "SELECT login, name FROM memsheaf.token_member(%s, %s) WHERE login IS NOT NULL"
+        found = self.ask("", query, f"{team}:team", digest_of(token))
+        return TokenMember(team, *found[0]) if found else None
 
     def open_hub(self, settings: HubSettings, login: str) -> PostgresHub:
         """A namespace, for a member; the connections are those of the pool."""
@@ -94,20 +87,25 @@ class HubService:
     def join_space(self, login: str, namespace: str) -> None:
         """Open a namespace for a member, which is made if there is none. Raises HubRefused, HubUnreachable."""
         if not namespace.endswith(":team"):
-            self.ask(login, "SELECT memsheaf.join_space(%s)", [namespace])
+            self.ask(login, "SELECT memsheaf.join_space(%s)", namespace)
 
-    def ask(self, login: str, query: str, values: Sequence[object]) -> list[TupleRow]:
-        """The rows of one statement, for a member. Raises HubRefused, HubUnreachable."""
-        with self._told(), self.pool.connection() as connection:
-            with connection.pipeline(), connection.transaction():
-                connection.execute("SELECT set_config('memsheaf.member', %s, true)", [login])
-                answer = connection.execute(query, values, prepare=True)
-            return answer.fetchall()
+    def ask(self, login: str, query: str, *values: object) -> list[TupleRow]:
+        """The rows of one statement, for a member or for nobody. Raises HubRefused, HubUnreachable."""
+        try:
+            with self.pool.connection() as connection:
+                with connection.pipeline(), connection.transaction():
+                    connection.execute("SELECT set_config('memsheaf.member', %s, true)", [login])
+                    answer = connection.execute(query.encode(), values, prepare=True)
+                return answer.fetchall()
+        except psycopg.OperationalError as error:
+            raise HubUnreachable(f"{self.shown} does not answer: {str(error).strip()}") from error
+        except psycopg.Error as error:
+            raise HubRefused(f"{self.shown} refused: {error.diag.message_primary or error}") from error
 
     def name_of(self, login: str, namespace: str) -> str:
         """What a member is called in a namespace. Raises HubRefused."""
         query = "SELECT name FROM memsheaf.members WHERE namespace = %s AND login = %s"
-        if rows := self.ask(login, query, [namespace, login]):
+        if rows := self.ask(login, query, namespace, login):
             return str(rows[0][0])
         raise HubRefused(f"{login} is no member of {namespace}")
 
@@ -116,70 +114,34 @@ class HubService:
     def add_turns(self, login: str, namespace: str, turns: Sequence[tuple[str, object]]) -> int:
         """Keep turns until they are learned from; gives how many are new."""
         given = json.dumps([{"id": name, "turn": turn} for name, turn in turns], ensure_ascii=False)
-        return int(self.ask(login, "SELECT memsheaf.add_turns(%s, %s::jsonb)", [namespace, given])[0][0])
+        return int(self.ask(login, "SELECT memsheaf.add_turns(%s, %s::jsonb)", namespace, given)[0][0])
 
     def take_turns(self, login: str, namespace: str, most: int) -> TakenTurns | None:
         """The next turns of a member in a namespace; the same until they are finished."""
-        rows = self.ask(login, "SELECT batch, tries, turn FROM memsheaf.take_turns(%s, %s)", [namespace, most])
+        rows = self.ask(login, "SELECT batch, tries, turn FROM memsheaf.take_turns(%s, %s)", namespace, most)
         return TakenTurns(rows[0][0], rows[0][1], tuple(row[2] for row in rows)) if rows else None
 
     def finish_turns(self, login: str, namespace: str, batch: str, proposed: Sequence[tuple[str, object]]) -> None:
         """Drop turns that were learned from, and keep what is proposed: both or neither."""
         given = json.dumps([{"id": name, "proposal": value} for name, value in proposed], ensure_ascii=False)
-        self.ask(login, "SELECT memsheaf.finish_turns(%s, %s, %s::jsonb)", [namespace, batch, given])
+        self.ask(login, "SELECT memsheaf.finish_turns(%s, %s, %s::jsonb)", namespace, batch, given)
 
     def has_commit(self, login: str, namespace: str, why: str) -> bool:
         """Whether a commit with this reason is on the hub."""
         query = "SELECT EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = %s AND c.why = %s)"
-        return bool(self.ask(login, query, [namespace, why])[0][0])
+        return bool(self.ask(login, query, namespace, why)[0][0])
 
     # what models cost
 
     def reserve(self, team: str, tokens: int, most_requests: int, most_tokens: int) -> str:
         """Take a request to a model from the day of a team; gives the day. Raises CapReached, HubUnreachable."""
         query = "SELECT memsheaf.reserve_spend(%s, %s, %s, %s)::text"
-        with self._told(), self.pool.connection() as connection:
-            row = connection.execute(query, [f"{team}:team", tokens, most_requests, most_tokens]).fetchone()
-        if not row or row[0] is None:
+        [(day,)] = self.ask("", query, f"{team}:team", tokens, most_requests, most_tokens)
+        if day is None:
             caps = f"{most_requests:,} requests, {most_tokens:,} tokens"
             raise CapReached(f"what {team} may spend in a day is spent: {caps}")
-        return str(row[0])
+        return str(day)
 
     def settle(self, team: str, day: str, more: int) -> None:
         """Correct what a request cost."""
-        with self._told(), self.pool.connection() as connection:
-            connection.execute("SELECT memsheaf.settle_spend(%s, %s::date, %s)", [f"{team}:team", day, more])
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say what a failure of the database means."""
-        try:
-            yield
-        except (psycopg.OperationalError, PoolTimeout) as error:
-            raise HubUnreachable(f"{self.shown} does not answer: {_first_line(error)}") from error
-        except psycopg.Error as error:
-            raise HubRefused(f"{self.shown} refused: {error.diag.message_primary or _first_line(error)}") from error
-
-
-def new_token(team: str) -> str:
-    """A token of a team, which its first part names.
-
-    >>> team_of(new_token("acme"))
-    'acme'
-    """
-    return f"{team}.{secrets.token_urlsafe(32)}"
-
-
-def team_of(token: str) -> str:
-    """The team that a token names, "" when it is none."""
-    found = re.fullmatch(r"([\w-]{1,64})\.[\w-]{32,200}", token)
-    return found[1] if found else ""
-
-
-def digest_of(token: str) -> bytes:
-    """What the database keeps of a token."""
-    return sha256(token.encode("utf-8", "surrogateescape")).digest()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+        self.ask("", "SELECT memsheaf.settle_spend(%s, %s::date, %s)", f"{team}:team", day, more)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
+from itertools import chain, pairwise
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import anyio
@@ -18,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from memsheaf.errors import HubUnreachable, MemsheafError, Refused, TextRefused
+from memsheaf.errors import HubUnreachable, MemsheafError, TextRefused
 from memsheaf.hub.service import HubService
 from memsheaf.mcp.http_auth import Admit
 from memsheaf.mcp.offer import Offer
@@ -35,6 +36,7 @@ R = TypeVar("R")
 TURNS = "/turns"
 PROJECT, AGENT = b"memsheaf-project", b"memsheaf-agent"  # headers that name them
 MOST_MESSAGES = 1_000  # in one request
+_SHAPE = '{"conversation": "…", "messages": [{"role": "…", "text": "…", "id": "…"}], "scope": "…"}'
 
 _caller: ContextVar[Caller] = ContextVar("caller")
 
@@ -104,10 +106,6 @@ class MemberClients(Clients):
         """The offer of this request."""
         return self._opened(False)
 
-    async def offer_for(self, context: Context) -> Offer:
-        """The offer of this request."""
-        return self._opened(False)
-
     async def conversation(self, context: Context) -> ClientSession:
         """A conversation that ends with this request."""
         return ClientSession(self._opened(True), context.session._connection, set())
@@ -138,28 +136,16 @@ def turns_route(service: HubService) -> Route:
 
 
 def parse_turns(body: bytes) -> tuple[str, list[Turn]]:
-    """The scope that learns, "" for the nearest, and the turns of a conversation. Raises TextRefused.
-
-    >>> parse_turns(b'{"conversation": "c", "messages": [{"role": "user", "text": "Hi"}]}')
-    ('', [Turn(conversation='c', messages=(Message(role='user', text='Hi', id=''),), at='', saved=False, number=0)])
-    """
+    """The scope that learns, "" for the nearest, and the turns of a conversation. Raises TextRefused."""
     try:
-        match json.loads(body):
-            case {"messages": [*rows], **more} if 0 < len(rows) <= MOST_MESSAGES:
-                messages = [Message(*(row.get(key, "") for key in Message._fields)) for row in rows]
-                match more.get("conversation", ""), more.get("scope", ""):
-                    case (str(name), str(scope)) if all(isinstance(one, str) for each in messages for one in each):
-                        return scope, _split(name, messages)
-    except (ValueError, RecursionError, AttributeError):
-        pass
-    raise TextRefused("a conversation is {conversation, messages: [{role, text, id}], scope}")
-
-
-def _split(conversation: str, messages: list[Message]) -> list[Turn]:
-    """The turns of a conversation: each begins with what the user says."""
-    starts = [at for at, one in enumerate(messages) if one.role == "user" or not at]
-    ends = [*starts[1:], len(messages)]
-    parts = (tuple(messages[start:end]) for start, end in zip(starts, ends, strict=True))
-    if any(one.role not in ROLES for one in messages):
-        raise Refused(f"the role of a message is one of {', '.join(ROLES)}")
-    return [Turn(conversation, part) for part in parts]
+        given = json.loads(body)
+        rows = [Message(*(row.get(key, "") for key in Message._fields)) for row in given["messages"][:MOST_MESSAGES]]
+        name, scope = given.get("conversation", ""), given.get("scope", "")
+        if not all(isinstance(one, str) for one in (name, scope, *chain(*rows))) or {row.role for row in rows} - {
+            *ROLES
+        }:
+            raise ValueError
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        raise TextRefused(f"a conversation is {_SHAPE}; a role is one of {', '.join(ROLES)}") from None
+    starts = [at for at, row in enumerate(rows) if row.role == "user" or not at]
+    return scope, [Turn(name, tuple(rows[at:end])) for at, end in pairwise([*starts, len(rows)])]

@@ -29,26 +29,13 @@ except ImportError as error:
 from memsheaf.errors import MemsheafError
 from memsheaf.mcp.answers import ANSWERED, Params, Result, asking, called, replied
 from memsheaf.mcp.offer import Confirmation, Offer, Progress, Reply
-from memsheaf.mcp.protocol import FORM, INTERNAL, can_ask, instructions, listed, refusal, text
-from memsheaf.mcp.subscriptions import WATCH_SECONDS, Clients, Context, Opened, ignore_progress, is_modern
+from memsheaf.mcp.protocol import FORM, INTERNAL, can_ask, instructions, refusal, text
+from memsheaf.mcp.subscriptions import Clients, Context, ignore_progress, is_modern
 from memsheaf.tools import READING
 
 TOLD = 1_000  # reports of progress that may wait for a client; more are left out
 
 Work = Callable[[Offer, Params, Progress], Result]
-
-
-def make_sdk_server(
-    opened: Opened,
-    *,
-    version: str,
-    reading: bool = False,
-    tools: bool = True,
-    head: Callable[[int], str] | None = None,
-    watch: float = WATCH_SECONDS,
-) -> SdkServer:
-    """The SDK's server over what `opened` gives, with the same answers as the one on stdio."""
-    return SdkServer(Clients(opened, watch=watch), version, listed(reading=reading, tools=tools), head)
 
 
 class SdkServer(Server[None]):

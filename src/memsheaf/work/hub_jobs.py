@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
@@ -23,7 +23,8 @@ from procrastinate.jobs import Status
 from memsheaf.caps import Caps, ChatCaps
 from memsheaf.config import Settings
 from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, ModelFailed
-from memsheaf.hub.service import JOBS, HubService, TokenMember
+from memsheaf.hub.postgres_admin import JOBS
+from memsheaf.hub.service import HubService, TokenMember
 from memsheaf.learn.inbox import BATCH_BYTES, Batch, Inbox
 from memsheaf.learn.learner import learning_reason
 from memsheaf.llm import Model, load_model
@@ -32,6 +33,7 @@ from memsheaf.recall.turns import Message, Turn
 from memsheaf.store.state import State
 from memsheaf.values import json, sha256
 from memsheaf.work.hub_replicas import Caller, ServerReplicas
+from memsheaf.work.layers import Layers
 
 LEARN, CONSOLIDATE = "learn", "consolidate"
 LONGEST_WAIT = 300  # seconds until what failed is tried again, at most
@@ -99,16 +101,13 @@ class HubWorker:
                 time.sleep(stalled / 3)
 
     async def _run(self, concurrency: int, once: bool, stalled: float) -> None:
-        app = App(
-            connector=PsycopgConnector(
-                conninfo=self._service.url, min_size=1, max_size=4, kwargs={"options": f"-c search_path={JOBS}"}
-            )
-        )
+        options = {"options": f"-c search_path={JOBS}"}
+        app = App(connector=PsycopgConnector(conninfo=self._service.url, min_size=1, max_size=4, kwargs=options))
         app.task(name=LEARN)(self.learn)
         app.task(name=CONSOLIDATE)(self.consolidate)
         async with app.open_async():
             await self._take_over(app, stalled)
-            watching = asyncio.create_task(self._keep_taking_over(app, stalled))
+            watching = asyncio.create_task(self._take_over(app, stalled, again=True))
             try:
                 await app.run_worker_async(
                     queues=list(self._service.teams) or None,  # type: ignore[arg-type]  # None: all
@@ -121,22 +120,20 @@ class HubWorker:
             finally:
                 watching.cancel()
 
-    async def _keep_taking_over(self, app: App, stalled: float) -> None:
-        while True:
-            await asyncio.sleep(stalled)
-            with suppress(ConnectorException):  # the worker itself notices
-                await self._take_over(app, stalled)
-
-    async def _take_over(self, app: App, stalled: float) -> None:
-        """Let the jobs of workers that were killed be done again."""
+    async def _take_over(self, app: App, stalled: float, *, again: bool = False) -> None:
+        """Let the jobs of workers that were killed be done again; look for them `again` and again."""
         jobs = app.job_manager
-        for queue in self._service.teams or (None,):
-            for job in await jobs.get_stalled_jobs(queue=queue, seconds_since_heartbeat=stalled):
+        while True:
+            await asyncio.sleep(stalled if again else 0)
+            for queue in self._service.teams or (None,):
                 with suppress(ConnectorException):  # another worker was faster
-                    try:
-                        await jobs.retry_job(job)
-                    except UniqueViolation:  # the same waits already
-                        await jobs.finish_job(job, status=Status.FAILED, delete_job=True)
+                    for job in await jobs.get_stalled_jobs(queue=queue, seconds_since_heartbeat=stalled):
+                        try:
+                            await jobs.retry_job(job)
+                        except UniqueViolation:  # the same waits already
+                            await jobs.finish_job(job, status=Status.FAILED, delete_job=True)
+            if not again:
+                return
 
     # jobs
 
@@ -153,18 +150,17 @@ class HubWorker:
 
     def _learn_next(self, namespace: str, login: str) -> bool:
         """Learn from the next turns; False when there are none."""
-        service, team = self._service, namespace.partition(":")[0]
+        service = self._service
         if (taken := service.take_turns(login, namespace, BATCH_BYTES)) is None:
             return False
         batch = Batch(taken.batch, "", tuple(map(_read_turn, taken.turns)), 1)
         if taken.tries > 1 and service.has_commit(login, namespace, learning_reason(batch)):
             service.finish_turns(login, namespace, taken.batch, ())  # it was saved, and then the worker died
             return True
-        member = TokenMember(team, login, service.name_of(login, namespace))
-        with self._replicas.use(Caller.learning(member, namespace)) as layers:
+        with self._memories(namespace, login) as layers:
             learner = layers.learning
             learner.inbox = _TakenInbox(batch)
-            done = learner.distil(self._model(team, LEARN), deadline=LEARNING_SECONDS)
+            done = learner.distil(self._model(namespace, LEARN), deadline=LEARNING_SECONDS)
             if done.problem:
                 raise ModelFailed(done.problem)
             waiting = learner.queue.all()
@@ -179,18 +175,20 @@ class HubWorker:
 
     def consolidate(self, namespace: str, login: str, tries: int) -> None:
         """Merge what says the same, some time after something was learned; not for a team, where a person does."""
-        team = namespace.partition(":")[0]
         try:
-            member = TokenMember(team, login, self._service.name_of(login, namespace))
-            with self._replicas.use(Caller.learning(member, namespace)) as layers:
+            with self._memories(namespace, login) as layers:
                 if layers.own.reader.count() >= self._settings.dream.files:
-                    layers.own.consolidate(self._model(team, CONSOLIDATE), apply=True)
+                    layers.own.consolidate(self._model(namespace, CONSOLIDATE), apply=True)
         except MemsheafError:
             traceback.print_exc()  # the next time that something is learned
 
-    def _model(self, team: str, purpose: str) -> Model | None:
+    def _memories(self, namespace: str, login: str) -> AbstractContextManager[Layers]:
+        member = TokenMember(namespace.partition(":")[0], login, self._service.name_of(login, namespace))
+        return self._replicas.use(Caller.learning(member, namespace))
+
+    def _model(self, namespace: str, purpose: str) -> Model | None:
         """The model of the settings, within the caps of a team; None without one."""
-        settings = self._settings
+        settings, team = self._settings, namespace.partition(":")[0]
         if settings.model in ("", "none"):
             return None
         model = load_model(settings.model, url=settings.model_url, key=settings.model_key)
@@ -198,7 +196,7 @@ class HubWorker:
 
 
 class _TakenInbox(Inbox):
-    """Turns that were taken from the hub, as the one batch that waits."""
+    """Turns that were taken from the hub, as the one batch that waits, until it is done."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from memsheaf.config import Settings
-from memsheaf.errors import ScopeRefused
+from memsheaf.errors import HubRestored, ScopeRefused
 from memsheaf.hub import HubSettings, Pulled
 from memsheaf.hub.opening import lend_hub
 from memsheaf.hub.replica_state import write_settings
@@ -76,23 +76,24 @@ class _View:
         self.size = 0
         self.pulled = self.measured = float("-inf")
 
+    def close(self) -> None:
+        """Drop it."""
+        if self.layers:
+            self.layers.close()
+            self.layers = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
 
 class ServerReplicas:
     """The views of a server. Its folder is its own, whatever else runs on the machine, and goes with it."""
 
     def __init__(
-        self,
-        service: HubService,
-        settings: Settings,
-        *,
-        most: int = REPLICAS,
-        most_bytes: int = BYTES,
-        by: str = "agent",
+        self, service: HubService, settings: Settings, *, most: int = REPLICAS, size: int = BYTES, by: str = "agent"
     ) -> None:
         self._service = service
         self._settings = settings
         self._most = most
-        self._most_bytes = most_bytes
+        self._size = size
         self._by = by
         self._lock = threading.Lock()
         self._views: OrderedDict[Caller, _View] = OrderedDict()
@@ -104,12 +105,9 @@ class ServerReplicas:
     def close(self) -> None:
         """Drop everything."""
         for view in self._views.values():
-            if view.layers:
-                view.layers.close()
-        self._views.clear()
+            view.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-        if self._held >= 0:
-            os.close(self._held)
+        os.close(self._held)
 
     @contextmanager
     def use(self, caller: Caller) -> Iterator[Layers]:
@@ -133,21 +131,29 @@ class ServerReplicas:
                 view.users -= 1
                 dropped = self._too_many()
             for one in dropped:
-                _drop(one)
+                one.close()
 
     def _ready(self, view: _View, caller: Caller, arrived: float) -> Layers:
         """Open what is not open yet, and pull what is new, unless somebody did since."""
         with view.lock:
-            if view.layers is None:
-                view.layers = self._open(view, caller)
-            if view.pulled < arrived:
-                now = time.monotonic()
-                for sheaf in view.layers.sheaves():
-                    _bring(sheaf)
-                view.pulled = now
-            if time.monotonic() - view.measured >= MEASURE_SECONDS:
-                view.size, view.measured = _size(view.folder), time.monotonic()
-            return view.layers
+            if view.layers and view.pulled >= arrived:
+                return view.layers
+            now = time.monotonic()
+            try:
+                layers = self._refreshed(view, caller)
+            except HubRestored:  # what is here came from the hub
+                view.close()
+                layers = self._refreshed(view, caller)
+            view.pulled = now
+            if now - view.measured >= MEASURE_SECONDS:
+                view.size, view.measured = _size(view.folder), now
+            return layers
+
+    def _refreshed(self, view: _View, caller: Caller) -> Layers:
+        view.layers = view.layers or self._open(view, caller)
+        for sheaf in view.layers.sheaves():
+            _bring(sheaf)
+        return view.layers
 
     def _open(self, view: _View, caller: Caller) -> Layers:
         home = os.path.join(view.folder, "home")
@@ -173,14 +179,12 @@ class ServerReplicas:
 
     def _too_many(self) -> list[_View]:
         """Take the views out that are too many or too large, the least recently used first. The lock is held."""
-        dropped = []
-        count, size = sum(one.count for one in self._views.values()), sum(one.size for one in self._views.values())
-        for caller, view in list(self._views.items()):
-            if count <= self._most and size <= self._most_bytes:
+        dropped, views = [], self._views
+        for caller in [caller for caller, view in views.items() if not view.users]:
+            count, size = sum(one.count for one in views.values()), sum(one.size for one in views.values())
+            if count <= self._most and size <= self._size:
                 break
-            if not view.users:
-                dropped.append(self._views.pop(caller))
-                count, size = count - view.count, size - view.size
+            dropped.append(views.pop(caller))
         return dropped
 
 
@@ -194,12 +198,6 @@ def _bring(sheaf: Sheaf) -> None:
         sheaf.sync()
 
 
-def _drop(view: _View) -> None:
-    if view.layers:
-        view.layers.close()
-    shutil.rmtree(view.folder, ignore_errors=True)
-
-
 def _size(folder: str) -> int:
     found = 0
     for place, _, names in os.walk(folder):
@@ -210,23 +208,21 @@ def _size(folder: str) -> int:
 
 
 def _hold(folder: str) -> int:
-    """Hold a folder as long as this process lives: its lock, or -1 when another holds it."""
+    """Hold a folder as long as this process lives, and give what holds it. Raises OSError when another does."""
     held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(held)
-        return -1
+        raise
     return held
 
 
 def _remove_abandoned(cache: str) -> None:
     """Remove the folders of servers that were killed."""
     for name in os.listdir(cache):
-        folder = os.path.join(cache, name)
         if name.startswith(_PREFIX):
             with suppress(OSError):
-                held = _hold(folder)
-                if held >= 0:
-                    shutil.rmtree(folder, ignore_errors=True)
-                    os.close(held)
+                held = _hold(os.path.join(cache, name))
+                shutil.rmtree(os.path.join(cache, name), ignore_errors=True)
+                os.close(held)

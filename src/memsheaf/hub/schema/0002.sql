@@ -23,6 +23,34 @@ DROP POLICY mine ON memsheaf.inbox;
 DROP POLICY mine ON memsheaf.spend;
 REVOKE SELECT ON memsheaf.tokens, memsheaf.inbox, memsheaf.spend FROM memsheaf_member;
 
+-- A login role for servers and workers, or another password for it; no member's login has such a name. Owner only.
+CREATE FUNCTION memsheaf.create_service(login text, verifier text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF login !~ '^memsheaf-[a-z0-9-]{1,50}$' THEN
+    RAISE check_violation USING MESSAGE = 'the login of a service begins with memsheaf-';
+  END IF;
+  EXECUTE format(CASE WHEN to_regrole(quote_ident(login)) IS NULL THEN 'CREATE ROLE %I LOGIN PASSWORD %L IN ROLE memsheaf_service'
+    ELSE 'ALTER ROLE %I PASSWORD %L' END, login, verifier);
+END $$;
+
+-- What a removed member told and nobody has learned from goes, and so do their tokens.
+CREATE POLICY removing ON memsheaf.tokens FOR DELETE TO memsheaf_owner
+  USING (login = current_setting('memsheaf.removing', true));
+CREATE POLICY removing ON memsheaf.inbox FOR DELETE TO memsheaf_owner
+  USING (login = current_setting('memsheaf.removing', true));
+CREATE POLICY shown ON memsheaf.tokens FOR SELECT TO memsheaf_owner
+  USING (login = current_setting('memsheaf.removing', true));
+CREATE POLICY shown ON memsheaf.inbox FOR SELECT TO memsheaf_owner
+  USING (login = current_setting('memsheaf.removing', true));
+CREATE OR REPLACE FUNCTION memsheaf.forget_member(login text) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+  PERFORM set_config('memsheaf.removing', forget_member.login, true);
+  DELETE FROM memsheaf.tokens t WHERE t.login = forget_member.login;
+  DELETE FROM memsheaf.inbox i WHERE i.login = forget_member.login;
+  PERFORM set_config('memsheaf.removing', '', true);
+END $$;
+
 -- The member that a token names, if it is valid now. For servers.
 CREATE FUNCTION memsheaf.token_member(ns text, digest bytea, OUT login text, OUT name text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -77,7 +105,9 @@ BEGIN
   RETURN done;
 END $$;
 
--- Open a namespace of a team for the caller: their own memories, or those of a project or an agent of the team.
+-- Open a namespace of a team for the caller: their own memories, or those of a project or an agent of the team. What
+-- a member made with `create_space` stays private.
+ALTER TABLE memsheaf.spaces ADD COLUMN shared boolean NOT NULL DEFAULT false;
 CREATE FUNCTION memsheaf.join_space(ns text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -88,13 +118,17 @@ DECLARE
 BEGIN
   IF split_part(ns, ':', 2) = 'user/' || who THEN
     needed := 'admin';
-  ELSIF split_part(ns, ':', 2) ~ '^(project|agent)/[^/:]{1,64}$' THEN
+  ELSIF split_part(ns, ':', 2) ~ '^(project|agent)/[a-z0-9-]{1,64}$' THEN
     SELECT m.role INTO needed FROM memsheaf.members m WHERE m.namespace = team AND m.login = memsheaf.me();
   ELSE
     RAISE insufficient_privilege USING MESSAGE = 'not a namespace of this member';
   END IF;
   PERFORM set_config('memsheaf.namespace', ns, true);
-  INSERT INTO memsheaf.spaces (namespace) VALUES (ns) ON CONFLICT DO NOTHING;
+  INSERT INTO memsheaf.spaces (namespace, shared) VALUES (ns, true) ON CONFLICT DO NOTHING;
+  IF NOT (SELECT s.shared FROM memsheaf.spaces s WHERE s.namespace = ns) THEN
+    PERFORM memsheaf.enter(ns, 'reader');
+    RETURN;
+  END IF;
   INSERT INTO memsheaf.members AS m (namespace, login, name, role) VALUES (ns, memsheaf.me(), who, needed)
     ON CONFLICT (namespace, login) DO UPDATE SET role = excluded.role WHERE m.role <> excluded.role;
 END $$;
@@ -151,6 +185,8 @@ DECLARE who text := memsheaf.enter(ns, 'writer');
 BEGIN
   INSERT INTO memsheaf.proposals (namespace, id, login, proposal)
     SELECT ns, p.value ->> 'id', memsheaf.me(), p.value -> 'proposal' FROM jsonb_array_elements(proposed) p
+    WHERE NOT EXISTS (SELECT FROM memsheaf.inbox i  -- what it was learned from was erased meanwhile
+      WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = done AND i.turn IS NULL)
     ON CONFLICT DO NOTHING;
   UPDATE memsheaf.inbox i SET turn = NULL WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = done;
   DELETE FROM memsheaf.inbox i
