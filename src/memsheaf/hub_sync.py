@@ -52,15 +52,16 @@ def erase_for_all(path: str, writer: Writer, learner: Learner, state: State, *, 
         return erase(path, writer, learner, state, clock=clock)
     try:
         synchronize(writer, learner, state, clock=clock)
+        before = store.state().erased
+        proof = erase(path, writer, learner, state, clock=clock)
     except HubUnreachable as error:
         raise hinted(error, "Nothing was erased: what all machines forget, the hub has to know.") from None
-    proof = erase(path, writer, learner, state, clock=clock)
     now = store.state()
-    erased = now.erased[-1].id
+    erased = tuple(one.id for one in now.erased if one not in before)
     try:
         if now.erasing:
             raise HubUnreachable("the hub does not answer")
-        store.report({erased: ", ".join(proof.left)})
-        return proof._replace(erasures=(erased,), machines=tuple(store.hub.machines()))
+        store.report(dict.fromkeys(erased, ", ".join(proof.left)))
+        return proof._replace(erasures=erased, machines=tuple(store.hub.machines()))
     except HubUnreachable as error:
         return proof._replace(left=(*proof.left, f"{store.settings.shown} ({error}; the next sync tells it)"))

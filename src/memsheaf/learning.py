@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from memsheaf.config import Settings
 from memsheaf.embed import Embedder
@@ -137,6 +137,7 @@ class ScopeLearning:
             now=self._clock(),
             planning=planning,
             logging=self._policy == "log",
+            team=self._writer.ledger is not None and self._writer.scope.layer == "team" and self._policy != "auto",
         )
 
     def _consolidate(
@@ -148,18 +149,22 @@ class ScopeLearning:
         mine: Approve | None = None,
         only: Collection[str] | None = None,
     ) -> ConsolidationReport:
-        return consolidate.run(
-            self._memories,
-            state=self._state,
-            now=self._clock(),
-            model=model,
-            apply=apply,
-            learned=self.learner.inbox.learned(),
-            embedder=self._fast_embedder(),
-            progress=progress,
-            mine=mine,
-            only=only,
-        )
+        store = self._writer.store
+        with ExitStack() as held:
+            if apply and hasattr(store, "hub"):  # no other machine does the same
+                held.enter_context(store.lock("consolidate", wait=schedule.WORKER_SECONDS))
+            return consolidate.run(
+                self._memories,
+                state=self._state,
+                now=self._clock(),
+                model=model,
+                apply=apply,
+                learned=self.learner.inbox.learned(),
+                embedder=self._fast_embedder(),
+                progress=progress,
+                mine=mine,
+                only=only,
+            )
 
     def expect(self, question: str, path: str) -> None:
         """Record that a question is answered by a memory. Raises NotFound."""

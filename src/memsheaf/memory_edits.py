@@ -18,6 +18,7 @@ from memsheaf.text_edits import (
     merged,
     placed,
     redated,
+    refuse_secrets,
     revised,
     vouched,
     with_description,
@@ -339,6 +340,8 @@ def undo(writer: Writer, commit: str = "") -> Commit:
     store = writer.store
     target = store.find(commit) if commit else store.last_standing(except_by="outside", events=False)
     writer.refuse_twins(step.path for step in target.revisions if step.before != ABSENT)
+    for step in target.revisions:
+        _refuse_secrets_for_hub(writer, step.path, step.old)
     return writer.follow(lambda: store.undo(target.id, by=writer.by), [CATALOG])
 
 
@@ -353,9 +356,16 @@ def restore(writer: Writer, path: str, version: Version) -> Commit:
     found = writer.find(path)
     if found is None and is_fact(path):
         writer.fact_rules.refuse_superseded(parse(path, data), writer.fact_rules.present())
+    _refuse_secrets_for_hub(writer, path, data)
     change = Change(path, data, found.version if found else ABSENT)
     was_here = Allow(secrets=True, anyway=True)
     return writer.commit([change], f"restore {version[:12]}", allow=was_here, rewriting=True)
+
+
+def _refuse_secrets_for_hub(writer: Writer, path: str, data: bytes | None) -> None:
+    """Raise SecretFound when an older text with a secret would go to a hub: it may never have been there."""
+    if data and hasattr(writer.store, "hub"):
+        refuse_secrets(parse(path, data), writer.find(path))
 
 
 def _refuse_unreadable(writer: Writer, found: Memory) -> None:

@@ -86,13 +86,14 @@ def _others(root: str) -> set[str]:
 
 
 class Locations(NamedTuple):
-    """Where a project's folder is and shall be, and the directories beside it."""
+    """Where a project's folder is and shall be, and the directories beside it; for a team its ledger."""
 
     source: str
     target: str
     home: str
     state: str
     cache: str
+    team: TrustLedger | None = None
 
     def leaving(self, root: str) -> FolderStore:
         """The store of a root where it is."""
@@ -117,7 +118,7 @@ def ledger_of(folder: str, root: str, places: Locations) -> TrustLedger | None:
     """Where it is recorded what this machine wrote in a root; None where nobody else writes."""
     checkout = checkout_of(folder, places.home)
     if not checkout:
-        return None
+        return places.team if not root else None
     owner = root.removesuffix(LOGS).rstrip("/") if _is_log(root) else root
     ledger = TrustLedger(State.of(os.path.join(folder, owner), places.state), checkout)
     return ledger.below(f"{LOGS}/") if _is_log(root) else ledger

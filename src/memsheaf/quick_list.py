@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
+from memsheaf.hub.replica_state import has_pending
 from memsheaf.index.database import Row, unchanged_rows
 from memsheaf.scope import Scope, checkout_of, has_hub, project_root, resolve, shown
 from memsheaf.values import sqlite3
@@ -32,7 +33,8 @@ def _list(settings: Settings, cwd: str, given: Sequence[Scope]) -> list[Row] | N
     for scope in scopes:
         root = resolve(scope, places)
         is_closed = os.path.exists(root) and not os.access(root, os.W_OK)
-        is_shared = scope.layer == "team" or checkout_of(root, settings.home) or has_hub(root, settings.home)
+        is_shared = scope.layer == "team" or bool(checkout_of(root, settings.home))
+        is_shared = is_shared or (has_hub(root, settings.home) and has_pending(root))
         if scope.layer in ("task", "session") or is_closed or is_shared:
             return None
         rows = unchanged_rows(root, settings.cache, prefix=shown(str(scope), "", str(scopes[0])))

@@ -9,11 +9,11 @@ from contextlib import ExitStack, suppress
 from itertools import count
 
 from memsheaf.archive import HISTORY, inside
-from memsheaf.errors import PathRefused, StoreFailed
+from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.database import database_for
 from memsheaf.project_roots import Locations, ledger_of, list_files, open_root, roots, steps_of
-from memsheaf.scope import checkout_of
+from memsheaf.scope import checkout_of, has_hub
 from memsheaf.store import ABSENT, Change, Version, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import remove_empty
@@ -41,8 +41,10 @@ def move(places: Locations, switch: Callable[[], None], *, keep: Collection[str]
 
     Raises:
         StoreFailed, Busy: it could not be done; the source is as it was.
+        ScopeRefused: it has a hub.
     """
     source, target = places.source, places.target
+    refuse_hub(places)
     moved = MovedProject(())
     if os.path.isdir(source):
         moved = (_renamed(places, switch) if keep is None else None) or _merged(places, switch, keep or ())
@@ -53,6 +55,13 @@ def move(places: Locations, switch: Callable[[], None], *, keep: Collection[str]
         State.of(new, places.state).absorb(State.of(old, places.state))
         _forget_index(old, places.cache)
     return moved
+
+
+def refuse_hub(places: Locations) -> None:
+    """Raise ScopeRefused when a hub decides about one of the two folders: it would not know of the move."""
+    if has_hub(places.source, places.home) or has_hub(places.target, places.home):
+        error = ScopeRefused("this project's memory has a hub, and a repository is shared by git")
+        raise hinted(error, "`memsheaf hub remove project` takes the hub away, the memories stay; then do it again.")
 
 
 def contents(folder: str) -> list[str]:

@@ -417,7 +417,7 @@ class Sheaf:
 
         self.index.look(thorough=True)
         state = os.path.dirname(self.state.folder)
-        places = Locations(self.root, "", self.settings.home, state, self.settings.cache)
+        places = Locations(self.root, "", self.settings.home, state, self.settings.cache, self.writer.ledger)
         return transfer.export(places, target, history=history, only=only)
 
     def take_in(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from memsheaf.errors import (
     CreateOnly,
     Duplicate,
+    HubRefused,
     ManyMatches,
     MemsheafError,
     NoMatch,
@@ -17,7 +18,7 @@ from memsheaf.errors import (
 )
 
 ECHOED = 2_000  # characters of an error
-_HINTED = (PathRefused, SecretFound, StoreFailed)  # what these say to do, a model can do or tell
+_HINTED = (HubRefused, PathRefused, SecretFound, StoreFailed)  # what these say to do, a model can do or tell
 
 
 def explain_error(error: MemsheafError) -> str:

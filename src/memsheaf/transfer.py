@@ -62,7 +62,7 @@ def export(places: Locations, target: str, *, history: bool = False, only: Colle
 
     With `history` also the journals.
 
-    What cannot be read whole is left out and named. What came with a repository is named for who imports it.
+    What cannot be read whole is left out and named. What others wrote is named for who imports it.
 
     Raises:
         ArchiveRefused: the target exists already.
@@ -74,7 +74,7 @@ def export(places: Locations, target: str, *, history: bool = False, only: Colle
 
 
 def shared(places: Locations) -> Iterator[str]:
-    """The files of all roots of a project's folder that came with a repository: not written here, nor accepted."""
+    """The files of all roots of a project's folder that others wrote: not written here, nor accepted."""
     for root in roots(places.source):
         if ledger := ledger_of(places.source, root, places):
             files = list_files(places.leaving(root)).files
@@ -289,7 +289,7 @@ class _Import:
 def _doubted(memory: Memory) -> Memory:
     """A memory that nobody here vouched for, as unconfirmed. Raises TextRefused when it has no header to say so."""
     if memory.state != "ok":
-        raise TextRefused(f"{memory.path!r} came with a repository, and has no header to say so")
+        raise TextRefused(f"{memory.path!r} was somebody else's where it was exported, and has no header to say so")
     return parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
 
 

@@ -78,6 +78,11 @@ class ScopeOnMachine:
 
     def run(self, *words: str, stdin: str = "", scoped: bool = True) -> tuple[int, str]:
         """Run a command about the scope; gives the exit code, and all that was said."""
+        code, out, err = self.ask(*words, stdin=stdin, scoped=scoped)
+        return code, out + err
+
+    def ask(self, *words: str, stdin: str = "", scoped: bool = True) -> tuple[int, str, str]:
+        """Run a command about the scope; gives the exit code, the answer and what was noted."""
         out, err = io.StringIO(), io.StringIO()
         named = ("--scope", self.scope) if scoped else ()
         was = os.getcwd()
@@ -87,11 +92,11 @@ class ScopeOnMachine:
             code = main([*words, *named], environment=self.environment, **streams)
         finally:
             os.chdir(was)
-        return code, out.getvalue() + err.getvalue()
+        return code, out.getvalue(), err.getvalue()
 
     def json(self, *words: str, scoped: bool = True) -> dict[str, Any]:
         """What a command answers as JSON."""
-        code, said = self.run(*words, "--json", scoped=scoped)
+        code, said, _ = self.ask(*words, "--json", scoped=scoped)
         found: dict[str, Any] = json.loads(said)
         return found | {"code": code}
 

@@ -194,8 +194,11 @@ class Call:
         return sheaf
 
     def tell_news(self) -> None:
-        """Tell of files that were moved out of the way of the catalog."""
+        """Tell of changes that wait for a hub, and of files that were moved out of the way of the catalog."""
         for sheaf in self._opened:
+            if sheaf.replica and (state := sheaf.replica.state()).pending and len(state.pending) > len(state.held):
+                where = sheaf.replica.settings.shown
+                self.console.note(f"{sheaf.scope}: changes wait here for {where}; `memsheaf hub sync` tries again")
             for path in sheaf.reader.set_aside():
                 self.console.note(
                     f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes, whole
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from memsheaf.work.layers import Layers
 
 EVERY = 1 << 31  # rows
+NONE: Mapping[str, str] = MappingProxyType({})
 _NUMBERS = ("score", "fit", "common", "near", "by_words", "by_meaning")
 CANDIDATES = 12  # that `why` lists for people
 _ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
@@ -73,11 +75,12 @@ def list_(call: Call) -> int:
         kind = f" of type {options.type!r}" if options.type else ""
         narrowed = kind + (" that are unconfirmed" if options.unconfirmed else " that match" if narrow else "")
         nothing = f"no memories in {', '.join(memory.scopes())}{narrowed}; `memsheaf remember TEXT` saves one"
-        value = {"notices": notices} if notices else {}
+        unsent = _unsent(memory)
+        value = {key: said for key, said in (("notices", notices), ("unsent", unsent)) if said}
         paths = (row.path for row in rows) if options.paths else None
         noted = [Note(said, "yellow") for said in notices]
         return call.answer(
-            lambda: _rows_json(memory, rows) | value, paths or (noted, _rows_parts(call, rows, nothing))
+            lambda: _rows_json(memory, rows) | value, paths or (noted, _rows_parts(call, rows, nothing, unsent))
         )
 
 
@@ -116,12 +119,14 @@ def show(call: Call) -> int:
         memory = layers.read(layers.find(call.options.file))
         caveats = layers.caveats(memory)
         sheaf, path = layers.place(memory.path)
+        unsent = _unsent(layers).get(memory.path, "")
         recalls = sheaf.recalled(path)
     value = {"scope": _scope(memory.path, layers), **pick(memory, _MEMORY), "type": memory.kind}
+    value |= {"unsent": unsent} if unsent else {}
     value["recalled"] = [pick(one, ("at", "message")) for one in recalls]
     if call.options.raw:
         return call.answer(value, memory.data)
-    problems = filter(None, (memory.problem, *memory.warnings, *caveats))
+    problems = filter(None, (memory.problem, *memory.warnings, *caveats, unsent))
     noted = [Note(f"{memory.path}: {problem}", "yellow") for problem in problems]
     found = Note(memory.path) if memory.path != call.options.file else None
     last = [Note(f"last recalled {one.at[:10]}, for: {one_line(one.message, 80)}") for one in recalls[:1]]
@@ -265,13 +270,19 @@ def why(call: Call) -> int:
     )
 
 
+def _unsent(memory: Layers) -> dict[str, str]:
+    """The memories that a hub does not have as they are here, by the name that is shown, and why."""
+    found = [(sheaf, sheaf.replica.unsent()) for sheaf in memory.sheaves() if sheaf.replica]
+    return {memory.name(sheaf, path): why for sheaf, paths in found for path, why in paths.items()}
+
+
 def _rows_json(memory: Layers, rows: Sequence[Row]) -> dict[str, object]:
     memories = [{"scope": _scope(row.path, memory), **pick(row, _ROW), "type": row.kind} for row in rows]
     return {"scopes": memory.scopes(), "memories": memories}
 
 
-def _rows_parts(call: Call, rows: Sequence[Row], nothing: str) -> Iterator[Part]:
-    yield Table(map(_cells, rows), ("bold", "cyan", "dim"), empty=nothing)
+def _rows_parts(call: Call, rows: Sequence[Row], nothing: str, marks: Mapping[str, str] = NONE) -> Iterator[Part]:
+    yield Table((_cells(row, marks.get(row.path, "")) for row in rows), ("bold", "cyan", "dim"), empty=nothing)
     if rows and call.console.stdout.isatty():
         yield Note(plural(len(rows), "memory", "memories"))
 
@@ -280,10 +291,10 @@ def _scope(name: str, memory: Layers) -> str:
     return name.rpartition(":")[0] or memory.home
 
 
-def _cells(row: Row) -> tuple[str, str, str, str]:
+def _cells(row: Row, mark: str) -> tuple[str, str, str, str]:
     said = f"problem: {row.problem}" if row.problem else row.description
-    if row.pinned or row.trust != "confirmed":
-        marks = ["pinned"] * row.pinned + [row.trust] * (row.trust != "confirmed")
+    if row.pinned or row.trust != "confirmed" or mark:
+        marks = ["pinned"] * row.pinned + [row.trust] * (row.trust != "confirmed") + [mark] * bool(mark)
         said = f"({', '.join(marks)}) {said}"
     return row.path, row.kind or "-", row.updated, said
 

@@ -17,7 +17,7 @@ from memsheaf.index.database import Row
 from memsheaf.memory import Memory
 from memsheaf.project_roots import Locations
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.relocate import MovedProject, contents, move
+from memsheaf.relocate import MovedProject, contents, move, refuse_hub
 from memsheaf.scope import FOLDER, Scope, find_repository, private_root, project_root, refuse_links, repository_around
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
@@ -52,6 +52,7 @@ def init(call: Call) -> int:
     if not checkout:
         raise hinted(ScopeRefused(f"there is no repository around {here()!r}"), "`git init` makes one.")
     root, home = os.path.join(checkout, FOLDER), private_root(settings.home, identity)
+    refuse_hub(Locations(home, root, settings.home, settings.state, settings.cache))
     if options.undo:
         return _undo_init(call, checkout, home)
     was_there = os.path.lexists(root)

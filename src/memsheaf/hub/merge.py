@@ -12,7 +12,7 @@ from itertools import count, islice
 
 from memsheaf.errors import Changed, HubRestored, MemsheafError, PathRefused
 from memsheaf.guard.paths import CATALOG, check_stored, fold
-from memsheaf.hub import HubCommit, Pulled
+from memsheaf.hub import HubCommit, HubSettings, Pulled
 from memsheaf.hub.replica_state import (
     TOLD,
     Conflict,
@@ -26,7 +26,7 @@ from memsheaf.store import ABSENT, Commit, Revision, Version, tombstones, versio
 from memsheaf.store.commit_queries import HUB, JOINED, OTHERS
 from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.transaction import Transaction
-from memsheaf.store.trust import TrustLedger
+from memsheaf.store.trust import TrustLedger, written
 
 AT_ONCE = 500  # texts of one commit of a first pull
 FEW = 10  # memories that may be missing on a hub that tells all it has
@@ -234,6 +234,20 @@ class Merge:
             if fold(name) not in names and self._present(name) is None:
                 return check_stored(name)
         raise AssertionError("counting does not end")
+
+
+def attribute(pulled: Pulled, ledger: TrustLedger | None, settings: HubSettings) -> Pulled:
+    """What was pulled, with everybody's name; what this member wrote elsewhere is recorded as theirs.
+
+    In git anybody can name any author: what comes is somebody else's. What is written here is recorded already.
+    """
+    if ledger is None:
+        return pulled
+    if settings.is_postgres:
+        ledger.add(written(one.commit for one in pulled.commits if one.own and one.commit.by == "user"), "user")
+        return pulled
+    others = [one._replace(own=False, member=one.member or "somebody") for one in pulled.commits]
+    return pulled._replace(commits=others)
 
 
 def as_local(one: HubCommit) -> Commit:

@@ -21,7 +21,7 @@ from memsheaf.errors import Busy, Changed, HubRefused, HubUnreachable, MemsheafE
 from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Machine, Pulled
 from memsheaf.hub.erasures import recreation, without_erased
-from memsheaf.hub.merge import Merge, find_secret
+from memsheaf.hub.merge import Merge, attribute, find_secret
 from memsheaf.hub.replica_state import (
     ERASED,
     Conflict,
@@ -121,7 +121,7 @@ class Replica(FolderStore):
         waits = {step.path for one in (merge.waiting() if state.pending else ()) for step in one.revisions}
         try:
             if waits - state.held.keys() or self._is_down(state):
-                raise HubUnreachable(f"the hub {self.settings.shown} does not answer; nothing was changed")
+                raise HubUnreachable(f"the hub {self.settings.shown} does not answer")
             if any(step.path in waits for step in commit.revisions):
                 self._note_edited(transaction, commit)
                 return  # it builds on what is held here
@@ -130,12 +130,12 @@ class Replica(FolderStore):
             self._note_edited(transaction, commit)
             self._is_behind = True
             raise
-        except HubUnreachable:
+        except HubUnreachable as error:
             self._note_edited(transaction, commit)
             down_at = state.down_at if self._is_down(state) else self._clock()
             merge.save(merge.state._replace(down_at=down_at), durable=False)
             if not self.settings.queues:
-                raise
+                raise HubUnreachable(f"{error}; nothing was saved here") from error
             return
         self._agreed.add(commit.id)
         add_ahead(transaction.history, commit.id, [step.path for step in commit.revisions])
@@ -205,6 +205,13 @@ class Replica(FolderStore):
         with self._access.transaction() as transaction:
             return self._merge(transaction).waiting()
 
+    def unsent(self) -> dict[str, str]:
+        """The memories that the hub does not have as they are here, by path, and why."""
+        if not (state := self.state()).pending:
+            return {}
+        waits = {step.path: "waits for the hub" for one in self.waiting() for step in one.revisions}
+        return waits | {path: f"not sent to the hub: {why}" for path, why in state.held.items()}
+
     def sync(self) -> Synced:
         """Bring what others pushed, and push what waits here.
 
@@ -214,7 +221,7 @@ class Replica(FolderStore):
         """
         pulled: list[HubCommit] = []
         pushed: list[Commit] = []
-        whole, refused = False, ""
+        whole, refused, is_through = False, "", True
         before = self.state()
         try:
             with self.lock("hub"):
@@ -222,6 +229,9 @@ class Replica(FolderStore):
                     with suppress(HubRefused):  # who may not write reads all the same
                         self._tell_erasures()
                     came = self._pull()
+                    if not is_through and not (came.commits or came.whole):  # what is known of the hub is wrong
+                        self._change_state(lambda now: now._replace(joined=False))
+                        came = self._pull()
                     pulled += came.commits
                     whole |= came.whole
                     sent, refused, is_through = self._send()
@@ -252,7 +262,7 @@ class Replica(FolderStore):
 
     def _pull(self) -> Pulled:
         state = self.state()
-        pulled = self._attributed(self.hub.pull(state.cursor if state.joined else ""))
+        pulled = attribute(self.hub.pull(state.cursor if state.joined else ""), self.ledger, self.settings)
         if state.joined and not (pulled.commits or pulled.erasures or pulled.whole or state.down_at):
             return pulled
         if not state.joined:
@@ -273,20 +283,6 @@ class Replica(FolderStore):
             state = merge.state._replace(joined=True, cursor=pulled.cursor, member=self.hub.me, down_at=0.0)
             merge.save(state._replace(pulled_at=self._now()))
         return pulled
-
-    def _attributed(self, pulled: Pulled) -> Pulled:
-        """What was pulled, with everybody's name; what this member wrote elsewhere is recorded as theirs.
-
-        In git anybody can name any author: what comes is somebody else's. What is written here is recorded already.
-        """
-        if self.ledger is None:
-            return pulled
-        if self.settings.is_postgres:
-            own = (one.commit for one in pulled.commits if one.own and one.commit.by == "user")
-            self.ledger.add(written(own), "user")
-            return pulled
-        others = [one._replace(own=False, member=one.member or "somebody") for one in pulled.commits]
-        return pulled._replace(commits=others)
 
     def _send(self) -> tuple[list[Commit], str, bool]:
         """Tell erasures and push what waits: what went, why the hub does not take it, and whether that was all."""

@@ -82,6 +82,12 @@ def state_of(root: str) -> ReplicaState:
         return read_state(history)
 
 
+def has_pending(root: str) -> bool:
+    """Whether a folder has changes that its hub does not. Raises StoreFailed, OSError."""
+    with Folder.open(root) as folder, folder.folder(HISTORY) as history:
+        return bool(read_state(history).pending)
+
+
 def _state(found: dict[str, Any]) -> ReplicaState:
     known = {key: value for key, value in found.items() if key in ReplicaState._fields}
     known["pending"] = tuple(map(str, known.get("pending", ())))

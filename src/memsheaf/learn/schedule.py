@@ -55,11 +55,13 @@ def gates(
     now: float,
     planning: bool = False,
     logging: bool = False,
+    team: bool = False,
 ) -> tuple[Gate, ...]:
     """Every gate, in the order in which they are asked. Nothing is changed, and no lock stays held.
 
     `files` is how many memories there are, `learned` how many conversations were ever learned from, `planning`
-    that the agent only plans and may change nothing, and `logging` that the scope keeps a daily log.
+    that the agent only plans and may change nothing, `logging` that the scope keeps a daily log, and `team` that
+    it is a team's, about which a person decides.
     """
     past = load(state)
     looked = _read_time(state.load(LOOKED), "at")
@@ -67,10 +69,12 @@ def gates(
     enabled = f"the settings say {'on' if dream.enabled else 'off'}"
     if logging:
         enabled = "the daily log mode is on; `memsheaf consolidate` does it when asked"
+    if team:
+        enabled = "a team's memories are consolidated by a person, unless its policy is auto: `memsheaf consolidate`"
     many, some = _plural(files, "memory", "memories"), _plural(since, "conversation", "conversations")
     is_busy = _is_busy(state)
     return (
-        Gate("enabled", dream.enabled and not logging, enabled),
+        Gate("enabled", dream.enabled and not logging and not team, enabled),
         Gate("files", files >= dream.files, f"{many} there, {dream.files:,} needed"),
         Gate("not planning", not planning, "the agent only plans" if planning else "the agent may change things"),
         _age_gate("last time", past.at, dream.hours * _HOUR, now, "the last consolidation was"),

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 
-from memsheaf.errors import PathRefused, StoreFailed
+from memsheaf.errors import PathRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
-from memsheaf.store import HISTORY, Change, Commit, ScanEntry, Stamp
+from memsheaf.store import HISTORY, HUB, Change, Commit, ScanEntry, Stamp
 from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
 from memsheaf.store.journal import Journal
 from memsheaf.store.safe_dir import Folder, kernel_lock, walk
@@ -162,6 +162,7 @@ class StoreAccess:
                 self.make_history(root) as history,
                 kernel_lock(history, "lock", wait=self.wait if wait is None else wait),
             ):
+                self._refuse_hub(history)
                 journal = Journal(history, self.segment)
                 opened = Transaction(root, history, journal, self.boot, Placing(root, history, self.patience))
                 opened.announce = self.announce
@@ -178,6 +179,14 @@ class StoreAccess:
                     journal.close()
         except OSError as error:
             raise StoreFailed(failure(error, self.root)) from error
+
+    def _refuse_hub(self, history: Folder) -> None:
+        """Raise StoreFailed when a hub decides about this folder, and whoever opened it does not know."""
+        if self.announce is None and self.journals == self.root:
+            with suppress(FileNotFoundError):
+                history.stat(HUB)
+                error = StoreFailed(f"{self.root!r} has got a hub since it was opened, so nothing was changed")
+                raise hinted(error, "Start the program that uses it again.")
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The stamps of these files and folders now, None for what is not there. Raises StoreFailed."""

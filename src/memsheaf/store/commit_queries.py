@@ -5,7 +5,7 @@ Summaries are commits without their texts, read from the lines by patterns: many
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import dropwhile, islice
 
@@ -70,6 +70,14 @@ def last_standing(commits: Iterable[Commit], *, except_by: str, events: bool) ->
         elif commit.revisions and (events or _is_about_memories(commit)):
             return commit
     raise NoSuchCommit("nothing is left to undo")
+
+
+def without_known(commits: Sequence[Commit], known: Collection[str]) -> list[Commit]:
+    """The commits that a journal lacks, without the paths whose past it has from others of these already."""
+    had = {step.path for one in commits if one.id in known for step in one.revisions}
+    fresh = [one for one in commits if one.id not in known]
+    kept = (one._replace(revisions=tuple(step for step in one.revisions if step.path not in had)) for one in fresh)
+    return [one for one in kept if one.revisions]
 
 
 def find_version(commits: Iterable[Commit], path: str, version: Version) -> bytes:

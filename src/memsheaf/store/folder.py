@@ -35,7 +35,7 @@ from memsheaf.store import (
 )
 from memsheaf.store.access import StoreAccess, failure, stamp_at
 from memsheaf.store.atomic_replace import READ_LIMIT, read_patiently
-from memsheaf.store.commit_queries import ERASED, find_commit, find_version, last_standing
+from memsheaf.store.commit_queries import ERASED, find_commit, find_version, last_standing, without_known
 from memsheaf.store.journal_folding import last_pruned, note_heads, prune
 from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.safe_dir import Folder, read_file, walk
@@ -277,7 +277,7 @@ class FolderStore:
         commits were new. No file is changed. Raises StoreFailed, Busy."""
         with self._access.transaction() as transaction:
             known = {commit.id for commit in transaction.journal.commits()}
-            fresh = [commit for commit in commits if commit.id not in known]
+            fresh = without_known(list(commits), known)
             if fresh:
                 transaction.settle()
                 transaction.journal.graft(fresh)

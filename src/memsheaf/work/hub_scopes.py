@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -15,8 +16,7 @@ from memsheaf.hub.replica import Synced
 from memsheaf.hub.replica_state import ReplicaState, remove_hub, settings_of, write_settings
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import HISTORY
-from memsheaf.store.folder import FolderStore
+from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
@@ -104,7 +104,7 @@ def detach(scope: Scope, settings: Settings, cwd: str) -> HubSettings:
     hub = _settings(scope, root, settings)
     with _history(root) as history:
         remove_hub(history)
-        shutil.rmtree(os.path.join(State.of(root, settings.state).folder, COPY), ignore_errors=True)
+        shutil.rmtree(os.path.join(State.of(root, settings.state).folder, os.path.dirname(COPY)), ignore_errors=True)
     return hub
 
 
@@ -173,6 +173,5 @@ def _refuse(scope: Scope, root: str, settings: Settings) -> None:
 @contextmanager
 def _history(root: str) -> Iterator[Folder]:
     """The folder of a scope's journal, with its lock held."""
-    store = FolderStore(root)
-    with store.still(), Folder.open(root) as folder, folder.folder(HISTORY) as history:
+    with StoreAccess(root, clock=time.time).locked("lock") as history:
         yield history
