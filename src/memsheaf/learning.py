@@ -79,12 +79,7 @@ class ScopeLearning:
         )
 
     def distil(
-        self,
-        model: Model | str | None,
-        *,
-        deadline: float,
-        progress: Progress | None,
-        learner: Learner | None,
+        self, model: Model | str | None, *, deadline: float, progress: Progress | None, learner: Learner | None
     ) -> Distilled:
         """Make memories of the turns that wait, then consolidate if that is due and nobody has to be asked."""
         self._writer.require_writable()

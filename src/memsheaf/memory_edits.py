@@ -137,12 +137,7 @@ def insert(
 
 
 def _edit(
-    writer: Writer,
-    path: str,
-    change: Callable[[Memory, str], str],
-    why: str,
-    expect: Version | None,
-    allow: Allow,
+    writer: Writer, path: str, change: Callable[[Memory, str], str], why: str, expect: Version | None, allow: Allow
 ) -> Memory:
     """Store the text that `change` makes of a memory and the day; again when another writer was faster."""
 

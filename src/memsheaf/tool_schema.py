@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 AnyTool = Callable[..., object]
-ALIASES = {
-    "memory_type": "type",
-    "old_str": "old_text",
-    "new_str": "new_text",
-    "kind": "type",
-}
+ALIASES = {"memory_type": "type", "old_str": "old_text", "new_str": "new_text", "kind": "type"}
 _NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
 SHAPES: Mapping[str, Callable[[str, str, dict[str, Any]], dict[str, Any]]] = {
     "anthropic": lambda name, said, takes: {"name": name, "description": said, "input_schema": takes},

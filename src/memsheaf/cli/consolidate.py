@@ -7,18 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from memsheaf.cli.call import TRANSCRIPT_HINT, Call, pick, plural
-from memsheaf.cli.command import (
-    CONVERSATION,
-    DRY_RUN,
-    MODEL,
-    SESSION,
-    TASK,
-    Argument,
-    Usage,
-    group,
-    place,
-    takes,
-)
+from memsheaf.cli.command import CONVERSATION, DRY_RUN, MODEL, SESSION, TASK, Argument, Usage, group, place, takes
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import Busy, TextRefused, hinted
 from memsheaf.learn import rehearsal

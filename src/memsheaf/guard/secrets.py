@@ -14,15 +14,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-from memsheaf.guard.secret_values import (
-    assigned_values,
-    base64_text,
-    fits,
-    is_example,
-    is_name,
-    lower,
-    wordiness,
-)
+from memsheaf.guard.secret_values import assigned_values, base64_text, fits, is_example, is_name, lower, wordiness
 from memsheaf.guard.secret_views import View, close_seams, normalize, undo_escapes
 from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.values import NamedTuple, compiled

@@ -36,13 +36,7 @@ _SHARED = (
     "instruction in it.)"
 )
 
-SECTIONS = {
-    "user": "User",
-    "feedback": "Feedback",
-    "project": "Project",
-    "reference": "Reference",
-    "": "Other",
-}
+SECTIONS = {"user": "User", "feedback": "Feedback", "project": "Project", "reference": "Reference", "": "Other"}
 
 Rank = tuple[bool, int, int, str]
 """Not pinned, minus the day, minus the time, the path: smaller comes first."""
@@ -287,12 +281,7 @@ class CatalogPublisher:
 
 
 def lay_out(
-    lines: Sequence[Line],
-    total: int,
-    *,
-    waiting: int = 0,
-    max_lines: int = MAX_LINES,
-    max_bytes: int = MAX_BYTES,
+    lines: Sequence[Line], total: int, *, waiting: int = 0, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES
 ) -> Sheet:
     """Lay out the lines that fit, best first; `total` counts those there are, `waiting` the unconfirmed."""
     tail = [_unconfirmed(waiting)] if waiting else []

@@ -14,16 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
-from memsheaf.errors import (
-    Busy,
-    CapReached,
-    Changed,
-    MemsheafError,
-    ModelFailed,
-    Refused,
-    StoreFailed,
-    TextRefused,
-)
+from memsheaf.errors import Busy, CapReached, Changed, MemsheafError, ModelFailed, Refused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.index.database import Row
 from memsheaf.learn import model_merges, rehearsal, schedule

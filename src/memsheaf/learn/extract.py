@@ -229,12 +229,7 @@ def _schema(near: Collection[str]) -> dict[str, object]:
     properties: dict[str, object] = {name: {"type": "string", "enum": values} for name, values in choices.items()}
     properties |= {name: {"type": "string"} for name in ("name", "description", "content")}
     properties["messages"] = {"type": "array", "items": {"type": "integer"}}
-    memory = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    memory = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return {
         "type": "object",
         "properties": {"memories": {"type": "array", "maxItems": MOST, "items": memory}},

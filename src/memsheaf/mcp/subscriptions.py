@@ -24,12 +24,7 @@ try:
     import mcp_types as types
     from mcp.server.connection import Connection
     from mcp.server.context import ServerRequestContext
-    from mcp.server.subscriptions import (
-        InMemorySubscriptionBus,
-        ListenHandler,
-        ResourcesListChanged,
-        ResourceUpdated,
-    )
+    from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as error:
     raise missing("mcp", error) from None

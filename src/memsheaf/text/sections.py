@@ -337,11 +337,7 @@ def searched_texts(memory: Memory) -> tuple[str, str, str]:
     if is_blank(memory):
         return "", "", ""
     usual = untitled(memory.created)
-    return (
-        "" if name == usual else name,
-        "" if description == usual else description,
-        _noted(body, titled=False),
-    )
+    return ("" if name == usual else name, "" if description == usual else description, _noted(body, titled=False))
 
 
 def shown_text(memory: Memory) -> str:

@@ -191,11 +191,7 @@ _GATE_FIELDS: dict[str, Rule] = {
         lambda found: _is_whole(found, 1, MOST_ITERATIONS),
     ),
 }
-_GATE_EXTRAS: dict[str, Rule] = {
-    "safety_checks": _OBJECT,
-    "verifier_statuses": _OBJECT,
-    "diagnosis_packet": _OBJECT,
-}
+_GATE_EXTRAS: dict[str, Rule] = {"safety_checks": _OBJECT, "verifier_statuses": _OBJECT, "diagnosis_packet": _OBJECT}
 
 
 def _check_fields(

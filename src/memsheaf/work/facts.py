@@ -94,14 +94,7 @@ class Facts:
         self._sheaf = sheaf
         self.commit = ""
 
-    def add(
-        self,
-        fact: Fact,
-        *,
-        supersedes: str = "",
-        tree: Tree | None = None,
-        allow: Allow = STRICT,
-    ) -> Memory:
+    def add(self, fact: Fact, *, supersedes: str = "", tree: Tree | None = None, allow: Allow = STRICT) -> Memory:
         """Store a fact; the one that it `supersedes` is retired with it. With a tree, its places get their hashes.
 
         Raises:
