@@ -18,7 +18,7 @@ from hub.test_contract import commit, push, state
 from memsheaf.errors import HubRefused, HubRestored, HubUnreachable
 from memsheaf.hub import Erasure, HubSettings, Machine
 from memsheaf.hub.postgres import CLIENT, PostgresHub
-from memsheaf.hub.postgres_admin import migrate_database
+from memsheaf.hub.postgres_admin import migrate_database, migrations
 from memsheaf.store import Commit, version_of
 
 Open = Callable[..., PostgresHub]
@@ -338,6 +338,7 @@ def test_versions_that_do_not_fit_are_told_or_refused(postgres: Server, team: Te
             push(hub, f"{number}.md", None, b"text")
             return hub.notice
 
+    assert max(number for number, _ in migrations()) == CLIENT
     assert attempt(1) == ""
     as_superuser(other, "UPDATE memsheaf.about SET version = version + 1000")
     assert "newer version" in attempt(2)

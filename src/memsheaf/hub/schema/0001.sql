@@ -5,9 +5,7 @@
 -- memsheaf_service  servers: the same, for the member that the setting memsheaf.member names
 DO $$
 BEGIN
-  IF to_regrole('memsheaf_owner') IS NULL THEN
-    CREATE ROLE memsheaf_owner NOLOGIN CREATEROLE;
-  END IF;
+  IF to_regrole('memsheaf_owner') IS NULL THEN CREATE ROLE memsheaf_owner NOLOGIN CREATEROLE; END IF;
   IF NOT pg_has_role(current_user, 'memsheaf_owner', 'USAGE') THEN
     EXECUTE format('GRANT memsheaf_owner TO %I', current_user);
   END IF;
@@ -33,45 +31,37 @@ GRANT SELECT ON memsheaf.about TO memsheaf_member;
 CREATE TABLE memsheaf.spaces (
   namespace text COLLATE "C", epoch uuid NOT NULL DEFAULT gen_random_uuid(), created timestamptz NOT NULL DEFAULT now(),
   retention_days int NOT NULL DEFAULT 90 CHECK (retention_days >= 0),
-  PRIMARY KEY (namespace)
-);
+  PRIMARY KEY (namespace));
 CREATE TABLE memsheaf.members (
   namespace text COLLATE "C", login text COLLATE "C", name text COLLATE "C" NOT NULL,
   role text NOT NULL CHECK (role IN ('reader', 'writer', 'admin')), since timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (namespace, login), UNIQUE (namespace, name)
-);
+  PRIMARY KEY (namespace, login), UNIQUE (namespace, name));
 CREATE INDEX ON memsheaf.members (login);
 CREATE TABLE memsheaf.commits (  -- `place` tells commits of one xid apart: those of a hub that moved
   namespace text COLLATE "C", id text COLLATE "C", xid xid8 NOT NULL, place int NOT NULL DEFAULT 0,
   at text NOT NULL, received timestamptz NOT NULL DEFAULT now(), member text NOT NULL, machine text NOT NULL,
   by text NOT NULL, why text NOT NULL, undoes text NOT NULL,
-  PRIMARY KEY (namespace, id)
-) PARTITION BY HASH (namespace);
+  PRIMARY KEY (namespace, id)) PARTITION BY HASH (namespace);
 CREATE INDEX ON memsheaf.commits (namespace, xid, place);
 CREATE TABLE memsheaf.revisions (
   namespace text COLLATE "C", commit text COLLATE "C", path text COLLATE "C",
   before text COLLATE "C" NOT NULL, after text COLLATE "C" NOT NULL,
-  PRIMARY KEY (namespace, commit, path)
-) PARTITION BY HASH (namespace);
+  PRIMARY KEY (namespace, commit, path)) PARTITION BY HASH (namespace);
 CREATE TABLE memsheaf.texts (
-  namespace text COLLATE "C", version text COLLATE "C", data bytea NOT NULL, PRIMARY KEY (namespace, version)
-) PARTITION BY HASH (namespace);
+  namespace text COLLATE "C", version text COLLATE "C", data bytea NOT NULL,
+  PRIMARY KEY (namespace, version)) PARTITION BY HASH (namespace);
 CREATE TABLE memsheaf.documents (
   namespace text COLLATE "C", path text COLLATE "C", version text COLLATE "C" NOT NULL, commit text COLLATE "C" NOT NULL,
-  PRIMARY KEY (namespace, path)
-) PARTITION BY HASH (namespace);
+  PRIMARY KEY (namespace, path)) PARTITION BY HASH (namespace);
 CREATE TABLE memsheaf.erasures (  -- each is a commit without revisions, too
   namespace text COLLATE "C", id text COLLATE "C", names text[] NOT NULL, versions text[] NOT NULL,
-  PRIMARY KEY (namespace, id)
-) PARTITION BY HASH (namespace);
+  PRIMARY KEY (namespace, id)) PARTITION BY HASH (namespace);
 CREATE TABLE memsheaf.machines (
   namespace text COLLATE "C", id text COLLATE "C", name text NOT NULL, member text NOT NULL,
-  seen timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (namespace, id)
-) PARTITION BY HASH (namespace);
+  seen timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (namespace, id)) PARTITION BY HASH (namespace);
 CREATE TABLE memsheaf.proofs (
   namespace text COLLATE "C", erasure text COLLATE "C", machine text COLLATE "C", found text NOT NULL,
-  at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (namespace, erasure, machine)
-) PARTITION BY HASH (namespace);
+  at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (namespace, erasure, machine)) PARTITION BY HASH (namespace);
 
 -- Who asks: the login; for servers the member that they name, and nobody when they name none.
 CREATE FUNCTION memsheaf.me() RETURNS text LANGUAGE sql STABLE
@@ -300,9 +290,7 @@ BEGIN
     RAISE check_violation USING MESSAGE = 'the erasure is not sound';
   END IF;
   PERFORM memsheaf.lock_paths(ns, erase.names, true);
-  IF EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = erase.id) THEN
-    RETURN;
-  END IF;
+  IF EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = erase.id) THEN RETURN; END IF;
   SELECT coalesce(array_agg(DISTINCT v.version), '{}') INTO gone FROM (
     SELECT unnest(erase.versions) AS version
     UNION SELECT unnest(ARRAY[r.before, r.after]) FROM memsheaf.revisions r
@@ -333,9 +321,7 @@ BEGIN
   INSERT INTO memsheaf.machines AS m (namespace, id, name, member)
     VALUES (ns, left(report.id, 200), left(report.name, 200), who)
     ON CONFLICT (namespace, id) DO UPDATE SET name = excluded.name, seen = now() WHERE m.member = who;
-  IF NOT FOUND THEN
-    RAISE insufficient_privilege USING MESSAGE = 'this is another member''s machine';
-  END IF;
+  IF NOT FOUND THEN RAISE insufficient_privilege USING MESSAGE = 'this is another member''s machine'; END IF;
   INSERT INTO memsheaf.proofs (namespace, erasure, machine, found)
     SELECT ns, e.id, report.id, left(p.value ->> 1, 1000) FROM jsonb_array_elements(erased) p
       JOIN memsheaf.erasures e ON e.namespace = ns AND e.id = p.value ->> 0
@@ -377,9 +363,7 @@ BEGIN
   END IF;
   PERFORM set_config('memsheaf.namespace', ns, true);
   INSERT INTO memsheaf.spaces (namespace) VALUES (ns) ON CONFLICT DO NOTHING;
-  IF NOT FOUND THEN
-    RETURN false;
-  END IF;
+  IF NOT FOUND THEN RETURN false; END IF;
   INSERT INTO memsheaf.members (namespace, login, name, role) VALUES (ns, login, name, 'admin');
   RETURN true;
 END $$;
