@@ -31,7 +31,7 @@ SELECT memsheaf.prune('V', 0)
 SELECT memsheaf.restored('V')
 SELECT memsheaf.enter('V', 'reader')
 SELECT memsheaf.create_login('V.ana', 'SCRAM-SHA-256$4096:AAAA$AAAA:AAAA')
-SELECT memsheaf.lock_paths('V', '{}', true)
+SELECT memsheaf.lock_paths(memsheaf.lock_seed('V'))
 SELECT memsheaf.protect('texts')
 SELECT memsheaf.forget_member('V.ana')
 SELECT memsheaf.create_space('W:team', 'x', 'x')
@@ -69,7 +69,7 @@ SELECT rolpassword FROM pg_authid
 SELECT pg_read_file('PG_VERSION')
 SELECT query FROM pg_stat_activity WHERE query LIKE '%heron%' AND pid <> pg_backend_pid()
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'V.ana'
-UPDATE memsheaf.about SET min_client = 99
+UPDATE memsheaf.about SET version = 99
 PUSH 0ddba110ddba new.md - X
 
 -- with temporary objects

@@ -65,7 +65,8 @@ class Victim:
             for short, long in (
                 ("'V'", f"'{self.team.namespace}'"), ("V.", f"{self.team.name}."), ("VICTIM", self.team.name),
                 ("SHA-256", "SCRAM"), ("SHA", version_of(SECRET)), ("SCRAM-SCRAM", "SCRAM-SHA-256"),
-                ("'X'", f"'{version_of(b'x')}'"), ("PATH", PATH), ("THEIRS", self.made.id),
+                ("'X'", f"'{version_of(b'x')}'"), ("['NULL']", "[NULL]::text[]"), ("PATH", PATH),
+                ("THEIRS", self.made.id),
             ):  # fmt: skip
                 statement = statement.replace(short, long)
             told = refused_or_empty(connection, statement)

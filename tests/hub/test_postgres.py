@@ -342,10 +342,11 @@ def test_versions_that_do_not_fit_are_told_or_refused(postgres: Server, team: Te
     assert attempt(1) == ""
     as_superuser(other, "UPDATE memsheaf.about SET version = version + 1000")
     assert "newer version" in attempt(2)
-    as_superuser(other, f"UPDATE memsheaf.about SET min_client = {CLIENT + 1}")
+    allow = "CREATE OR REPLACE FUNCTION memsheaf.min_client() RETURNS int LANGUAGE sql STABLE RETURN "
+    as_superuser(other, allow + str(CLIENT + 1))
     with pytest.raises(HubRefused, match="too old"):
         attempt(3)
-    as_superuser(other, f"UPDATE memsheaf.about SET min_client = 1, version = {CLIENT - 1}")
+    as_superuser(other, f"{allow} 1; UPDATE memsheaf.about SET version = {CLIENT - 1}")
     with pytest.raises(HubRefused, match="older version"):
         attempt(4)
     as_superuser(other, "UPDATE memsheaf.about SET version = 99")

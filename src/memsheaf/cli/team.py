@@ -125,11 +125,7 @@ def join(call: Call) -> int:
 
 @team.action(_TEAM)
 def members(call: Call) -> int:
-    """Show who is in the team, and their machines.
-
-    examples:
-      memsheaf team members --team platform
-    """
+    """Show who is in the team, and their machines."""
     with _opened(call) as hub:
         found, machines, me = hub.members(), hub.machines(), hub.me
     rows = []
@@ -145,9 +141,6 @@ def remove(call: Call) -> int:
     """Take a member out of the team: their login goes, what they wrote stays.
 
     What their machines have copied cannot be taken back. Only admins can.
-
-    examples:
-      memsheaf team remove ana
     """
     with _opened(call) as hub:
         if not hub.administer("remove", call.options.member):
@@ -159,11 +152,7 @@ def remove(call: Call) -> int:
 
 @team.action(Argument("--limit", "how many", "N", default=20, convert=positive), _TEAM)
 def log(call: Call) -> int:
-    """Show the last changes of the team, with who made them, as the database knows it.
-
-    examples:
-      memsheaf team log --limit 50
-    """
+    """Show the last changes of the team, with who made them, as the database knows it."""
     with _opened(call) as hub:
         found = hub.log(call.options.limit)
     rows, values = [], []
@@ -180,11 +169,7 @@ def log(call: Call) -> int:
     Argument("target", "a new folder, or a new file in .zip, .tar, .tar.gz or .tgz", "TARGET", required=True), _TEAM
 )
 def export(call: Call) -> int:
-    """Write the team's memories, as they are on the hub, to a new archive or folder.
-
-    examples:
-      memsheaf team export platform.zip
-    """
+    """Write the team's memories, as they are on the hub, to a new archive or folder."""
     with _opened(call) as hub:
         pulled = hub.pull()
     files = sorted(
@@ -297,9 +282,6 @@ def restored(call: Call) -> int:
 
     Each machine then runs `memsheaf hub rejoin team/NAME`, which brings both sides together: the same text once,
     different texts both. A backup that was restored in place needs no more than that.
-
-    examples:
-      memsheaf team restored --team platform
     """
     settings = _settings(call)
     with _opened(call) as hub:

@@ -23,9 +23,11 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA memsheaf REVOKE ALL ON TABLES FROM PUBLIC;
 ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
 GRANT USAGE ON SCHEMA memsheaf TO memsheaf_member;
 
-CREATE TABLE memsheaf.about (version int NOT NULL, min_client int NOT NULL);
-INSERT INTO memsheaf.about VALUES (0, 1);
+CREATE TABLE memsheaf.about (version int NOT NULL);
+INSERT INTO memsheaf.about VALUES (0);
 GRANT SELECT ON memsheaf.about TO memsheaf_member;
+-- The oldest client that may write.
+CREATE FUNCTION memsheaf.min_client() RETURNS int LANGUAGE sql STABLE RETURN 1;
 
 -- Every key begins with the namespace, by which the tables are divided; no statement crosses it.
 CREATE TABLE memsheaf.spaces (
@@ -115,7 +117,7 @@ CREATE FUNCTION memsheaf.hello(ns text, OUT version int, OUT min_client int, OUT
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   hello.name := memsheaf.enter(ns, 'reader');
-  SELECT a.version, a.min_client INTO hello.version, hello.min_client FROM memsheaf.about a;
+  SELECT a.version, memsheaf.min_client() INTO hello.version, hello.min_client FROM memsheaf.about a;
   SELECT m.role INTO hello.role FROM memsheaf.members m WHERE m.namespace = ns AND m.login = memsheaf.me();
   SELECT s.epoch INTO hello.epoch FROM memsheaf.spaces s WHERE s.namespace = ns;
   IF (SELECT max(c.xid) FROM memsheaf.commits c WHERE c.namespace = ns) >= pg_snapshot_xmax(pg_current_snapshot()) THEN
@@ -126,14 +128,12 @@ END $$;
 -- One path at a time is changed; this must come before the transaction has an xid, so that xids of one path are in
 -- the order of its commits. Keys hang on the epoch, which nobody outside knows. Many paths, and whatever drops texts
 -- that a push may be about to name, take the whole namespace.
-CREATE FUNCTION memsheaf.lock_paths(ns text, paths text[], whole boolean DEFAULT false) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  seed bigint := (SELECT hashtextextended(s.epoch::text, 0) FROM memsheaf.spaces s WHERE s.namespace = ns);
-  locked text;
+CREATE FUNCTION memsheaf.lock_paths(seed bigint, paths text[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE locked text;
 BEGIN
   IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
     RAISE object_not_in_prerequisite_state USING MESSAGE = 'this must be a transaction of its own';
-  ELSIF whole OR cardinality(paths) > 64 THEN
+  ELSIF paths IS NULL OR cardinality(paths) > 64 THEN
     locked := pg_advisory_xact_lock(seed);
   ELSE
     locked := pg_advisory_xact_lock_shared(seed);
@@ -145,11 +145,15 @@ BEGIN
     END IF;
   END IF;
 END $$;
+CREATE FUNCTION memsheaf.lock_seed(ns text) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT hashtextextended(s.epoch::text, 0) FROM memsheaf.spaces s WHERE s.namespace = ns);
+END $$;
 
 -- Whether a step is sound: a plain relative path that a replica can have, and a text that is the version it says.
 CREATE FUNCTION memsheaf.is_sound(path text, before text, after text, data bytea) RETURNS boolean LANGUAGE sql IMMUTABLE
 RETURN octet_length(path) <= 400 AND path ~ '^[^/.\x01-\x1f\\][^/\x01-\x1f\\]*(/[^/.\x01-\x1f\\][^/\x01-\x1f\\]*)*$'
-  AND path <> 'MEMORY.md' AND before ~ '^([0-9a-f]{64})?$' AND coalesce(octet_length(data), 0) <= 1048576
+  AND path <> 'MEMORY.md' AND before IS NOT NULL AND coalesce(octet_length(data), 0) <= 1048576
   AND after = coalesce(encode(sha256(data), 'hex'), '');
 
 -- A plan that was made while a table was empty is kept, so that here and in `pull` what is looked up is a subquery or
@@ -162,29 +166,38 @@ CREATE FUNCTION memsheaf.push(
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-  who text := memsheaf.enter(ns, 'writer');
+  entered text := set_config('memsheaf.namespace', ns, true);
+  caller record;
   known record;
+  sound boolean;
 BEGIN
-  IF client < (SELECT a.min_client FROM memsheaf.about a) THEN
+  SELECT m.name, m.role, (SELECT hashtextextended(s.epoch::text, 0) FROM memsheaf.spaces s WHERE s.namespace = ns) AS seed
+    INTO caller FROM memsheaf.members m WHERE m.namespace = ns AND m.login = memsheaf.me();
+  IF coalesce(caller.role, 'reader') = 'reader' THEN PERFORM memsheaf.enter(ns, 'writer'); END IF;
+  IF client < memsheaf.min_client() THEN
     RAISE feature_not_supported USING MESSAGE = 'this version of memsheaf is too old for the hub';
   END IF;
-  IF push.id !~ '^[0-9a-f]{6,64}$' OR push.undoes !~ '^[0-9a-f]{0,64}$' OR octet_length(push.at) > 64
-    OR octet_length(push.machine) > 200 OR octet_length(push.by) > 200 OR octet_length(push.why) > 10000
-    OR cardinality(paths) > 20000 OR (SELECT bool_and(memsheaf.is_sound(s.path, s.before, s.after, s.data)) IS NOT true
-      FROM unnest(paths, befores, afters, datas) s(path, before, after, data))
-  THEN
+  sound := push.id ~ '^[0-9a-f]{6,64}$' AND push.undoes ~ '^[0-9a-f]{0,64}$' AND octet_length(push.at) <= 64
+    AND octet_length(push.machine) <= 200 AND octet_length(push.by) <= 200 AND octet_length(push.why) <= 10000
+    AND cardinality(paths) <= 20000 AND cardinality(paths) = cardinality(datas)
+    AND memsheaf.is_sound(paths[1], befores[1], afters[1], datas[1]);
+  IF sound AND cardinality(paths) > 1 THEN
+    SELECT bool_and(memsheaf.is_sound(s.path, s.before, s.after, s.data)) INTO sound
+      FROM unnest(paths, befores, afters, datas) s(path, before, after, data);
+  END IF;
+  IF sound IS NOT true THEN
     RAISE check_violation USING MESSAGE = 'the commit is not sound: a path, a version or a size';
   END IF;
-  PERFORM memsheaf.lock_paths(ns, paths);
+  PERFORM memsheaf.lock_paths(caller.seed, paths);
   SELECT s.path INTO changed FROM unnest(paths, befores) s(path, before) WHERE s.before <>
     coalesce((SELECT d.version FROM memsheaf.documents d WHERE d.namespace = ns AND d.path = s.path), '') LIMIT 1;
   IF changed IS NULL THEN
     INSERT INTO memsheaf.commits (namespace, id, xid, at, member, machine, by, why, undoes)
-      VALUES (ns, push.id, pg_current_xact_id(), push.at, who, push.machine, push.by, push.why, push.undoes)
+      VALUES (ns, push.id, pg_current_xact_id(), push.at, caller.name, push.machine, push.by, push.why, push.undoes)
       ON CONFLICT DO NOTHING RETURNING xid INTO pushed;
   END IF;
   IF pushed IS NULL THEN
-    SELECT c.xid, c.member = who AND NOT EXISTS (SELECT r.path, r.before, r.after FROM memsheaf.revisions r
+    SELECT c.xid, c.member = caller.name AND NOT EXISTS (SELECT r.path, r.before, r.after FROM memsheaf.revisions r
         WHERE r.namespace = ns AND r.commit = push.id EXCEPT SELECT * FROM unnest(paths, befores, afters)) AS same
       INTO known FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = push.id;
     IF known.same THEN
@@ -289,7 +302,7 @@ BEGIN
   IF erase.id !~ '^[0-9a-f]{6,64}$' OR cardinality(erase.names) > 1000 OR cardinality(erase.versions) > 100000 THEN
     RAISE check_violation USING MESSAGE = 'the erasure is not sound';
   END IF;
-  PERFORM memsheaf.lock_paths(ns, erase.names, true);
+  PERFORM memsheaf.lock_paths(memsheaf.lock_seed(ns));
   IF EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = ns AND c.id = erase.id) THEN RETURN; END IF;
   SELECT coalesce(array_agg(DISTINCT v.version), '{}') INTO gone FROM (
     SELECT unnest(erase.versions) AS version
@@ -432,7 +445,7 @@ DECLARE
   who text := memsheaf.enter(ns, 'admin');
   gone bigint;
 BEGIN
-  PERFORM memsheaf.lock_paths(ns, '{}', true);
+  PERFORM memsheaf.lock_paths(memsheaf.lock_seed(ns));
   UPDATE memsheaf.spaces s SET retention_days = days WHERE s.namespace = ns AND days IS NOT NULL;
   SELECT s.retention_days INTO days FROM memsheaf.spaces s WHERE s.namespace = ns;
   DELETE FROM memsheaf.texts t WHERE t.namespace = ns
@@ -453,7 +466,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   who text := memsheaf.enter(ns, 'admin');
 BEGIN
-  PERFORM memsheaf.lock_paths(ns, '{}', true);
+  PERFORM memsheaf.lock_paths(memsheaf.lock_seed(ns));
   UPDATE memsheaf.spaces s SET epoch = gen_random_uuid() WHERE s.namespace = ns;
   UPDATE memsheaf.commits c SET xid = pg_current_xact_id(), place = o.place FROM
     (SELECT c.id, row_number() OVER (ORDER BY c.xid, c.place) AS place FROM memsheaf.commits c WHERE c.namespace = ns) o
