@@ -108,12 +108,11 @@ def mcp(call: Call) -> int:
 
 def _start_upkeep(settings: Settings, scopes: Sequence[str]) -> Callable[[float], object]:
     """Keep scopes that have a hub in step; gives what waits for their news."""
-    if not with_hub(list(scopes) or settings.layers(here()), settings.places(here())):
+    if not (found := with_hub(scopes or settings.layers(here()), settings.places(here()))):
         return lambda seconds: None
-    from memsheaf.work.hub_upkeep import start_upkeep
+    from memsheaf.work.hub_upkeep import HubUpkeep
 
-    upkeep = start_upkeep(settings, here(), scopes)
-    return upkeep.wait if upkeep else lambda seconds: None
+    return HubUpkeep(settings, here(), found).wait
 
 
 def _catalog_head(settings: Settings, scopes: Sequence[str], news: Callable[[float], object], room: int) -> str:

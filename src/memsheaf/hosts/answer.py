@@ -45,25 +45,30 @@ KEPT = 32_768  # characters of a message that waits for its answer
 SESSIONS = 32  # conversations whose last messages a server keeps in memory
 AGAIN = 600.0  # seconds between two workers for a host that does not tell when a conversation ends
 TWICE = 10.0  # seconds in which a second start is another hook of ours: the plugin, beside `memsheaf install`
-SERVER_NEWS = 1.0  # seconds that a server waits for a hub: its hooks give it little more
+ROOM = 0.3  # seconds to spare for the answer to a start
 WAITING = "waiting"
 NEWS = "news"
 
 
-def answer(host: str, event: str, cwd: str, data: bytes) -> bytes:
-    """Answer one event in a process of its own."""
-    return HookAnswers().answer(host, event, cwd, data)
+def answer(host: str, event: str, cwd: str, data: bytes, ends: float) -> bytes:
+    """Answer one event in a process of its own, whose time ends then."""
+    return HookAnswers(ends=ends).answer(host, event, cwd, data)
 
 
 class HookAnswers:
-    """Answers hooks. A server hands in its `layers`, and keeps this for as long as it runs."""
+    """Answers hooks. A server hands in its `layers` and what brings `news`, and keeps this for as long as it runs."""
 
     def __init__(
-        self, layers: Layers | None = None, cwd: str = "", news: Callable[[float], object] | None = None
+        self,
+        layers: Layers | None = None,
+        cwd: str = "",
+        news: Callable[[float], object] | None = None,
+        ends: float = float("inf"),
     ) -> None:
         self._layers = layers
         self._cwd = cwd
         self._news = news
+        self.ends = ends
         self._sessions: dict[str, Session] = {}
 
     def answer(self, host: str, event: str, cwd: str, data: bytes) -> bytes:
@@ -87,13 +92,21 @@ class HookAnswers:
 
         return Layers.open(settings=settings, cwd=cwd, by="agent", read_only=read_only)
 
-    def bring_news(self, settings: Settings, cwd: str) -> None:
-        """Bring what other machines learned, if a scope has a hub; not longer than the settings say."""
-        seconds = settings.hub.start_seconds
+    def begin_news(self, settings: Settings, cwd: str) -> Callable[[float], object] | None:
+        """Begin to bring what other machines learned, if a scope has a hub; gives what waits for it, once."""
         if self._news:
-            self._news(SERVER_NEWS)
-        elif scopes := with_hub(settings.layers(cwd), settings.places(cwd)) if seconds else []:
-            spawn(["sync", cwd, *scopes], wait=seconds)
+            return self._news
+        scopes = with_hub(settings.layers(cwd), settings.places(cwd))
+        if not scopes or (ended := spawn(["sync", cwd, *scopes])) < 0:
+            return None
+
+        def wait(seconds: float) -> None:
+            from select import select
+
+            select([ended], [], [], seconds)
+            os.close(ended)
+
+        return wait
 
     def session(self, name: str, layers: Layers, tree: str) -> Session:
         """The memory side of a conversation; a server knows what was said before in it."""
@@ -151,9 +164,16 @@ class _Call:
 
     def _start(self) -> HookReply:
         source, transcript = self.event.text("source"), self.event.transcript
+        news = None
         if source != "compact" and not self.is_sub_agent:
-            self.answers.bring_news(self.settings, self.cwd)
+            news = self.answers.begin_news(self.settings, self.cwd)
+        began = time.monotonic()
         text = self._start_text()
+        if news:  # what they need to be shown has to be left of the time
+            took = time.monotonic() - began
+            left = self.answers.ends - time.monotonic() - ROOM - 2 * took
+            news(max(0.0, min(self.settings.hub.start_seconds - took, left)))
+            text = self._start_text()
         if source == "compact":
             text = f"{text}\n{self._brief(START_BYTES - len(text.encode()) - 2)}".rstrip("\n") + "\n"
         told = sha256(text.encode()).hexdigest()[:16]
@@ -297,42 +317,32 @@ def _keepable(prompt: str) -> str:
 
 def spawn_worker(cwd: str) -> None:
     """Start the process that learns."""
-    spawn(["work", cwd])
+    if (ended := spawn(["work", cwd])) >= 0:
+        os.close(ended)
 
 
-def spawn(words: list[str], *, wait: float = 0.0) -> None:
-    """Start a process of the hooks, apart from this one, and wait so many seconds for its end.
+def spawn(words: list[str]) -> int:
+    """Start a process of the hooks, apart from this one: it goes on when the host and its hooks have ended.
 
-    It goes on when the host and its hooks have ended.
+    Gives a descriptor that can be read from once it has ended, to be closed; -1 where there is none.
     """
     words = [sys.executable, "-P", "-m", "memsheaf", "hook", *words]
     try:
-        ends, open_end = os.pipe()  # readable when the process, which has the other end as its output, is gone
+        shell = ["/bin/sh", "-c", '"$@" &', "sh", *words]  # a host ends its server with all that descends from it
+        null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 2)]
+        ended, output = os.pipe()
+        files = [*null, (os.POSIX_SPAWN_DUP2, output, 1)]
         try:
-            files: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
-                (os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 2)
-            ]
-            shell = ["/bin/sh", "-c", '"$@" &', "sh", *words]  # a host ends its server with all that descends from it
-            files.append((os.POSIX_SPAWN_DUP2, open_end, 1))
             os.waitpid(os.posix_spawn(shell[0], shell, os.environ, file_actions=files, setsid=True), 0)
-            os.close(open_end)
-            open_end = -1
-            if wait:
-                import select
-
-                select.select([ends], [], [], wait)
         finally:
-            os.close(ends)
-            if open_end >= 0:
-                os.close(open_end)
+            os.close(output)
+        return ended
     except (AttributeError, NotImplementedError, OSError):
         import subprocess
 
         flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
         null_file = subprocess.DEVNULL
-        started = subprocess.Popen(
+        subprocess.Popen(
             words, stdin=null_file, stdout=null_file, stderr=null_file, creationflags=flags, start_new_session=True
         )
-        if wait:
-            with suppress(subprocess.TimeoutExpired):
-                started.wait(wait)
+        return -1

@@ -66,7 +66,7 @@ def _answer(host: str, event: str, seconds: float) -> bytes:
     if out is None:
         from memsheaf.hosts.answer import answer
 
-        out = answer(host, event, cwd, data)
+        out = answer(host, event, cwd, data, began + seconds)
     if os.environ.get(PROBE):
         print(f"memsheaf hook answered in {1000 * (time.monotonic() - began):.0f} ms", file=sys.stderr)
     return out

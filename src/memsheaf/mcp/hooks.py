@@ -14,6 +14,7 @@ from memsheaf.hosts.answer import HookAnswers
 from memsheaf.hosts.local_socket import HookSocket
 from memsheaf.work.layers import Layers
 
+NEWS_SECONDS = 1.0  # that a start waits for a hub: a hook gives its server little more
 RETRY = 30.0  # seconds until it is looked again whether the server that listens has ended
 
 
@@ -22,7 +23,7 @@ class ServerHooks:
 
     def __init__(self, cwd: str, layers: Layers, news: Callable[[float], object]) -> None:
         self._cwd = cwd
-        self._answers = HookAnswers(layers, cwd, news)
+        self._answers = HookAnswers(layers, cwd, lambda seconds: news(min(seconds, NEWS_SECONDS)))
         self._working = threading.Lock()
         self._socket = HookSocket(cwd, self._answer)
         self._tried = 0.0

@@ -62,8 +62,7 @@ class HubUpkeep:
         """Have all scopes synced, and wait as long as the settings say; whether all were tried by then."""
         began = time.monotonic()
         self.wake()
-        ends = began + min(most, self._seconds)
-        return all(keeper.wait(began, ends) for keeper in self._keepers)
+        return all(keeper.wait(began, began + min(most, self._seconds)) for keeper in self._keepers)
 
     def wake(self) -> None:
         """Sync soon: something may wait to be pushed."""
@@ -72,11 +71,8 @@ class HubUpkeep:
 
     def close(self) -> None:
         """End the threads; what waits is pushed before, if the hub answers in time."""
-        waiting = [keeper for keeper in self._keepers if keeper.has_pending()]
-        ends = time.monotonic() + self._seconds
-        for keeper in waiting:
-            keeper.ask(began := time.monotonic())
-            keeper.wait(began, ends)
+        if any(keeper.has_pending() for keeper in self._keepers):
+            self.wait()
         for keeper in self._keepers:
             keeper.end()
 
