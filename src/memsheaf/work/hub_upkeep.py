@@ -7,7 +7,6 @@ more seldom; nothing that goes wrong here reaches the host, `memsheaf hub status
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ from memsheaf.sheaf import Sheaf
 
 SLICE = 1.0  # seconds after which a thread that listens looks whether it is wanted
 FIRST_PAUSE, LAST_PAUSE = 2.0, 60.0  # seconds before a hub that failed is tried again
-SYNC_SECONDS = 120  # after which the system ends a process that only syncs
 FRESH = 2.0  # seconds for which what a listening thread knows counts as now
 
 
@@ -33,8 +31,6 @@ def start_upkeep(settings: Settings, cwd: str, scopes: Sequence[str] = ()) -> Hu
 
 def sync_scopes(cwd: str, *scopes: str) -> int:
     """Sync these scopes in a process of its own, which hooks start: it goes on when they have answered."""
-    with suppress(AttributeError):
-        signal.alarm(SYNC_SECONDS)
     sync_once(load(warn=lambda said: None), cwd, scopes)
     return 0
 
@@ -60,14 +56,14 @@ class HubUpkeep:
 
     def wait(self, most: float = float("inf")) -> bool:
         """Have all scopes synced, and wait as long as the settings say; whether all were tried by then."""
-        began = time.monotonic()
         self.wake()
-        return all(keeper.wait(began, began + min(most, self._seconds)) for keeper in self._keepers)
+        ends = time.monotonic() + min(most, self._seconds)
+        return all(keeper.wait(ends) for keeper in self._keepers)
 
     def wake(self) -> None:
         """Sync soon: something may wait to be pushed."""
         for keeper in self._keepers:
-            keeper.ask(time.monotonic())
+            keeper.ask()
 
     def close(self) -> None:
         """End the threads; what waits is pushed before, if the hub answers in time."""
@@ -86,26 +82,25 @@ class _Keeper:
         self._cwd = cwd
         self._poll = settings.hub.poll_seconds
         self._changed = threading.Condition()
-        self._asked = 0.0  # when a sync was asked for last
-        self._tried = -1.0  # when the last one began that ended
+        self._asked = time.monotonic()  # when a sync was asked for last
+        self._tried = 0.0  # when the last one began that ended
         self._fresh = 0.0  # until when what is known counts as now
         self._ended = False
 
     # for other threads
 
-    def ask(self, now: float) -> None:
-        """Ask for a sync that begins from now on."""
+    def ask(self) -> None:
+        """Ask for a sync from now on, unless the first has not ended, or what is known is new and nothing waits."""
         with self._changed:
-            if now > self._fresh:
-                self._asked = now
+            if self._tried and (time.monotonic() > self._fresh or self.has_pending()):
+                self._asked = time.monotonic()
                 self._changed.notify_all()
 
-    def wait(self, asked: float, ends: float) -> bool:
-        """Wait until a sync that began after `asked` has ended, or what was known then was new enough."""
+    def wait(self, ends: float) -> bool:
+        """Wait until the sync that was asked for has ended."""
         with self._changed:
-            return self._changed.wait_for(
-                lambda: self._ended or max(self._tried, self._fresh) >= asked, max(0.0, ends - time.monotonic())
-            )
+            left = max(0.0, ends - time.monotonic())
+            return self._changed.wait_for(lambda: self._ended or self._asked <= self._tried, left)
 
     def has_pending(self) -> bool:
         """Whether something waits for the hub."""
