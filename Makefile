@@ -10,7 +10,7 @@ MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 >= 4194304 {
 MCP_CLIENTS := $(foreach one,conformance inspector old_client,tests/mcp_server/test_$(one).py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check format bench recall month crash race fuzz conformance clients mutants docs screenshots site dist clean
+.PHONY: help demo test quick check format bench recall month crash race hub fuzz conformance clients mutants docs screenshots site dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -59,6 +59,10 @@ race: $(VENV)/.dev ## many writers, editors alongside, long random stories (10 m
 	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests --ignore=tests/crash --ignore=tests/adapters \
 	  $(MCP_CLIENTS:%=--ignore=%) --ignore=tests/hosts/test_other_clients.py
 	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/store/test_state_machine.py tests/store/test_confinement.py tests/chat/test_offline.py
+
+hub: $(VENV)/.dev tools ## kill, cut, fill and set back hubs and their machines; long random stories (30 minutes)
+	cd tests && $(MEMORY) ../$(BIN)/python -m hub.strikes
+	MEMSHEAF_LONG=1 $(MEMORY) $(BIN)/pytest -s -m '' tests/hub/test_state_machine.py
 
 fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the catalog (minutes)
 	$(BIN)/python tests/fuzz/fuzz_frontmatter.py -runs=200000

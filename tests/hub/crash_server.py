@@ -44,6 +44,17 @@ class CrashServer(Server):
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
 
+    def begin_if_down(self) -> None:
+        """Start it if it has ended by itself."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return psycopg.connect(self.url(), connect_timeout=5).close()
+            except psycopg.OperationalError:  # down, or recovering
+                assert time.monotonic() < deadline
+                with contextlib.suppress(RuntimeError):
+                    self.start(self.port)
+
     @property
     def postmaster(self) -> int:
         """The first process of the server."""
@@ -51,8 +62,8 @@ class CrashServer(Server):
             return int(file.readline())
 
     def strike(self, how: str) -> None:
-        """Take it down and bring it up again: `immediate`, `postmaster` or `all` its processes killed, or one `backend`
-        killed, which takes the others down with it, or `terminated`, which does not."""
+        """Take it down and bring it up again: stopped `immediate`ly, its `postmaster` or `all` its processes killed,
+        one `backend` killed, which takes the others down with it, or `terminated`, which does not."""
         if how == "immediate":
             self.stop("immediate")
         elif how == "postmaster":
@@ -78,8 +89,8 @@ class CrashServer(Server):
         try:
             with psycopg.connect(self.url()) as connection:
                 rows = connection.execute(
-                    "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() "
-                    "ORDER BY state <> 'active', random()"
+                    "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
+                    "AND pid <> pg_backend_pid() ORDER BY state <> 'active', random()"
                 ).fetchall()
         except psycopg.OperationalError:
             return []
@@ -104,7 +115,7 @@ class CrashServer(Server):
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(RuntimeError):
             self.stop("immediate")
-        shutil.rmtree(self.socket)
+        shutil.rmtree(self.socket, ignore_errors=True)
 
 
 def _children(process: int) -> Iterator[int]:

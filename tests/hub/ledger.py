@@ -21,6 +21,7 @@ class Ledger:
     kept: set[bytes] = field(default_factory=set)
     perhaps: set[bytes] = field(default_factory=set)
     gone: set[bytes] = field(default_factory=set)
+    erased: set[bytes] = field(default_factory=set)
     numbers: count[int] = field(default_factory=count)
 
     def text(self, path: str, by: str = "agent") -> bytes:
@@ -33,7 +34,9 @@ class Ledger:
         """Somebody who had `old` before them saved `new` (None: nothing), and was told so or needs no answer."""
         if old is not None and old != new:
             self._move(old, self.gone)
-        if new is not None:
+        if new is not None and old in self.erased:
+            self.doubt_erased(new)
+        elif new is not None:
             self._move(new, self.kept)
 
     def refuse(self, new: bytes | None) -> None:
@@ -47,10 +50,16 @@ class Ledger:
             if text is not None:
                 self._move(text, self.perhaps)
 
+    def doubt_erased(self, *texts: bytes | None) -> None:
+        """These were made of a text that was erased elsewhere, and go with it or not."""
+        self.doubt(*texts)
+        self.erased.update(text for text in texts if text is not None)
+
     def forget(self, texts: Iterable[bytes]) -> None:
         """These texts are nowhere any more."""
         for text in texts:
             self._move(text, self.gone)
+            self.erased.add(text)
 
     def wrong(self, files: Files) -> list[str]:
         """What is lost, doubled or back among files on which all machines agree."""
@@ -67,6 +76,7 @@ class Ledger:
         self.gone |= self.perhaps - set(files.values())
         self.kept = set(files.values())
         self.perhaps = set()
+        self.erased -= self.kept
 
     def _move(self, text: bytes, fate: set[bytes]) -> None:
         for other in (self.kept, self.perhaps, self.gone):

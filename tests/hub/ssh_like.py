@@ -15,7 +15,8 @@ import time
 
 def relay(command: str, plan: dict[str, float], count: dict[str, int]) -> int:
     """Run the command between our input and our output; gives its status, 255 when the network was cut."""
-    remote = subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    there = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    remote = subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=there)
     assert remote.stdin
     assert remote.stdout
     ways = {0: (remote.stdin.fileno(), "up"), remote.stdout.fileno(): (1, "down")}
@@ -34,6 +35,7 @@ def relay(command: str, plan: dict[str, float], count: dict[str, int]) -> int:
                 except BrokenPipeError:
                     data = b""
                 if len(data) > left:
+                    count["cuts"] = 1
                     remote.stdin.close()  # the remote sees its input end, as with a line that went dead
                     remote.wait()
                     return 255
@@ -52,7 +54,7 @@ def main() -> int:
         return 255
     while plan.get("stall"):
         time.sleep(60)
-    count = {"up": 0, "down": 0}
+    count = {"up": 0, "down": 0, "cuts": 0}
     status = relay(sys.argv[-1], plan, count)
     with open(f"{path}.count", "a", encoding="utf-8") as file:
         print(json.dumps(count), file=file)

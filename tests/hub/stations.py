@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 
-from memsheaf.errors import HubUnreachable, NotFound
+from memsheaf.errors import HubUnreachable
 from memsheaf.hub import Erasure, Hub, HubCommit, HubMember, HubSettings, Machine, Pulled
 from memsheaf.hub.replica import Replica
 from memsheaf.store import ABSENT, Commit, version_of
@@ -138,16 +138,9 @@ class Station:
         self.edited.clear()
 
     def sync(self) -> None:
-        """Notice, pull, push, and erase here what was erased elsewhere."""
+        """Notice, pull and push."""
         self.look()
-        done = {}
-        for erasure in self.replica.sync().erasures:
-            for name in erasure.names:
-                with suppress(NotFound), self.replica.only_here():
-                    self.replica.erase(name, by="user")
-            done[erasure.id] = ""
-        if done:
-            self.replica.report(done)
+        self.replica.sync()
 
     def wrong(self) -> list[str]:
         """What the journal says other than the files, which nobody edited."""

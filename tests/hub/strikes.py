@@ -1,367 +1,137 @@
-"""Kills and cuts everything that a change of a hub scope goes through, and looks whether anything was lost.
+"""Kills, cuts, fills and sets back everything that a change of a hub scope goes through, and counts what was lost.
 
-    python -m hub.strikes                             all kinds on both hubs; from tests/, needs strace
-    python -m hub.strikes --every 5 kill cut          every fifth moment of these kinds
+    python -m hub.strikes                   everything, from tests/; needs strace, and root for full disks (minutes)
+    python -m hub.strikes --every 50 kill   only killed machines, at every 50th system call
 
-Each line of the answer says how many faults were aimed and how many really hit. After each one the machine that was
-struck, one that was not and a fresh one sync: all have the same texts as the hub, each that was acknowledged or that a
-person saved among them, once.
+Each line of the answer says how many faults were aimed and how many really hit.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
-import shutil
 import sys
 import tempfile
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 
+from hub import outages
 from hub.crash_server import CrashServer
-from hub.ledger import Ledger
-from hub.victims import Machines, Order, Outcome
-from hub.spaces import GitSpace, PostgresSpace, Space, files_of
-from hub.stations import Station
-from memsheaf.store import Change, version_of
+from hub.spaces import GitSpace, PostgresSpace
+from hub.victims import Machines
+from hub.works import WORKS, Report, World, kill
 
-CALL = re.compile(r"^(?:\d+ +)?(\w+)\(", re.MULTILINE)
-TRACED = "trace=%file,%desc,%network,%process,sync"
-NOT_AIMED_AT = {"mmap", "munmap", "execve", "exit", "exit_group", "getcwd", "getpid", "wait4", "waitid"}
-WRITING = {
-    "write",
-    "pwrite64",
-    "fsync",
-    "fdatasync",
-    "rename",
-    "renameat",
-    "renameat2",
-    "mkdirat",
-    "mkdir",
-    "ftruncate",
-}
-PATHS = ("a.md", "b.md", "sub/c.md")
+FULL = "error=ENOSPC"
+CUT = ("create", "update", "batch", "push_queued", "push_edit", "keep_both", "pull", "undo", "erase")
+SERVER = ("immediate", "postmaster", "all", "backend", "terminated")
 
 
-@dataclass(slots=True)
-class Report:
-    """What came of one kind of fault."""
+class Strikes:
+    """All kinds of faults, in folders of their own."""
 
-    kind: str
-    aimed: int = 0
-    hit: int = 0
-    acknowledged: int = 0
-    wrong: list[str] = field(default_factory=list)
-    seconds: float = 0.0
+    def __init__(self, place: str, server: CrashServer, every: int) -> None:
+        self.place, self.server, self.every = place, server, every
 
-    def __str__(self) -> str:
-        return (
-            f"{self.kind:28} aimed {self.aimed:4}  hit {self.hit:4}  acknowledged {self.acknowledged:4}  "
-            f"wrong {len(self.wrong):3}  {self.seconds:6.1f} s"
+    def folder(self, name: str) -> str:
+        made = os.path.join(self.place, name)
+        os.makedirs(made)
+        return made
+
+    def kill(self) -> Iterator[Report]:
+        """Machines killed at system calls."""
+        yield from self._at_calls("kill", "signal=KILL")
+
+    def full(self) -> Iterator[Report]:
+        """Machines whose disk is full."""
+        yield from self._at_calls("full", FULL)
+
+    def _at_calls(self, name: str, fault: str) -> Iterator[Report]:
+        # a piece of work with git makes three times the calls, and takes three times as long
+        spaces: tuple[tuple[str, int, Callable[[str], PostgresSpace | GitSpace]], ...] = (
+            ("postgres", self.every, lambda _: PostgresSpace(self.server)),
+            ("git", self.every * 5, GitSpace),
         )
+        for hub, every, space in spaces:
+            place = self.folder(f"{name}-{hub}")
+            with Machines() as machines:
+                world = World(place, space(place))
+                for work in WORKS:
+                    yield _named(hub, kill(world, work, machines, every=every, fault=fault))
+                world.close()
+
+    def stop(self) -> Iterator[Report]:
+        """The server of the database taken down while machines write."""
+        for how in SERVER:
+            yield _named(
+                "postgres", outages.strike_server(self.folder(how), self.server, how, max(2, 60 // self.every))
+            )
+
+    def cut(self) -> Iterator[Report]:
+        """The network cut in the middle, slow, silent and gone."""
+        moments = max(2, 40 // self.every)
+        place = self.folder("cut-git")
+        for hub, network, count in (
+            ("postgres", outages.ProxyNetwork(self.server), moments),
+            ("git", outages.SshNetwork(place), max(2, moments // 3)),
+        ):
+            with Machines() as machines:
+                postgres = hub == "postgres"
+                space = PostgresSpace(self.server) if postgres else outages.SshSpace(place)
+                world = World(self.folder("cut-postgres") if postgres else place, space)
+                for work in CUT:
+                    yield _named(hub, outages.cut(world, network, work, moments=count, machines=machines))
+                for work in ("update", "batch"):
+                    yield _named(hub, outages.hamper(world, network, work, machines))
+                world.close()
+            network.close()
+
+    def disk(self) -> Iterator[Report]:
+        """The disk of the hub full; only root can make a small one."""
+        if os.getuid():
+            print("the hub's disk full: left out, only root can mount a small one")
+            return
+        with Machines() as machines:
+            yield _named("postgres", outages.fill_postgres(self.folder("disk-postgres"), machines))
+            yield _named("git", outages.fill_git(self.folder("disk-git"), machines))
+
+    def restore(self) -> Iterator[Report]:
+        """The hub set back to an older backup."""
+        yield _named("postgres", outages.restore_postgres(self.folder("restore-postgres"), self.server))
+        yield _named("git", outages.restore_git(self.folder("restore-git")))
+
+    def crowd(self) -> Iterator[Report]:
+        """Many machines that write at once."""
+        place = self.folder("crowd")
+        yield _named("postgres", outages.crowd(place, PostgresSpace(self.server), 16, 250, lambda: 0))
+        place = self.folder("crowd-git")
+        yield _named("git", outages.crowd(place, GitSpace(place), 4, 25, lambda: 0))
 
 
-class World:
-    """A hub, the machine that is struck, one that is not, and what must be found."""
-
-    def __init__(self, place: str, space: Space) -> None:
-        self.place = place
-        self.space = space
-        self.ledger = Ledger()
-        self.numbers = iter(range(1 << 30))
-        self.victim, self.other = self.join(0), self.join(1)
-        for path in PATHS:
-            self.save(self.other, {path: self.ledger.text(path)})
-        self.victim.sync()
-
-    def join(self, number: int, name: str = "") -> Station:
-        """A machine; with a name, one whose folder is there already."""
-        root = os.path.join(self.place, name or f"m{number}")
-        station = Station(root, self.space.settings(number), self.space.connect)
-        station.sync()
-        return station
-
-    def close(self) -> None:
-        for station in (self.victim, self.other):
-            station.close()
-
-    def save(self, station: Station, texts: dict[str, bytes | None]) -> None:
-        """Commit, without any fault."""
-        files = station.files()
-        changes = [Change(path, data, version_of(files.get(path))) for path, data in texts.items()]
-        station.replica.commit(changes, by="agent")
-        for path, data in texts.items():
-            self.ledger.accept(files.get(path), data)
-
-    def order(self, do: str, **more: object) -> Order:
-        """What the struck machine is told to do."""
-        station = self.victim
-        copy = os.path.join(self.place, f"copy-{station.settings.machine}")
-        return Order(do, station.root, station.settings, copy, **more)  # type: ignore[arg-type]
-
-    def tidy(self) -> None:
-        """Leave the few memories that every piece of work begins with."""
-        self.other.sync()
-        files = self.other.files()
-        wanted: dict[str, bytes | None] = {path: None for path in files if path not in PATHS}
-        wanted |= {path: self.ledger.text(path) for path in PATHS if path not in files}
-        if wanted:
-            self.save(self.other, wanted)
-        self.victim.sync()
-
-    def settle(self) -> tuple[dict[str, bytes], list[str]]:
-        """Reopen and sync all, and say what is there and where they differ."""
-        self.victim.open("refuse")
-        self.victim.line.is_down = False
-        for station in (self.victim, self.other, self.victim):
-            station.sync()
-        fresh = self.join(2, f"fresh{next(self.numbers)}")
-        files, wrong = self.other.files(), []
-        for name, station in (("the struck machine", self.victim), ("a fresh machine", fresh)):
-            if station.files() != files:
-                wrong.append(f"{name} has {sorted(station.files())}, the other {sorted(files)}")
-            wrong += [f"{name}: {one}" for one in station.wrong()]
-            if pending := station.replica.state().pending:
-                wrong.append(f"{name} still waits for the hub with {pending}")
-        if files_of(fresh.line.hub) != files:
-            wrong.append("the hub has other texts than the machines")
-        told = Counter(one.commit.id for one in fresh.line.hub.log(10_000))
-        wrong += [f"the hub has commit {name} {times} times" for name, times in told.items() if times > 1]
-        fresh.close()
-        shutil.rmtree(fresh.root)
-        shutil.rmtree(os.path.join(self.place, f"copy-{fresh.settings.machine}"), ignore_errors=True)
-        return files, wrong
-
-    def judge(self, steps: list[tuple[bytes | None, bytes | None]], *, is_sure: bool) -> list[str]:
-        """Settle, and say what is wrong, after a change from each old to each new text that is done whole or not."""
-        files, wrong = self.settle()
-        found = set(files.values())
-        is_done = all(new in found if new is not None else old not in found for old, new in steps)
-        for old, new in steps:
-            if is_sure or is_done:
-                self.ledger.accept(old, new)
-            else:
-                self.ledger.refuse(new)
-        wrong += self.ledger.wrong(files)
-        self.ledger.settle(files)
-        return wrong
-
-
-# what the struck machine does: makes it ready, and gives the order and the steps from old texts to new ones
-
-Steps = list[tuple[bytes | None, bytes | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """An order; a change that is done whole or not at all, or that has to be done in the end because a person saved it
-    or it was acknowledged before (`is_sure`); and what must not be found anywhere once it is done."""
-
-    order: Order
-    steps: Steps
-    is_sure: bool = False
-    erased: bytes = b""
-
-
-def _commit(world: World, texts: dict[str, bytes | None], **more: object) -> Work:
-    files = world.victim.files()
-    shown = {path: None if data is None else data.decode() for path, data in texts.items()}
-    return Work(world.order("commit", texts=shown, **more), [(files.get(path), data) for path, data in texts.items()])
-
-
-def create(world: World) -> Work:
-    return _commit(world, {"new/one.md": world.ledger.text("new/one.md")})
-
-
-def update(world: World) -> Work:
-    return _commit(world, {"a.md": world.ledger.text("a.md")})
-
-
-def remove(world: World) -> Work:
-    return _commit(world, {"sub/c.md": None})
-
-
-def batch(world: World) -> Work:
-    return _commit(
-        world, {"a.md": world.ledger.text("a.md"), "sub/c.md": None, "new/two.md": world.ledger.text("new/two.md")}
-    )
-
-
-def queue(world: World) -> Work:
-    """A change while the hub does not answer, kept here."""
-    world.victim.open("queue")
-    return _commit(world, {"a.md": world.ledger.text("a.md"), "sub/c.md": None}, is_down=True)
-
-
-def push_queued(world: World) -> Work:
-    """What was queued goes to the hub."""
-    station, text = world.victim, world.ledger.text("a.md")
-    station.open("queue")
-    station.line.is_down = True
-    world.save(station, {"a.md": text, "sub/c.md": None})
-    return Work(world.order("sync"), [])
-
-
-def push_edit(world: World) -> Work:
-    """What a person saved goes to the hub."""
-    station, text = world.victim, world.ledger.text("a.md", "person")
-    old = station.files()
-    station.edit("a.md", text)
-    station.edit("sub/c.md", None)
-    return Work(world.order("sync"), [(old["a.md"], text), (old["sub/c.md"], None)], is_sure=True)
-
-
-def keep_both(world: World) -> Work:
-    """A person saved what another machine changed meanwhile."""
-    work = push_edit(world)
-    world.save(world.other, {"a.md": world.ledger.text("a.md", "other")})
-    return work
-
-
-def pull(world: World) -> Work:
-    texts = {"a.md": world.ledger.text("a.md"), "sub/c.md": None, "new/one.md": world.ledger.text("new/one.md")}
-    for path, text in texts.items():
-        world.save(world.other, {path: text})
-    return Work(world.order("sync"), [])
-
-
-def undo(world: World) -> Work:
-    old, new = world.victim.files()["a.md"], world.ledger.text("a.md")
-    world.save(world.victim, {"a.md": new})
-    return Work(world.order("undo"), [(new, old)])
-
-
-def erase(world: World) -> Work:
-    text = world.ledger.text("secret.md")
-    world.save(world.victim, {"secret.md": text})
-    world.other.sync()
-    return Work(world.order("erase", path="secret.md"), [(text, None)], erased=text)
-
-
-def join(world: World) -> Work:
-    """A folder that has memories of its own meets the hub for the first time."""
-    world.victim.close()
-    texts = [world.ledger.text(path, "person") for path in ("a.md", "own.md")]
-    root = os.path.join(world.place, f"joins{next(world.numbers)}")
-    world.victim = Station(root, world.space.settings(0), world.space.connect)
-    for path, text in zip(("a.md", "own.md"), texts, strict=True):
-        world.victim.edit(path, text)
-    return Work(world.order("sync"), [(None, text) for text in texts], is_sure=True)
-
-
-def rejoin(world: World) -> Work:
-    text = world.ledger.text("a.md", "person")
-    old = world.victim.files()["a.md"]
-    world.victim.edit("a.md", text)
-    return Work(world.order("rejoin"), [(old, text)], is_sure=True)
-
-
-WORKS: dict[str, Callable[[World], Work]] = {
-    one.__name__: one
-    for one in (
-        create,
-        update,
-        remove,
-        batch,
-        queue,
-        push_queued,
-        push_edit,
-        keep_both,
-        pull,
-        undo,
-        erase,
-        join,
-        rejoin,
-    )
-}
-
-
-def examine(world: World, work: Work, outcome: Outcome) -> Iterator[str]:
-    """Say all that is wrong after a fault."""
-    known = {"ok", "StoreFailed", "HubUnreachable", "Busy", "Changed"}
-    if not outcome.killed and not set(outcome.said) <= known:
-        yield "it said " + " / ".join(outcome.said[-3:])
-    yield from world.judge(work.steps, is_sure=work.is_sure or outcome.acknowledged)
-    if work.erased:
-        if work.order.path in world.victim.files():
-            world.victim.replica.erase(work.order.path, by="user")
-            world.ledger.forget([work.erased])
-        world.settle()
-        for station in (world.victim, world.other):
-            yield from (f"the erased text is still in {place}" for place in _places(station.root, work.erased))
-
-
-def _places(root: str, text: bytes) -> Iterator[str]:
-    needle = text.rsplit(b"---\n", 1)[-1].strip()
-    for folder, _, names in os.walk(root):
-        for name in names:
-            with open(os.path.join(folder, name), "rb") as file:
-                if needle in file.read():
-                    yield name
-
-
-def kill(world: World, name: str, machines: Machines, *, every: int = 1, fault: str = "signal=KILL") -> Report:
-    """Kill the machine at every system call of a piece of work, or let the disk fail."""
-    report, began = Report(f"{'kill' if 'KILL' in fault else 'full'} {name}"), time.monotonic()
-    log = os.path.join(world.place, "trace")
-    world.tidy()
-    work = WORKS[name](world)
-    well = machines.trace(replace(work.order, stops=True), log, "-e", TRACED)
-    report.wrong += [f"{name} without any fault: {one}" for one in examine(world, work, well)]
-    if not well.acknowledged:
-        report.wrong.append(f"{name} goes wrong without any fault: {well.said}")
-    calls = Counter(CALL.findall(well.trace))
-    aims = [
-        (call, number)
-        for call, count in sorted(calls.items())
-        if (call not in NOT_AIMED_AT if "KILL" in fault else call in WRITING)
-        for number in range(1, count + 1)
-    ]
-    for call, number in aims[len(name) % every :: every]:
-        world.tidy()
-        work = WORKS[name](world)
-        options = ("-e", TRACED, "-e", f"inject={call}:{fault}:when={number}")
-        outcome = machines.trace(replace(work.order, stops=True), log, *options)
-        report.aimed += 1
-        report.hit += outcome.killed or "(INJECTED)" in outcome.trace
-        report.acknowledged += outcome.acknowledged
-        report.wrong += [f"{name}, {call} {number}: {one}" for one in examine(world, work, outcome)]
-    report.seconds = time.monotonic() - began
+def _named(hub: str, report: Report) -> Report:
+    report.kind = f"{hub:9}{report.kind}"
     return report
 
 
-def open_world(kind: str, place: str, server: CrashServer) -> World:
-    """A hub of a kind, and its machines."""
-    os.makedirs(place)
-    return World(place, PostgresSpace(server) if kind == "postgres" else GitSpace(place))
+KINDS = ("kill", "full", "stop", "cut", "disk", "restore", "crowd")
 
 
 def main() -> int:
     """Strike, print what was found, and fail if anything was wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--every", type=int, default=1, help="strike at every n-th moment only")
-    parser.add_argument("--hub", choices=("postgres", "git"))
-    parser.add_argument("works", nargs="*")
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; all unless named")
+    parser.add_argument("--every", type=int, default=5, help="strike at every n-th moment only")
     options = parser.parse_args()
-    failed = aimed = hit = 0
-    with tempfile.TemporaryDirectory() as place, Machines() as machines, ExitStack() as stack:
-        os.chmod(place, 0o755)
-        server = stack.enter_context(CrashServer(os.path.join(place, "server")))
-        for kind in [options.hub] if options.hub else ("postgres", "git"):
-            world = open_world(kind, os.path.join(place, kind), server)
-            for name in options.works or WORKS:
-                report = kill(world, name, machines, every=options.every)
-                print(f"{kind:8} {report}", flush=True)
-                for wrong in report.wrong:
-                    print(f"  {wrong}")
-                failed += len(report.wrong)
-                aimed, hit = aimed + report.aimed, hit + report.hit
-    print(f"{hit} of {aimed} faults hit, {failed} wrong")
-    return 1 if failed else 0
+    reports = []
+    with tempfile.TemporaryDirectory() as place, CrashServer(os.path.join(place, "server")) as server:
+        strikes = Strikes(place, server, options.every)
+        for kind in options.kinds or KINDS:
+            for report in getattr(strikes, kind)():
+                print(report, *(f"\n  {wrong}" for wrong in report.wrong), flush=True)
+                reports.append(report)
+    aimed, hit, wrong = (
+        sum(values) for values in zip(*((r.aimed, r.hit, len(r.wrong)) for r in reports), strict=True)
+    )
+    print(f"{hit} faults hit, of {aimed}; {sum(r.acknowledged for r in reports)} changes acknowledged; {wrong} wrong")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -399,6 +399,15 @@ def test_what_is_erased_on_one_machine_is_gone_from_the_hub_and_told_to_the_othe
     consistent(one, two)
 
 
+def test_a_text_that_nobody_here_has_seen_is_not_erased(machine: Machines) -> None:
+    mine, other = machine(), machine("m2")
+    save(mine, "a.md", b"mine")
+    put(other, "a.md", b"theirs")
+    with pytest.raises(Changed):
+        mine.erase("a.md", by="user")
+    assert files(mine) == {"a.md": b"theirs", "a-2.md": b"mine"}
+
+
 def test_an_erasure_that_the_hub_has_is_carried_out_by_the_machine_that_died_behind_it(
     machine: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hub.ledger import Ledger
 from hub.postgres_server import Server
@@ -22,7 +22,6 @@ from hub.stations import Crash, Station
 from memsheaf.errors import Changed, HubUnreachable, NoSuchCommit, NotFound, VersionGone
 from memsheaf.store import Change, version_of
 
-ERASE = "ERASE" in os.environ
 PATHS = ("a.md", "b.md", "sub/c.md")
 MACHINES = (0, 1, 2)
 machines = st.sampled_from(MACHINES)
@@ -136,16 +135,15 @@ class Story(RuleBasedStateMachine):
             else:
                 self.ledger.accept(None, step.new)
 
-    @precondition(lambda self: ERASE)
     @rule(machine=machines, path=paths)
     def erase(self, machine: int, path: str) -> None:
         station = self.stations[machine]
-        for other in self.stations:
-            self.ledger.doubt(other.files().get(path))  # what was saved there meanwhile goes with it, or stays
+        others = [other.files().get(path) for other in self.stations]
         try:
             erased = station.replica.erase(path, by="user")
-        except (NotFound, HubUnreachable):
+        except (NotFound, Changed, HubUnreachable):
             return
+        self.ledger.doubt_erased(*others)
         self.ledger.forget(erased.texts)
 
     # what people do
@@ -218,7 +216,8 @@ class Story(RuleBasedStateMachine):
     def rejoin(self, machine: int) -> None:
         station = self.stations[machine]
         station.look()
-        self.ledger.doubt(*(self.ledger.gone & set(station.files().values())))  # both sides are kept, as at first
+        both = {*station.files().values(), *files_of(station.line.hub).values()}
+        self.ledger.doubt(*(self.ledger.gone & both))  # both sides are kept, as at first
         try:
             station.replica.rejoin()
         except HubUnreachable:

@@ -2,6 +2,8 @@
 
     python -m hub.victims          takes orders, one line of JSON each; a child does one, and says how it went
 
+An order is answered with the child's process id, and that, sent back, with how the child ended.
+
 With `"stops"` the child stops itself before the work begins, so that whoever traces it sees the work and nothing of
 what was made ready. What it had said when it ended comes back as a line of JSON.
 """
@@ -15,7 +17,6 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from socket import socket, socketpair
@@ -35,7 +36,7 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One piece of work of one machine: `commit` (texts by path, None to remove), `sync`, `undo`, `erase` or `rejoin`;
+    """One piece of work of one machine: `commit` (texts by path, None to remove), `sync`, `undo`, `erase`, `rejoin`;
     or `write`, which commits `count` times to a path of its own and says each time that it was told so."""
 
     do: str
@@ -86,16 +87,17 @@ class Machines:
         print(json.dumps([getattr(order, name) for name in order.__slots__]), file=self._parent.stdin, flush=True)
         return int(self._parent.stdout.readline())
 
-    def finish(self) -> Outcome:
-        """Wait for the child."""
+    def finish(self, child: int) -> Outcome:
+        """Wait for a child."""
+        assert self._parent.stdin
         assert self._parent.stdout
+        print(child, file=self._parent.stdin, flush=True)
         answer = json.loads(self._parent.stdout.readline())
         return Outcome(os.WIFSIGNALED(answer["status"]), tuple(answer["said"].splitlines()))
 
     def run(self, order: Order) -> Outcome:
         """Let a child do it, and wait."""
-        self.start(order)
-        return self.finish()
+        return self.finish(self.start(order))
 
     def trace(self, order: Order, log: str, *options: str, children: bool = False) -> Outcome:
         """Let a child do it under strace."""
@@ -105,7 +107,7 @@ class Machines:
             assert tracer.stderr
             attached = tracer.stderr.readline()
             os.kill(child, signal.SIGCONT)
-            outcome = self.finish()
+            outcome = self.finish(child)
             rest = tracer.stderr.read()
         if "attached" not in attached:
             raise SystemExit(f"strace cannot trace here, so nothing can be proved: {attached}{rest}")
@@ -126,7 +128,7 @@ def do(replica: Replica, order: Order, said: socket) -> None:
         ]
         replica.commit(changes, by="agent")
     elif order.do == "write":
-        write(replica, order, said)
+        said.send("".join(f"{mark}\n" for mark in write(replica, order)).encode())
     elif order.do == "undo":
         replica.undo(by="user")
     elif order.do == "erase":
@@ -142,8 +144,9 @@ def do(replica: Replica, order: Order, said: socket) -> None:
 LOG = "log.md"
 
 
-def write(replica: Replica, order: Order, said: socket) -> None:
-    """Commit again and again, alternately a new memory and one more line of what all change, whatever the hub does."""
+def write(replica: Replica, order: Order) -> list[str]:
+    """Commit again and again, a new memory and a line of what all change in turn, whatever the hub does."""
+    marks = []
     for number in range(order.count):
         mark = f"{order.path}{number}"
         path = f"{mark}.md" if number % 2 else LOG
@@ -161,7 +164,8 @@ def write(replica: Replica, order: Order, said: socket) -> None:
             except HubUnreachable:
                 with suppress(HubUnreachable, Busy):
                     replica.sync()
-        said.send(f"{mark}\n".encode())
+        marks.append(mark)
+    return marks
 
 
 def _child(order: Order, said: socket) -> None:
@@ -196,9 +200,15 @@ def _read(line: str) -> Order:
     return Order(**values | {"settings": HubSettings(*values["settings"])})
 
 
-def main(orders: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Take orders until there are no more."""
-    for line in sys.stdin if orders is None else orders:
+    ears: dict[int, socket] = {}
+    for line in sys.stdin:
+        if line.strip().isdigit():
+            _, status = os.waitpid(int(line), 0)
+            with ears.pop(int(line)) as ear, ear.makefile(encoding="utf-8") as said:
+                print(json.dumps({"status": status, "said": said.read()}), flush=True)
+            continue
         order = _read(line)
         ours, theirs = socketpair()
         child = os.fork()
@@ -207,10 +217,8 @@ def main(orders: Sequence[str] | None = None) -> None:
         theirs.close()
         if order.stops:
             os.waitpid(child, os.WUNTRACED)
+        ears[child] = ours
         print(child, flush=True)
-        _, status = os.waitpid(child, 0)
-        with ours, ours.makefile(encoding="utf-8") as said:
-            print(json.dumps({"status": status, "said": said.read()}), flush=True)
 
 
 if __name__ == "__main__":

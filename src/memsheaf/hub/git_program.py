@@ -53,6 +53,7 @@ _DAMAGED = re.compile(
 )
 _NO_NEWS = re.compile(
     r"(?i)could not read from remote|^please make sure|^and the repository exists|^\S* *$|^hint:|^fast-import:"
+    r"|hung up unexpectedly"
 )
 
 

@@ -330,12 +330,16 @@ class Replica(FolderStore):
 
         Raises:
             NotFound: neither the folder nor the journal knows it.
+            Changed: another text came from the hub, which nobody here has seen; nothing was erased.
             HubUnreachable: nothing was erased.
         """
         if self._only_here or not self.state().joined:
             return super().erase(path, by=by)
         path = self._access.spelling(path)
+        seen = self._version_here(path)
         self.sync()
+        if self._version_here(path) not in (seen, ABSENT):
+            raise Changed(path)
         if self._version_here(path) == ABSENT and next(self.history(path), None) is None:
             raise NotFound(path)
         first = Erasure(os.urandom(6).hex(), (path,), ())
