@@ -107,8 +107,7 @@ class Replica(FolderStore):
 
     def _push_first(self) -> None:
         """Push what waits, as the next change may build on it; a hub that does not answer is met again there."""
-        state = self.state()
-        if state.pending and not self._is_down(state):
+        if (state := self.state()).pending and not self._is_down(state):
             with suppress(HubUnreachable, Busy):
                 self.sync()
 
@@ -146,10 +145,7 @@ class Replica(FolderStore):
         """Make what a person edited here a commit of its own, before one that was made on top of it.
 
         The hub refuses what builds on a text that it has not seen, so a commit that it takes needs no such look,
-        which costs more the more memories there are.
-
-        Raises:
-            _PendingFirst: something was edited.
+        which costs more the more memories there are. Raises _PendingFirst when something was edited.
         """
         heads = transaction.journal.heads([step.path for step in commit.revisions])
         known = {path: head.version for path, head in heads.items()}
