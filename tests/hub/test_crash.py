@@ -8,6 +8,7 @@ these tests fail: not looking proves nothing.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -21,8 +22,9 @@ from hub.works import Report, World, kill
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CrashServer]:
-    with CrashServer(str(tmp_path_factory.mktemp("server"))) as server:
+def server() -> Iterator[CrashServer]:
+    # not below pytest's own folder: whoever starts pytest closes that to all others, and the server is another user
+    with CrashServer(tempfile.mkdtemp(prefix="pg-crash-")) as server:
         yield server
 
 
