@@ -6,11 +6,11 @@ Everything is decided by versions: what a path has here, what the hub has, and w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count, islice
 
-from memsheaf.errors import Changed, HubRestored, MemsheafError, PathRefused
+from memsheaf.errors import Busy, Changed, HubRestored, MemsheafError, PathRefused
 from memsheaf.guard.paths import CATALOG, check_stored, fold
 from memsheaf.hub import HubCommit, HubSettings, Pulled
 from memsheaf.hub.replica_state import (
@@ -24,11 +24,16 @@ from memsheaf.hub.replica_state import (
 )
 from memsheaf.store import ABSENT, Commit, Revision, Version, tombstones, version_of
 from memsheaf.store.commit_queries import HUB, JOINED, OTHERS
-from memsheaf.store.journal_lines import needle_of
+from memsheaf.store.journal_lines import is_commit_id, needle_of
 from memsheaf.store.transaction import Transaction
 from memsheaf.store.trust import TrustLedger, written
+from memsheaf.values import compiled, sha256
 
+WHY_LIMIT = 8_000  # bytes of a reason that a hub is told
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z"
+_UNKNOWN = "1970-01-01T00:00:00.000Z"
 AT_ONCE = 500  # texts of one commit of a first pull
+MOMENTS = 5  # in which somebody may save a file while it is being replaced
 FEW = 10  # memories that may be missing on a hub that tells all it has
 
 
@@ -60,14 +65,35 @@ class Merge:
             found += islice(self._transaction.journal.commits(f'{{"commit": "{name}"'.encode()), 1)
         return found
 
-    def apply(self, pulled: Pulled) -> None:
-        """Place what was pulled, except where something of ours waits or is newer on the hub."""
+    def hold_secrets(self) -> list[Commit]:
+        """What waits, with a commit of its own for each file that holds a new secret: that stays here until it is
+        gone."""
+        waiting, held = self.waiting(), self.state.held
+        touched = [{step.path for step in one.revisions} for one in waiting]
+        alone = [paths for paths in touched if paths & held.keys()]
+        is_apart = sorted(map(list, alone)) == sorted([path] for path in held)
+        found = {
+            path: reason
+            for path, step in _bases(waiting).items()
+            if (reason := find_secret(self._present(path), step.old))
+        }
+        if found == held and is_apart:
+            return waiting
+        self.rebase(waiting, {})
+        return self.waiting()
+
+    def apply(self, pulled: Pulled, sent: Collection[str]) -> None:
+        """Place what was pulled, except where something of ours waits or is newer on the hub.
+
+        `sent` are the commits that the hub had taken from here before it was asked: all are in a whole pull.
+        """
         transaction, pulled = self._transaction, _sound(pulled)
         self._authors = _authors(pulled)
         came = {one.commit.id for one in pulled.commits}
-        sent = read_ahead(transaction.history)
-        ahead = {} if pulled.whole else {name: paths for name, paths in sent.items() if name not in came}
-        if sent:
+        seen = {*came, *(sent if pulled.whole else ())}
+        noted = read_ahead(transaction.history)
+        ahead = {name: paths for name, paths in noted.items() if name not in seen}
+        if noted:
             write_ahead(transaction.history, ahead)
         state = self.state
         if not came.isdisjoint(state.pending):  # the answer was lost
@@ -110,6 +136,7 @@ class Merge:
         """
         transaction, pulled = self._transaction, _sound(pulled)
         theirs, self._authors = _last_steps(pulled), _authors(pulled)
+        write_ahead(transaction.history, {})
         here = sorted({*here})
         if outside := tuple(transaction.outside(here)):
             transaction.note_outside(outside, self._now())
@@ -147,22 +174,8 @@ class Merge:
         told: list[Conflict] = []
         for path, step in theirs.items():
             hub[path] = step.after, step.new
-            mine = self._present(path)
-            if version_of(mine) == step.after or step.after == ABSENT:
-                continue
-            steps = [Revision(path, version_of(mine), step.after, mine, step.new)]
-            copy, why = "", f"{path} was changed on the hub"
-            if mine is not None:
-                copy = self._free_name(path)
-                why = f"kept both: {path} is the hub's, {copy} was here"
-                steps.append(Revision(copy, ABSENT, version_of(mine), None, mine))
+            if copy := self._keep_both(path, step, told):
                 hub[copy], authors[copy] = (ABSENT, None), authors.get(path, ("outside", ""))
-            with suppress(Changed):  # edited in this moment: met again the next time
-                by = self._authors.get(path, HUB)
-                self._transaction.carry_out(Commit(os.urandom(6).hex(), self._now(), by, why, tuple(steps)))
-                if copy and self._ledger and self._ledger.knows(path, version_of(mine)):
-                    self._ledger.add([(copy, version_of(mine))], "user")
-                told.append(Conflict(self._now(), path, copy))
         held: dict[str, str] = {}
         groups: dict[tuple[str, str, str], list[Revision]] = {}
         for path, (version, text) in hub.items():
@@ -181,6 +194,31 @@ class Merge:
         state = self.state
         kept = tuple([*state.told, *told][-TOLD:])
         self.save(state._replace(pending=tuple(pending), held=held, told=kept))
+
+    def _keep_both(self, path: str, step: Revision, told: list[Conflict]) -> str:
+        """Put the hub's text at a path, and what was here beside it; gives the name of that, "" when nothing was.
+
+        Raises:
+            Busy: it is edited again and again in this very moment.
+        """
+        for _ in range(MOMENTS):
+            mine = self._present(path)
+            if version_of(mine) == step.after or step.after == ABSENT:
+                return ""
+            steps = [Revision(path, version_of(mine), step.after, mine, step.new)]
+            copy, why = "", f"{path} was changed on the hub"
+            if mine is not None:
+                copy = self._free_name(path)
+                why = f"kept both: {path} is the hub's, {copy} was here"
+                steps.append(Revision(copy, ABSENT, version_of(mine), None, mine))
+            by = self._authors.get(path, HUB)
+            with suppress(Changed):  # edited in this moment: what is here now is kept
+                self._transaction.carry_out(Commit(os.urandom(6).hex(), self._now(), by, why, tuple(steps)))
+                if copy and self._ledger and self._ledger.knows(path, version_of(mine)):
+                    self._ledger.add([(copy, version_of(mine))], "user")
+                told.append(Conflict(self._now(), path, copy))
+                return copy
+        raise Busy(f"{path} is being edited")
 
     def _place(self, commit: Commit, steps: Iterable[Revision]) -> None:
         """Carry out what the hub has, from what is here now; an edit in this very moment stays, and is pending."""
@@ -236,6 +274,12 @@ class Merge:
         raise AssertionError("counting does not end")
 
 
+def for_hub(commit: Commit) -> Commit:
+    """A commit as every hub takes it, without what each machine makes for itself."""
+    why = commit.why.replace("\0", "").encode("utf-8", "replace")[:WHY_LIMIT].decode("utf-8", "ignore")
+    return commit._replace(why=why, revisions=tuple(step for step in commit.revisions if step.path != CATALOG))
+
+
 def attribute(pulled: Pulled, ledger: TrustLedger | None, settings: HubSettings) -> Pulled:
     """What was pulled, with everybody's name; what this member wrote elsewhere is recorded as theirs.
 
@@ -275,8 +319,11 @@ def _sound(pulled: Pulled) -> Pulled:
     """What was pulled without what may not be placed, whatever a hub says, and without texts past retention."""
     commits = []
     for one in pulled.commits:
-        steps = tuple(filter(_is_sound, one.commit.revisions))
-        commits.append(one._replace(commit=one.commit._replace(revisions=steps)))
+        commit = one.commit
+        name = commit.id if is_commit_id(commit.id) else sha256(commit.id.encode()).hexdigest()[:12]
+        at = commit.at if compiled(_TIME).fullmatch(commit.at) else _UNKNOWN
+        steps = tuple(filter(_is_sound, commit.revisions))
+        commits.append(one._replace(commit=commit._replace(id=name, at=at, revisions=steps)))
     return pulled._replace(commits=commits)
 
 

@@ -21,7 +21,7 @@ from memsheaf.errors import Busy, Changed, HubRefused, HubUnreachable, MemsheafE
 from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Machine, Pulled
 from memsheaf.hub.erasures import recreation, without_erased
-from memsheaf.hub.merge import Merge, attribute, find_secret
+from memsheaf.hub.merge import Merge, attribute, for_hub
 from memsheaf.hub.replica_state import (
     ERASED,
     Conflict,
@@ -29,7 +29,6 @@ from memsheaf.hub.replica_state import (
     add_ahead,
     read_ahead,
     read_state,
-    write_ahead,
     write_state,
 )
 from memsheaf.store import ABSENT, Change, Commit, Erased, Version
@@ -117,14 +116,16 @@ class Replica(FolderStore):
         state = merge.state
         if not state.joined:
             return
-        waits = {step.path for one in (merge.waiting() if state.pending else ()) for step in one.revisions}
         try:
-            if waits - state.held.keys() or self._is_down(state):
+            if self._is_down(state):
                 raise HubUnreachable(f"the hub {self.settings.shown} does not answer")
+            waits = {step.path for one in (merge.waiting() if state.pending else ()) for step in one.revisions}
+            if waits - state.held.keys():
+                raise HubUnreachable(f"the hub {self.settings.shown} has not taken what waits")
             if any(step.path in waits for step in commit.revisions):
                 self._note_edited(transaction, commit)
                 return  # it builds on what is held here
-            self.hub.push(_for_hub(commit))
+            self.hub.push(for_hub(commit))
         except Changed:
             self._note_edited(transaction, commit)
             self._is_behind = True
@@ -251,13 +252,13 @@ class Replica(FolderStore):
         erased: tuple[Erasure, ...] = ()
         with suppress(StoreFailed):  # what was remembered is damaged
             erased = self.state().erased
-        with self._access.transaction() as transaction:
+        with self.lock("hub"), self._access.transaction() as transaction:  # no sync is in the middle
             write_state(transaction.history, ReplicaState(erased=erased))
-            write_ahead(transaction.history, {})
         return self.sync()
 
     def _pull(self) -> Pulled:
-        state = self.state()
+        state, nothing = self.state(), dict[str, list[str]]()
+        sent = self._ask_history(read_ahead, nothing)
         pulled = attribute(self.hub.pull(state.cursor if state.joined else ""), self.ledger, self.settings)
         if state.joined and not (pulled.commits or pulled.erasures or pulled.whole or state.down_at):
             return pulled
@@ -271,8 +272,10 @@ class Replica(FolderStore):
                 self._erase_pulled(erasure)
         with self._access.transaction() as transaction:
             merge = self._merge(transaction)
-            if merge.state.joined:
-                merge.apply(pulled)
+            if (merge.state.joined, merge.state.cursor) != (state.joined, state.cursor):
+                raise Busy("the hub of this scope was changed in this moment")
+            if state.joined:
+                merge.apply(pulled, sent)
             else:
                 found = (entry.path for entry in self._access.scan() if not entry.problem)
                 merge.join(pulled, (*(path for path in found if path and path[-1] != "/"), *self.events()))
@@ -296,10 +299,7 @@ class Replica(FolderStore):
             return pushed, True
         with self._access.transaction() as transaction:
             merge = self._merge(transaction)
-            waiting, state = merge.waiting(), merge.state
-            if state.held or any(find_secret(step.new, step.old) for one in waiting for step in one.revisions):
-                merge.rebase(waiting, {})  # what a person saved with a secret stays here until that is gone
-                waiting, state = merge.waiting(), merge.state
+            waiting, state = merge.hold_secrets(), merge.state
             known = {one.id for one in waiting}
             merge.save(state._replace(pending=tuple(name for name in state.pending if name in known)))
         for commit in waiting:
@@ -308,7 +308,7 @@ class Replica(FolderStore):
                 continue
             try:
                 if any(path != CATALOG for path in paths):
-                    self.hub.push(_for_hub(commit))
+                    self.hub.push(for_hub(commit))
             except Changed:
                 return pushed, False
             with self._access.transaction() as transaction:
@@ -438,8 +438,3 @@ class Replica(FolderStore):
         if not self.state().pending:
             super().close()
         self.hub.close()
-
-
-def _for_hub(commit: Commit) -> Commit:
-    """A commit without what each machine makes for itself."""
-    return commit._replace(revisions=tuple(step for step in commit.revisions if step.path != CATALOG))

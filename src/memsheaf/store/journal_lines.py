@@ -68,7 +68,7 @@ def decode(line: bytes, text: Text = lambda path, version: None) -> Commit | Non
         shape = json.loads(line)
         revisions = tuple(_decode_revision(change, text) for change in shape["changes"])
         words = [shape["commit"], shape["at"], shape["by"], shape["why"], shape.get("undoes", "")]
-        if not all(isinstance(word, str) for word in words) or not compiled(_ID).fullmatch(words[0]):
+        if not all(isinstance(word, str) for word in words) or not is_commit_id(words[0]):
             return None
         return Commit(words[0], words[1], words[2], words[3], revisions, words[4])
     except ROTTEN:
@@ -76,6 +76,11 @@ def decode(line: bytes, text: Text = lambda path, version: None) -> Commit | Non
 
 
 ROTTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, PathRefused)
+
+
+def is_commit_id(name: str) -> bool:
+    """Whether a commit can have this id."""
+    return compiled(_ID).fullmatch(name) is not None
 
 
 def needle_of(path: str) -> bytes:

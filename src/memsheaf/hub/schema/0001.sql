@@ -177,7 +177,8 @@ BEGIN
   IF client < memsheaf.min_client() THEN
     RAISE feature_not_supported USING MESSAGE = 'this version of memsheaf is too old for the hub';
   END IF;
-  sound := push.id ~ '^[0-9a-f]{6,64}$' AND push.undoes ~ '^[0-9a-f]{0,64}$' AND octet_length(push.at) <= 64
+  sound := push.id ~ '^[0-9a-f]{6,15}$' AND push.undoes ~ '^[0-9a-f]{0,15}$'
+    AND push.at ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d{1,6})?Z$'
     AND octet_length(push.machine) <= 200 AND octet_length(push.by) <= 200 AND octet_length(push.why) <= 10000
     AND cardinality(paths) <= 20000 AND cardinality(paths) = cardinality(datas)
     AND memsheaf.is_sound(paths[1], befores[1], afters[1], datas[1]);
@@ -388,7 +389,7 @@ BEGIN
     RAISE check_violation USING MESSAGE = 'the name is too long, or the password is no SCRAM verifier';
   END IF;
   EXECUTE format(CASE WHEN to_regrole(quote_ident(login)) IS NULL THEN 'CREATE ROLE %I LOGIN PASSWORD %L IN ROLE memsheaf_member'
-    ELSE 'ALTER ROLE %I PASSWORD %L' END, login, verifier);
+    ELSE 'ALTER ROLE %I LOGIN PASSWORD %L' END, login, verifier);
 END $$;
 
 -- Let somebody in, or give a member another role and password. Their login is TEAM.NAME.
@@ -427,7 +428,11 @@ BEGIN
   entered := set_config('memsheaf.removing', '', true);
   PERFORM memsheaf.forget_member(login);
   IF to_regrole(quote_ident(login)) IS NOT NULL AND starts_with(login, split_part(ns, ':', 1) || '.') THEN
-    EXECUTE format('DROP ROLE %I', login);
+    BEGIN
+      EXECUTE format('DROP ROLE %I', login);
+    EXCEPTION WHEN dependent_objects_still_exist THEN  -- a temporary table, say: it must not keep them in
+      EXECUTE format('ALTER ROLE %I NOLOGIN PASSWORD NULL', login);
+    END;
   END IF;
   RETURN true;
 END $$;

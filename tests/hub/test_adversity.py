@@ -1,0 +1,182 @@
+"""What a replica meets that nobody planned: processes that overlap, states that were left behind, hostile members."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import psycopg
+import pytest
+
+from hub.postgres_server import Team
+from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync
+from memsheaf.hub import Pulled
+from memsheaf.hub.postgres import PostgresHub
+from memsheaf.hub.replica_state import add_ahead, read_ahead
+from memsheaf.store import HISTORY, Commit, version_of
+from memsheaf.store.safe_dir import Folder
+from memsheaf.store.transaction import Transaction
+
+__all__ = ["machine"]  # the fixture
+PUSH = "SELECT * FROM memsheaf.push(%s, 2, %s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s::text[], %s::bytea[])"
+
+
+def test_a_file_that_is_held_is_journalled_once(machine: Machines) -> None:
+    here = machine("m1")
+    save(here, "a.md", SECRET)
+    save(here, "b.md", b"plain")
+    sync(here)
+    before = list(here.history())
+    for _ in range(3):
+        sync(here)
+    assert list(here.history()) == before
+    save(here, "a.md", SECRET + b" changed")
+    save(here, "c.md", b"in the same commit")
+    sync(here)
+    assert {*here.state().held} == {"a.md"}
+    assert len(here.state().pending) == 1
+    other = machine("m2")
+    assert files(other) == {"b.md": b"plain", "c.md": b"in the same commit"}
+
+
+def test_what_a_killed_rejoin_left_does_not_keep_changes_out(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2")
+    made = put(one, "a.md", b"one")
+    two.sync()
+    with Folder.open(one.root) as folder, folder.folder(HISTORY) as history:
+        history.unlink("hub-state.json")
+        add_ahead(history, made.id, ["a.md"])
+    one.sync()
+    put(two, "a.md", b"two")
+    one.sync()
+    assert files(one) == {"a.md": b"two"}
+
+
+def test_a_rejoin_waits_for_a_sync_under_way(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, "a.md", b"one")
+    put(one, "b.md", b"bee")
+    one.sync()
+    put(two, "c.md", b"cee")
+    other = machine("m1", join=False)
+    rejoining = threading.Thread(target=other.rejoin)
+    real = plug(one).hub.pull
+
+    def pull(cursor: str = "") -> Pulled:
+        found = real(cursor)
+        if not rejoining.ident:
+            rejoining.start()
+            rejoining.join(0.3)
+        return found
+
+    monkeypatch.setattr(plug(one).hub, "pull", pull)
+    one.sync()
+    rejoining.join()
+    monkeypatch.undo()
+    consistent(one, two)
+    assert files(one) == {"a.md": b"one", "b.md": b"bee", "c.md": b"cee"}
+
+
+def test_an_edit_in_the_moment_of_a_conflict_does_not_replace_the_hubs_text(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, "a.md", b"base")
+    two.sync()
+    put(two, "a.md", b"theirs")
+    save(one, "a.md", b"mine")
+    edits = iter([b"mine, edited again"])
+    real = Transaction.carry_out
+
+    def carry_out(self: Transaction, commit: Commit) -> Commit:
+        if text := next(edits, None):
+            save(one, "a.md", text)
+        return real(self, commit)
+
+    monkeypatch.setattr(Transaction, "carry_out", carry_out)
+    sync(one)
+    monkeypatch.undo()
+    consistent(one, two)
+    assert sorted(files(two).values()) == [b"mine, edited again", b"theirs"]
+
+
+def test_what_was_saved_while_all_was_pulled_stays(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = machine("m1")
+    put(one, "a.md", b"one")
+    one.sync()
+    other = machine("m1", join=False)
+    real = plug(one).hub.pull
+
+    def pull(cursor: str = "") -> Pulled:
+        whole = real("")
+        put(other, "b.md", b"two")
+        return whole._replace(whole=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(plug(one).hub, "pull", pull)
+        one.sync()
+    assert files(one) == {"a.md": b"one", "b.md": b"two"}
+    one.sync()
+    with Folder.open(one.root) as folder, folder.folder(HISTORY) as history:
+        assert read_ahead(history) == {}
+
+
+def test_a_commit_with_an_odd_id_or_time_is_journalled_as_any_other(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(two, "a.md", b"one")
+    real = plug(one).hub.pull
+
+    def pull(cursor: str = "") -> Pulled:
+        found = real(cursor)
+        odd = [one._replace(commit=one.commit._replace(id="../" + "a" * 40, at="soon\n")) for one in found.commits]
+        return found._replace(commits=odd)
+
+    monkeypatch.setattr(plug(one).hub, "pull", pull)
+    one.sync()
+    monkeypatch.undo()
+    assert one.damaged() == []
+    assert [len(commit.id) for commit in one.history("a.md")] == [12]
+    consistent(one, two)
+
+
+@pytest.mark.parametrize("odd", [{"id": "a" * 16}, {"at": "nonsense"}, {"at": ""}, {"undoes": "a" * 16}])
+def test_a_database_takes_no_commit_that_a_journal_does_not(team: Team, odd: dict[str, str]) -> None:
+    given = {"id": os.urandom(6).hex(), "at": "2026-01-01T00:00:00.000Z", "machine": "m", "by": "u", "why": ""}
+    values = [*(given | {"undoes": ""} | odd).values()]
+    steps = [["b.md"], [""], [version_of(b"text")], [b"text"]]
+    with psycopg.connect(team.url("bob")) as connection, pytest.raises(psycopg.errors.CheckViolation):
+        connection.execute(PUSH, [team.namespace, *values, *steps])
+
+
+def test_a_member_who_owns_something_is_removed_all_the_same(team: Team) -> None:
+    address = team.url("bob")
+    hub = PostgresHub(team.settings("root", "m0", "admin"))
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE TEMP TABLE mine (x int)")
+        connection.execute("SELECT lo_create(0)")
+        assert hub.administer("remove", "bob")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT * FROM memsheaf.hello(%s)", [team.namespace])
+    hub.close()
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(address)
+
+
+def test_every_reason_that_a_folder_takes_a_hub_takes(machine: Machines) -> None:
+    here = machine("m1")
+    for number, why in enumerate(("x" * 20_000, "a NUL \0", "half a pair \ud800")):
+        put(here, f"{number}.md", b"text", why=why)
+    assert len(files(machine("m2"))) == 3
+
+
+def test_a_queued_change_costs_the_same_however_many_wait(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = machine("m1", queue=True)
+    plug(here).out = "all"
+    put(here, "0.md", b"text")
+    with monkeypatch.context() as patch:
+        patch.setattr("memsheaf.hub.merge.Merge.waiting", lambda *_: pytest.fail("all that waits is read"))
+        for number in range(1, 6):
+            put(here, f"{number}.md", b"text")
+    assert len(here.state().pending) == 6
