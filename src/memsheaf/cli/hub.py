@@ -191,6 +191,7 @@ def _status_value(one: HubStatus) -> dict[str, object]:
         "left": dict(state.left),
         "kept_both": [one._asdict() for one in state.told],
         "problem": one.problem,
+        "notice": one.notice,
         "members": [member._asdict() for member in one.members],
         "machines": [machine._asdict() for machine in one.machines],
         "open_erasures": {name: [machine.id for machine in left] for name, left in one.open_erasures.items()},
@@ -204,8 +205,9 @@ def _status(one: HubStatus) -> Iterator[Part]:
     yield f"  last change pulled {state.pulled_at or 'never'}; offline changes are " + (
         "queued" if one.hub.queues else "refused"
     )
-    if one.problem:
-        yield Note(f"  {one.problem}", "red")
+    for said, style in ((one.problem, "red"), (one.notice, "yellow")):
+        if said:
+            yield Note(f"  {said}", style)
     yield from _told(one.scope, Synced((), (), len(state.pending) - len(state.held), (), state.held, state.left))
     for conflict in state.told[-5:]:
         if conflict.copy:

@@ -16,6 +16,7 @@ Deferred imports, to start quickly: psycopg, subprocess, the two hubs; most comm
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
@@ -170,7 +171,8 @@ class HubSettings(NamedTuple):
     @property
     def shown(self) -> str:
         """The address without a password."""
-        scheme, separator, rest = self.url.partition("://")
+        url = re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", self.url)
+        scheme, separator, rest = url.partition("://")
         host, slash, path = rest.partition("/")
         login, at, place = host.rpartition("@")
-        return f"{scheme}://{login.partition(':')[0]}@{place}{slash}{path}" if separator and at else self.url
+        return f"{scheme}://{login.partition(':')[0]}@{place}{slash}{path}" if separator and at else url

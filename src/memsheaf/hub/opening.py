@@ -7,16 +7,39 @@ import socket
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
-from memsheaf.errors import StoreFailed
+from memsheaf.errors import HubRefused, StoreFailed, hinted
 from memsheaf.hub import COPY, Hub, HubSettings
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import settings_of
 from memsheaf.store.state import State
 
+TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
+if TYPE_CHECKING:
+    from typing import Any
+
 _lent: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 
 MACHINE = "machine"
 """The file in the state directory that holds the id of this machine."""
+
+
+class _DeferredHub:
+    """A hub that is opened when it is first asked something: whoever only reads loads no driver."""
+
+    def __init__(self, settings: HubSettings, folder: str) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._hub: Hub | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._hub is None:
+            self._hub = open_hub(self._settings, folder=self._folder)
+        return getattr(self._hub, name)
+
+    def close(self) -> None:
+        """Let the connection go, if there is one."""
+        if self._hub is not None:
+            self._hub.close()
 
 
 def open_hub(settings: HubSettings, *, folder: str, timeout: float = 10.0) -> Hub:
@@ -25,8 +48,11 @@ def open_hub(settings: HubSettings, *, folder: str, timeout: float = 10.0) -> Hu
     Raises HubRefused when what it needs is not installed.
     """
     if settings.is_postgres:
-        from memsheaf.hub.postgres import PostgresHub
-
+        try:
+            from memsheaf.hub.postgres import PostgresHub
+        except ImportError:
+            error = HubRefused("a hub on PostgreSQL needs psycopg, which is not installed here; reading goes on")
+            raise hinted(error, "pip install 'memsheaf[team]'") from None
         return PostgresHub(settings, timeout=timeout)
     from memsheaf.hub.git import GitRemote
 
@@ -38,7 +64,7 @@ def open_replica(root: str, state: State, clock: Callable[[], float], days: floa
     settings = settings_of(root)
     if settings is None:
         raise StoreFailed(f"the hub of {root!r} was removed in this moment")
-    hub = _lent.get(root) or open_hub(settings, folder=os.path.join(state.folder, os.path.dirname(COPY)))
+    hub = _lent.get(root) or _DeferredHub(settings, os.path.join(state.folder, os.path.dirname(COPY)))
     settings = settings._replace(offline=settings.offline or offline)
     return Replica(root, settings, hub, clock=clock, retention_days=days)
 
