@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
-from memsheaf.hub.replica_state import has_pending
 from memsheaf.index.database import Row, unchanged_rows
 from memsheaf.scope import Scope, checkout_of, has_hub, project_root, resolve, shown
 from memsheaf.values import sqlite3
@@ -34,7 +33,10 @@ def _list(settings: Settings, cwd: str, given: Sequence[Scope]) -> list[Row] | N
         root = resolve(scope, places)
         is_closed = os.path.exists(root) and not os.access(root, os.W_OK)
         is_shared = scope.layer == "team" or bool(checkout_of(root, settings.home))
-        is_shared = is_shared or (has_hub(root, settings.home) and has_pending(root))
+        if not is_shared and has_hub(root, settings.home):
+            from memsheaf.hub.replica_state import has_pending
+
+            is_shared = has_pending(root)
         if scope.layer in ("task", "session") or is_closed or is_shared:
             return None
         rows = unchanged_rows(root, settings.cache, prefix=shown(str(scope), "", str(scopes[0])))
