@@ -178,7 +178,7 @@ def test_what_is_no_memory_is_left_out_and_stops_nothing(bare: Path, checkout: P
     with pytest.raises(Changed):
         push(hub, "large.md", None, b"smaller")
     with pytest.raises(Changed):
-        push(hub, "link.md", None, b"mine")
+        push(hub, "link.md", b"text", b"mine")
     push(hub, "good.md", b"text", b"better")
     hub.erase(Erasure("0a", ("good.md",), ()))
     assert state(hub.pull()) == {"run.md": b"text", "ok/x.md": b"text"}
@@ -252,6 +252,7 @@ def test_an_erased_text_is_in_no_copy_of_the_repository(bare: Path) -> None:
     push(one, "b.md", None, b"also secret")
     cursor = two.pull().cursor
     one.erase(Erasure("0a", ("a.md",), (version_of(b"very secret"),)))
+    assert not (bare.parent / "copy-m1" / "repository.git").exists()
     two.pull(cursor)
     two.erase(Erasure("0b", ("b.md",), (version_of(b"also secret"),)))
     assert [erasure.id for erasure in two.pull(cursor).erasures] == ["0a", "0b"]
@@ -263,6 +264,14 @@ def test_an_erased_text_is_in_no_copy_of_the_repository(bare: Path) -> None:
     git(bare, "gc", "--quiet", "--prune=now")
     places = [bare, *(bare.parent / f"copy-{name}" / "repository.git" for name in ("m1", "m2", "m3", "m4"))]
     assert [place.name for place in places if b"secret" in texts_in(place)] == []
+
+
+def test_a_change_of_what_our_copy_does_not_know_yet_is_taken(bare: Path) -> None:
+    one, two = open_git(bare), open_git(bare, "m2")
+    push(one, "a.md", None, b"1")
+    push(two, "a.md", b"1", b"2")
+    push(one, "a.md", b"2", b"3")
+    assert state(two.pull()) == {"a.md": b"3"}
 
 
 def test_an_erasure_that_meets_a_push_loses_neither(bare: Path) -> None:
@@ -311,7 +320,13 @@ def test_a_copy_that_is_lost_or_damaged_is_fetched_again(bare: Path) -> None:
                 path.chmod(0o600)
                 path.write_bytes(b"")
 
+    def remove_objects() -> None:
+        for path in (copy / "objects").rglob("*"):
+            if path.is_file():
+                path.unlink()
+
     damages: list[Callable[[], object]] = [
+        remove_objects,
         lambda: shutil.rmtree(copy / "objects"),
         damage_objects,
         lambda: (copy / "known").write_bytes(b"\0" * 100),
@@ -332,8 +347,9 @@ def test_settings_and_variables_of_the_user_do_not_change_what_is_stored(
 ) -> None:
     hooks = tmp_path / "hooks"
     hooks.mkdir()
-    for name in ("pre-push", "post-checkout", "post-gc"):
-        (hooks / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran-{name}\nexit 1\n")
+    for name in ("pre-push", "reference-transaction", "post-gc"):
+        here = f'case "$PWD" in {tmp_path}/copy-*) touch {tmp_path}/ran-{name}; exit 1 ;; esac'
+        (hooks / name).write_text(f"#!/bin/sh\n{here}\n")
         (hooks / name).chmod(0o755)
     (tmp_path / "template" / "hooks").mkdir(parents=True)
     shutil.copy(hooks / "pre-push", tmp_path / "template" / "hooks" / "pre-push")
@@ -457,7 +473,7 @@ def test_an_address_that_would_run_a_program_is_refused(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
     with pytest.raises((HubRefused, HubUnreachable), match=r"would run a program|blocked"):
         open_git(tmp_path / "x.git", url=url).pull()
-    config.write_text(f'[url "ext::touch {tmp_path}/ran"]\n\tinsteadOf = safe:\n')
+    config.write_text(f'[protocol]\n\tallow = always\n[url "ext::touch {tmp_path}/ran"]\n\tinsteadOf = safe:\n')
     with pytest.raises(HubRefused, match="'ext' not allowed"):
         open_git(tmp_path / "x.git", url="safe:x").pull()
     assert not list(tmp_path.rglob("ran*"))

@@ -48,8 +48,9 @@ class GitRemote:
 
     def __init__(self, settings: HubSettings, *, folder: str, timeout: float = 10.0) -> None:
         self._settings = settings
-        self._branch = f"refs/heads/{settings.namespace}"
-        self._machines = f"refs/memsheaf/machines/{settings.namespace}/"
+        self._name = ref_name(settings.namespace)
+        self._branch = f"refs/heads/{self._name}"
+        self._machines = f"refs/memsheaf/machines/{self._name}/"
         self._folder = folder = os.path.abspath(folder)
         self._timeout = timeout
         self._git = GitProgram(os.path.join(folder, os.path.basename(COPY)), settings.url, timeout)
@@ -86,9 +87,7 @@ class GitRemote:
 
         def work() -> str:
             if made := self._swap(make):
-                self._history.save(
-                    self._history.note(made, commit.id, [self._history.head] * bool(self._history.head))
-                )
+                self._history.save(self._history.note(made, commit.id, self._history.head))
             return self._cursor
 
         return self._work(work)
@@ -107,14 +106,15 @@ class GitRemote:
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, _SELDOM)
             with suppress(HubUnreachable, LocalGitFailed):  # without the lock: nobody is to wait for this
-                if self._remote_ref(self._branch) != known:
+                lines = self._ask("ls-remote", REMOTE, self._branch).decode("utf-8", "replace").splitlines()
+                if f"{known}\t{self._branch}" not in lines and (known or lines):
                     return True
         return False
 
     @contextmanager
     def lock(self, name: str, *, wait: float = 0.0) -> Iterator[object]:
         """Hold a ref that says whose turn it is, for LOCK_SECONDS at most. Raises Busy, HubUnreachable."""
-        ref = f"refs/memsheaf/locks/{self._settings.namespace}/{sha256(name.encode()).hexdigest()[:16]}"
+        ref = f"refs/memsheaf/locks/{self._name}/{sha256(name.encode()).hexdigest()[:16]}"
         deadline = time.monotonic() + wait
         mine = ""
 
@@ -240,9 +240,9 @@ class GitRemote:
 
     def _fetch(self) -> Sequence[GitCommit]:
         """Bring our copy to what the remote has, and give what was not known. Raises HubUnreachable, HubRefused."""
-        is_first = not self._history.head  # then there may be much to come, and a pack says how it goes on
         words = ("fetch", "--no-tags", "--no-write-fetch-head", "--progress", REMOTE)
-        limit = ("-c", "fetch.unpackLimit=1") if is_first else ()
+        # at first there may be much to come, and a pack says how it goes on
+        limit = () if self._history.head else ("-c", "fetch.unpackLimit=1")
         code, _, why = self._git.ask(*limit, *words, f"+{self._branch}:{self._branch}")
         if code and "couldn't find remote ref" not in why:
             raise self._git.failure(why)
@@ -323,10 +323,6 @@ class GitRemote:
             raise self._git.failure(why)
         return one_line(refused[0].rpartition("\t")[2], 200)
 
-    def _remote_ref(self, ref: str) -> str:
-        lines = self._ask("ls-remote", REMOTE, ref).decode("utf-8", "replace").splitlines()
-        return next((line.partition("\t")[0] for line in lines if line.partition("\t")[2] == ref), "")
-
     def _ask(self, *words: str) -> bytes:
         code, answer, why = self._git.ask(*words)
         if code:
@@ -343,6 +339,16 @@ class GitRemote:
     def _fetched_log(self, *words: str) -> list[GitCommit]:
         self._fetch()
         return self._history.log(self._history.head, *words) if self._history.head else []
+
+
+def ref_name(namespace: str) -> str:
+    """A namespace as a part of the name of a ref, which may not have every character.
+
+    >>> ref_name("memsheaf/agent/x"), ref_name("memsheaf/project/.my shop~2..lock")
+    ('memsheaf/agent/x', 'memsheaf/project/%2Emy%20shop%7E2%2E%2Elock')
+    """
+    bad = re.compile(r"[^\w./-]|(?<![^/])[.-]|[.](?=[.]|/|$|lock(/|$))")
+    return bad.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), namespace)
 
 
 def _machine(said: dict[str, object]) -> Machine:

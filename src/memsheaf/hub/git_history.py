@@ -133,8 +133,6 @@ class GitHistory:
         old = self.head
         if head == old:
             return []
-        if self.has(head):
-            return None
         records = self.log(f"{old}..{head}", *WITH_STEPS) if old else self.log(head)
         if old and not any(old in record.parents for record in records):
             return None

@@ -26,7 +26,7 @@ MARK = "Memsheaf: "
 """What the line of a message begins with that has the id, the time and the author of a commit."""
 MOST_NAMED = 100
 """So many paths are named in the message of a commit; for more, git is asked."""
-_MADE = "refs/memsheaf/made"
+_MADE, _NOTE = "refs/memsheaf/made", "refs/memsheaf/note"
 
 Entry = tuple[str, str, str]
 """What a tree has at a path: the mode, the object, the path."""
@@ -77,7 +77,7 @@ def make_history(
 def make_note(git: GitProgram, subject: str, note: Mapping[str, object]) -> str:
     """Make a commit without files and without a past that says something; give its name."""
     with git.talk("fast-import", "--quiet", "--done", "--force") as (given, answers):
-        importing = _Import(given, answers, "")
+        importing = _Import(given, answers, "", _NOTE)
         importing.begin({"note": note}, "", (), subject)
         given.write(b"done\n")
     return importing.last
@@ -86,7 +86,8 @@ def make_note(git: GitProgram, subject: str, note: Mapping[str, object]) -> str:
 class _Import:
     """One run of fast-import: what it reads and what it answers."""
 
-    def __init__(self, given: IO[bytes], answers: IO[bytes], head: str) -> None:
+    def __init__(self, given: IO[bytes], answers: IO[bytes], head: str, ref: str = _MADE) -> None:
+        self._ref = ref
         self._given = given
         self._answers = answers
         self._head = head
@@ -132,7 +133,7 @@ class _Import:
     ) -> None:
         author, machine = re.sub("[<>]", "", one_line(author, 60)) or "memsheaf", re.sub(r"[^\w.-]", "", machine)
         message = f"{subject}\n\n{MARK}{json.dumps({**said, 'on': self.last})}\n".encode()
-        about = f"commit {_MADE}\nmark :1\ncommitter {author} <{machine}@memsheaf.invalid> {_seconds(at)} +0000\n"
+        about = f"commit {self._ref}\nmark :1\ncommitter {author} <{machine}@memsheaf.invalid> {_seconds(at)} +0000\n"
         self._given.write(f"{about}data {len(message)}\n".encode() + message)
         if self._head and self.last == self._head:  # what was made in this run it follows by itself
             self._given.write(f"from {self._head}\n".encode())

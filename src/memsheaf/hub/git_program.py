@@ -17,7 +17,7 @@ from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from tempfile import TemporaryFile
 from urllib.parse import unquote
 
-from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, StoreFailed, hinted
+from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, hinted
 from memsheaf.text.neutralize import one_line
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
@@ -41,15 +41,11 @@ _OURS = {
     "GCM_INTERACTIVE": "never", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_DEFAULT_REF_FORMAT": "files", "LC_ALL": "C",
     "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
 }  # fmt: skip
-_HELPER = """!f() { test "$1" = get && printf '%s\\n' "$MEMSHEAF_GIT_LOGIN"; }; f"""
+_HELPER = """!f() { test "$1" = get && test "$MEMSHEAF_GIT_LOGIN" && printf '%s\\n' "$MEMSHEAF_GIT_LOGIN"; }; f"""
 _KEPT = re.compile(r"(?!GIT_)|GIT_(SSH|SSL_|HTTP_|PROXY_|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)$|EXEC_PATH)")
 _REFUSED = re.compile(
     r"(?i)permission|denied|\b40[13]\b|authentication|not granted|could not read (username|password)|not allowed"
     r"|dubious ownership|read-only|unauthorized|host key verification|hook declined|protected branch|prohibited"
-)
-_DAMAGED = re.compile(
-    rb"(?m)^(?!remote:).*(bad object|(could not|unable to) read (tree )?[0-9a-f]{40}|missing (blob|tree|commit)"
-    rb"|did not send all necessary objects|object file .* is empty|loose object)"
 )
 _NO_NEWS = re.compile(
     r"(?i)could not read from remote|^please make sure|^and the repository exists|^\S* *$|^hint:|^fast-import:"
@@ -73,33 +69,24 @@ class GitProgram:
             name, _, place = url.partition("://")[2].partition("@")
             url = f"{url.partition('://')[0]}://{place}"
             login = f"username={unquote(name)}\npassword={self._password}"
-        settings = (
-            _SETTINGS | {f"remote.{REMOTE}.url": url} | ({f"credential.{url}.helper": _HELPER} if login else {})
-        )
+        settings = _SETTINGS | {f"remote.{REMOTE}.url": url, f"credential.{url}.helper": _HELPER}
         self._environment = {name: value for name, value in os.environ.items() if _KEPT.match(name)}
         self._environment |= _OURS | {"GIT_DIR": folder, "GIT_CONFIG_COUNT": str(len(settings))}
-        self._environment |= {"MEMSHEAF_GIT_LOGIN": login} if login else {}
+        self._environment["MEMSHEAF_GIT_LOGIN"] = login
         for number, (key, value) in enumerate(settings.items()):
             self._environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
 
     def make_repository(self) -> None:
-        """Make the repository if it is not there. Raises StoreFailed, HubUnreachable."""
+        """Make the repository if it is not there. Raises LocalGitFailed, OSError."""
         if not os.path.isfile(os.path.join(self.folder, "HEAD")):
             self.remove_repository()
             os.makedirs(self.folder, mode=0o700)
-            try:
-                self.local("init", "--quiet", "--bare", "--template=")
-            except LocalGitFailed as error:
-                raise StoreFailed(str(error)) from None
+            self.local("init", "--quiet", "--bare", "--template=")
 
     def remove_repository(self) -> None:
-        """Remove it with all that it holds. Raises StoreFailed when something is left."""
-        try:
+        """Remove it with all that it holds. Raises OSError when something is left."""
+        with suppress(FileNotFoundError):
             shutil.rmtree(self.folder)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise StoreFailed(f"{self.folder!r} cannot be removed: {error.strerror}") from None
 
     def local(self, *words: str, given: bytes = b"") -> bytes:
         """What git prints about our own copy. Raises LocalGitFailed."""
@@ -161,8 +148,8 @@ class GitProgram:
                         raise HubUnreachable(f"{self._shown} does not answer") from None
                     seen = len(late.stderr or b"")
         why = self._told(said, f"git ended with {process.returncode}")
-        if process.returncode and (os.fsencode(self.folder) in said or _DAMAGED.search(said)):
-            raise LocalGitFailed(why)
+        if process.returncode and (os.fsencode(self.folder) in said or b"did not send all necessary objects" in said):
+            raise LocalGitFailed(why)  # of what is wrong there git says where, but for an object that is missing
         return process.returncode, answer, why
 
     def failure(self, why: str, *, refused: bool = False) -> MemsheafError:
@@ -189,8 +176,6 @@ class GitProgram:
             if not os.path.isdir(self.folder):
                 raise LocalGitFailed("the folder is gone") from None
             raise hinted(HubUnreachable("git is not installed"), "Install git 2.31 or newer.") from None
-        except OSError as error:
-            raise StoreFailed(f"git cannot be started: {error.strerror}") from None
         ended = False
         try:
             yield process
