@@ -18,8 +18,10 @@ import pytest
 
 from hub.postgres_server import Server, Team
 from hub.servers import HubSite, as_superuser, documents, save, say, service_url, serving, token
+from hub.test_contract import push
 from memsheaf import config
 from memsheaf.cli import main
+from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.postgres_admin import new_token
 from memsheaf.hub.service import HubService
 from memsheaf.work.hub_replicas import ServerReplicas
@@ -113,19 +115,21 @@ def test_a_token_that_does_not_hold_opens_nothing(first: HubSite, team: Team, po
 
 def test_members_see_their_own_memories_and_the_teams(first: HubSite, second: HubSite, team: Team) -> None:
     ana, ben = token(team, "ana"), token(team, "ben")
+    text = b"---\nname: Deployment\ndescription: When\ntype: project\n---\nWe deploy on Fridays.\n"
+    with closing(PostgresHub(team.settings("ana", "m1"))) as hub:
+        push(hub, "project_deploy.md", None, text, by="user")
 
     async def converse() -> None:
         async with first.client(ana) as one, second.client(ben) as other, second.client(ben, Project="shop") as shop:
             await save(one, "Fears spiders", "Ana fears spiders, and nobody else knows.")
-            shared = await save(
-                one, "Deployment", "We deploy on Fridays.", "project", filename=f"team/{team.name}:project_deploy.md"
-            )
-            assert shared == f"team/{team.name}:project_deploy.md"
+            shared = f"team/{team.name}:project_deploy.md"
+            told = await say(one, "memory_update", filename=shared, old_text="Fridays", new_text="Mondays")
+            assert "changed by people" in told
             seen = await say(other, "memory_view", target="files")
             assert "deploy" in seen
             assert "spiders" not in seen
             assert (await say(other, "memory_read", filename="user_fears-spiders.md")).startswith("Error")
-            assert "not the user's word" in await say(other, "memory_read", filename=shared)
+            assert 'saved by "ana"' in await say(other, "memory_read", filename=shared)
             assert await save(shop, "Till", "The till of the shop opens at nine.", "project") == "project_till.md"
             async with first.client(ana, Project="Shop", Agent="tester") as tester:
                 assert "project:project_till.md" in await say(tester, "memory_view", target="files")
@@ -136,6 +140,34 @@ def test_members_see_their_own_memories_and_the_teams(first: HubSite, second: Hu
     assert len(documents(team, "project/shop")) == 2
     assert documents(team, "user/ben") == {}
     assert first.post("/mcp", ana, {}, Project="../ben").status_code == 400
+
+
+def test_a_server_goes_on_after_cut_connections_and_a_restored_hub(first: HubSite, url: str, team: Team) -> None:
+    shown = token(team, "ana")
+
+    async def converse() -> None:
+        async with first.client(shown) as client:
+            path = await save(client, "Tea", "They drink tea at four.")
+            as_superuser(
+                team, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", login_of(url)
+            )
+            assert "tea at four" in await say(client, "memory_read", filename=path)
+            as_superuser(
+                team, "UPDATE memsheaf.spaces SET epoch = gen_random_uuid() WHERE namespace LIKE %s", f"{team.name}:%"
+            )
+            assert "tea at four" in await say(client, "memory_read", filename=path)
+            assert await save(client, "Milk", "They take milk with it.")
+            vague = {"name": "Now", "description": "Now", "type": "project", "content": "Right now we use Redis."}
+            told = [await say(client, "memory_write", **vague) for _ in range(2)]
+            assert told[0].startswith("Error: this is not worth keeping")
+            assert told[1].startswith("Memory saved")  # who says it again means it
+
+    asyncio.run(converse())
+    assert len(documents(team, "user/ana")) == 3
+
+
+def login_of(url: str) -> str:
+    return url.partition("://")[2].partition(":")[0]
 
 
 def test_the_cache_is_bounded_and_what_is_dropped_is_gone(second: HubSite, team: Team) -> None:

@@ -61,8 +61,10 @@ def _on_replica(method: Callable[Concatenate[Offer, P], R]) -> Callable[Concaten
 
     @wraps(method)
     def ask(offer: MemberOffer, /, *given: P.args, **named: P.kwargs) -> R:
-        with offer.replicas.use(offer.caller) as layers:
-            return method(Offer(layers, remember=False, confirm=offer.confirm), *given, **named)
+        with offer.replicas.use(offer.caller) as view:
+            kept = view.kept.setdefault("offer", Offer(view.layers, remember=False, confirm=offer.confirm))
+            assert isinstance(kept, Offer)
+            return method(kept, *given, **named)
 
     return ask
 

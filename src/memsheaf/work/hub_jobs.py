@@ -32,8 +32,7 @@ from memsheaf.llm.spend import Ledger, Metered, Reserved, Spent
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.store.state import State
 from memsheaf.values import json, sha256
-from memsheaf.work.hub_replicas import Caller, ServerReplicas
-from memsheaf.work.layers import Layers
+from memsheaf.work.hub_replicas import Caller, CallerView, ServerReplicas
 
 LEARN, CONSOLIDATE = "learn", "consolidate"
 LONGEST_WAIT = 300  # seconds until what failed is tried again, at most
@@ -157,8 +156,8 @@ class HubWorker:
         if taken.tries > 1 and service.has_commit(login, namespace, learning_reason(batch)):
             service.finish_turns(login, namespace, taken.batch, ())  # it was saved, and then the worker died
             return True
-        with self._memories(namespace, login) as layers:
-            learner = layers.learning
+        with self._memories(namespace, login) as view:
+            learner = view.layers.learning
             learner.inbox = _TakenInbox(batch)
             done = learner.distil(self._model(namespace, LEARN), deadline=LEARNING_SECONDS)
             if done.problem:
@@ -176,13 +175,13 @@ class HubWorker:
     def consolidate(self, namespace: str, login: str, tries: int) -> None:
         """Merge what says the same, some time after something was learned; not for a team, where a person does."""
         try:
-            with self._memories(namespace, login) as layers:
-                if layers.own.reader.count() >= self._settings.dream.files:
-                    layers.own.consolidate(self._model(namespace, CONSOLIDATE), apply=True)
+            with self._memories(namespace, login) as view:
+                if view.layers.own.reader.count() >= self._settings.dream.files:
+                    view.layers.own.consolidate(self._model(namespace, CONSOLIDATE), apply=True)
         except MemsheafError:
             traceback.print_exc()  # the next time that something is learned
 
-    def _memories(self, namespace: str, login: str) -> AbstractContextManager[Layers]:
+    def _memories(self, namespace: str, login: str) -> AbstractContextManager[CallerView]:
         member = TokenMember(namespace.partition(":")[0], login, self._service.name_of(login, namespace))
         return self._replicas.use(Caller.learning(member, namespace))
 

@@ -27,6 +27,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder
 from memsheaf.values import NamedTuple, sha256
+from memsheaf.work.hub_scopes import open_shared
 from memsheaf.work.layers import Layers
 
 MEASURE_SECONDS = 30.0  # between two looks at how large it is
@@ -64,23 +65,28 @@ class Caller(NamedTuple):
         return known[name]
 
 
-class _View:
-    """The replicas of one caller, in one folder; opened by the first who needs them."""
+class CallerView:
+    """The replicas of one caller, in one folder; opened by the first who needs them.
+
+    `kept` is for whoever serves it, and goes with what is open.
+    """
 
     def __init__(self, folder: str, count: int) -> None:
         self.folder = folder
         self.count = count
         self.lock = threading.Lock()
-        self.layers: Layers | None = None
+        self.layers: Layers
+        self.is_open = False
+        self.kept: dict[str, object] = {}
         self.users = 0
         self.size = 0
         self.pulled = self.measured = float("-inf")
 
     def close(self) -> None:
         """Drop it."""
-        if self.layers:
+        if self.is_open:
             self.layers.close()
-            self.layers = None
+            self.is_open, self.kept = False, {}
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -96,7 +102,7 @@ class ServerReplicas:
         self._size = size
         self._by = by
         self._lock = threading.Lock()
-        self._views: OrderedDict[Caller, _View] = OrderedDict()
+        self._views: OrderedDict[Caller, CallerView] = OrderedDict()
         os.makedirs(settings.cache, mode=0o700, exist_ok=True)
         _remove_abandoned(settings.cache)
         self.folder = tempfile.mkdtemp(prefix=_PREFIX, dir=settings.cache)
@@ -110,8 +116,8 @@ class ServerReplicas:
         os.close(self._held)
 
     @contextmanager
-    def use(self, caller: Caller) -> Iterator[Layers]:
-        """The memories of a caller, with all that was on the hub when this was called.
+    def use(self, caller: Caller) -> Iterator[CallerView]:
+        """The memories of a caller, open and with all that was on the hub when this was called.
 
         Raises HubUnreachable, HubRefused and what opening memories may raise.
         """
@@ -121,11 +127,12 @@ class ServerReplicas:
             if view is None:
                 name = sha256(repr(caller).encode()).hexdigest()[:32]
                 folder = os.path.join(self.folder, f"{name}-{time.monotonic_ns():x}")
-                view = self._views[caller] = _View(folder, len(caller.spaces))
+                view = self._views[caller] = CallerView(folder, len(caller.spaces))
             self._views.move_to_end(caller)
             view.users += 1
         try:
-            yield self._ready(view, caller, arrived)
+            self._refresh(view, caller, arrived)
+            yield view
         finally:
             with self._lock:
                 view.users -= 1
@@ -133,29 +140,30 @@ class ServerReplicas:
             for one in dropped:
                 one.close()
 
-    def _ready(self, view: _View, caller: Caller, arrived: float) -> Layers:
+    def _refresh(self, view: CallerView, caller: Caller, arrived: float) -> None:
         """Open what is not open yet, and pull what is new, unless somebody did since."""
         with view.lock:
-            if view.layers and view.pulled >= arrived:
-                return view.layers
+            if view.pulled >= arrived:
+                return
             now = time.monotonic()
             try:
-                layers = self._refreshed(view, caller)
+                self._pull(view, caller)
             except HubRestored:  # what is here came from the hub
                 view.close()
-                layers = self._refreshed(view, caller)
+                self._pull(view, caller)
             view.pulled = now
             if now - view.measured >= MEASURE_SECONDS:
                 view.size, view.measured = _size(view.folder), now
-            return layers
 
-    def _refreshed(self, view: _View, caller: Caller) -> Layers:
-        view.layers = view.layers or self._open(view, caller)
+    def _pull(self, view: CallerView, caller: Caller) -> None:
+        if not view.is_open:
+            view.layers, view.is_open = self._open(view, caller), True
         for sheaf in view.layers.sheaves():
-            _bring(sheaf)
-        return view.layers
+            if _has_news(sheaf):
+                with open_shared(sheaf.scope, view.layers.settings, view.folder) as shared:
+                    shared.sync()
 
-    def _open(self, view: _View, caller: Caller) -> Layers:
+    def _open(self, view: CallerView, caller: Caller) -> Layers:
         home = os.path.join(view.folder, "home")
         settings = self._settings._replace(
             home=home,
@@ -174,10 +182,11 @@ class ServerReplicas:
             hubs.append(self._service.open_hub(hub, login))
             lend_hub(root, hubs[-1])
         layers = Layers.open(settings=settings, cwd=home, by=self._by, scopes=[scope for scope, _ in caller.spaces])
+        layers.beside = {scope for scope, _ in caller.spaces[1:] if scope.startswith("team/")}
         layers.sheaves()  # while the hubs are held
         return layers
 
-    def _too_many(self) -> list[_View]:
+    def _too_many(self) -> list[CallerView]:
         """Take the views out that are too many or too large, the least recently used first. The lock is held."""
         dropped, views = [], self._views
         for caller in [caller for caller, view in views.items() if not view.users]:
@@ -188,14 +197,13 @@ class ServerReplicas:
         return dropped
 
 
-def _bring(sheaf: Sheaf) -> None:
-    """Bring what is new; cheap when nothing is, since nobody else changes these files."""
+def _has_news(sheaf: Sheaf) -> bool:
+    """Whether there is something to sync; cheap when there is nothing, since nobody else changes these files."""
     replica = sheaf.replica
     assert replica is not None
     state = replica.state()
-    is_known = state.joined and not (state.pending or state.erasing or state.proofs or state.down_at)
-    if not is_known or replica.hub.pull(state.cursor) != Pulled((), state.cursor):
-        sheaf.sync()
+    is_quiet = state.joined and not (state.pending or state.erasing or state.proofs or state.down_at)
+    return not is_quiet or replica.hub.pull(state.cursor) != Pulled((), state.cursor)
 
 
 def _size(folder: str) -> int:

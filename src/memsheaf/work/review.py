@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
-from memsheaf.errors import Changed, MemsheafError
+from memsheaf.errors import Changed, HubUnreachable, MemsheafError
 from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
 from memsheaf.learn.extract import SAME_MEANING
-from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal
+from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal, ReviewQueue
 from memsheaf.memory import Allow, Memory, parse
 from memsheaf.reader import Filter
+from memsheaf.sheaf import Sheaf
 from memsheaf.store import Version
 from memsheaf.text.similarity import fact, likeness
 from memsheaf.values import NamedTuple
-from memsheaf.work.hub_proposals import fetch_proposals
 from memsheaf.work.layers import Layers
 
 PROPOSED, UNCONFIRMED, CHANGED = "proposed", "unconfirmed", "changed"
+HUB_IDS = "hub-proposals.json"  # the ids of what came from the hub and still waits
 NEAR, LIKE = 4, 0.4  # memories that are shown as similar, and the share of words that makes them so
 
 
@@ -236,3 +238,24 @@ def _doubted(name: str, row: Row, state: str) -> WaitingItem:
 
 def _why(state: str) -> str:
     return "unconfirmed" if state == UNCONFIRMED else "changed by an agent"
+
+
+def fetch_proposals(sheaf: Sheaf) -> None:
+    """Bring what waits on the hub of a scope, tell it what was decided here, and drop what was decided elsewhere.
+
+    While the hub does not answer, what came before waits. Raises HubRefused.
+    """
+    hub: Any = sheaf.replica.hub if sheaf.replica else None
+    if not hasattr(hub, "proposals"):  # nor has git any
+        return
+    state, queue = sheaf.state, ReviewQueue(sheaf.state)
+    with suppress(HubUnreachable):
+        there = dict(hub.proposals())
+        for decision in queue.decisions():
+            if decision.id in there:
+                hub.decide(decision.id, decision.outcome)
+                del there[decision.id]
+        known = state.load(HUB_IDS)
+        queue.receive(there, known if isinstance(known, list) else ())
+        if known != [*there]:
+            state.save(HUB_IDS, [*there])
