@@ -667,7 +667,7 @@ def test_an_export_and_an_import_do_not_make_shared_memories_ours(hostile: Path,
     }  # fmt: skip
     refused = {one["path"]: one["why"] for one in done["refused"]}
     assert set(refused) == {"CONTEXT.md", "NOTES.md", "logs/2026/11/2026-11-15.md"}
-    assert "came with a repository" in refused["NOTES.md"]
+    assert "was somebody else's" in refused["NOTES.md"]
 
 
 def test_trust_tells_of_tasks_sessions_and_logs_that_come_along(upstream: Path, clone: Path, run: Run) -> None:

@@ -7,6 +7,7 @@ would be: by words, and by meaning where the embedder is quick. Nothing touches 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 
@@ -201,6 +202,6 @@ def _first_by_meaning(
 
 def _change(state: State, change: Callable[[list[Expectation]], list[Expectation]]) -> None:
     with state.lock("expected", wait=5.0):
-        if state.read(NAME) is None and NAME in state.names():
+        if state.read(NAME) is None and os.path.lexists(os.path.join(state.folder, NAME)):
             raise StoreFailed("the stored questions cannot be read; nothing was changed")
         state.save(NAME, [list(pair) for pair in change(expectations(state))])

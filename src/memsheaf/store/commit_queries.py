@@ -76,8 +76,8 @@ def without_known(commits: Sequence[Commit], known: Collection[str]) -> list[Com
     """The commits that a journal lacks, without the paths whose past it has from others of these already."""
     had = {step.path for one in commits if one.id in known for step in one.revisions}
     fresh = [one for one in commits if one.id not in known]
-    kept = (one._replace(revisions=tuple(step for step in one.revisions if step.path not in had)) for one in fresh)
-    return [one for one in kept if one.revisions]
+    kept = [one._replace(revisions=tuple(step for step in one.revisions if step.path not in had)) for one in fresh]
+    return [one for one, was in zip(kept, fresh, strict=True) if one.revisions or not was.revisions]
 
 
 def find_version(commits: Iterable[Commit], path: str, version: Version) -> bytes:
