@@ -81,6 +81,13 @@ class Machine:
         assert done.returncode == code, done.stderr
         return done.stdout
 
+    def loaded(self, *words: str, data: str) -> set[str]:
+        """The modules that a command loads which finds the memory "Dashboards"."""
+        line = [sys.executable, "-X", "importtime", "-P", "-m", "memsheaf", *words]
+        done = subprocess.run(line, input=data, capture_output=True, text=True, cwd=self.work, env=self.environment)
+        assert "Dashboards" in done.stdout
+        return {one.rpartition("|")[2].strip() for one in done.stderr.splitlines()}
+
     def start_conversation(self) -> str:
         out = self.run("hook", "claude-code", "SessionStart", data=json.dumps({**EVENT, "cwd": str(self.work)}))
         return str(json.loads(out)["hookSpecificOutput"]["additionalContext"])
@@ -188,14 +195,21 @@ def test_without_a_hub_nothing_of_it_is_loaded(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "laptop")
     machine.save("Dashboards")
     for words, data in ((["list"], ""), (["hook", "claude-code", "SessionStart"], json.dumps(EVENT))):
-        line = [sys.executable, "-X", "importtime", "-P", "-m", "memsheaf", *words]
-        done = subprocess.run(
-            line, input=data, capture_output=True, text=True, cwd=machine.work, env=machine.environment
-        )
-        assert "Dashboards" in done.stdout
-        loaded = {one.rpartition("|")[2].strip() for one in done.stderr.splitlines()}
+        loaded = machine.loaded(*words, data=data)
         assert "memsheaf.scope" in loaded
         assert not {one for one in loaded if one.startswith(("memsheaf.hub", "psycopg", "subprocess", "select"))}
+
+
+def test_a_hook_itself_loads_nothing_that_a_hub_needs(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "laptop")
+    machine.save("Dashboards", "team/core")
+    machine.configure("[hub]", "start_seconds = 0", "[teams]", f'"{machine.work}" = "core"')
+    with Folder.open(str(machine.home / "team" / "core" / ".history")) as history:
+        write_settings(history, HubSettings("postgresql://ana:x@127.0.0.1:1/team", "acme:team", "m1", "laptop"))
+    for event, said in (("SessionStart", {}), ("UserPromptSubmit", {"prompt": "Where are the dashboards?"})):
+        loaded = machine.loaded("hook", "claude-code", event, data=json.dumps({**EVENT, **said}))
+        assert "memsheaf.hub.replica" in loaded
+        assert not {one for one in loaded if one.startswith(("psycopg", "subprocess", "memsheaf.hub.git"))}
 
 
 # while a process runs

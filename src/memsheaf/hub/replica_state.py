@@ -76,12 +76,6 @@ def note_pending(history: Folder, commit: Commit) -> None:
         write_state(history, state._replace(pending=(*state.pending, commit.id)))
 
 
-def state_of(root: str) -> ReplicaState:
-    """The state of a folder, without opening it as a replica. Raises StoreFailed, OSError."""
-    with Folder.open(root) as folder, folder.folder(HISTORY) as history:
-        return read_state(history)
-
-
 def has_pending(root: str) -> bool:
     """Whether a folder has changes that its hub does not. Raises StoreFailed, OSError."""
     with Folder.open(root) as folder, folder.folder(HISTORY) as history:

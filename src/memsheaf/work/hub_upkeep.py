@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from memsheaf.config import Settings, load
 from memsheaf.errors import MemsheafError, ScopeRefused
-from memsheaf.hub.replica_state import state_of
+from memsheaf.hub.replica_state import has_pending
 from memsheaf.scope import Scope, resolve, with_hub
 from memsheaf.sheaf import Sheaf
 
@@ -105,8 +105,7 @@ class _Keeper:
     def has_pending(self) -> bool:
         """Whether something waits for the hub."""
         with suppress(MemsheafError, OSError):
-            state = state_of(resolve(Scope.parse(self.scope), self._settings.places(self._cwd)))
-            return len(state.pending) > len(state.held)
+            return has_pending(resolve(Scope.parse(self.scope), self._settings.places(self._cwd)))
         return False
 
     def end(self) -> None:
