@@ -30,9 +30,13 @@ class Blamed(NamedTuple):
 
 def find_members(store: FolderStore, files: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Which member of a team saved these versions of files, by path, as the journal has it."""
-    found = store.ask_journal(lambda journal: find_authors(journal, files), dict[str, str]())
+    known: dict[tuple[str, str], str] = getattr(store, "authors", {})
+    if unknown := [file for file in files if file not in known]:
+        found = store.ask_journal(lambda journal: find_authors(journal, unknown), dict[str, str]())
+        known |= {file: found[file[0]] for file in unknown if file[0] in found}
     own = getattr(store, "member", "")  # on another machine
-    names = {path: by.removeprefix(OTHERS) if by.startswith(OTHERS) else own for path, by in found.items()}
+    authors = {file[0]: known[file] for file in files if file in known}
+    names = {path: by.removeprefix(OTHERS) if by.startswith(OTHERS) else own for path, by in authors.items()}
     return {path: plain_name(who) for path, who in names.items() if who}
 
 
