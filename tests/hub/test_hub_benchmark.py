@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from benchmarks.hub import Effort, Row, measure_git, measure_postgres
 from benchmarks.hub_clients import create_bare
 from benchmarks.memories import fill
+from benchmarks.scale import EDGE, Plan, report, simulate
 
 LEAST = Effort(size=12, times=2, clients=2, writes=2, rounds=1, notices=1)
 
@@ -50,3 +51,15 @@ def test_git_is_measured(tmp_path: Path, source: str) -> None:
 
     assert [row.ours for row in rows if "lost" in row.name] == ["0 lost, 0 doubled"]
     assert set(judged(rows)) >= {"push of one memory", "first replica of 12 memories"}
+
+
+def test_many_namespaces_are_measured_and_told(postgres: Server) -> None:
+    postgres.create_hub("scaled")
+    found = simulate(postgres, 8, 3, 1, 2, database="scaled")
+    found.edge = dict.fromkeys(EDGE, 1.0)
+    told = "\n".join(report(found, Plan(agents=1_000_000), {}, 1))
+
+    assert [there for there, *_ in found.stages] == [1, 2, 4, 8]
+    assert all(blocks["nothing to pull"] > 0 for _, _, blocks in found.stages)
+    assert {table: rows for table, rows, *_ in found.sizes}["spaces"] == 9
+    assert "| memories | 1,000,000 × 500 | 0.5 billion |" in told
