@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -185,6 +186,31 @@ def test_what_is_no_memory_is_left_out_and_stops_nothing(bare: Path, checkout: P
     left = git(bare, "ls-tree", "-r", "--name-only", BRANCH)
     kept = ("MEMORY.md", "link.md", "module.md", "large.md", "x.txt", "tasks/x.md")
     assert [name for name in kept if name not in left] == []
+
+
+def test_a_message_that_lies_brings_nothing_that_a_journal_cannot_hold(bare: Path, checkout: Path) -> None:
+    hub = open_git(bare)
+    cursor, head = hub.pull().cursor, git(bare, "rev-parse", BRANCH)
+    said = {
+        "format": 10**30,
+        "id": "0" * 12,
+        "on": head,
+        "at": "soon",
+        "by": "\ud800\x1b" + "x" * 99,
+        "why": "\ud800",
+    }
+    said |= {"undoes": "../x", "machine": "\udfff", "paths": ["../x", "a.md"], "erasures": [{"names": ["../x"]}, 7]}
+    (checkout / "a.md").write_text("2\n")
+    commit_all(checkout, f"x\n\nMemsheaf: {json.dumps(said)}")
+    git(checkout, "push", "--quiet")
+    for pulled in (hub.pull(cursor), hub.pull(), open_git(bare, "m2").pull()):
+        found = pulled.commits[-1].commit
+        repr(pulled).encode()
+        assert (found.id, found.why, found.undoes, len(found.by)) == ("0" * 12, "?", "", 60)
+        assert found.at.startswith("20")
+    with pytest.raises(HubRefused, match="newer"):
+        push(hub, "b.md", None, b"2", why="\ud800\0")
+    push(open_git(bare, "m3", namespace="memsheaf/agent/x"), "b.md", None, b"2", why="\ud800\0")
 
 
 def test_a_file_is_not_replaced_by_a_folder_nor_a_folder_by_a_file(bare: Path) -> None:

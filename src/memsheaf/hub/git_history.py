@@ -35,6 +35,7 @@ _LOG = (
     "log", "-z", "--topo-order", "--reverse", "--encoding=UTF-8", "--no-renames", "--no-abbrev", "--no-ext-diff",
     "--no-textconv", "--no-color", "--format=%H%x00%P%x00%an%x00%ct%x00%B%x00",
 )  # fmt: skip
+_ID = re.compile("[0-9a-f]{1,15}")
 _LINE = re.compile(rb"[0-9a-f]{40} =[0-9a-f]{1,15} \d{1,9} (-|root)\n")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
 _LOOSE_BYTES, _LOOSE_FILES = 64 << 20, 6_000  # more than this is packed
@@ -116,7 +117,8 @@ class GitHistory:
 
     def note(self, sha: str, commit_id: str, parents: Sequence[str], written_as: int = FORMAT) -> bytes:
         """Add a commit that the hub has; gives its line."""
-        line = f"{sha} ={commit_id} {max(written_as, int(self._last()[2]))} {'-' if parents else 'root'}\n".encode()
+        newest = max(min(written_as, 10**6), int(self._last()[2]))
+        line = f"{sha} ={commit_id} {newest} {'-' if parents else 'root'}\n".encode()
         self._known += line
         return line
 
@@ -225,6 +227,7 @@ class GitHistory:
         with suppress(KeyError, TypeError, ValueError):
             for one in said or ():
                 names, versions, roots = (tuple(map(str, one[key])) for key in ("names", "versions", "roots"))
+                names = tuple(filter(is_memory_path, names))
                 found.append((Erasure(str(one["id"]), names, versions, str(one["member"]), str(one["at"])), roots))
         return found
 
@@ -248,11 +251,11 @@ class GitHistory:
         return {"": None} | dict(self._git.blobs(list(dict.fromkeys(filter(None, names))), READ_LIMIT))
 
     def _hub_commit(self, record: GitCommit, revisions: Sequence[Revision]) -> HubCommit:
-        said = {key: value for key, value in record.said.items() if isinstance(value, str)}
-        at = said.get("at", "")
+        said = {key: _sound(value) for key, value in record.said.items() if isinstance(value, str)}
+        at, undoes = said.get("at", ""), said.get("undoes", "")
         commit = Commit(
             record.commit_id, at if _TIME.fullmatch(at) else record.at, one_line(said.get("by", record.author), 60),
-            said.get("why", record.subject), tuple(revisions), said.get("undoes", ""),
+            said.get("why", record.subject), tuple(revisions), undoes if _ID.fullmatch(undoes) else "",
         )  # fmt: skip
         machine = said.get("machine", "")
         member = (record.author or "somebody") if self.is_team else ""
@@ -276,7 +279,7 @@ def _said(body: str, parents: Sequence[str]) -> dict[str, Any]:
     line = next((line for line in reversed(body.split("\n")) if line.startswith(MARK)), "")
     said = _parse_object(line.removeprefix(MARK))
     is_ours = said.get("on") == (parents[0] if parents else "") and isinstance(said.get("format"), int)
-    is_ours = is_ours and re.fullmatch(r"[0-9a-f]{1,15}", str(said.get("id", "0")))
+    is_ours = is_ours and _ID.fullmatch(str(said.get("id", "0")))
     paths = said.get("paths", [])
     return said if is_ours and isinstance(paths, list) and all(isinstance(one, str) for one in paths) else {}
 
@@ -288,6 +291,11 @@ def _parse_object(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _sound(text: str) -> str:
+    """A text as a journal can hold it: JSON can bring half of a character."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def now_iso() -> str:
