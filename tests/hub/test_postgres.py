@@ -125,7 +125,7 @@ def test_threads_share_a_hub(opened: Open) -> None:
 
 
 class Proxy:
-    """Stands between a client and the server: passes on, swallows what the server says, or cuts when it speaks."""
+    """Stands between a client and the server: passes on, slows or swallows what the server says, or cuts it off."""
 
     def __init__(self, folder: str, server: str) -> None:
         self.url_part, self.mode, self._server = f"host={folder}", "pass", f"{server}/.s.PGSQL.5432"
@@ -150,6 +150,8 @@ class Proxy:
             while data := source.recv(1 << 16):
                 if answers and self.mode == "cut":
                     break
+                if answers and self.mode == "slow":
+                    time.sleep(0.04)
                 if not (answers and self.mode == "swallow"):
                     target.sendall(data)
         for one in (source, target):
@@ -196,6 +198,20 @@ def test_a_server_that_takes_a_connection_and_says_nothing_is_given_up(team: Tea
         proxy.mode = "swallow"
         with pytest.raises(HubUnreachable):
             PostgresHub(settings, timeout=1.0).pull()
+
+
+def test_an_answer_that_takes_longer_than_the_limit_but_keeps_coming_is_waited_for(
+    opened: Open, team: Team, postgres: Server
+) -> None:
+    data = os.urandom(1_000_000)
+    opened().push(commit(*((f"{number}.md", None, data[number:]) for number in range(3))))
+    with between(team.settings("ana", "m1"), postgres) as (settings, proxy):
+        hub = PostgresHub(settings, timeout=0.5)
+        assert hub.me == "ana"
+        proxy.mode, began = "slow", time.monotonic()
+        assert len(state(hub.pull())) == 3
+        assert time.monotonic() - began > 0.5
+        hub.close()
 
 
 def test_a_connection_that_the_server_closed_is_made_anew(opened: Open, team: Team) -> None:

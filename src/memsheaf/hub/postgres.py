@@ -1,7 +1,7 @@
 """A hub on PostgreSQL: one namespace of it, for one member.
 
 A push and a pull are one call of a function in the database each (`schema/0001.sql`), so one round trip. No call
-waits longer than `timeout`, whatever the network does: the connection is given up then, and made anew by the next.
+waits for longer than `timeout` without a sign of life: the connection is given up then, and made anew by the next.
 """
 
 from __future__ import annotations
@@ -42,20 +42,23 @@ _KEPT_OUT = "authentication failed|does not exist|pg_hba|permission denied|not p
 
 
 class _Bounded(psycopg.Connection[TupleRow]):
-    """A connection whose calls end in time, also when the network swallows the answer."""
+    """A connection that is given up after a silence, as when the network swallows the answer."""
 
     patience = 10.0
 
     def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **options: Any) -> T:
-        """Wait for an answer; after the time is up, give up the connection."""
-        return super().wait(self._until(time.monotonic() + self.patience, gen), *arguments, **options)
+        """Wait for an answer."""
+        return super().wait(self._until_silent(gen), *arguments, **options)
 
-    def _until(self, deadline: float, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+    def _until_silent(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        heard = time.monotonic()
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
-                if not ready and time.monotonic() > deadline:
+                if ready:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > self.patience:
                     self.pgconn.finish()
                     raise psycopg.OperationalError("no answer in time")
                 wanted = gen.send(ready)
@@ -304,6 +307,7 @@ class PostgresHub:
 
     def _connect(self) -> Connection:
         limit = str(round(self._timeout * 800))  # milliseconds: the server gives up first, and the connection stays
+        whole = str(round(self._timeout * 30_000))  # a first pull over a slow network takes its time
         try:
             connection = _Bounded.connect(
                 self._settings.url, autocommit=True, connect_timeout=max(2, round(self._timeout)),
@@ -313,7 +317,7 @@ class PostgresHub:
             connection.patience = self._timeout
             connection.execute(
                 "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)",
-                [limit, limit],
+                [whole, limit],
             )
         except psycopg.Error as error:
             raise translate_error(error, self._settings.shown) from error
