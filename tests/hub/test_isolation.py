@@ -27,8 +27,8 @@ TABLES = ("spaces", "members", "commits", "revisions", "texts", "documents", "er
 ATTEMPTS = Path(__file__).with_name("attempts.sql").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^-- ([a-z ]+)\n((?:(?!--).+\n)+)", ATTEMPTS, re.MULTILINE))
 PUSH = (
-    "SELECT * FROM memsheaf.push('V', 1, '{}', '', '', '', '', '', string_to_array('{}', ','), ARRAY['{}'], "
-    "ARRAY['{}'], ARRAY['x'::bytea])"
+    "SELECT * FROM memsheaf.push('V', 1, '{}', '2026-11-17T10:00:00Z', '', '', '', '', string_to_array('{}', ','), "
+    "ARRAY['{}'], ARRAY['{}'], ARRAY['x'::bytea])"
 )
 
 
@@ -137,6 +137,9 @@ def test_a_removed_member_sees_and_changes_nothing_even_while_connected(victim: 
         victim.try_all(SECTIONS["strangers"], connection)
         agent = f"SELECT * FROM memsheaf.pull('{victim.team.name}:agent/x', '')"
         assert refused_or_empty(connection, agent)
+    with psycopg.connect(victim.server.url(database="hub")) as connection:
+        left = connection.execute("SELECT * FROM memsheaf.members WHERE login = %s", [f"{victim.team.name}.gone"])
+        assert left.fetchall() == []
     with pytest.raises(HubRefused, match="does not let you in"):
         pull_once(victim.team.settings("gone", "m8"))
 
