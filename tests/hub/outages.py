@@ -246,7 +246,7 @@ def fill_disk(world: World, fill: Callable[[], None], machines: Machines, begin:
     for name in ("create", "update", "batch", "push_queued", "push_edit", "keep_both", "undo"):
         world.tidy()
         work = WORKS[name](world)
-        large = "".join(f"{number:06}\n" for number in range(10_000))  # more than is left anywhere
+        large = "".join(f"{os.urandom(32).hex()}\n" for _ in range(6_000))  # more than is left anywhere
         order = work.order
         steps = work.steps
         if order.texts and (short := order.texts.get("a.md")):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
+
+import psycopg
 
 from hub.git_remotes import make_bare, open_git
 from hub.postgres_server import Server, Team
@@ -24,6 +26,9 @@ class Space(Protocol):
     def connect(self, settings: HubSettings) -> Hub:
         """Open it for a machine."""
 
+    def running(self) -> set[int]:
+        """The processes that serve it now: they finish what a machine had sent when it was killed."""
+
 
 class PostgresSpace:
     """A team on a server; each machine is another member's."""
@@ -36,6 +41,11 @@ class PostgresSpace:
 
     def connect(self, settings: HubSettings) -> Hub:
         return PostgresHub(settings)
+
+    def running(self) -> set[int]:
+        with psycopg.connect(self.team.server.url()) as connection:
+            rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE datname = %s", [self.team.database])
+            return {int(pid) for (pid,) in rows}
 
 
 class GitSpace:
@@ -50,6 +60,17 @@ class GitSpace:
 
     def connect(self, settings: HubSettings) -> Hub:
         return open_git(self.bare, settings.machine)
+
+    def running(self) -> set[int]:
+        found, place = set(), os.fsencode(self.bare.parent)
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read()
+                if place in words or (
+                    b"git" in words and os.fsencode(os.readlink(f"/proc/{name}/cwd")).startswith(place)
+                ):
+                    found.add(int(name))
+        return found
 
 
 def files_of(hub: Hub) -> dict[str, bytes]:

@@ -64,6 +64,7 @@ class World:
         self.space = space
         self.ledger = Ledger()
         self.numbers = iter(range(1 << 30))
+        self.running: set[int] | None = None
         self.victim, self.other = self.join(0), self.join(1)
         for path in PATHS:
             self.save(self.other, {path: self.ledger.text(path)})
@@ -90,7 +91,7 @@ class World:
 
     def order(self, do: str, **more: object) -> Order:
         """What the struck machine is told to do."""
-        station = self.victim
+        station, self.running = self.victim, self.space.running()
         copy = os.path.join(self.place, f"copy-{station.settings.machine}")
         return Order(do, station.root, station.settings, copy, **more)  # type: ignore[arg-type]
 
@@ -106,6 +107,11 @@ class World:
 
     def settle(self) -> tuple[dict[str, bytes], list[str]]:
         """Reopen and sync all, and say what is there and where they differ."""
+        deadline = time.monotonic() + 60
+        while self.running is not None and self.space.running() - self.running:
+            assert time.monotonic() < deadline, "the hub still works for a machine that is gone"
+            time.sleep(0.01)
+        self.running = None
         self.victim.open("refuse")
         self.victim.line.is_down = False
         for station in (self.victim, self.other, self.victim):
@@ -273,7 +279,7 @@ WORKS: dict[str, Callable[[World], Work]] = {
 
 def examine(world: World, work: Work, outcome: Outcome) -> Iterator[str]:
     """Say all that is wrong after a fault."""
-    known = {"ok", "StoreFailed", "HubUnreachable", "Busy", "Changed"}
+    known = {"ok", "StoreFailed", "HubUnreachable", "HubRefused", "Busy", "Changed"}
     if not outcome.killed and not set(outcome.said) <= known:
         yield "it said " + " / ".join(outcome.said[-3:])
     yield from world.judge(work.steps, is_sure=work.is_sure or outcome.acknowledged)
