@@ -121,6 +121,14 @@ def test_threads_share_a_hub(opened: Open) -> None:
     assert len(hub.pull().commits) == 24
 
 
+def test_a_remark_that_no_database_takes_as_it_is_does_not_keep_a_commit_back(opened: Open) -> None:
+    hub = opened()
+    push(hub, "a.md", None, b"1", why="half \ud83e, \0 and " + "ö" * 9_000, by="\ud83e")
+    [found] = hub.log()
+    assert found.commit.why.startswith("half ?,  and öö")
+    assert len(found.commit.why.encode()) <= 10_000
+
+
 # connections
 
 

@@ -129,8 +129,9 @@ class PostgresHub:
         [(position, changed)] = self._ask(
             "SELECT * FROM memsheaf.push($1, $2, $3, $4, $5, $6, $7, $8, $9::text[], $10::text[], $11::text[], "
             "$12::bytea[])",
-            self._settings.namespace, CLIENT, commit.id, commit.at, self._settings.machine, commit.by, commit.why,
-            commit.undoes, _array(step.path for step in steps), _array(step.before for step in steps),
+            self._settings.namespace, CLIENT, commit.id, commit.at, _storable(self._settings.machine, 200),
+            _storable(commit.by, 200), _storable(commit.why, 10_000), commit.undoes,
+            _array(step.path for step in steps), _array(step.before for step in steps),
             _array(step.after for step in steps),
             _array(None if step.new is None else f"\\x{step.new.hex()}" for step in steps),
         )  # fmt: skip
@@ -352,6 +353,11 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
     if isinstance(error, psycopg.OperationalError):
         return HubUnreachable(f"{where} does not answer: {message}")
     return HubRefused(f"{where} refused: {message}")
+
+
+def _storable(text: str, limit: int) -> str:
+    """A remark as the database takes it: no NUL, no half characters, at most so many bytes."""
+    return text.encode("utf-8", "replace").replace(b"\0", b"")[:limit].decode("utf-8", "ignore")
 
 
 def _array(values: Iterable[str | None]) -> str:
