@@ -213,7 +213,7 @@ def _row(row: Row) -> Iterator[Finding]:
         yield Finding(
             "info",
             row.path,
-            "it came with the repository, so it is listed apart and never taken for your word",
+            "somebody else wrote it, so it is listed apart and never taken for your word",
             f"`memsheaf review --approve {row.path}` if you have read it and want it as your own",
         )
     if row.trust == "unconfirmed":

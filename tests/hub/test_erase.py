@@ -29,6 +29,10 @@ def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Sequence[ScopeOn
     return found
 
 
+both = pytest.mark.parametrize("machines", ["postgres", pytest.param("git", marks=pytest.mark.long)], indirect=True)
+"""For what is much the same on git, which takes longer."""
+
+
 def on_hub(machine: ScopeOnMachine, text: str) -> bool:
     """Whether the hub holds a text: any row of the database, any commit that the remote has."""
     if isinstance(machine.place, Team):
@@ -77,6 +81,7 @@ def test_a_memory_is_erased_on_every_machine_and_each_reports(machines: Sequence
     assert "not yet on" not in ben.run("hub", "status", scoped=False)[1]
 
 
+@both
 def test_what_another_machine_erased_is_not_half_erased_by_a_save(machines: Sequence[ScopeOnMachine]) -> None:
     ana, ben, _ = machines
     path = ana.remember("Merger", SECRET)
@@ -107,6 +112,7 @@ def test_without_the_hub_nothing_is_erased_and_that_is_said(machines: Sequence[S
     assert ana.files_with("Pelikan") == []
 
 
+@both
 def test_what_was_forgotten_on_one_machine_is_not_learned_again_on_another(
     machines: Sequence[ScopeOnMachine],
 ) -> None:
@@ -128,6 +134,7 @@ def test_what_was_forgotten_on_one_machine_is_not_learned_again_on_another(
         assert sheaf.writer.buried(memory) is None
 
 
+@both
 def test_a_hub_that_fails_when_it_is_told_leaves_all_as_it_was(machines: Sequence[ScopeOnMachine]) -> None:
     ana, _, _ = machines
     path = ana.remember("Merger", SECRET)
@@ -144,6 +151,7 @@ def test_a_hub_that_fails_when_it_is_told_leaves_all_as_it_was(machines: Sequenc
     assert on_hub(ana, "Pelikan")
 
 
+@both
 def test_a_memory_that_was_renamed_is_erased_under_all_its_names(machines: Sequence[ScopeOnMachine]) -> None:
     ana, ben, cid = machines
     path = ana.remember("Merger", SECRET)
