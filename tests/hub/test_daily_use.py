@@ -256,6 +256,15 @@ def test_what_was_queued_goes_once_the_hub_is_back(two: tuple[Machine, Machine],
     assert "Dashboards" in desktop.names(), "the end of a process pushes what waits"
 
 
+def test_the_worker_pushes_at_the_end_of_a_conversation(two: tuple[Machine, Machine]) -> None:
+    laptop, desktop = two
+    (laptop.home / "user" / "reference_desk.md").write_text("The desk is on the second floor.\n")
+    laptop.run("hook", "work", str(laptop.work))
+    with desktop.open() as sheaf:
+        sheaf.sync()
+        assert "second floor" in sheaf.read("reference_desk.md").text
+
+
 def test_a_hub_that_was_removed_is_left_alone(two: tuple[Machine, Machine], bare: Path) -> None:
     laptop, desktop = two
     with closing(desktop.upkeep()) as upkeep, desktop.open() as opened:
