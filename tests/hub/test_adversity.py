@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from hub.git_remotes import make_bare
 from hub.postgres_server import Team
 from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync
+from memsheaf.errors import HubRefused
 from memsheaf.hub import Pulled
+from memsheaf.hub.git import GitRemote
 from memsheaf.hub.postgres import PostgresHub
-from memsheaf.hub.replica_state import add_ahead, read_ahead
+from memsheaf.hub.replica import Replica
+from memsheaf.hub.replica_state import add_ahead, read_ahead, remove_hub, write_settings
 from memsheaf.store import HISTORY, Commit, version_of
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.transaction import Transaction
@@ -169,6 +174,37 @@ def test_every_reason_that_a_folder_takes_a_hub_takes(machine: Machines) -> None
     for number, why in enumerate(("x" * 20_000, "a NUL \0", "half a pair \ud800")):
         put(here, f"{number}.md", b"text", why=why)
     assert len(files(machine("m2"))) == 3
+
+
+def test_a_first_sync_pushes_in_portions(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memsheaf.hub.merge.PORTION", 2)
+    monkeypatch.setattr("memsheaf.hub.merge.PORTION_BYTES", 100)
+    here = machine("m1", join=False)
+    for number in range(5):
+        save(here, f"{number}.md", b"x" * (150 if number == 4 else 10))
+    assert [len(one.revisions) for one in here.sync().pushed] == [2, 2, 1]
+    assert files(machine("m2")) == files(here)
+
+
+def test_what_a_running_process_saves_goes_to_the_hub_that_its_scope_has_now(
+    machine: Machines, tmp_path: Path
+) -> None:
+    running, other = machine("m1", queue=True), machine("m2")
+    put(running, "a.md", b"one")
+    running.sync()
+    now = running.settings._replace(namespace="another")
+    with Folder.open(running.root) as folder, folder.folder(HISTORY) as history:
+        remove_hub(history)
+        write_settings(history, now)
+    moved = Replica(running.root, now, GitRemote(now._replace(url=str(tmp_path / "new.git")), folder=str(tmp_path)))
+    make_bare(tmp_path / "new.git")
+    moved.sync()
+    put(running, "b.md", b"two")
+    with pytest.raises(HubRefused, match="another hub"):
+        running.sync()
+    assert len(moved.sync().pushed) == 1
+    other.sync()
+    assert files(other) == {"a.md": b"one"}
 
 
 def test_a_queued_change_costs_the_same_however_many_wait(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ Everything is decided by versions: what a path has here, what the hub has, and w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count, islice
 
@@ -32,6 +32,7 @@ from memsheaf.values import compiled, sha256
 WHY_LIMIT = 8_000  # bytes of a reason that a hub is told
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z"
 _UNKNOWN = "1970-01-01T00:00:00.000Z"
+PORTION, PORTION_BYTES = 2_000, 1 << 20  # what is pushed as one commit: a slow network takes it in a few seconds
 AT_ONCE = 500  # texts of one commit of a first pull
 MOMENTS = 5  # in which somebody may save a file while it is being replaced
 FEW = 10  # memories that may be missing on a hub that tells all it has
@@ -186,8 +187,10 @@ class Merge:
                 group = groups.setdefault((*authors.get(path, ("outside", "")), path if reason else ""), [])
                 group.append(Revision(path, version, version_of(mine), text, mine))
         pending = []
-        for (by, why, _), revisions in groups.items():
-            commit = Commit(os.urandom(6).hex(), self._now(), by, why, tuple(revisions))
+        for by, why, revisions in (
+            (by, why, part) for (by, why, _), found in groups.items() for part in portions(found)
+        ):
+            commit = Commit(os.urandom(6).hex(), self._now(), by, why, revisions)
             self._transaction.note(commit)
             self._transaction.finish(commit)
             pending.append(commit.id)
@@ -272,6 +275,20 @@ class Merge:
             if fold(name) not in names and self._present(name) is None:
                 return check_stored(name)
         raise AssertionError("counting does not end")
+
+
+def portions(steps: Sequence[Revision]) -> Iterator[tuple[Revision, ...]]:
+    """Steps in groups that a slow network takes at once: a first sync may have all that a folder holds."""
+    taken: list[Revision] = []
+    size = 0
+    for step in steps:
+        if taken and (len(taken) == PORTION or size + len(step.new or b"") > PORTION_BYTES):
+            yield tuple(taken)
+            taken, size = [], 0
+        taken.append(step)
+        size += len(step.new or b"")
+    if taken:
+        yield tuple(taken)
 
 
 def for_hub(commit: Commit) -> Commit:

@@ -27,6 +27,7 @@ from memsheaf.hub.replica_state import (
     Conflict,
     ReplicaState,
     add_ahead,
+    has_another_hub,
     read_ahead,
     read_state,
     write_state,
@@ -115,8 +116,8 @@ class Replica(FolderStore):
         """Ask the hub for a commit that was checked and staged. The lock is held."""
         merge = self._merge(transaction)
         state = merge.state
-        if not state.joined:
-            return
+        if not state.joined or has_another_hub(transaction.history, self.settings):
+            return  # what it has by now gets it with the next sync
         try:
             if self._is_down(state):
                 raise HubUnreachable(f"the hub {self.settings.shown} does not answer")
@@ -224,6 +225,9 @@ class Replica(FolderStore):
         before = self.state()
         try:
             with self.lock("hub"):
+                with self._access.transaction() as transaction:
+                    if has_another_hub(transaction.history, self.settings):
+                        raise HubRefused("this scope has another hub by now; open it again")
                 for _ in range(ROUNDS):
                     with suppress(HubRefused):  # who may not write reads all the same
                         self._tell_erasures()

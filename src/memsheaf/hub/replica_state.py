@@ -124,6 +124,12 @@ def write_ahead(history: Folder, ahead: Mapping[str, list[str]]) -> None:
         add_ahead(history, name, paths)
 
 
+def has_another_hub(history: Folder, settings: HubSettings) -> bool:
+    """Whether a scope got another hub than these settings are of, or another password."""
+    now = _load(history, SETTINGS)
+    return now is not None and (now.get("url"), now.get("namespace")) != (settings.url, settings.namespace)
+
+
 def settings_of(root: str) -> HubSettings | None:
     """The hub of a folder, None when it has none. Raises StoreFailed when the file is damaged."""
     if not os.path.lexists(os.path.join(root, HISTORY, SETTINGS)):
@@ -143,7 +149,7 @@ def write_settings(history: Folder, settings: HubSettings) -> None:
 
 def remove_hub(history: Folder) -> None:
     """Forget the hub; the memories stay. Raises OSError."""
-    for name in (SETTINGS, STATE, AHEAD):
+    for name in (STATE, AHEAD, SETTINGS):  # killed in between, the next sync joins again
         with suppress(FileNotFoundError):
             history.unlink(name)
     history.sync()

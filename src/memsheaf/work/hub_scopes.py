@@ -78,6 +78,8 @@ def attach(
         hint = f"`memsheaf hub remove {scope}` takes it away; the memories stay."
         raise hinted(Exists(str(scope), f"its hub is {known.shown}"), hint)
     with _history(root) as history:
+        if not known:
+            remove_hub(history)  # what a process may have written that was still at work with an earlier one
         write_settings(history, hub)
     try:
         with open_shared(scope, settings, cwd) as sheaf:
