@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 
 from memsheaf.config import Settings
 from memsheaf.errors import HubRestored, ScopeRefused
-from memsheaf.hub import HubSettings, Pulled
+from memsheaf.hub import HubSettings
 from memsheaf.hub.opening import lend_hub
 from memsheaf.hub.replica_state import write_settings
 from memsheaf.hub.service import HubService, TokenMember
@@ -159,7 +159,7 @@ class ServerReplicas:
         if not view.is_open:
             view.layers, view.is_open = self._open(view, caller), True
         for sheaf in view.layers.sheaves():
-            if _has_news(sheaf):
+            if not _sync_quickly(sheaf):
                 with open_shared(sheaf.scope, view.layers.settings, view.folder) as shared:
                     shared.sync()
 
@@ -197,13 +197,17 @@ class ServerReplicas:
         return dropped
 
 
-def _has_news(sheaf: Sheaf) -> bool:
-    """Whether there is something to sync; cheap when there is nothing, since nobody else changes these files."""
+def _sync_quickly(sheaf: Sheaf) -> bool:
+    """Bring what is new, if that are commits and nothing else: nobody edits these files. False when more is to do."""
     replica = sheaf.replica
     assert replica is not None
     state = replica.state()
-    is_quiet = state.joined and not (state.pending or state.erasing or state.proofs or state.down_at)
-    return not is_quiet or replica.hub.pull(state.cursor) != Pulled((), state.cursor)
+    if not state.joined or state.pending or state.erasing or state.proofs or state.down_at:
+        return False
+    news = replica.hub.pull(state.cursor)
+    if news.commits and not (news.erasures or news.whole):
+        replica.sync()
+    return not (news.erasures or news.whole)
 
 
 def _size(folder: str) -> int:
