@@ -23,6 +23,7 @@ import psycopg
 
 from memsheaf.hub import HubSettings
 from memsheaf.hub.postgres_admin import migrate, scram_verifier
+from memsheaf.store import version_of
 
 QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 SMALL = {"shared_buffers": "32MB", "max_connections": "80", "autovacuum_naptime": "5min", "jit": "off"}
@@ -135,7 +136,7 @@ class Team:
 @contextmanager
 def shared_server(folder: Path) -> Iterator[Server]:
     """The server of this run, started by whoever comes first; the folder is known to all."""
-    short = Path(tempfile.gettempdir(), f"pg-{abs(hash_of(str(folder))):x}")  # a socket has a short path
+    short = Path(tempfile.gettempdir(), f"pg-{version_of(str(folder).encode())[:12]}")  # a socket has a short path
     server = Server(str(short))
     with counted(folder, +1) as count:
         if count == 1:
@@ -163,10 +164,6 @@ def counted(folder: Path, step: int) -> Iterator[int]:
         file.write(str(count))
         file.flush()
         yield count
-
-
-def hash_of(text: str) -> int:
-    return int.from_bytes(text.encode()[-64:], "big") % (1 << 48)
 
 
 def _nobody() -> int:
