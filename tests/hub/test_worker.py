@@ -19,21 +19,26 @@ import pytest
 
 from hub.postgres_server import Server, Team
 from hub.servers import as_superuser, documents, service_url
+from hub.test_contract import push
 from memsheaf import config
 from memsheaf.caps import Caps
 from memsheaf.cli import main
 from memsheaf.config import Settings
+from memsheaf.hub import Erasure
+from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.service import HubService, TokenMember
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.scope import Scope
 from memsheaf.work.hub_jobs import HubWorker, queue_turns
-from memsheaf.work.hub_replicas import Caller
+from memsheaf.work.hub_replicas import Caller, ServerReplicas
 from memsheaf.work.hub_scopes import attach
 
 NOTHING = json.dumps({"type": "result", "subtype": "success", "structured_output": {"memories": []}})
 WORKER = """
 import sys
 from memsheaf import config
+from memsheaf.hub import Erasure
+from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.service import HubService
 from memsheaf.work.hub_jobs import HubWorker
 HubWorker(HubService(sys.argv[1], teams=sys.argv[2:]), config.load()).run(once=True, stalled=1.0)
@@ -246,3 +251,22 @@ def test_what_a_team_learns_waits_for_a_person(
     ana.review("--undo", launch)
     assert documents(team, "team") == {}
     assert "harbour" in ana.review()
+
+
+def test_what_is_erased_leaves_the_copies_of_a_server(service: HubService, team: Team, settings: Settings) -> None:
+    text = b"---\nname: Deployment\ndescription: When\ntype: project\n---\nWe deploy on Fridays, quixotically.\n"
+    caller = Caller.asking(TokenMember(team.name, f"{team.name}.ana", "ana"))
+    with (
+        closing(PostgresHub(team.settings("ana", "m1"))) as hub,
+        closing(ServerReplicas(service, settings)) as replicas,
+    ):
+        made = push(hub, "project_deploy.md", None, text, by="user")
+        with replicas.use(caller) as view:
+            assert [row.path for row in view.layers.search("deploy")] == [f"team/{team.name}:project_deploy.md"]
+        hub.erase(Erasure(made.id[::-1], ("project_deploy.md",), (made.revisions[0].after,)))
+        with replicas.use(caller) as view:
+            assert view.layers.search("deploy") == []
+        files = [file for file in Path(replicas.folder).rglob("*") if file.is_file()]
+        assert [file for file in files if b"quixotically" in file.read_bytes()] == []
+        [machine] = hub.machines()
+        assert (machine.member, machine.erased) == ("ana", ((made.id[::-1], ""),))
