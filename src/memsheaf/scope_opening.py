@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from memsheaf.config import Settings
-from memsheaf.errors import Busy
 from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import HISTORY, HUB
 from memsheaf.store.folder import FolderStore
@@ -36,7 +35,7 @@ def open_store(
         from memsheaf.hub.opening import open_replica
 
         store: FolderStore = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline)
-        store.ledger, store.eraser = ledger, _defer_erasure  # type: ignore[attr-defined]
+        store.ledger, store.eraser = ledger, None  # type: ignore[attr-defined]
     else:
         announce = None if checkout else _note_unseen
         store = FolderStore(
@@ -49,11 +48,6 @@ def open_store(
     if not read_only:
         store.recover()
     return store, ledger
-
-
-def _defer_erasure(name: str) -> Sequence[str]:
-    """Leave what was erased on another machine to a sync of the whole scope: more than its folder has the text."""
-    raise Busy("a memory was erased for all machines, which `memsheaf hub sync` carries out here first")
 
 
 def find_ledger(scope: Scope, root: str, settings: Settings) -> TrustLedger | None:

@@ -89,7 +89,9 @@ def test_what_another_machine_erased_is_not_half_erased_by_a_save(machines: Sequ
     with ben.open() as sheaf:
         sheaf.learn(SAID)
     ana.run("erase", path, "--yes")
+    (ben.root / "note.md").write_text("Something to push first.")
     with ben.open() as sheaf:
+        sheaf.list()
         sheaf.remember("Staging", "Where staging is", "project", "Staging is on port 8080.")
         assert replica_of(sheaf).state().proofs == {}  # or all of it would be gone
     ben.sync()

@@ -217,6 +217,20 @@ def test_both_texts_of_a_conflict_keep_their_authors(join: Join) -> None:
     assert ana.trust() == {path: "confirmed", conflict.copy: "shared"}
 
 
+def test_a_text_that_was_queued_and_kept_beside_is_ones_own(join: Join, tmp_path: Path, team: Team) -> None:
+    ana, ben = join("ana"), ScopeOnMachine(tmp_path / "ben", TEAM, team, "ben", offline="queue")
+    path = ana.remember("Deploy day", "We deploy on Fridays.")
+    ben.join()
+    ben.cut()
+    with ben.open() as sheaf:
+        sheaf.revise(path, "Fridays", "Mondays")
+    with ana.open() as sheaf:
+        sheaf.revise(path, "Fridays", "Sundays")
+    ben.mend()
+    [conflict] = ben.sync().conflicts
+    assert ben.trust() == {path: "shared", conflict.copy: "confirmed"}
+
+
 def test_the_log_names_members_and_undo_leaves_their_commits_alone(join: Join) -> None:
     ana, ben = join("ana"), join("ben")
     mine = ben.remember("Staging", "Staging is on port 8080.")

@@ -78,8 +78,8 @@ class Replica(FolderStore):
         self.authors: dict[tuple[str, str], str] = {}  # who saved a version of a path, as far as it was asked
         self._only_here = False
         self._is_behind = False  # the hub refused a change: it has a text that is not here
-        self.eraser: Callable[[str], Sequence[str]] = self._erase_file
-        """Erases a memory wherever this machine has it, and gives what was left; the index has it, too."""
+        self.eraser: Callable[[str], Sequence[str]] | None = self._erase_file
+        """Erases a memory wherever this machine has it, and gives what was left; None while that has to wait."""
         self.ledger: TrustLedger | None = None
         """On a scope of several members: what this one wrote or accepted; the rest is shared."""
 
@@ -232,7 +232,9 @@ class Replica(FolderStore):
                     with suppress(HubRefused):  # who may not write reads all the same
                         self._tell_erasures()
                     came = self._pull()
-                    if not is_through and not (came.commits or came.whole):  # what is known of the hub is wrong
+                    if (
+                        self.eraser and not is_through and not (came.commits or came.whole)
+                    ):  # what is known of the hub is wrong
                         self._change_state(lambda now: now._replace(joined=False))
                         came = self._pull()
                     pulled += came.commits
@@ -273,9 +275,11 @@ class Replica(FolderStore):
             if again:
                 self._change_erasing(again.id, again)
         done = {one.id for one in state.erased}
-        for erasure in pulled.erasures:
-            if erasure.id not in done:
-                self._erase_pulled(erasure)
+        erasures = [one for one in pulled.erasures if one.id not in done]
+        if erasures and self.eraser is None:
+            return Pulled((), state.cursor)  # a sync of the whole scope brings it: more than the folder has the text
+        for erasure in erasures:
+            self._erase_pulled(erasure)
         with self._access.transaction() as transaction:
             merge = self._merge(transaction)
             if (merge.state.joined, merge.state.cursor) != (state.joined, state.cursor):
@@ -385,7 +389,7 @@ class Replica(FolderStore):
         for name in erasure.names:
             later = recreation(self, name, erasure.versions, unseen)
             with suppress(NotFound), self.only_here():
-                left += self.eraser(name)
+                left += self.eraser(name) if self.eraser else ()
             if later:
                 with self._access.transaction() as transaction:
                     transaction.carry_out(later._replace(id=os.urandom(6).hex(), at=self._now()))
