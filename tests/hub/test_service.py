@@ -11,7 +11,7 @@ from hub.conftest import OpenHub
 from hub.postgres_server import Server, Team
 from hub.servers import as_superuser, service_url, token
 from hub.test_contract import push
-from memsheaf.errors import CapReached, HubRefused
+from memsheaf.errors import CapReached, HubRefused, HubUnreachable
 from memsheaf.hub import Erasure, HubSettings
 from memsheaf.hub.postgres_admin import digest_of, invite, new_token
 from memsheaf.hub.service import HubService, TokenMember
@@ -41,6 +41,27 @@ def test_what_is_no_service_login_is_told(team: Team) -> None:
     opened = HubService(team.url("ana"))
     with pytest.raises(HubRefused, match="no service login"):
         opened.check()
+    opened.close()
+
+
+def test_the_key_of_all_servers_is_made_of_the_password_wherever_it_is_kept(
+    service: HubService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login, _, rest = service.url.partition("://")[2].partition("@")
+    name, _, password = login.partition(":")
+    monkeypatch.setenv("PGPASSWORD", password)
+    other = HubService(f"postgresql://{name}@{rest}")
+    assert other.key == service.key
+    other.close()
+
+
+def test_a_database_that_does_not_answer_is_told_in_one_line(postgres: Server) -> None:
+    opened = HubService("postgresql://memsheaf-service:secret@/hub?host=/nowhere")
+    opened.pool.timeout = 0.5
+    with pytest.raises(HubUnreachable) as caught:
+        opened.check()
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
     opened.close()
 
 

@@ -14,6 +14,9 @@ import pytest
 
 from hub.postgres_server import Server, Team
 from memsheaf.cli import main
+from memsheaf.hub import HubCommit, Pulled
+from memsheaf.hub.postgres import PostgresHub
+from memsheaf.store import ABSENT, Commit, Revision, version_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "team.md"
 Run = Callable[..., tuple[int, str, str]]
@@ -138,3 +141,19 @@ def test_a_dry_run_prints_the_sql_and_connects_to_nothing(run: Run) -> None:
 def test_a_migration_that_is_not_needed_changes_nothing(run: Run, postgres: Server) -> None:
     code, out, _ = run("ana", "team", "migrate", postgres.url("dba", "dba", "hub"))
     assert (code, out.endswith(" already.\n")) == (0, True)
+
+
+def test_what_a_hostile_server_names_is_not_exported(
+    ana: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Revision("../outside.md", ABSENT, version_of(b"text"), None, b"text")
+    pulled = Pulled([HubCommit(Commit("abcdef", "", "", "", (step, step._replace(path="inside.md"))))], "")
+    monkeypatch.setattr(PostgresHub, "pull", lambda *_: pulled)
+    code, _, err = ana("team", "export", str(tmp_path / "all"))
+    assert code == 0, err
+    assert os.listdir(tmp_path / "all") == ["inside.md"]
+    assert not (tmp_path / "outside.md").exists()
+
+
+def test_status_tells_the_role(ana: Run) -> None:
+    assert "as ana, admin" in ana("hub", "status")[1]

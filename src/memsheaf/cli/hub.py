@@ -201,7 +201,8 @@ def _status_value(one: HubStatus) -> dict[str, object]:
 
 def _status(one: HubStatus) -> Iterator[Part]:
     state = one.state
-    yield f"{one.scope}: {one.hub.shown}" + (f" as {state.member}" if state.member else "")
+    role = "".join(f", {member.role}" for member in one.members if member.name == state.member)
+    yield f"{one.scope}: {one.hub.shown}" + (f" as {state.member}{role}" if state.member else "")
     yield f"  last change pulled {state.pulled_at or 'never'}; offline changes are " + (
         "queued" if one.hub.queues else "refused"
     )

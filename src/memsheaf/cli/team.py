@@ -14,6 +14,7 @@ from memsheaf.cli.command import DRY_RUN, Argument, Usage, group, positive, whol
 from memsheaf.cli.output import Note, Table
 from memsheaf.errors import ArchiveRefused, HubRefused, MemsheafError, NotFound, Refused, StoreFailed, hinted
 from memsheaf.hub import HubSettings
+from memsheaf.hub.merge import is_sound
 from memsheaf.hub.replica_state import settings_of
 from memsheaf.scope import Scope, resolve
 from memsheaf.work import hub_scopes
@@ -173,7 +174,7 @@ def export(call: Call) -> int:
     with _opened(call) as hub:
         pulled = hub.pull()
     files = sorted(
-        (step.path, step.new) for one in pulled.commits for step in one.commit.revisions if step.new is not None
+        (step.path, step.new or b"") for one in pulled.commits for step in one.commit.revisions if is_sound(step)
     )
     try:
         count = archive.write(call.options.target, iter(files))

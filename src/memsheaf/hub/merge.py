@@ -339,7 +339,7 @@ def _sound(pulled: Pulled) -> Pulled:
         commit = one.commit
         name = commit.id if is_commit_id(commit.id) else sha256(commit.id.encode()).hexdigest()[:12]
         at = commit.at if compiled(_TIME).fullmatch(commit.at) else _UNKNOWN
-        steps = tuple(filter(_is_sound, commit.revisions))
+        steps = tuple(filter(is_sound, commit.revisions))
         commits.append(one._replace(commit=commit._replace(id=name, at=at, revisions=steps)))
     return pulled._replace(commits=commits)
 
@@ -363,7 +363,7 @@ def _bases(waiting: Sequence[Commit]) -> dict[str, Revision]:
     return found
 
 
-def _is_sound(step: Revision) -> bool:
+def is_sound(step: Revision) -> bool:
     """Whether what a hub gave may be placed: a path of ours, and the very text that it says."""
     try:
         return check_stored(step.path) == step.path and version_of(step.new) == step.after

@@ -120,7 +120,7 @@ class Replica(FolderStore):
             return  # what it has by now gets it with the next sync
         try:
             if self._is_down(state):
-                raise HubUnreachable(f"the hub {self.settings.shown} does not answer")
+                raise HubUnreachable(f"the hub {self.settings.shown} did not answer a moment ago")
             waits = {step.path for one in (merge.waiting() if state.pending else ()) for step in one.revisions}
             if waits - state.held.keys():
                 raise HubUnreachable(f"the hub {self.settings.shown} has not taken what waits")
@@ -300,7 +300,7 @@ class Replica(FolderStore):
             sent, is_through = self._push_pending()
             return sent, "", is_through
         except HubRefused as error:
-            return [], f"{error} {error.hint}", True
+            return [], f"{error}; {error.hint}", True
 
     def _push_pending(self) -> tuple[list[Commit], bool]:
         """Push what waits, in order; gives what went, and whether the hub took all that may go."""

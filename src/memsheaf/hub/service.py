@@ -6,16 +6,16 @@ may not do, no server can do for them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
-from memsheaf.errors import CapReached, HubRefused, HubUnreachable
+from memsheaf.errors import CapReached, HubRefused
 from memsheaf.hub import HubSettings
-from memsheaf.hub.postgres import PostgresHub
+from memsheaf.hub.postgres import PostgresHub, translate_error
 from memsheaf.hub.postgres_admin import JOBS, digest_of, team_of
 from memsheaf.values import NamedTuple, json, sha256
 
@@ -67,9 +67,14 @@ class HubService:
 
     @property
     def key(self) -> bytes:
-        """A secret that all servers of this login share."""
-        found = conninfo_to_dict(self.url)
-        return sha256(f"{found.get('user')}:{found.get('password')}:{found.get('dbname')}".encode()).digest()
+        """A secret that all servers of this login share: made of its password, wherever that is kept."""
+        try:
+            with self.pool.connection() as connection:
+                about = connection.info
+                password = about.password or os.urandom(32).hex()  # without one, each server has its own
+                return sha256(f"{about.user}:{password}:{about.dbname}".encode()).digest()
+        except psycopg.Error as error:
+            raise translate_error(error, self.shown) from error
 
     def find_member(self, token: str) -> TokenMember | None:
         """The member whose token this is; None when it is wrong, expired or revoked. Raises HubUnreachable."""
@@ -97,10 +102,8 @@ class HubService:
                     connection.execute("SELECT set_config('memsheaf.member', %s, true)", [login])
                     answer = connection.execute(query.encode(), values, prepare=True)
                 return answer.fetchall()
-        except psycopg.OperationalError as error:
-            raise HubUnreachable(f"{self.shown} does not answer: {str(error).strip()}") from error
         except psycopg.Error as error:
-            raise HubRefused(f"{self.shown} refused: {error.diag.message_primary or error}") from error
+            raise translate_error(error, self.shown) from error
 
     def name_of(self, login: str, namespace: str) -> str:
         """What a member is called in a namespace. Raises HubRefused."""

@@ -141,10 +141,10 @@ class HubWorker:
         try:
             while self._learn_next(namespace, login):
                 tries = 0
-        except HubRefused:
-            traceback.print_exc()  # no member any more: what waits is theirs, and is not read
-        except Exception:  # noqa: BLE001 - a mistake of ours must not end the worker either
-            traceback.print_exc()
+        except HubRefused as error:  # no member any more: what waits is theirs, and is not read
+            _tell(error)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the worker either
+            _tell(error)
             defer_job(self._service, LEARN, namespace, login, wait=min(2**tries, LONGEST_WAIT), tries=tries + 1)
 
     def _learn_next(self, namespace: str, login: str) -> bool:
@@ -178,8 +178,8 @@ class HubWorker:
             with self._memories(namespace, login) as view:
                 if view.layers.own.reader.count() >= self._settings.dream.files:
                     view.layers.own.consolidate(self._model(namespace, CONSOLIDATE), apply=True)
-        except MemsheafError:
-            traceback.print_exc()  # the next time that something is learned
+        except MemsheafError as error:
+            _tell(error)  # the next time that something is learned
 
     def _memories(self, namespace: str, login: str) -> AbstractContextManager[CallerView]:
         member = TokenMember(namespace.partition(":")[0], login, self._service.name_of(login, namespace))
@@ -248,3 +248,11 @@ def _plain_json(turn: Turn) -> dict[str, object]:
     text = json.dumps(turn._asdict(), ensure_ascii=False).replace("\\u0000", "")
     found: dict[str, object] = json.loads(text.encode("utf-8", "replace"))
     return found
+
+
+def _tell(error: Exception) -> None:
+    """Say in a line what went wrong, and where if it is a mistake of ours."""
+    if isinstance(error, MemsheafError):
+        print(f"memsheaf: {error}", file=sys.stderr)
+    else:
+        traceback.print_exception(error)
