@@ -425,6 +425,31 @@ def test_what_is_erased_on_one_machine_is_gone_from_the_hub_and_told_to_the_othe
     consistent(one, two)
 
 
+def test_a_new_memory_of_an_erased_name_outlives_a_machine_that_dies_at_the_erasure(machine: Machines) -> None:
+    one, two = machine(queue=True), machine("m2")
+    put(one, "a.md", b"private words")
+    two.sync()
+    two.erase("a.md", by="user")
+    plug(one).out = "all"
+    put(one, "a.md", None)
+    put(one, "a.md", b"other words")
+    plug(one).out = ""
+    erase = one.eraser
+
+    def erase_and_die(name: str) -> Sequence[str]:
+        erase(name)
+        raise KeyboardInterrupt
+
+    one.eraser = erase_and_die
+    with pytest.raises(KeyboardInterrupt):
+        one.sync()
+    one = machine(queue=True)
+    one.sync()
+    two.sync()
+    assert list(files(one).values()) == [b"other words"]
+    assert files(one) == files(two)
+
+
 def test_a_text_that_nobody_here_has_seen_is_not_erased(machine: Machines) -> None:
     mine, other = machine(), machine("m2")
     save(mine, "a.md", b"mine")

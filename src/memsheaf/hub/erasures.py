@@ -44,3 +44,11 @@ def recreation(store: FolderStore, path: str, erased: Collection[Version], unsee
                 return None
             return commit._replace(revisions=(Revision(path, ABSENT, version, None, data),), undoes="")
     return None
+
+
+def moved(memory: Commit, copy: str, at: str, *, back: bool = False) -> Commit:
+    """The commit that moves a memory out of the way of an erasure, or back: killed in between, it is at one place."""
+    (step,) = memory.revisions
+    source, target = (copy, step.path) if back else (step.path, copy)
+    steps = Revision(source, step.after, ABSENT, step.new), Revision(target, ABSENT, step.after, None, step.new)
+    return memory._replace(id=os.urandom(6).hex(), at=at, revisions=steps)
