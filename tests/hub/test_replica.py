@@ -435,6 +435,7 @@ def test_a_new_memory_of_an_erased_name_outlives_a_machine_that_dies_at_the_eras
     put(one, "a.md", b"other words")
     plug(one).out = ""
     erase = one.eraser
+    assert erase
 
     def erase_and_die(name: str) -> Sequence[str]:
         erase(name)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from memsheaf.errors import NotFound
 from memsheaf.hub import Erasure, Pulled
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.transaction import Transaction
 
 
 def without_erased(pulled: Pulled, erased: Iterable[Erasure]) -> tuple[Pulled, Erasure | None]:
@@ -46,9 +48,26 @@ def recreation(store: FolderStore, path: str, erased: Collection[Version], unsee
     return None
 
 
-def moved(memory: Commit, copy: str, at: str, *, back: bool = False) -> Commit:
-    """The commit that moves a memory out of the way of an erasure, or back: killed in between, it is at one place."""
+@contextmanager
+def kept_aside(
+    memory: Commit | None, transaction: Callable[[], AbstractContextManager[Transaction]], at: str
+) -> Iterator[None]:
+    """Have a memory under another name while its own is erased: a machine that dies in between has it there."""
+    if memory is None:
+        yield
+        return
     (step,) = memory.revisions
-    source, target = (copy, step.path) if back else (step.path, copy)
+    stem, dot, ending = step.path.rpartition(".")
+    copy = f"{stem}-{os.urandom(4).hex()}{dot}{ending}"
+    with transaction() as opened:
+        opened.carry_out(_moved(memory, step.path, copy, at))
+    with suppress(NotFound):
+        yield
+    with transaction() as opened:
+        opened.carry_out(_moved(memory, copy, step.path, at))
+
+
+def _moved(memory: Commit, source: str, target: str, at: str) -> Commit:
+    (step,) = memory.revisions
     steps = Revision(source, step.after, ABSENT, step.new), Revision(target, ABSENT, step.after, None, step.new)
     return memory._replace(id=os.urandom(6).hex(), at=at, revisions=steps)

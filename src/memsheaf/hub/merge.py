@@ -211,7 +211,7 @@ class Merge:
             steps = [Revision(path, version_of(mine), step.after, mine, step.new)]
             copy, why = "", f"{path} was changed on the hub"
             if mine is not None:
-                copy = self.free_name(path)
+                copy = self._free_name(path)
                 why = f"kept both: {path} is the hub's, {copy} was here"
                 steps.append(Revision(copy, ABSENT, version_of(mine), None, mine))
             by = self._authors.get(path, HUB)
@@ -266,7 +266,7 @@ class Merge:
             return self._transaction.present(path)
         return None
 
-    def free_name(self, path: str) -> str:
+    def _free_name(self, path: str) -> str:
         """The name under which a text is kept beside the one that has its path."""
         stem, dot, ending = path.rpartition(".")
         names = set(map(fold, self._transaction.journal.heads(None)))

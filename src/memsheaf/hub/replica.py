@@ -20,7 +20,7 @@ from types import MappingProxyType
 from memsheaf.errors import Busy, Changed, HubRefused, HubUnreachable, MemsheafError, NotFound, StoreFailed
 from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Machine, Pulled
-from memsheaf.hub.erasures import moved, recreation, without_erased
+from memsheaf.hub.erasures import kept_aside, recreation, without_erased
 from memsheaf.hub.merge import Merge, attribute, for_hub
 from memsheaf.hub.replica_state import (
     ERASED,
@@ -387,15 +387,9 @@ class Replica(FolderStore):
         nothing: dict[str, list[str]] = {}
         unseen = {*self.state().pending, *self._ask_history(read_ahead, nothing)}
         for name in erasure.names:
-            if later := recreation(self, name, erasure.versions, unseen):
-                with self._access.transaction() as transaction:
-                    copy = self._merge(transaction).free_name(name)
-                    transaction.carry_out(moved(later, copy, self._now()))
-            with suppress(NotFound), self.only_here():
+            later = recreation(self, name, erasure.versions, unseen)
+            with suppress(NotFound), kept_aside(later, self._access.transaction, self._now()), self.only_here():
                 left += self.eraser(name) if self.eraser else ()
-            if later:
-                with self._access.transaction() as transaction:
-                    transaction.carry_out(moved(later, copy, self._now(), back=True))
         self._note_erased(erasure, ", ".join(left))
 
     def _erase_file(self, path: str) -> Sequence[str]:
