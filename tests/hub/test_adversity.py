@@ -57,6 +57,21 @@ def test_what_a_killed_rejoin_left_does_not_keep_changes_out(machine: Machines) 
     assert files(one) == {"a.md": b"two"}
 
 
+@pytest.mark.parametrize("damage", [b"", b"\0" * 300, b"{cut off", b'{"told": [1]}', b"[]"])
+def test_a_state_that_is_damaged_is_made_anew(machine: Machines, damage: bytes) -> None:
+    one, two = machine("m1", queue=True), machine("m2")
+    put(one, "a.md", b"one")
+    plug(one).out = "all"
+    put(one, "b.md", b"queued")
+    plug(one).out = ""
+    put(two, "c.md", b"theirs")
+    Path(one.root, HISTORY, "hub-state.json").write_bytes(damage)
+    assert files(one) == {"a.md": b"one", "b.md": b"queued"}
+    put(one, "d.md", b"saved")
+    consistent(one, two)
+    assert {*files(two)} == {"a.md", "b.md", "c.md", "d.md"}
+
+
 def test_a_rejoin_waits_for_a_sync_under_way(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = machine("m1"), machine("m2")
     put(one, "a.md", b"one")

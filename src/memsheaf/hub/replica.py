@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from types import MappingProxyType
 
-from memsheaf.errors import Busy, Changed, HubRefused, HubUnreachable, MemsheafError, NotFound, StoreFailed
+from memsheaf.errors import Busy, Changed, HubRefused, HubUnreachable, MemsheafError, NotFound
 from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Machine, Pulled
 from memsheaf.hub.erasures import kept_aside, recreation, without_erased
@@ -257,11 +257,8 @@ class Replica(FolderStore):
 
         What was erased is erased again where a hub has it back.
         """
-        erased: tuple[Erasure, ...] = ()
-        with suppress(StoreFailed):  # what was remembered is damaged
-            erased = self.state().erased
-        with self.lock("hub"), self._access.transaction() as transaction:  # no sync is in the middle
-            write_state(transaction.history, ReplicaState(erased=erased))
+        with self.lock("hub"):  # no sync is in the middle
+            self._change_state(lambda now: ReplicaState(erased=now.erased))
         return self.sync()
 
     def _pull(self) -> Pulled:

@@ -59,14 +59,12 @@ class ReplicaState(NamedTuple):
 
 
 def read_state(history: Folder) -> ReplicaState:
-    """The state, that of a replica which never joined when there is none. Raises StoreFailed when it is damaged."""
-    found = _load(history, STATE)
-    if found is None:
-        return ReplicaState()
-    try:
-        return _state(found)
-    except (TypeError, ValueError, KeyError, AttributeError):
-        raise _damaged(history, STATE) from None
+    """The state; that of a replica which never joined when there is none, or one that a power cut damaged: the next
+    sync then joins again, which loses no text."""
+    with suppress(StoreFailed, TypeError, ValueError, LookupError, AttributeError):
+        if found := _load(history, STATE):
+            return _state(found)
+    return ReplicaState()
 
 
 def note_pending(history: Folder, commit: Commit) -> None:
@@ -169,7 +167,7 @@ def _load(history: Folder, name: str) -> dict[str, Any] | None:
 
 def _damaged(history: Folder, name: str) -> StoreFailed:
     error = StoreFailed(f"{name} in {history.path!r} cannot be read as what memsheaf wrote")
-    return hinted(error, "`memsheaf hub rejoin SCOPE` makes it anew; no memory is lost.")
+    return hinted(error, "Remove that file, then `memsheaf hub add SCOPE URL` makes it anew; no memory is lost.")
 
 
 def _write(history: Folder, name: str, data: bytes, durable: bool) -> None:
