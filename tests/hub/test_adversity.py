@@ -13,7 +13,7 @@ from hub.git_remotes import make_bare
 from hub.postgres_server import Team
 from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync
 from memsheaf.errors import HubRefused
-from memsheaf.hub import Pulled
+from memsheaf.hub import HubSettings, Pulled
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.replica import Replica
@@ -231,3 +231,16 @@ def test_a_queued_change_costs_the_same_however_many_wait(machine: Machines, mon
         for number in range(1, 6):
             put(here, f"{number}.md", b"text")
     assert len(here.state().pending) == 6
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://ana:secret@host/a@b.git", "https://ana@host/a@b.git"),
+        ("https://ghp_secretsecretsecret@host/a.git", "https://***@host/a.git"),
+        ("postgresql://t.ana:secret@host/db?sslpassword=secret", "postgresql://t.ana@host/db?sslpassword=***"),
+        ("git@host:ana/memory.git", "git@host:ana/memory.git"),
+    ],
+)
+def test_an_address_is_shown_without_its_secrets(url: str, shown: str) -> None:
+    assert HubSettings(url, "", "", "").shown == shown

@@ -23,6 +23,8 @@ from contextlib import AbstractContextManager
 from memsheaf.store import Commit, Version
 from memsheaf.values import NamedTuple, Protocol
 
+TOKEN = 20
+"""From how many characters on the name in a web address is taken for a token, and not shown."""
 COPY = os.path.join("hub.git", "repository.git")
 """Where a scope's state has the copy of a git remote, which may hold every text that was ever pushed."""
 
@@ -170,9 +172,11 @@ class HubSettings(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The address without a password."""
+        """The address without a password, or a token that stands for the name."""
         url = re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", self.url)
         scheme, separator, rest = url.partition("://")
         host, slash, path = rest.partition("/")
         login, at, place = host.rpartition("@")
-        return f"{scheme}://{login.partition(':')[0]}@{place}{slash}{path}" if separator and at else url
+        name = login.partition(":")[0]
+        name = "***" if scheme.startswith("http") and len(name) >= TOKEN else name
+        return f"{scheme}://{name}@{place}{slash}{path}" if separator and at else url
