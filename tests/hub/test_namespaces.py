@@ -18,8 +18,8 @@ from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.postgres_admin import migrations
 from memsheaf.store import Commit, Revision, version_of
 
-BY_LOGIN = {"m.login = memsheaf.me()", "m.login = login"}
-"""The two statements that look a member up in all namespaces: in `members` alone, which says who may use which."""
+BY_LOGIN = {"m.login = memsheaf.me()", "m.login = login", "i.login = forget_member.login"}
+"""What goes over all namespaces: which ones a member may use, and the removal of one with what they told."""
 _TABLE = re.compile(r"CREATE TABLE memsheaf\.(\w+) \([^;]*?\bnamespace\b")
 _USE = re.compile(r"\b(FROM|JOIN|UPDATE|INTO|USING) memsheaf\.(\w+)\b(?! ?\()(?: AS)?(?: ([a-z]\w*)\b)?")
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _lent: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 
+QUEUE_SECONDS = 5.0
+"""How long a hub may be silent where changes can wait: whoever saves something waits for that."""
 MACHINE = "machine"
 """The file in the state directory that holds the id of this machine."""
 
@@ -33,7 +35,8 @@ class _DeferredHub:
 
     def __getattr__(self, name: str) -> Any:
         if self._hub is None:
-            self._hub = open_hub(self._settings, folder=self._folder)
+            silence = QUEUE_SECONDS if self._settings.queues else 10.0
+            self._hub = open_hub(self._settings, folder=self._folder, timeout=silence)
         return getattr(self._hub, name)
 
     def close(self) -> None:
@@ -64,8 +67,8 @@ def open_replica(root: str, state: State, clock: Callable[[], float], days: floa
     settings = settings_of(root)
     if settings is None:
         raise StoreFailed(f"the hub of {root!r} was removed in this moment")
-    hub = _lent.get(root) or _DeferredHub(settings, os.path.join(state.folder, os.path.dirname(COPY)))
     settings = settings._replace(offline=settings.offline or offline)
+    hub = _lent.get(root) or _DeferredHub(settings, os.path.join(state.folder, os.path.dirname(COPY)))
     return Replica(root, settings, hub, clock=clock, retention_days=days)
 
 
