@@ -222,20 +222,31 @@ def committers(
 ) -> dict[str, str]:
     """Who committed these files of a folder last, by path; what git cannot tell, or not in time, is left out.
 
-    `files` are paths and versions. What was found out is kept in the state, so that git is asked once a version.
+    `files` are paths and versions.
     """
-    found = state.load(COMMITTERS)
-    known = {key: who for key, who in found.items() if isinstance(who, str)} if isinstance(found, dict) else {}
-    keys = {path: f"{version[:16]} {path}" for path, version in files}
-    if asked := [path for path, key in keys.items() if key not in known]:
+
+    def ask(files: Sequence[tuple[str, str]]) -> Mapping[str, str]:
         tree = around(root)
         git = _Git.at(tree, environment)
         below = _relative(os.path.realpath(root), tree)
-        names = git.committers([f"{below}/{path}" for path in asked]) if git else None
-        if names is not None:
-            known |= {keys[path]: names.get(f"{below}/{path}", "") for path in asked}
-            with suppress(MemsheafError):  # then it is asked again
-                state.save(COMMITTERS, dict(list(known.items())[-_KEPT:]))
+        names = git.committers([f"{below}/{path}" for path, _ in files]) if git else None
+        return {} if names is None else {path: names.get(f"{below}/{path}", "") for path, _ in files}
+
+    return remember_names(files, state, ask)
+
+
+def remember_names(
+    files: Sequence[tuple[str, str]], state: State, ask: Callable[[Sequence[tuple[str, str]]], Mapping[str, str]]
+) -> dict[str, str]:
+    """Whose these versions of files are, by path. What was found out is kept in the state: it is asked once."""
+    found = state.load(COMMITTERS)
+    known = {key: who for key, who in found.items() if isinstance(who, str)} if isinstance(found, dict) else {}
+    keys = {path: f"{version[:16]} {path}" for path, version in files}
+    asked = [(path, version) for path, version in files if keys[path] not in known]
+    if names := ask(asked) if asked else {}:
+        known |= {keys[path]: who for path, who in names.items()}
+        with suppress(MemsheafError):  # then it is asked again
+            state.save(COMMITTERS, dict(list(known.items())[-_KEPT:]))
     return {path: who for path, key in keys.items() if (who := known.get(key))}
 
 
