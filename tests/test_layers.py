@@ -50,10 +50,10 @@ RIM = {"work", "tools", "mcp", "adapters", "chat", "cli", "hosts", "web"}
 VALUES_OF_INDEX = {"Row", "Match", "Page", "Embedding", "MAX_BYTES", "MAX_LINES", "with_scope"}
 
 # Ratchets: each may only go down.
-MOST_FILES = 316
-MOST_LINES = 70_500  # of code, and of the prompts and phrases that it reads
+MOST_FILES = 306
+MOST_LINES = 68_666  # of code, and of the prompts and phrases that it reads
 LONGEST_FILE = 450
-DEFERRED_IMPORTS = 240  # `import` inside a function
+DEFERRED_IMPORTS = 221  # `import` inside a function
 NAMED_TWICE = {"Memory"}
 """Class names with two meanings: a memory and pydantic-ai's capability."""
 
