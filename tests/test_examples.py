@@ -24,6 +24,7 @@ from memsheaf.cli import main
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+PAGES.remove(ROOT / "docs" / "servers.md")  # tests/hub/test_servers.py runs it, with servers
 DEMO = (
     "Nothing is remembered about you.", "Saved user:user_prefers-pnpm.md", "This is remembered about", "<memories-",
     "saved: ", "+ We now deploy on Mondays", "Undid ", "holds a password; nothing was stored", "# Memory",

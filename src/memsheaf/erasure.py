@@ -26,8 +26,9 @@ from memsheaf.store.commit_queries import trail
 from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED
 from memsheaf.store.state import State
+from memsheaf.store.trust import COMMITTERS
 from memsheaf.values import NamedTuple
-from memsheaf.worktree import COMMITTERS, remains, search_bare
+from memsheaf.worktree import remains, search_bare
 from memsheaf.writer import Writer
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere

@@ -13,6 +13,8 @@ from memsheaf.memory import parse
 from memsheaf.store import Commit, Version
 from memsheaf.store.commit_queries import OTHERS, CommitSummary, find_authors, read_commits, read_summaries
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.state import State
+from memsheaf.store.trust import remember_names
 from memsheaf.text.neutralize import plain_name
 from memsheaf.values import NamedTuple
 
@@ -26,6 +28,11 @@ class Blamed(NamedTuple):
     commit: str
     at: str
     by: str
+
+
+def remember_members(store: FolderStore, files: Sequence[tuple[str, str]], state: State) -> dict[str, str]:
+    """As `find_members`; what was found out is kept in the state."""
+    return remember_names(files, state, lambda asked: find_members(store, asked))
 
 
 def find_members(store: FolderStore, files: Sequence[tuple[str, str]]) -> dict[str, str]:

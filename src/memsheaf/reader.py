@@ -312,7 +312,7 @@ class ScopeReader:
 
         files, store = [(row.path, row.version) for row in rows], self._store
         if self._is_team:
-            return worktree.remember_names(files, self._state(), lambda asked: history.find_members(store, asked))
+            return history.remember_members(store, files, self._state())
         return worktree.committers(store.root, files, self._state())
 
     def caveats(self, memory: Memory) -> Sequence[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from threading import Timer
 
-from memsheaf.errors import CitationRefused, MemsheafError, PathRefused
+from memsheaf.errors import CitationRefused, PathRefused
 from memsheaf.guard.citations import is_inside, lines_of, parse
 from memsheaf.guard.symbols import word
 from memsheaf.scope import FOLDER, around
@@ -21,6 +21,7 @@ from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.store.state import State
+from memsheaf.store.trust import remember_names
 from memsheaf.text.neutralize import plain_name
 from memsheaf.timeouts import TimeUp
 from memsheaf.values import NamedTuple
@@ -56,7 +57,6 @@ _KINDS = {"160000": "folder", "120000": "link"}
 _LOG = ("log", "-z", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--format=%x01%an", "--name-only",
         "-n", "2000", "--")  # fmt: skip
 _HURRY = 0.5  # seconds: somebody waits for a prompt
-COMMITTERS, _KEPT = "committers.json", 1_000
 _GREP = ("grep", "--untracked", "-F", "-w", "-I", "-h", "-o", "--no-color", "--no-line-number", "--no-column")
 
 
@@ -233,21 +233,6 @@ def committers(
         return {} if names is None else {path: names.get(f"{below}/{path}", "") for path, _ in files}
 
     return remember_names(files, state, ask)
-
-
-def remember_names(
-    files: Sequence[tuple[str, str]], state: State, ask: Callable[[Sequence[tuple[str, str]]], Mapping[str, str]]
-) -> dict[str, str]:
-    """Whose these versions of files are, by path. What was found out is kept in the state: it is asked once."""
-    found = state.load(COMMITTERS)
-    known = {key: who for key, who in found.items() if isinstance(who, str)} if isinstance(found, dict) else {}
-    keys = {path: f"{version[:16]} {path}" for path, version in files}
-    asked = [(path, version) for path, version in files if keys[path] not in known]
-    if names := ask(asked) if asked else {}:
-        known |= {keys[path]: who for path, who in names.items()}
-        with suppress(MemsheafError):  # then it is asked again
-            state.save(COMMITTERS, dict(list(known.items())[-_KEPT:]))
-    return {path: who for path, key in keys.items() if (who := known.get(key))}
 
 
 class _Git:

@@ -188,6 +188,8 @@ session 2: often ; start --template x.md --long ; start --section x ; note ; not
 session 2: list --yes ; list --scope user
 session 1: show ; note x ; end --session nobody ; start --id ../x ; start 'The password is Corr3ct-H0rse-Fake'
 session 1: start --template missing.md ; end x
+worker 2: '' ; x --hub postgresql://db/x ; --hub '' ; --hub postgresql://db/x --concurrency 0
+worker 1: --hub nonsense
 hub 2: add ; add user ; set user ; set user --offline never ; add user URL --offline never ; remove
 hub 1: often ; add nobody URL ; add task/x URL ; sync user ; rejoin user ; remove user ; status user
 team 2: often more ; create ; create x ; invite ; invite x --role owner ; join ; log --limit 0 ; prune --days x

@@ -6,6 +6,7 @@ may not do, no server can do for them.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +14,7 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
-from memsheaf.errors import CapReached, HubRefused
+from memsheaf.errors import CapReached, HubRefused, hinted
 from memsheaf.hub import HubSettings
 from memsheaf.hub.postgres import PostgresHub, translate_error
 from memsheaf.hub.postgres_admin import JOBS, digest_of, team_of
@@ -45,7 +46,11 @@ class HubService:
     def __init__(self, url: str, *, teams: Sequence[str] = ()) -> None:
         self.url = url
         self.teams = tuple(teams)
-        self.shown = HubSettings(url, "", "", "").shown
+        settings = HubSettings(url, "", "", "")
+        if not settings.is_postgres:
+            raise hinted(HubRefused("that is no address of a database"), "It begins with postgresql://.")
+        self.shown = settings.shown
+        logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what fails is told by whoever needed it
         self.pool = ConnectionPool(
             url, min_size=1, max_size=POOL, timeout=WAIT_SECONDS, open=False, check=ConnectionPool.check_connection,
             kwargs={"autocommit": True, "options": f"-c search_path={JOBS}", "application_name": "memsheaf server"},
