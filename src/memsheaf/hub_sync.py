@@ -37,7 +37,7 @@ def synchronize(
     now = store.state()
     if synced.whole or now.proofs or clock() - now.reported_at > REPORT_AFTER:
         with suppress(HubUnreachable):  # the next sync reports
-            store.report()
+            store.erasures.report(clock())
     return synced
 
 
@@ -61,7 +61,7 @@ def erase_for_all(path: str, writer: Writer, learner: Learner, state: State, *, 
     try:
         if now.erasing:
             raise HubUnreachable("the hub does not answer")
-        store.report(dict.fromkeys(erased, ", ".join(proof.left)))
+        store.erasures.report(clock(), dict.fromkeys(erased, ", ".join(proof.left)))
         return proof._replace(erasures=erased, machines=tuple(store.hub.machines()))
     except HubUnreachable as error:
         return proof._replace(left=(*proof.left, f"{store.settings.shown} ({error}; the next sync tells it)"))

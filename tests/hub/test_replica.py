@@ -419,7 +419,7 @@ def test_what_is_erased_on_one_machine_is_gone_from_the_hub_and_told_to_the_othe
     assert files(machine("m3")) == {"b.md": b"stays"}
     [erasure] = two.sync().erasures
     assert erasure.names == ("a.md",)
-    two.report()
+    two.erasures.report(0.0)
     assert [hit for hit in Path(two.root).rglob("*") if hit.is_file() and b"private" in hit.read_bytes()] == []
     assert {found.name: dict(found.erased) for found in two.hub.machines()}["m2"] == {erasure.id: ""}
     consistent(one, two)

@@ -1,16 +1,69 @@
-"""What an erasure on a hub means for a replica: what has to go, what came later, and what came back."""
+"""Erasures on a hub scope: telling the hub, carrying out here what others erased, and reporting that it was done."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from types import MappingProxyType
 
 from memsheaf.errors import NotFound
-from memsheaf.hub import Erasure, Pulled
+from memsheaf.hub import Erasure, Hub, HubSettings, Machine, Pulled
+from memsheaf.hub.replica_state import ERASED, ReplicaState
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.transaction import Transaction
+
+
+class Erasures:
+    """The erasures that one replica remembers in its state."""
+
+    def __init__(
+        self,
+        settings: HubSettings,
+        hub: Hub,
+        state: Callable[[], ReplicaState],
+        change_state: Callable[[Callable[[ReplicaState], ReplicaState]], None],
+        now: Callable[[], str],
+    ) -> None:
+        self._settings = settings
+        self._hub = hub
+        self._state = state
+        self._change_state = change_state
+        self._now = now
+
+    def queue(self, erasure: Erasure) -> None:
+        """Have the hub told of an erasure, now or by a later sync."""
+        self._change_state(lambda now: now._replace(erasing=(*now.erasing, erasure)))
+
+    def tell_hub(self) -> None:
+        """Tell the hub what is queued. Raises HubUnreachable, HubRefused."""
+        for erasure in self._state().erasing:
+            self._hub.erase(erasure)
+            self._drop(erasure.id)
+
+    def _drop(self, told: str) -> None:
+        self._change_state(lambda now: now._replace(erasing=tuple(one for one in now.erasing if one.id != told)))
+
+    def note(self, erasure: Erasure, left: str) -> None:
+        """Remember that an erasure was carried out here, and what was left of it."""
+
+        def noted(now: ReplicaState) -> ReplicaState:
+            return now._replace(erased=(*now.erased, erasure)[-ERASED:], proofs={**now.proofs, erasure.id: left})
+
+        self._change_state(noted)
+
+    def report(self, clock: float, left: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Tell the hub that this machine is there, and what it erased; `left` corrects what was left, by erasure."""
+        proofs = {**self._state().proofs, **left}
+        here = self._settings.machine, self._settings.machine_name, self._hub.me, self._now()
+        self._hub.report(Machine(*here, tuple(proofs.items())))
+
+        def reported(now: ReplicaState) -> ReplicaState:
+            kept = {name: found for name, found in now.proofs.items() if name not in proofs}
+            return now._replace(proofs=kept, reported_at=clock)
+
+        self._change_state(reported)
 
 
 def without_erased(pulled: Pulled, erased: Iterable[Erasure]) -> tuple[Pulled, Erasure | None]:

@@ -15,15 +15,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from types import MappingProxyType
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubUnreachable, MemsheafError, NotFound
 from memsheaf.guard.paths import CATALOG
-from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Machine, Pulled
-from memsheaf.hub.erasures import kept_aside, recreation, without_erased
+from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled
+from memsheaf.hub.erasures import Erasures, kept_aside, recreation, without_erased
 from memsheaf.hub.merge import Merge, attribute, for_hub
 from memsheaf.hub.replica_state import (
-    ERASED,
     Conflict,
     ReplicaState,
     add_ahead,
@@ -76,6 +74,7 @@ class Replica(FolderStore):
         self._agree = self._push
         self._agreed: set[str] = set()  # commits that the hub has
         self.authors: dict[tuple[str, str], str] = {}  # who saved a version of a path, as far as it was asked
+        self.erasures = Erasures(settings, hub, self.state, self._change_state, self._now)
         self._only_here = False
         self._is_behind = False  # the hub refused a change: it has a text that is not here
         self.eraser: Callable[[str], Sequence[str]] | None = self._erase_file
@@ -230,7 +229,7 @@ class Replica(FolderStore):
                         raise HubRefused("this scope has another hub by now; open it again")
                 for _ in range(ROUNDS):
                     with suppress(HubRefused):  # who may not write reads all the same
-                        self._tell_erasures()
+                        self.erasures.tell_hub()
                     came = self._pull()
                     if (
                         self.eraser and not is_through and not (came.commits or came.whole)
@@ -270,7 +269,7 @@ class Replica(FolderStore):
         if not state.joined:
             pulled, again = without_erased(pulled, state.erased)
             if again:
-                self._change_erasing(again.id, again)
+                self.erasures.queue(again)
         done = {one.id for one in state.erased}
         erasures = [one for one in pulled.erasures if one.id not in done]
         if erasures and self.eraser is None:
@@ -293,7 +292,7 @@ class Replica(FolderStore):
     def _send(self) -> tuple[list[Commit], str, bool]:
         """Tell erasures and push what waits: what went, why the hub does not take it, and whether that was all."""
         try:
-            self._tell_erasures()
+            self.erasures.tell_hub()
             sent, is_through = self._push_pending()
             return sent, "", is_through
         except HubRefused as error:
@@ -348,13 +347,13 @@ class Replica(FolderStore):
         first = Erasure(os.urandom(6).hex(), (path,), ())
         self.hub.erase(first)  # the decision: killed behind it, the next pull tells this machine, too
         erased = super().erase(path, by=by)
-        self._note_erased(first._replace(names=erased.names, versions=erased.versions), "")
+        self.erasures.note(first._replace(names=erased.names, versions=erased.versions), "")
         if len(erased.names) > 1:
             rest = Erasure(os.urandom(6).hex(), erased.names, erased.versions)
-            self._change_erasing(rest.id, rest)
-            self._note_erased(rest, "")
+            self.erasures.queue(rest)
+            self.erasures.note(rest, "")
             with suppress(HubUnreachable):  # the next sync tells it
-                self._tell_erasures()
+                self.erasures.tell_hub()
         return erased
 
     @contextmanager
@@ -366,18 +365,6 @@ class Replica(FolderStore):
         finally:
             self._only_here = False
 
-    def report(self, left: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Tell the hub that this machine is there, and what it erased; `left` corrects what was left, by erasure."""
-        proofs = {**self.state().proofs, **left}
-        here = self.settings.machine, self.settings.machine_name, self.hub.me, self._now()
-        self.hub.report(Machine(*here, tuple(proofs.items())))
-
-        def reported(now: ReplicaState) -> ReplicaState:
-            kept = {name: found for name, found in now.proofs.items() if name not in proofs}
-            return now._replace(proofs=kept, reported_at=self._clock())
-
-        self._change_state(reported)
-
     def _erase_pulled(self, erasure: Erasure) -> None:
         """Erase here what was erased elsewhere. A memory that has the name since, and nothing of it, stays."""
         left: list[str] = []
@@ -387,28 +374,11 @@ class Replica(FolderStore):
             later = recreation(self, name, erasure.versions, unseen)
             with suppress(NotFound), kept_aside(later, self._access.transaction, self._now()), self.only_here():
                 left += self.eraser(name) if self.eraser else ()
-        self._note_erased(erasure, ", ".join(left))
+        self.erasures.note(erasure, ", ".join(left))
 
     def _erase_file(self, path: str) -> Sequence[str]:
         super().erase(path, by="hub")
         return ()
-
-    def _note_erased(self, erasure: Erasure, left: str) -> None:
-        def noted(now: ReplicaState) -> ReplicaState:
-            return now._replace(erased=(*now.erased, erasure)[-ERASED:], proofs={**now.proofs, erasure.id: left})
-
-        self._change_state(noted)
-
-    def _tell_erasures(self) -> None:
-        for erasure in self.state().erasing:
-            self.hub.erase(erasure)
-            self._change_erasing(erasure.id)
-
-    def _change_erasing(self, name: str, *erasure: Erasure) -> None:
-        def change(now: ReplicaState) -> ReplicaState:
-            return now._replace(erasing=(*(one for one in now.erasing if one.id != name), *erasure))
-
-        self._change_state(change)
 
     def _change_state(self, change: Callable[[ReplicaState], ReplicaState]) -> None:
         with self._access.transaction() as transaction:
