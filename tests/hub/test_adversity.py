@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hub.git_remotes import make_bare
 from hub.postgres_server import Team
 from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync
+from memsheaf.cli import main
 from memsheaf.errors import HubRefused
 from memsheaf.hub import HubSettings, Pulled
 from memsheaf.hub.git import GitRemote
@@ -236,11 +238,33 @@ def test_a_queued_change_costs_the_same_however_many_wait(machine: Machines, mon
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
-        ("https://ana:secret@host/a@b.git", "https://ana@host/a@b.git"),
-        ("https://ghp_secretsecretsecret@host/a.git", "https://***@host/a.git"),
-        ("postgresql://t.ana:secret@host/db?sslpassword=secret", "postgresql://t.ana@host/db?sslpassword=***"),
-        ("git@host:ana/memory.git", "git@host:ana/memory.git"),
+        ("https://ana:secret@host:8443/a.git", "https://host:8443/a.git"),
+        ("https://secret@host/a.git", "https://host/a.git"),
+        ("ssh://git:secret@host:22/a.git", "ssh://git@host:22/a.git"),
+        ("postgresql://t.ana:p%40secret@host/db?sslpassword=secret", "postgresql://t.ana@host/db"),
+        ("postgresql://db/x?user=ana&password=secret", "postgresql://db/x"),
+        ("postgresql://ana:a#secret@host/db", "postgresql://ana@host/db"),
+        ("git@host:ana/a@b.git", "git@host:ana/a@b.git"),
+        ("file:///home/a@b/hub.git", "file:///home/a@b/hub.git"),
     ],
 )
 def test_an_address_is_shown_without_its_secrets(url: str, shown: str) -> None:
-    assert HubSettings(url, "", "", "").shown == shown
+    assert HubSettings(url, "", "", "").check_address() == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(f"{scheme}://ana:{password}@host/db" for scheme in ("postgresql", "https", "ssh", "POSTGRESQL")
+          for password in ("sec/ret", "sec@ret", "sec?ret", "sec/ret@x", "1/secret", "[secret", "se%cret")),
+        "postgresql://host/db?password=sec@ret", "https://host/sec@ret.git", "postgres:/ana:secret@host/db",
+        "ana:secret@host:a.git", "host=db password=secret",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["hub add team/x", "team create x", "team migrate"])
+def test_what_may_be_a_password_is_in_no_message(tmp_path: Path, url: str, command: str) -> None:
+    told = io.StringIO()
+    environment = {"MEMSHEAF_HOME": str(tmp_path)}
+    assert main([*command.split(), url], environment=environment, stdout=told, stderr=told) == 1
+    assert "ret" not in told.getvalue()
+    assert "se%c" not in told.getvalue()

@@ -570,12 +570,3 @@ def test_one_machine_at_a_time_does_a_piece_of_work(machine: Machines) -> None:
             pass
     with two.lock("consolidate"):
         pass
-
-
-def test_an_address_is_shown_without_its_passwords() -> None:
-    for url in (
-        "postgresql://ana:hush@db/x", "postgresql://ana@db/x?password=hush&sslpassword=hush#a",
-        "https://ana:hush@host/a@b.git", "postgres://db/x?user=ana&password=hush",
-    ):  # fmt: skip
-        assert "hush" not in HubSettings(url, "", "", "").shown
-    assert HubSettings("git@host:me/memory.git", "", "", "").shown == "git@host:me/memory.git"

@@ -20,11 +20,10 @@ import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
+from memsheaf.errors import HubRefused, hinted
 from memsheaf.store import Commit, Version
 from memsheaf.values import NamedTuple, Protocol
 
-TOKEN = 20
-"""From how many characters on the name in a web address is taken for a token, and not shown."""
 COPY = os.path.join("hub.git", "repository.git")
 """Where a scope's state has the copy of a git remote, which may hold every text that was ever pushed."""
 
@@ -172,11 +171,24 @@ class HubSettings(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The address without a password, or a token that stands for the name."""
-        url = re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", self.url)
-        scheme, separator, rest = url.partition("://")
-        host, slash, path = rest.partition("/")
-        login, at, place = host.rpartition("@")
-        name = login.partition(":")[0]
-        name = "***" if scheme.startswith("http") and len(name) >= TOKEN else name
-        return f"{scheme}://{name}@{place}{slash}{path}" if separator and at else url
+        """The address without password and options, of a web address also without the name, which may be a token.
+
+        Where it is not clear what belongs to a password, nothing but the scheme.
+        """
+        scheme, is_url, _ = self.url.partition("://")
+        if scheme == "file":
+            return self.url
+        if not is_url:
+            return "***" if re.match(r"[^/@][^@]*:.*@|(?i:.*password *=)", self.url) else self.url
+        clear = re.fullmatch(r"\w+://(?:([^][/:@?#]*)(?::[^][/@?]*)?(@))?([^@?#]*)(?:[?#][^@]*)?", self.url)
+        if not clear:
+            return f"{scheme}://***"
+        login = "" if scheme.startswith("http") else f"{clear[1] or ''}{clear[2] or ''}"
+        return f"{scheme}://{login}{clear[3]}"
+
+    def check_address(self) -> str:
+        """The address as it is shown. Raises HubRefused when part of it may be misread, and then told in an error."""
+        if (shown := self.shown).endswith("***"):
+            hint = "Write @ as %40, / as %2F, ? as %3F, # as %23, % as %25 in a password or path."
+            raise hinted(HubRefused("the address of the hub cannot be read"), hint)
+        return shown

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from tempfile import TemporaryFile
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, hinted
 from memsheaf.text.neutralize import one_line
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 REMOTE = "memsheaf-hub"
 """What the remote is called on the command line: its address, which may hold a password, is not on it."""
+TOKEN = 8
+"""From how many characters on a name is taken out of what git says: it may be a token."""
 
 _SETTINGS = {
     "core.hooksPath": os.devnull, "core.fsmonitor": "false", "core.askPass": "", "core.logAllRefUpdates": "false",
@@ -60,16 +62,16 @@ class LocalGitFailed(Exception):
 class GitProgram:
     """Git, on the bare repository in a folder, for one remote."""
 
-    def __init__(self, folder: str, url: str, timeout: float) -> None:
+    def __init__(self, folder: str, url: str, shown: str, timeout: float) -> None:
         self.folder = folder
         self._timeout = timeout
-        self._shown, self._password = split_password(url)
-        url, login = self._shown, ""
-        if self._password and url.startswith("http"):  # for a helper of ours, so that no list of processes shows it
-            name, _, place = url.partition("://")[2].partition("@")
-            url = f"{url.partition('://')[0]}://{place}"
-            login = f"username={unquote(name)}\npassword={self._password}"
-        settings = _SETTINGS | {f"remote.{REMOTE}.url": url, f"credential.{url}.helper": _HELPER}
+        self._shown = shown
+        self._url, name, password = split_login(url)  # for a helper of ours: no list of processes shows it
+        self._secrets = [one for one in (password, name if len(name) >= TOKEN else "") if one]
+        settings = _SETTINGS | {f"remote.{REMOTE}.url": self._url, f"credential.{self._url}.helper": _HELPER}
+        login = f"username={name}\npassword={password}" if name or password else ""
+        if name:  # what the user's own helpers are asked for
+            settings[f"credential.{self._url}.username"] = name
         self._environment = {name: value for name, value in os.environ.items() if _KEPT.match(name)}
         self._environment |= _OURS | {"GIT_DIR": folder, "GIT_CONFIG_COUNT": str(len(settings))}
         self._environment["MEMSHEAF_GIT_LOGIN"] = login
@@ -135,7 +137,7 @@ class GitProgram:
 
         Raises HubUnreachable when git is not there, or says nothing for the time-out; LocalGitFailed.
         """
-        if re.match(r"-|\w+::", self._shown):
+        if re.match(r"-|\w+::", self._url):
             raise HubRefused(f"{self._shown!r} is an address at which git would run a program")
         seen = 0
         with self._started(words) as process:
@@ -193,9 +195,9 @@ class GitProgram:
         lines = re.split(r"[\r\n]+", said.decode("utf-8", "replace"))
         news = [line for line in lines if not _NO_NEWS.search(line)] or [line for line in lines if line.strip()]
         text = re.sub(r"^((fatal|error|remote): *)+", "", news[-1]) if news else otherwise
-        if self._password:
-            text = text.replace(self._password, "***")
-        return one_line(re.sub(r"(?<=://)([^\s/:@]*):[^\s/@]*@", r"\1@", text), 300)
+        for secret in self._secrets:
+            text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
+        return one_line(re.sub(r"(?<=://)[^\s/@]*@", "", text), 300)
 
 
 def _end_group(process: Popen[bytes]) -> None:
@@ -209,15 +211,18 @@ def _end_group(process: Popen[bytes]) -> None:
     process.wait()
 
 
-def split_password(url: str) -> tuple[str, str]:
-    """An address without the password in it, and the password.
+def split_login(url: str) -> tuple[str, str, str]:
+    """An address as git gets it, and the name and the password that are not in it.
 
-    >>> split_password("https://ana:t%20k@example.com/a.git")
-    ('https://ana@example.com/a.git', 't k')
-    >>> split_password("ssh://git:pw@example.com:22/a@b.git")
-    ('ssh://git@example.com:22/a@b.git', 'pw')
-    >>> split_password("git@example.com:ana/memory.git")
-    ('git@example.com:ana/memory.git', '')
+    >>> split_login("https://ana:t%20k@example.com/a.git")
+    ('https://example.com/a.git', 'ana', 't k')
+    >>> split_login("ssh://git:pw@example.com:22/a.git")
+    ('ssh://git@example.com:22/a.git', '', 'pw')
+    >>> split_login("git@example.com:ana/memory.git")
+    ('git@example.com:ana/memory.git', '', '')
     """
-    found = re.fullmatch(r"(\w+://[^/:@]*):([^/@]*)(@.*)", url)
-    return (found[1] + found[3], unquote(found[2])) if found else (url, "")
+    found = re.fullmatch(r"(?:(https?://)([^/:@]*)|(\w+://[^/:@]*))(?::([^/@]*))?(@?)(.*)", url, re.DOTALL)
+    if not found or not found[5]:
+        return url, "", ""
+    place = found[1] + found[6] if found[1] else f"{found[3]}@{found[6]}"
+    return place, unquote(found[2] or ""), unquote(found[4] or "")

@@ -89,6 +89,7 @@ class PostgresHub:
         connect: Callable[[], AbstractContextManager[Connection]] | None = None,
     ) -> None:
         """`member` is whom a server acts for, by their login; `connect` lends it a connection of its pool."""
+        settings.check_address()
         self._settings = settings
         self._timeout = timeout
         self._member = member
@@ -340,6 +341,9 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
     """What a failure of the database at an address means."""
     message = one_line(error.diag.message_primary or str(error), 300)
     message = re.sub("^connection (failed|is bad): | Is the server running.*", "", message)
+    if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:  # it quotes what it cannot read
+        found = HubRefused(f"{where} cannot be read as the address of a database")
+        return hinted(found, "It begins with postgresql://; in a password % is written as %25.")
     if error.diag.message_hint == "restored":
         return HubRestored(f"{where} was restored from an older backup")
     if error.diag.message_hint == "moved":

@@ -212,6 +212,7 @@ def new_login(url: str, team: str, member: str) -> tuple[Invitation, str]:
 
 def _with_password(url: str, login: str) -> tuple[str, str]:
     """The address with a login and a new password, and what the database keeps of that."""
+    HubSettings(url, "", "", "").check_address()
     password = secrets.token_urlsafe(18)
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
@@ -242,7 +243,7 @@ def scram_verifier(password: str, rounds: int = 4096) -> str:
 @contextmanager
 def _administering(url: str) -> Iterator[psycopg.Connection[TupleRow]]:
     """A connection of whoever installs the hub. Raises HubRefused, HubUnreachable."""
-    shown = HubSettings(url, "", "", "").shown
+    shown = HubSettings(url, "", "", "").check_address()
     try:
         with psycopg.connect(url, connect_timeout=10, application_name="memsheaf") as connection:
             if connection.info.server_version < OLDEST:

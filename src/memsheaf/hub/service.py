@@ -49,7 +49,7 @@ class HubService:
         settings = HubSettings(url, "", "", "")
         if not settings.is_postgres:
             raise hinted(HubRefused("that is no address of a database"), "It begins with postgresql://.")
-        self.shown = settings.shown
+        self.shown = settings.check_address()
         logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what fails is told by whoever needed it
         self.pool = ConnectionPool(
             url, min_size=1, max_size=POOL, timeout=WAIT_SECONDS, open=False, check=ConnectionPool.check_connection,
