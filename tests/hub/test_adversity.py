@@ -59,6 +59,34 @@ def test_what_a_killed_rejoin_left_does_not_keep_changes_out(machine: Machines) 
     assert files(one) == {"a.md": b"two"}
 
 
+def test_a_text_that_somebody_went_back_to_is_not_replaced_by_a_rejoin(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, "a.md", b"first")
+    put(one, "a.md", b"second")
+    sync(two)
+    plug(two).out = "all"
+    one.undo(by="user")
+    save(two, "a.md", b"third")
+    plug(two).out = ""
+    two.rejoin()
+    consistent(one, two)
+    assert files(one) == {"a.md": b"first", "a-2.md": b"third"}
+
+
+def test_a_text_that_two_machines_keep_beside_the_hubs_is_there_once(machine: Machines) -> None:
+    one, two, three = machine("m1"), machine("m2"), machine("m3")
+    put(one, "a.md", b"1")
+    put(one, "a.md", b"2")
+    sync(two)
+    sync(three)
+    one.undo(by="user")
+    for here in (two, three):
+        save(here, "a.md", b"the same")
+        here.rejoin()
+    consistent(one, two, three)
+    assert files(one) == {"a.md": b"1", "a-2.md": b"the same"}
+
+
 @pytest.mark.parametrize("damage", [b"", b"\0" * 300, b"{cut off", b'{"told": [1]}', b"[]"])
 def test_a_state_that_is_damaged_is_made_anew(machine: Machines, damage: bytes) -> None:
     one, two = machine("m1", queue=True), machine("m2")

@@ -133,7 +133,8 @@ class Merge:
     def join(self, pulled: Pulled, here: Iterable[str]) -> None:
         """Bring a folder and a hub together that know nothing of each other: the same text once, different ones both.
 
-        Where the journal knows the hub's text as an older one of ours, ours replaces it.
+        Where ours replaced the hub's text after the hub got it, it does so there; somebody may also have gone back to
+        a text since.
         """
         transaction, pulled = self._transaction, _sound(pulled)
         theirs, self._authors = _last_steps(pulled), _authors(pulled)
@@ -153,7 +154,8 @@ class Merge:
                 commit = Commit(os.urandom(6).hex(), self._now(), by, JOINED, ())
                 self._place(commit, all_steps[start : start + AT_ONCE])
         both = {path: step for path, step in theirs.items() if path in ours and step.after != version_of(ours[path])}
-        met = {path: step for path, step in both.items() if not self._has_had(path, step.after)}
+        times = {step.path: one.commit.at for one in pulled.commits for step in one.commit.revisions}
+        met = {path: step for path, step in both.items() if not self._has_replaced(step, times[path])}
         on_hub = {path: step for path, step in theirs.items() if path not in met}
         none = Revision("", ABSENT, ABSENT)
         revisions = tuple(
@@ -199,7 +201,7 @@ class Merge:
         self.save(state._replace(pending=tuple(pending), held=held, told=kept))
 
     def _keep_both(self, path: str, step: Revision, told: list[Conflict]) -> str:
-        """Put the hub's text at a path, and what was here beside it; gives the name of that, "" when nothing was.
+        """Put the hub's text at a path, and what was here beside it; gives the name of a copy that was made, or "".
 
         Raises:
             Busy: it is edited again and again in this very moment.
@@ -209,18 +211,18 @@ class Merge:
             if version_of(mine) == step.after or step.after == ABSENT:
                 return ""
             steps = [Revision(path, version_of(mine), step.after, mine, step.new)]
-            copy, why = "", f"{path} was changed on the hub"
+            copy, is_new, why = "", False, f"{path} was changed on the hub"
             if mine is not None:
-                copy = self._free_name(path)
+                copy, is_new = self._name_of_copy(path, mine)
                 why = f"kept both: {path} is the hub's, {copy} was here"
-                steps.append(Revision(copy, ABSENT, version_of(mine), None, mine))
+                steps += [Revision(copy, ABSENT, version_of(mine), None, mine)] * is_new
             by = self._authors.get(path, HUB)
             with suppress(Changed):  # edited in this moment: what is here now is kept
                 self._transaction.carry_out(Commit(os.urandom(6).hex(), self._now(), by, why, tuple(steps)))
                 if copy and self._ledger and self._ledger.knows(path, version_of(mine)):
                     self._ledger.add([(copy, version_of(mine))], "user")
                 told.append(Conflict(self._now(), path, copy))
-                return copy
+                return copy if is_new else ""
         raise Busy(f"{path} is being edited")
 
     def _place(self, commit: Commit, steps: Iterable[Revision]) -> None:
@@ -255,25 +257,26 @@ class Merge:
         met = {step.path: step for step in steps if version_of(self._present(step.path)) != step.after}
         self.rebase(self.waiting(), met)
 
-    def _has_had(self, path: str, version: Version) -> bool:
-        """Whether the journal has had this version of a path."""
-        commits = self._transaction.journal.commits(needle_of(path))
-        steps = (step for one in commits for step in one.revisions if step.path == path)
-        return any(version in (step.before, step.after) for step in steps)
+    def _has_replaced(self, theirs: Revision, at: str) -> bool:
+        """Whether our journal has replaced a text of the hub, after the hub got it."""
+        commits = self._transaction.journal.commits(needle_of(theirs.path))
+        return any(at < one.at for one in commits if (theirs.path, theirs.after) in {s[:2] for s in one.revisions})
 
     def _present(self, path: str) -> bytes | None:
         with suppress(MemsheafError):
             return self._transaction.present(path)
         return None
 
-    def _free_name(self, path: str) -> str:
-        """The name under which a text is kept beside the one that has its path."""
+    def _name_of_copy(self, path: str, text: bytes) -> tuple[str, bool]:
+        """The name under which a text is kept beside the one that has its path, and whether it is still free: another
+        machine that met the same text may have kept it already."""
         stem, dot, ending = path.rpartition(".")
         names = set(map(fold, self._transaction.journal.heads(None)))
         for number in count(2):
             name = f"{stem}-{number}{dot}{ending}"
-            if fold(name) not in names and self._present(name) is None:
-                return check_stored(name)
+            found = self._present(name)
+            if found == text or (found is None and fold(name) not in names):
+                return check_stored(name), found is None
         raise AssertionError("counting does not end")
 
 
