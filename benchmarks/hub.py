@@ -205,7 +205,7 @@ def _bare(url: str) -> Iterator[tuple[Callable[[Commit], object], Callable[[], o
 
 def _create_space(settings: HubSettings, namespace: str) -> None:
     with psycopg.connect(settings.url, autocommit=True) as connection:
-        connection.execute("SELECT memsheaf.create_space(%s, '', '')", [namespace])
+        connection.execute("SELECT memsheaf.join_space(%s)", [namespace])
 
 
 def _writers(machine: HubMachine, settings: HubSettings, effort: Effort) -> Iterator[Row]:

@@ -40,7 +40,7 @@ from memsheaf.sheaf import Sheaf
 if TYPE_CHECKING:
     from hub.postgres_server import Server
 
-TABLES = ("spaces", "members", "commits", "revisions", "texts", "documents")
+TABLES = ("spaces", "members", "joined", "commits", "revisions", "texts", "documents")
 EDGE = ("recall, none, CPU ms", "disk, none, KB", "recall, static, CPU ms", "disk, static, KB", "open, KB")
 STAGES = (8, 4, 2, 1)  # which part of the namespaces is there when a call is measured
 DAY = 86_400
@@ -149,11 +149,13 @@ def hub_of(url: str, number: int, connection: psycopg.Connection[TupleRow]) -> P
 def _load(admin: psycopg.Connection[TupleRow], url: str, first: int, end: int, memories: int, clients: int) -> float:
     """Make namespaces and push every memory as a commit of its own; gives pushes a second."""
     with admin.transaction(), admin.cursor() as cursor:
-        numbers = range(first, end)
-        cursor.executemany("INSERT INTO memsheaf.spaces VALUES (%s)", [(name_of(number),) for number in numbers])
         cursor.executemany(
-            "INSERT INTO memsheaf.members VALUES (%s, %s, 'ana', 'admin')",
-            [(name_of(number), f"tenant-{number:07d}.ana") for number in numbers],
+            "SELECT set_config('memsheaf.member', %(login)s, true), "
+            "memsheaf.create_space(%(team)s, %(login)s, 'ana'), memsheaf.join_space(%(space)s)",
+            [
+                {"login": f"tenant-{number:07d}.ana", "team": f"tenant-{number:07d}:team", "space": name_of(number)}
+                for number in range(first, end)
+            ],
         )
     step = -(-(end - first) // clients)
     tasks = [(url, start, min(end, start + step), memories) for start in range(first, end, step)]

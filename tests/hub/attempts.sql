@@ -18,7 +18,16 @@ SELECT * FROM memsheaf.texts TABLESAMPLE SYSTEM (100) WHERE namespace = 'V'
 SELECT 1 / (length(data) - length(data)) FROM memsheaf.texts WHERE namespace = 'V'
 SET row_security = off; SELECT * FROM memsheaf.texts
 SELECT set_config('memsheaf.namespace', 'V', false); SELECT * FROM memsheaf.texts WHERE namespace = 'V'
-SELECT set_config('memsheaf.removing', 'V.ana', false); SELECT * FROM memsheaf.members WHERE login = 'V.ana'
+SELECT set_config('memsheaf.namespace', 'V', false); SELECT * FROM memsheaf.members WHERE login = 'V.ana'
+SELECT set_config('memsheaf.namespace', 'V', false); SELECT * FROM memsheaf.documents_0 UNION ALL SELECT * FROM memsheaf.documents_1
+SET memsheaf.namespace = 'V'; SELECT * FROM memsheaf.joined
+SELECT memsheaf.entered(), set_config('memsheaf.namespace', 'V', false) INTO TEMP t; SELECT * FROM t WHERE entered IS NOT NULL
+SET memsheaf.namespace = 'V'; SELECT memsheaf.entered() AS ns WHERE memsheaf.entered() IS NOT NULL
+SET memsheaf.namespace = 'V'; SELECT * FROM memsheaf.spaces
+SET memsheaf.namespace = 'V'; SELECT * FROM memsheaf.proposals
+SET memsheaf.namespace = 'V'; SELECT memsheaf.join_space('V')
+SELECT memsheaf.join_space('VICTIM:user/ana')
+SELECT memsheaf.join_space('VICTIM:project/x')
 SELECT * FROM memsheaf.pull('V', '')
 SELECT * FROM memsheaf.pull('V', '//0//')
 SELECT * FROM memsheaf.hello('V')
@@ -32,11 +41,7 @@ SELECT memsheaf.restored('V')
 SELECT memsheaf.enter('V', 'reader')
 SELECT memsheaf.create_login('V.ana', 'SCRAM-SHA-256$4096:AAAA$AAAA:AAAA')
 SELECT memsheaf.lock_paths(memsheaf.lock_seed('V'))
-SELECT memsheaf.protect('texts')
-SELECT memsheaf.forget_member('V.ana')
 SELECT memsheaf.create_space('W:team', 'x', 'x')
-SELECT memsheaf.create_space('VICTIM:user/ana', 'x', 'x')
-SELECT memsheaf.create_space('VICTIM:agent/x', 'x', 'x')
 SET ROLE memsheaf_owner
 SET ROLE "V.ana"
 SET SESSION AUTHORIZATION "V.ana"
@@ -91,7 +96,7 @@ SELECT memsheaf.invite('V', 'eve', 'admin', 'SCRAM-SHA-256$4096:AAAA$AAAA:AAAA')
 SELECT memsheaf.remove('V', 'ana')
 SELECT memsheaf.prune('V', 0)
 SELECT memsheaf.restored('V')
-SELECT memsheaf.create_space('VICTIM:agent/x', 'x', 'x')
+SELECT memsheaf.join_space('VICTIM:user/ana')
 UPDATE memsheaf.members SET role = 'admin'
 DELETE FROM memsheaf.documents
 INSERT INTO memsheaf.texts VALUES ('V', 'x', '')
@@ -111,7 +116,9 @@ PUSH THEIRS new.md - X
 BEGIN; SELECT pg_current_xact_id(); PUSH 0ddba110ddba new.md - X
 SELECT memsheaf.report('V', 'm1', 'taken over', '[]')
 SELECT memsheaf.invite('V', 'eve', 'admin', 'SCRAM-SHA-256$4096:AAAA$AAAA:AAAA')
-SELECT memsheaf.create_space('VICTIM:user/ana', 'V.bob', 'ana')
+SELECT memsheaf.join_space('VICTIM:user/ana')
+SELECT memsheaf.join_space('VICTIM:user/bob:x')
+SELECT memsheaf.join_space('V')
 SELECT memsheaf.create_space('VICTIM:team', 'V.bob', 'ana')
 UPDATE memsheaf.commits SET member = 'ana'
 INSERT INTO memsheaf.commits SELECT namespace, 'f', xid, 0, at, received, 'ana', '', '', '', '' FROM memsheaf.commits

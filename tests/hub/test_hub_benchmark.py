@@ -61,5 +61,5 @@ def test_many_namespaces_are_measured_and_told(postgres: Server) -> None:
 
     assert [there for there, *_ in found.stages] == [1, 2, 4, 8]
     assert all(blocks["nothing to pull"] > 0 for _, _, blocks in found.stages)
-    assert {table: rows for table, rows, *_ in found.sizes}["spaces"] == 9
+    assert {table: rows for table, rows, *_ in found.sizes}["joined"] == 9
     assert "| memories | 1,000,000 × 500 | 0.5 billion |" in told

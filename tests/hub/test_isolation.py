@@ -129,7 +129,7 @@ def test_a_login_of_another_application_sees_and_changes_nothing(victim: Victim)
 
 def test_a_removed_member_sees_and_changes_nothing_even_while_connected(victim: Victim) -> None:
     with psycopg.connect(victim.team.url("gone", "admin")) as connection:
-        connection.execute("SELECT memsheaf.create_space(%s, '', '')", [f"{victim.team.name}:agent/x"])
+        connection.execute("SELECT memsheaf.join_space(%s)", [f"{victim.team.name}:agent/x"])
         connection.commit()
         root = PostgresHub(victim.team.settings("root", "m9", "admin"))
         assert root.administer("remove", "gone") is True
@@ -189,7 +189,7 @@ def test_a_private_namespace_is_its_members_alone(victim: Victim) -> None:
     private = f"{victim.team.name}:user/bob"
     bob = PostgresHub(victim.team.settings("bob", "m2")._replace(namespace=private))
     with psycopg.connect(victim.team.url("bob"), autocommit=True) as connection:
-        connection.execute("SELECT memsheaf.create_space(%s, '', '')", [private])
+        connection.execute("SELECT memsheaf.join_space(%s)", [private])
     bob.push(commit(("b.md", None, b"b")))
     for member, role in (("root", "admin"), ("ana", "writer")):
         with pytest.raises(HubRefused, match="not a member"):

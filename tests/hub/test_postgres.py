@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,7 +18,7 @@ import pytest
 from hub.postgres_server import Server, Team
 from hub.test_contract import commit, push, state
 from memsheaf.errors import HubRefused, HubRestored, HubUnreachable
-from memsheaf.hub import Erasure, HubSettings, Machine
+from memsheaf.hub import Erasure, HubSettings, Machine, postgres_admin
 from memsheaf.hub.postgres import CLIENT, PostgresHub
 from memsheaf.hub.postgres_admin import migrate_database, migrations
 from memsheaf.store import Commit, version_of
@@ -352,6 +354,21 @@ def test_names_of_an_erasure_go_when_every_machine_has_carried_it_out(opened: Op
     root.report(Machine("m2", "desk", "", "", (("0e0e0e0e0e0e", ""),)))
     root.administer("prune", None)
     assert hub.pull().erasures[0].names == ()
+
+
+def test_a_schema_is_brought_forward_with_what_is_in_it(
+    postgres: Server, team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = f"hub_{team.name}"
+    postgres.create_hub(database)
+    with closing(PostgresHub(Team(postgres, f"{team.name}v", database).settings("ana", "m1"))) as hub:
+        push(hub, "a.md", None, b"text")
+        shutil.copytree(postgres_admin.SCHEMA, tmp_path / "schema")
+        (tmp_path / "schema" / f"{CLIENT + 1:04}.sql").write_text("ALTER TABLE memsheaf.texts ADD COLUMN more int;")
+        monkeypatch.setattr(postgres_admin, "SCHEMA", str(tmp_path / "schema"))
+        url = postgres.url("dba", "dba", database)
+        assert [migrate_database(url), migrate_database(url)] == [(CLIENT, CLIENT + 1), (CLIENT + 1, CLIENT + 1)]
+        assert state(hub.pull()) == {"a.md": b"text"}
 
 
 def test_versions_that_do_not_fit_are_told_or_refused(postgres: Server, team: Team) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -166,16 +169,6 @@ def test_a_member_opens_their_own_memories_and_projects_of_the_team(service: Hub
         service.add_turns(f"{name}.ben", f"{name}:project/shop", [("1", TURN)])
 
 
-def test_a_namespace_that_a_member_made_stays_private(service: HubService, team: Team) -> None:
-    team.url("ben")
-    space = f"{team.name}:project/secret"
-    with psycopg.connect(team.url("ana")) as connection:
-        connection.execute("SELECT memsheaf.create_space(%s, '', '')", [space])
-    service.join_space(f"{team.name}.ana", space)
-    with pytest.raises(HubRefused, match="not a member"):
-        service.join_space(f"{team.name}.ben", space)
-
-
 def test_a_removed_member_leaves_no_token_and_nothing_that_waits(service: HubService, team: Team) -> None:
     team.url("ana", "admin")
     invite(team.settings("ana", "m1"), "ben", "writer")  # as its drop needs whoever made the role
@@ -190,7 +183,39 @@ def test_a_removed_member_leaves_no_token_and_nothing_that_waits(service: HubSer
         connection.execute("SELECT memsheaf.remove(%s, 'ben')", [team.namespace])
     assert service.find_member(shown) is None
     with psycopg.connect(team.server.url(database=team.database)) as connection:
-        for table in ("tokens", "inbox"):
+        for table in ("tokens", "inbox", "members", "joined"):
+            query = f"SELECT count(*) FROM memsheaf.{table} WHERE login = %s"
+            assert connection.execute(query.encode(), [f"{team.name}.ben"]).fetchone() == (0,)
+
+
+@pytest.mark.parametrize("first", ["join", "remove"])
+def test_a_member_who_is_removed_while_they_open_a_namespace_is_in_none(team: Team, first: str) -> None:
+    team.url("ana", "admin")
+    ben = invite(team.settings("ana", "m1"), "ben", "writer")  # as its drop needs whoever made the role
+    space = f"{team.name}:project/shop"
+    calls = {
+        "join": (ben.url, "SELECT memsheaf.join_space(%s)", [space]),
+        "remove": (team.url("ana"), "SELECT memsheaf.remove(%s, 'ben')", [team.namespace]),
+    }
+
+    def call(url: str, query: str, values: list[str]) -> bool:
+        with psycopg.connect(url) as connection, suppress(psycopg.errors.InsufficientPrivilege):
+            connection.execute(query.encode(), values)
+            return True
+        return False
+
+    url, query, values = calls.pop(first)
+    with ThreadPoolExecutor(1) as pool:
+        with psycopg.connect(url) as connection, psycopg.connect(team.server.url(), autocommit=True) as watch:
+            connection.execute(query.encode(), values)
+            [second] = (pool.submit(call, *one) for one in calls.values())
+            waits = "SELECT FROM pg_stat_activity WHERE usename LIKE %s AND wait_event_type = 'Lock'"
+            while not second.done() and not watch.execute(waits, [f"{team.name}.%"]).fetchall():
+                time.sleep(0.01)
+            connection.commit()
+        assert second.result() == (first == "join")
+    with psycopg.connect(team.server.url(database=team.database)) as connection:
+        for table in ("members", "joined"):
             query = f"SELECT count(*) FROM memsheaf.{table} WHERE login = %s"
             assert connection.execute(query.encode(), [f"{team.name}.ben"]).fetchone() == (0,)
 

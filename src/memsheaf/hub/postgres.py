@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Connection = psycopg.Connection[TupleRow]
 
-CLIENT = 2
+CLIENT = 1
 """The version of the schema that this version of memsheaf was made for."""
+NAME_MEMBER = "SELECT set_config('memsheaf.member', %s, true), set_config('memsheaf.namespace', %s, true)"
 HINT_EVERY = 0.5  # seconds between two hints of one process: in every push they would cost more than the push
 POLL_EVERY = 1.0  # seconds between two looks of whoever waits: hints may be lost
 LOCK_EVERY = 0.1
@@ -295,7 +296,7 @@ class PostgresHub:
             return cursor.execute(query.encode(), values, binary=True).fetchall()
         connection = cursor.connection
         with connection.pipeline(), connection.transaction():  # one round trip
-            connection.execute("SELECT set_config('memsheaf.member', %s, true)", [self._member])
+            connection.execute(NAME_MEMBER, [self._member, self._settings.namespace])
             cursor.execute(query.encode(), values, binary=True)
         return cursor.fetchall()
 
@@ -318,8 +319,9 @@ class PostgresHub:
             )  # fmt: skip
             connection.patience = self._timeout
             connection.execute(
-                "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)",
-                [whole, limit],
+                "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
+                "set_config('memsheaf.namespace', %s, false)",
+                [whole, limit, self._settings.namespace],
             )
         except psycopg.Error as error:
             raise translate_error(error, self._settings.shown) from error

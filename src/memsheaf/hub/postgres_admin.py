@@ -107,13 +107,13 @@ def create_team(url: str, team: str, member: str) -> Invitation:
     with _administering(url) as connection, connection.transaction():
         migrate(connection)
         member, login = invitation.member, f"{invitation.team}.{invitation.member}"
+        connection.execute("SET LOCAL ROLE memsheaf_owner")
         [(created,)] = connection.execute(_SPACE, [invitation.namespace, login, member]).fetchall()
         if not created:
             raise hinted(
                 HubRefused(f"the team {invitation.team!r} exists already"),
                 "An admin of the team invites others: `memsheaf team invite MEMBER`.",
             )
-        connection.execute("SET LOCAL ROLE memsheaf_owner")
         connection.execute(_LOGIN, [login, verifier])
         connection.execute("RESET ROLE")
     return invitation
@@ -125,7 +125,7 @@ def show_sql(team: str, member: str) -> str:
     steps = "".join(f"{sql}\nUPDATE memsheaf.about SET version = {number};\n" for number, sql in migrations())
     space = _SPACE % (f"'{team}:team'", f"'{team}.{member}'", f"'{member}'")
     login = _LOGIN % (f"'{team}.{member}'", "'SCRAM-SHA-256$…'")
-    return f"BEGIN;\n{steps}RESET ROLE;\n\n{space};\nSET LOCAL ROLE memsheaf_owner;\n{login};\nCOMMIT;\n"
+    return f"BEGIN;\n{steps}\n{space};\n{login};\nCOMMIT;\n"
 
 
 def invite(settings: HubSettings, member: str, role: str) -> Invitation:

@@ -16,7 +16,7 @@ from psycopg_pool import ConnectionPool
 
 from memsheaf.errors import CapReached, HubRefused, hinted
 from memsheaf.hub import HubSettings
-from memsheaf.hub.postgres import PostgresHub, translate_error
+from memsheaf.hub.postgres import NAME_MEMBER, PostgresHub, translate_error
 from memsheaf.hub.postgres_admin import JOBS, digest_of, team_of
 from memsheaf.values import NamedTuple, json, sha256
 
@@ -65,9 +65,9 @@ class HubService:
         """Raise HubRefused when this login is no service role of a hub, HubUnreachable."""
         query = (
             "SELECT to_regrole('memsheaf_service') IS NOT NULL AND pg_has_role('memsheaf_service', 'USAGE') "
-            "AND to_regclass('memsheaf.inbox') IS NOT NULL AND to_regclass(%s) IS NOT NULL"
+            f"AND to_regclass('memsheaf.inbox') IS NOT NULL AND to_regclass('{JOBS}.procrastinate_jobs') IS NOT NULL"
         )
-        if self.ask("", query, f"{JOBS}.procrastinate_jobs") != [(True,)]:
+        if self.ask("", query) != [(True,)]:
             raise HubRefused(f"{self.shown} is no service login of a hub: `memsheaf team service` makes one")
 
     @property
@@ -99,23 +99,22 @@ class HubService:
         if not namespace.endswith(":team"):
             self.ask(login, "SELECT memsheaf.join_space(%s)", namespace)
 
-    def ask(self, login: str, query: str, *values: object) -> list[TupleRow]:
-        """The rows of one statement, for a member or for nobody. Raises HubRefused, HubUnreachable."""
+    def ask(self, login: str, query: str, namespace: str = "", *values: object) -> list[TupleRow]:
+        """The rows of one statement, for a member or for nobody; its values are the namespace, if it names one, and
+        those given. Raises HubRefused, HubUnreachable."""
         try:
             with self.pool.connection() as connection:
                 with connection.pipeline(), connection.transaction():
-                    connection.execute("SELECT set_config('memsheaf.member', %s, true)", [login])
-                    answer = connection.execute(query.encode(), values, prepare=True)
+                    connection.execute(NAME_MEMBER, [login, namespace])
+                    given = (namespace, *values) if namespace else ()
+                    answer = connection.execute(query.encode(), given, prepare=True)
                 return answer.fetchall()
         except psycopg.Error as error:
             raise translate_error(error, self.shown) from error
 
     def name_of(self, login: str, namespace: str) -> str:
         """What a member is called in a namespace. Raises HubRefused."""
-        query = "SELECT name FROM memsheaf.members WHERE namespace = %s AND login = %s"
-        if rows := self.ask(login, query, namespace, login):
-            return str(rows[0][0])
-        raise HubRefused(f"{login} is no member of {namespace}")
+        return str(self.ask(login, "SELECT name FROM memsheaf.hello(%s)", namespace)[0][0])
 
     # what waits to be learned from
 

@@ -29,16 +29,18 @@ GRANT SELECT ON memsheaf.about TO memsheaf_member;
 -- The oldest client that may write.
 CREATE FUNCTION memsheaf.min_client() RETURNS int LANGUAGE sql STABLE RETURN 1;
 
--- Every key begins with the namespace, by which the tables are divided; no statement crosses it.
+-- Every key begins with the namespace, by which all tables are divided; no statement names more than one.
 CREATE TABLE memsheaf.spaces (
   namespace text COLLATE "C", epoch uuid NOT NULL DEFAULT gen_random_uuid(), created timestamptz NOT NULL DEFAULT now(),
   retention_days int NOT NULL DEFAULT 90 CHECK (retention_days >= 0),
-  PRIMARY KEY (namespace));
+  PRIMARY KEY (namespace)) PARTITION BY HASH (namespace);
 CREATE TABLE memsheaf.members (
   namespace text COLLATE "C", login text COLLATE "C", name text COLLATE "C" NOT NULL,
   role text NOT NULL CHECK (role IN ('reader', 'writer', 'admin')), since timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (namespace, login), UNIQUE (namespace, name));
-CREATE INDEX ON memsheaf.members (login);
+  PRIMARY KEY (namespace, login), UNIQUE (namespace, name)) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.joined (  -- of NAME:team: which other namespaces a member has opened
+  namespace text COLLATE "C", login text COLLATE "C", space text COLLATE "C",
+  PRIMARY KEY (namespace, login, space)) PARTITION BY HASH (namespace);
 CREATE TABLE memsheaf.commits (  -- `place` tells commits of one xid apart: those of a hub that moved
   namespace text COLLATE "C", id text COLLATE "C", xid xid8 NOT NULL, place int NOT NULL DEFAULT 0,
   at text NOT NULL, received timestamptz NOT NULL DEFAULT now(), member text NOT NULL, machine text NOT NULL,
@@ -64,36 +66,56 @@ CREATE TABLE memsheaf.machines (
 CREATE TABLE memsheaf.proofs (
   namespace text COLLATE "C", erasure text COLLATE "C", machine text COLLATE "C", found text NOT NULL,
   at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (namespace, erasure, machine)) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.tokens (  -- of NAME:team; `digest` is the SHA-256 of the token
+  namespace text COLLATE "C", digest bytea, login text COLLATE "C" NOT NULL, made timestamptz NOT NULL DEFAULT now(),
+  expires timestamptz NOT NULL, revoked timestamptz, PRIMARY KEY (namespace, digest)) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.inbox (  -- a turn that was learned from, or forgotten, is NULL and not taken in again
+  namespace text COLLATE "C", id text COLLATE "C", login text COLLATE "C" NOT NULL, at timestamptz NOT NULL DEFAULT now(),
+  place int NOT NULL, turn jsonb, batch text, tries int NOT NULL DEFAULT 0,
+  PRIMARY KEY (namespace, id)) PARTITION BY HASH (namespace);
+CREATE INDEX ON memsheaf.inbox (namespace, login, at, place) WHERE turn IS NOT NULL;
+CREATE TABLE memsheaf.proposals (  -- one that was decided is NULL and not proposed again
+  namespace text COLLATE "C", id text COLLATE "C", login text COLLATE "C" NOT NULL, at timestamptz NOT NULL DEFAULT now(),
+  proposal jsonb, outcome text NOT NULL DEFAULT '', decided_by text NOT NULL DEFAULT '',
+  PRIMARY KEY (namespace, id)) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.spend (
+  namespace text COLLATE "C", day date, requests bigint NOT NULL, tokens bigint NOT NULL,
+  PRIMARY KEY (namespace, day)) PARTITION BY HASH (namespace);
 
 -- Who asks: the login; for servers the member that they name, and nobody when they name none.
 CREATE FUNCTION memsheaf.me() RETURNS text LANGUAGE sql STABLE
 RETURN CASE WHEN pg_has_role(session_user, 'memsheaf_service', 'USAGE')
   THEN nullif(current_setting('memsheaf.member', true), '') ELSE session_user::text END;
-CREATE FUNCTION memsheaf.mine() RETURNS text[] LANGUAGE plpgsql STABLE SECURITY DEFINER
+-- The namespace that this transaction or session has named in `memsheaf.namespace`, if whoever asks is a member of it.
+CREATE FUNCTION memsheaf.entered() RETURNS text LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN (SELECT coalesce(array_agg(m.namespace), '{}') FROM memsheaf.members m WHERE m.login = memsheaf.me());
+  RETURN (SELECT m.namespace FROM memsheaf.members m
+    WHERE m.namespace = current_setting('memsheaf.namespace', true) AND m.login = memsheaf.me());
 END $$;
 
--- Divide a table, and let each role see what is its own. The owner sees the namespace that `enter` let it into.
-CREATE FUNCTION memsheaf.protect(name text, partitions int DEFAULT 4) RETURNS void LANGUAGE plpgsql AS $$
+-- Divide the tables. The owner sees the namespace that is named, members the same where it is theirs; some tables they
+-- reach through functions alone.
+DO $$
+DECLARE name text;
 BEGIN
-  FOR i IN 0 .. partitions - 1 LOOP
-    EXECUTE format('CREATE TABLE memsheaf.%I PARTITION OF memsheaf.%I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
-      name || '_' || i, name, partitions, i);
-    EXECUTE format('ALTER TABLE memsheaf.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', name || '_' || i);
+  FOREACH name IN ARRAY ARRAY['spaces', 'members', 'joined', 'commits', 'revisions', 'texts', 'documents', 'erasures',
+    'machines', 'proofs', 'tokens', 'inbox', 'proposals', 'spend'] LOOP
+    FOR i IN 0 .. 3 LOOP
+      EXECUTE format('CREATE TABLE memsheaf.%I PARTITION OF memsheaf.%I FOR VALUES WITH (MODULUS 4, REMAINDER %s)',
+        name || '_' || i, name, i);
+      EXECUTE format('ALTER TABLE memsheaf.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', name || '_' || i);
+    END LOOP;
+    EXECUTE format('ALTER TABLE memsheaf.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', name);
+    EXECUTE format('CREATE POLICY named ON memsheaf.%I TO memsheaf_owner
+      USING (namespace = current_setting(''memsheaf.namespace'', true))', name);
+    IF name NOT IN ('joined', 'tokens', 'inbox', 'spend') THEN
+      EXECUTE format('CREATE POLICY entered ON memsheaf.%I FOR SELECT TO memsheaf_member
+        USING (namespace = (SELECT memsheaf.entered()))', name);
+      EXECUTE format('GRANT SELECT ON memsheaf.%I TO memsheaf_member', name);
+    END IF;
   END LOOP;
-  EXECUTE format('ALTER TABLE memsheaf.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', name);
-  EXECUTE format('CREATE POLICY entered ON memsheaf.%I TO memsheaf_owner
-    USING (namespace = current_setting(''memsheaf.namespace'', true))', name);
-  EXECUTE format('CREATE POLICY mine ON memsheaf.%I FOR SELECT TO memsheaf_member
-    USING (namespace = ANY ((SELECT memsheaf.mine())::text[]))', name);
-  EXECUTE format('GRANT SELECT ON memsheaf.%I TO memsheaf_member', name);
 END $$;
-SELECT memsheaf.protect(name, 0) FROM unnest(ARRAY['spaces', 'members']) name;
-SELECT memsheaf.protect(name) FROM unnest(ARRAY['commits', 'revisions', 'texts', 'documents',
-  'erasures', 'machines', 'proofs']) name;
-CREATE POLICY own ON memsheaf.members FOR SELECT TO memsheaf_owner USING (login = memsheaf.me());
 
 -- Let the caller into a namespace: their name there, provided that they have the role. Owner only.
 CREATE FUNCTION memsheaf.enter(ns text, needed text) RETURNS text LANGUAGE plpgsql AS $$
@@ -322,9 +344,6 @@ BEGIN
   DELETE FROM memsheaf.texts t WHERE t.namespace = ns AND t.version = ANY (gone);
 END $$;
 
--- What else holds these texts, before they are deleted. Nothing as yet.
-CREATE FUNCTION memsheaf.forget_waiting(ns text, versions text[]) RETURNS void LANGUAGE sql AS '';
-
 -- A machine is there, and carried out these erasures: [[id, what it found left], …].
 CREATE FUNCTION memsheaf.report(ns text, id text, name text, erased jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -352,29 +371,10 @@ END $$;
 
 -- What admins do.
 
--- A namespace with its first admin; false when it is there already. `NAME:team` is for whoever installed the hub to make,
--- `NAME:user/MEMBER` for that member, `NAME:agent/X` and `NAME:project/X` for writers of the team; those are private.
-CREATE FUNCTION memsheaf.create_space(ns text, login text, name text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  team text := split_part(ns, ':', 1) || ':team';
-  who text;
+-- A team with its first admin; false when it is there already. Owner only.
+CREATE FUNCTION memsheaf.create_space(ns text, login text, name text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-  IF ns !~ '^[a-z0-9-]{1,40}:(team|(user|agent|project)/[a-z0-9-]{1,64})$' THEN
-    RAISE check_violation USING MESSAGE = 'that is no name of a namespace';
-  END IF;
-  IF ns = team THEN
-    IF NOT pg_has_role(session_user, 'memsheaf_owner', 'MEMBER') THEN
-      RAISE insufficient_privilege USING MESSAGE = 'only whoever installed the hub creates teams';
-    END IF;
-  ELSE
-    who := memsheaf.enter(team, 'writer');
-    login := memsheaf.me();
-    name := who;
-    IF ns LIKE '%:user/%' AND ns <> split_part(ns, ':', 1) || ':user/' || who THEN
-      RAISE insufficient_privilege USING MESSAGE = 'this is another member''s';
-    END IF;
-  END IF;
+  IF ns !~ '^[a-z0-9-]{1,40}:team$' THEN RAISE check_violation USING MESSAGE = 'that is no name of a team'; END IF;
   PERFORM set_config('memsheaf.namespace', ns, true);
   INSERT INTO memsheaf.spaces (namespace) VALUES (ns) ON CONFLICT DO NOTHING;
   IF NOT FOUND THEN RETURN false; END IF;
@@ -409,38 +409,39 @@ BEGIN
   RETURN login;
 END $$;
 
--- Take a member out of a team and of whatever else is theirs in it; nothing they wrote goes.
+-- Take a member out of a team and of each namespace that they opened in it. What they wrote stays; their tokens go, and
+-- what they told and nobody has learned from.
 CREATE FUNCTION memsheaf.remove(ns text, name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   who text := memsheaf.enter(ns, 'admin');
-  login text := (SELECT m.login FROM memsheaf.members m WHERE m.namespace = ns AND m.name = name);
-  entered text;
+  gone text := (SELECT m.login FROM memsheaf.members m WHERE m.namespace = ns AND m.name = name);
+  space text;
 BEGIN
-  IF login IS NULL THEN
+  IF gone IS NULL OR ns NOT LIKE '%:team' THEN
     RETURN false;
   ELSIF NOT EXISTS (SELECT FROM memsheaf.members m WHERE m.namespace = ns AND m.role = 'admin' AND m.name <> name) THEN
     RAISE check_violation USING MESSAGE = 'a team has at least one admin';
   END IF;
-  entered := set_config('memsheaf.removing', login, true);
-  DELETE FROM memsheaf.members m WHERE m.login = login;
-  entered := set_config('memsheaf.removing', '', true);
-  PERFORM memsheaf.forget_member(login);
-  IF to_regrole(quote_ident(login)) IS NOT NULL AND starts_with(login, split_part(ns, ':', 1) || '.') THEN
+  DELETE FROM memsheaf.members m WHERE m.namespace = ns AND m.login = gone;  -- first: see join_space
+  DELETE FROM memsheaf.tokens t WHERE t.namespace = ns AND t.login = gone;
+  FOREACH space IN ARRAY ns || ARRAY(SELECT j.space FROM memsheaf.joined j WHERE j.namespace = ns AND j.login = gone) LOOP
+    PERFORM set_config('memsheaf.namespace', space, true);
+    DELETE FROM memsheaf.members m WHERE m.namespace = space AND m.login = gone;
+    DELETE FROM memsheaf.inbox i WHERE i.namespace = space AND i.login = gone;
+  END LOOP;
+  PERFORM set_config('memsheaf.namespace', ns, true);
+  DELETE FROM memsheaf.joined j WHERE j.namespace = ns AND j.login = gone;
+  IF to_regrole(quote_ident(gone)) IS NOT NULL AND starts_with(gone, split_part(ns, ':', 1) || '.') THEN
     BEGIN
-      EXECUTE format('DROP ROLE %I', login);
+      EXECUTE format('DROP ROLE %I', gone);
     EXCEPTION WHEN dependent_objects_still_exist THEN  -- a temporary table, say: it must not keep them in
-      EXECUTE format('ALTER ROLE %I NOLOGIN PASSWORD NULL', login);
+      EXECUTE format('ALTER ROLE %I NOLOGIN PASSWORD NULL', gone);
     END;
   END IF;
   RETURN true;
 END $$;
-CREATE POLICY removing ON memsheaf.members FOR ALL TO memsheaf_owner
-  USING (login = current_setting('memsheaf.removing', true)) WITH CHECK (false);
-
--- What else a removed member has. Nothing as yet.
-CREATE FUNCTION memsheaf.forget_member(login text) RETURNS void LANGUAGE sql AS '';
 
 -- Drop texts that no path has, and that none has had for as many days; the commits stay. Gives how many texts went.
 -- An erasure that every machine has carried out needs its names no longer.
@@ -478,6 +479,231 @@ BEGIN
     WHERE c.namespace = ns AND c.id = o.id;
 END $$;
 
-GRANT EXECUTE ON FUNCTION memsheaf.me, memsheaf.mine, memsheaf.hello, memsheaf.push, memsheaf.pull, memsheaf.erase,
-  memsheaf.report, memsheaf.lock_key, memsheaf.create_space, memsheaf.invite, memsheaf.remove, memsheaf.prune,
-  memsheaf.restored TO memsheaf_member;
+-- Servers and workers: tokens of members, turns that wait to be learned from, proposals, and what models cost.
+
+-- A login role for servers and workers, or another password for it; no member's login has such a name. Owner only.
+CREATE FUNCTION memsheaf.create_service(login text, verifier text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF login !~ '^memsheaf-[a-z0-9-]{1,50}$' THEN
+    RAISE check_violation USING MESSAGE = 'the login of a service begins with memsheaf-';
+  END IF;
+  EXECUTE format(CASE WHEN to_regrole(quote_ident(login)) IS NULL THEN 'CREATE ROLE %I LOGIN PASSWORD %L IN ROLE memsheaf_service'
+    ELSE 'ALTER ROLE %I PASSWORD %L' END, login, verifier);
+END $$;
+
+-- The member that a token names, if it is valid now. For servers.
+CREATE FUNCTION memsheaf.token_member(ns text, digest bytea, OUT login text, OUT name text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  PERFORM set_config('memsheaf.namespace', ns, true);
+  SELECT m.login, m.name INTO token_member.login, token_member.name FROM memsheaf.tokens t
+    JOIN memsheaf.members m ON m.namespace = ns AND m.login = t.login
+    WHERE t.namespace = ns AND t.digest = token_member.digest AND t.revoked IS NULL AND t.expires > now();
+  PERFORM set_config('memsheaf.namespace', '', true);
+END $$;
+
+-- Keep a token: one's own, or as an admin another member's.
+CREATE FUNCTION memsheaf.add_token(ns text, name text, digest bytea, days int) RETURNS timestamptz
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  who text := memsheaf.enter(ns, CASE WHEN memsheaf.enter(ns, 'reader') = add_token.name THEN 'reader' ELSE 'admin' END);
+  whose text;
+BEGIN
+  SELECT m.login INTO whose FROM memsheaf.members m WHERE m.namespace = ns AND m.name = add_token.name;
+  IF whose IS NULL OR octet_length(add_token.digest) <> 32 OR days NOT BETWEEN 1 AND 3660 THEN
+    RAISE check_violation USING MESSAGE = 'no member has that name, or the token is not sound';
+  END IF;
+  INSERT INTO memsheaf.tokens VALUES (ns, add_token.digest, whose, now(), now() + make_interval(days => days));
+  RETURN now() + make_interval(days => days);
+END $$;
+
+-- The tokens of a team, one's own or for an admin all; `id` are the first digits of the digest.
+CREATE FUNCTION memsheaf.list_tokens(ns text)
+RETURNS TABLE (id text, name text, made timestamptz, expires timestamptz, revoked timestamptz)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE who text := memsheaf.enter(ns, 'reader');
+BEGIN
+  RETURN QUERY SELECT left(encode(t.digest, 'hex'), 12), coalesce(m.name, t.login), t.made, t.expires, t.revoked
+    FROM memsheaf.tokens t LEFT JOIN memsheaf.members m ON m.namespace = ns AND m.login = t.login
+    WHERE t.namespace = ns AND (t.login = memsheaf.me() OR EXISTS (SELECT FROM memsheaf.members a
+      WHERE a.namespace = ns AND a.login = memsheaf.me() AND a.role = 'admin')) ORDER BY t.made;
+END $$;
+
+-- Revoke tokens by id, or all of a member by name; gives how many were valid.
+CREATE FUNCTION memsheaf.revoke_token(ns text, which text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  who text := memsheaf.enter(ns, 'reader');
+  done bigint;
+BEGIN
+  UPDATE memsheaf.tokens t SET revoked = now() FROM memsheaf.list_tokens(ns) l
+    WHERE t.namespace = ns AND left(encode(t.digest, 'hex'), 12) = l.id AND which IN (l.id, l.name) AND t.revoked IS NULL;
+  GET DIAGNOSTICS done = ROW_COUNT;
+  RETURN done;
+END $$;
+
+-- Open a namespace of a team for the caller: their own memories, or those of a project or an agent of the team. The
+-- team notes it for `remove`; a removal in this moment is waited for.
+CREATE FUNCTION memsheaf.join_space(ns text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  team text := split_part(ns, ':', 1) || ':team';
+  who text := memsheaf.enter(team, 'reader');
+  needed text := CASE WHEN ns = split_part(ns, ':', 1) || ':user/' || who THEN 'admin'
+    WHEN ns ~ '^[^:]+:(project|agent)/[a-z0-9-]{1,64}$' THEN
+      (SELECT m.role FROM memsheaf.members m WHERE m.namespace = team AND m.login = memsheaf.me()) END;
+  is_new boolean := NOT EXISTS (SELECT FROM memsheaf.joined j
+    WHERE j.namespace = team AND j.login = memsheaf.me() AND j.space = ns);
+BEGIN
+  IF needed IS NULL THEN RAISE insufficient_privilege USING MESSAGE = 'not a namespace of this member'; END IF;
+  IF is_new THEN
+    PERFORM FROM memsheaf.members m WHERE m.namespace = team AND m.login = memsheaf.me() FOR KEY SHARE;
+    IF NOT FOUND THEN RAISE insufficient_privilege USING MESSAGE = 'not a member'; END IF;
+    INSERT INTO memsheaf.joined (namespace, login, space) VALUES (team, memsheaf.me(), ns) ON CONFLICT DO NOTHING;
+  END IF;
+  PERFORM set_config('memsheaf.namespace', ns, true);
+  IF is_new THEN
+    INSERT INTO memsheaf.spaces (namespace) VALUES (ns) ON CONFLICT DO NOTHING;
+    INSERT INTO memsheaf.members (namespace, login, name, role) VALUES (ns, memsheaf.me(), who, needed)
+      ON CONFLICT DO NOTHING;
+  END IF;
+  UPDATE memsheaf.members m SET role = needed WHERE m.namespace = ns AND m.login = memsheaf.me() AND m.role <> needed;
+END $$;
+
+-- Take turns in: [{id, turn}, …]; gives how many are new.
+CREATE FUNCTION memsheaf.add_turns(ns text, turns jsonb) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  who text := memsheaf.enter(ns, 'writer');
+  done bigint;
+BEGIN
+  IF octet_length(turns::text) > 8388608 OR 10000 < (SELECT count(*) FROM memsheaf.inbox i
+    WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.turn IS NOT NULL) THEN
+    RAISE check_violation USING MESSAGE = 'too much waits to be learned from';
+  END IF;
+  INSERT INTO memsheaf.inbox (namespace, id, login, place, turn)
+    SELECT ns, t.value ->> 'id', memsheaf.me(), t.ordinality, t.value -> 'turn'
+    FROM jsonb_array_elements(turns) WITH ORDINALITY t ON CONFLICT DO NOTHING;
+  GET DIAGNOSTICS done = ROW_COUNT;
+  RETURN done;
+END $$;
+
+-- The next turns of one conversation of the caller's, about so many bytes; the same until they are finished.
+CREATE FUNCTION memsheaf.take_turns(ns text, most bigint) RETURNS TABLE (batch text, tries int, turn jsonb)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  who text := memsheaf.enter(ns, 'writer');
+  first record;
+  taken text;
+BEGIN
+  SELECT i.batch, i.id, i.turn ->> 'conversation' AS conversation INTO first FROM memsheaf.inbox i
+    WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.turn IS NOT NULL
+    ORDER BY i.batch IS NULL, i.at, i.place LIMIT 1;
+  taken := coalesce(first.batch, first.id);
+  IF first.batch IS NULL THEN
+    UPDATE memsheaf.inbox i SET batch = taken FROM (
+      SELECT w.id, sum(octet_length(w.turn::text)) OVER (ORDER BY w.at, w.place) AS size FROM memsheaf.inbox w
+      WHERE w.namespace = ns AND w.login = memsheaf.me() AND w.turn ->> 'conversation' = first.conversation) s
+      WHERE i.namespace = ns AND i.id = s.id AND i.turn IS NOT NULL AND (s.size <= most OR i.id = first.id);
+  END IF;
+  UPDATE memsheaf.inbox i SET tries = i.tries + 1
+    WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = taken AND i.turn IS NOT NULL;
+  RETURN QUERY SELECT i.batch, i.tries, i.turn FROM memsheaf.inbox i
+    WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = taken AND i.turn IS NOT NULL ORDER BY i.at, i.place;
+END $$;
+
+-- These turns were learned from, and this is proposed: [{id, proposal}, …].
+CREATE FUNCTION memsheaf.finish_turns(ns text, done text, proposed jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE who text := memsheaf.enter(ns, 'writer');
+BEGIN
+  INSERT INTO memsheaf.proposals (namespace, id, login, proposal)
+    SELECT ns, p.value ->> 'id', memsheaf.me(), p.value -> 'proposal' FROM jsonb_array_elements(proposed) p
+    WHERE NOT EXISTS (SELECT FROM memsheaf.inbox i  -- what it was learned from was erased meanwhile
+      WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = done AND i.turn IS NULL)
+    ON CONFLICT DO NOTHING;
+  UPDATE memsheaf.inbox i SET turn = NULL WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = done;
+  DELETE FROM memsheaf.inbox i
+    WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.turn IS NULL AND i.at < now() - interval '30 days';
+END $$;
+
+-- A person decided about a proposal: its text is forgotten. False when somebody else did before.
+CREATE FUNCTION memsheaf.decide_proposal(ns text, which text, decided text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE who text := memsheaf.enter(ns, 'writer');
+BEGIN
+  UPDATE memsheaf.proposals p SET proposal = NULL, outcome = left(decided, 40), decided_by = who
+    WHERE p.namespace = ns AND p.id = which AND p.proposal IS NOT NULL;
+  RETURN FOUND;
+END $$;
+
+-- Take what a request to a model may cost from the day of a team; false when the day has no room. For workers.
+CREATE FUNCTION memsheaf.reserve_spend(ns text, cost bigint, most_requests bigint, most_tokens bigint) RETURNS date
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  PERFORM set_config('memsheaf.namespace', ns, true);
+  IF most_requests < 1 OR cost > most_tokens THEN
+    RETURN NULL;
+  END IF;
+  INSERT INTO memsheaf.spend AS s VALUES (ns, current_date, 1, cost)
+    ON CONFLICT (namespace, day) DO UPDATE SET requests = s.requests + 1, tokens = s.tokens + cost
+    WHERE s.requests < most_requests AND s.tokens + cost <= most_tokens;
+  RETURN CASE WHEN FOUND THEN current_date END;
+END $$;
+CREATE FUNCTION memsheaf.settle_spend(ns text, of_day date, more bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM set_config('memsheaf.namespace', ns, true);
+  UPDATE memsheaf.spend s SET tokens = s.tokens + more WHERE s.namespace = ns AND s.day = of_day;
+END $$;
+
+-- What waits and says what erased texts said is forgotten. `plain` is how texts are compared.
+CREATE FUNCTION memsheaf.plain(said text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT trim(regexp_replace(lower(said), '[^[:alnum:]]+', ' ', 'g'))
+$$;
+CREATE FUNCTION memsheaf.plain(data bytea) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN convert_from(data, 'UTF8');
+EXCEPTION WHEN data_exception THEN
+  RETURN '';
+END $$;
+CREATE FUNCTION memsheaf.plain(value jsonb) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(string_agg(memsheaf.plain(v #>> '{}'), ' '), '')
+    FROM jsonb_path_query(value, '$.**') v WHERE jsonb_typeof(v) = 'string'
+$$;
+CREATE FUNCTION memsheaf.forget_waiting(ns text, versions text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE pieces text[];
+BEGIN
+  SELECT array_agg(DISTINCT p.piece) INTO pieces FROM memsheaf.texts t
+    CROSS JOIN LATERAL (SELECT memsheaf.plain(t.data) AS said) s
+    CROSS JOIN LATERAL (SELECT regexp_replace(s.said, '^---\n.*?\n---\n', '') AS body) b
+    CROSS JOIN LATERAL (
+      SELECT memsheaf.plain(b.body) AS piece
+      UNION SELECT memsheaf.plain(l) FROM regexp_split_to_table(b.body, '\n|[.!?;]\s') l
+        WHERE memsheaf.plain(l) ~ '\S+ \S+ \S+ \S+'
+      UNION SELECT memsheaf.plain((regexp_match(s.said, '\n' || h || ': ([^\n]*)'))[1])
+        FROM unnest(ARRAY['name', 'description']) h
+        WHERE memsheaf.plain((regexp_match(s.said, '\n' || h || ': ([^\n]*)'))[1]) ~ '\S+ \S+ \S+ \S+') p
+    WHERE t.namespace = ns AND t.version = ANY (versions) AND length(p.piece) >= 6;
+  UPDATE memsheaf.inbox i SET turn = NULL WHERE i.namespace = ns AND i.turn IS NOT NULL
+    AND EXISTS (SELECT FROM unnest(pieces) p WHERE strpos(memsheaf.plain(i.turn), p) > 0);
+  UPDATE memsheaf.proposals q SET proposal = NULL, outcome = 'erased' WHERE q.namespace = ns AND q.proposal IS NOT NULL
+    AND EXISTS (SELECT FROM unnest(pieces) p WHERE strpos(memsheaf.plain(q.proposal), p) > 0);
+END $$;
+
+GRANT EXECUTE ON FUNCTION memsheaf.me, memsheaf.entered, memsheaf.hello, memsheaf.push, memsheaf.pull, memsheaf.erase,
+  memsheaf.report, memsheaf.lock_key, memsheaf.invite, memsheaf.remove, memsheaf.prune,
+  memsheaf.restored,
+  memsheaf.add_token, memsheaf.list_tokens, memsheaf.revoke_token, memsheaf.join_space,
+  memsheaf.add_turns, memsheaf.take_turns, memsheaf.finish_turns, memsheaf.decide_proposal TO memsheaf_member;
+GRANT EXECUTE ON FUNCTION memsheaf.token_member, memsheaf.reserve_spend, memsheaf.settle_spend TO memsheaf_service;
