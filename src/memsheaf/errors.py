@@ -14,6 +14,7 @@
     │   ├── CreateOnly       a fact is never edited: another supersedes it
     │   ├── Blocked          a step of the work that something stands in the way of
     │   ├── ReadOnly         this sheaf was opened for reading
+    │   │   └── ReviewRequired   only a person changes a team's memory
     │   ├── HubRefused       the hub does not let this member or this version of memsheaf do that
     │   ├── ArchiveRefused   an import that is too large, or reaches outside
     │   └── CitationRefused  a place to cite that is not there
@@ -167,6 +168,15 @@ class ReadOnly(Refused):
     """This sheaf was opened for reading only."""
 
     hint = "Open it without read_only to change memories."
+
+
+class ReviewRequired(ReadOnly):
+    """Only a person changes a team's memory. One `memory` that would replace what `was` there can be proposed."""
+
+    def __init__(self, scope: str, memory: object = None, was: object = None) -> None:
+        super().__init__(f"{scope} is a team's memory, which only a person changes")
+        self.hint = f"A person can, with `memsheaf edit`, `forget` or `undo` and `--scope {scope}`."
+        self.scope, self.memory, self.was = scope, memory, was
 
 
 class HubRefused(Refused):

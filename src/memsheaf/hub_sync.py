@@ -47,6 +47,7 @@ def erase_for_all(path: str, writer: Writer, learner: Learner, state: State, *, 
     Raises:
         NotFound, HubUnreachable, HubRefused: nothing was erased.
     """
+    writer.require_person()
     store = writer.store
     if not isinstance(store, Replica) or not store.state().joined:
         return erase(path, writer, learner, state, clock=clock)

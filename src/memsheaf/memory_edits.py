@@ -308,6 +308,7 @@ def forget_many(writer: Writer, wanted: Iterable[tuple[str, Version]], *, why: s
             raise Changed(memory.path)
         found[memory.path] = memory
     writer.require_writable()
+    writer.require_person()
     memories = list(found.values())
     bury(writer, memories)  # first: what is there still is not learned twice
     changes = [Change(one.path, None, one.version) for one in memories]
@@ -331,6 +332,7 @@ def undo(writer: Writer, commit: str = "") -> Commit:
         NoSuchCommit, Changed, VersionGone.
     """
     writer.require_writable()
+    writer.require_person()
     writer.index.look(thorough=True)
     store = writer.store
     target = store.find(commit) if commit else store.last_standing(except_by="outside", events=False)

@@ -92,6 +92,7 @@ class Sheaf:
         self.store = store
         self.index = index
         self.tools = tools
+        self._settings = settings
         self.writer = Writer(
             scope,
             store,
@@ -101,10 +102,10 @@ class Sheaf:
             clock=clock,
             ledger=ledger,
             own_context=scope.layer == "agent" and bool(settings and settings.agent_context),
+            people_only=scope.layer == "team" and hasattr(store, "hub") and self.settings.policy_of(scope) != "auto",
         )
         self.overview = ScopeOverview(self.writer, clock)
         self.reader = ScopeReader(self.writer, lambda: self.state, tools=tools)
-        self._settings = settings
         self._clock = clock
         self._counted: set[tuple[str, str]] = set()
 

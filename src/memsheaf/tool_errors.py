@@ -13,12 +13,14 @@ from memsheaf.errors import (
     NotWorth,
     OutOfRange,
     PathRefused,
+    ReviewRequired,
     SecretFound,
     StoreFailed,
 )
 
 ECHOED = 2_000  # characters of an error
-_HINTED = (HubRefused, PathRefused, SecretFound, StoreFailed)  # what these say to do, a model can do or tell
+# what these say to do, a model can do or tell
+_HINTED = (HubRefused, PathRefused, ReviewRequired, SecretFound, StoreFailed)
 
 
 def explain_error(error: MemsheafError) -> str:

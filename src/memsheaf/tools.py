@@ -9,7 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, NotFound, NotWorth, TextRefused
+from memsheaf.errors import (
+    BadHeader,
+    Changed,
+    Duplicate,
+    Exists,
+    MemsheafError,
+    NotFound,
+    NotWorth,
+    ReviewRequired,
+    TextRefused,
+)
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.database import Row
 from memsheaf.learn.corrections import correct_written
@@ -290,12 +300,27 @@ class Tools:
                 found = self._answer(name, arguments)
             except Changed as error:
                 return _failure(self._shown_anew(error.path))._replace(touched=self.seen.did("exists", error.path))
+            except ReviewRequired as error:
+                return self._propose(error)
         except MemsheafError as error:
             same = self.seen.did("same", error.path) if isinstance(error, Duplicate) else ()
             return _failure(shortened(explain_error(error)), masked=True)._replace(touched=same)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing is raised at a model
             return _failure(shortened(broken(error)), masked=True)
         return found if isinstance(found, ToolAnswer) else ToolAnswer(found)
+
+    def _propose(self, error: ReviewRequired) -> ToolAnswer:
+        """Let a change that only a person may make wait for review."""
+        scope, memory, was = error.scope, error.memory, error.was
+        if not isinstance(memory, Memory):
+            raise error
+        proposal = Proposal(memory.name, memory.description, memory.kind, memory.body.strip("\n"), scope=scope)
+        if isinstance(was, Memory):
+            proposal = proposal._replace(replaces=was.path, version=was.version)
+        name = self.seen.memory.sheaf(scope).learning.propose(proposal, "an agent asks to save it")
+        how = f"`memsheaf review --scope {scope}` shows it, and `--approve {name}` saves it"
+        said = f"Not saved yet: {error}. It waits for review as {name}.\nTell the user: {how}."
+        return ToolAnswer(said, touched=(Touched("proposed", scope, name),))
 
     def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | ToolAnswer:
         if self._session and self._session.ignoring:

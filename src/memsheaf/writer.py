@@ -21,9 +21,9 @@ from memsheaf.errors import (
     NotFound,
     PathRefused,
     ReadOnly,
+    ReviewRequired,
     StoreFailed,
     TextRefused,
-    hinted,
 )
 from memsheaf.frontmatter import edited
 from memsheaf.guard.paths import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
@@ -61,7 +61,7 @@ class Writer:
     """Writes the memories of one scope. `by` is who does, unless a change says otherwise.
 
     `ledger` is there for a root inside a repository: what is not in it came from somebody else. `own_context` says
-    whether an agent may write CONTEXT.md here.
+    whether an agent may write CONTEXT.md here, `people_only` that only a person may change anything.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Writer:
         clock: Callable[[], float],
         ledger: TrustLedger | None = None,
         own_context: bool = False,
+        people_only: bool = False,
     ) -> None:
         self.scope = scope
         self.store = store
@@ -84,7 +85,7 @@ class Writer:
         self._clock = clock
         self.ledger = ledger
         self._own_context = own_context
-        self.people_only = False  # whether only a person may change something: a team's memory beside a project's
+        self.people_only = people_only
         self.around: Callable[[], Iterable[Writer]] = lambda: ()  # the keepers of scopes that are seen with this one
         self._facts: dict[Version, list[str]] = {}  # the words of texts that were compared
 
@@ -121,9 +122,11 @@ class Writer:
         """Raise ReadOnly when nothing may be changed here."""
         if self.read_only:
             raise ReadOnly(f"the scope {self.scope} was opened for reading only")
-        if self.people_only and self.by != "user":
-            why = f"{self.scope} is read here, and changed by people"
-            raise hinted(ReadOnly(why), "Save it in the project; a person can `memsheaf promote` it.")
+
+    def require_person(self, by: str = "", made: Memory | None = None, was: Memory | None = None) -> None:
+        """Raise ReviewRequired, with what was to be `made`, when an agent would change what only people change."""
+        if self.people_only and not self._is_person(by or self.by):
+            raise ReviewRequired(str(self.scope), made if made and made.state == "ok" else None, was)
 
     def spelled(self, path: str) -> str:
         """The path as the folder spells it, whether or not it is still there."""
@@ -276,6 +279,8 @@ class Writer:
                 refuse_unworthy(memory, was.get(path))
                 if path not in was:
                     self.refuse_duplicate(memory, near)
+        only = changes[0].path if len(changes) == 1 else ""
+        self.require_person(by, made.get(only), was.get(only))
         changes = [one for change in changes for one in (self._moved(change) if change.moves else (change,))]
         paths = [change.path for change in changes]
         commit = self.follow(lambda: self.store.commit(changes, by=by or self.by, why=why), paths, parsed)

@@ -365,7 +365,7 @@ def test_what_is_saved_beside_a_team_stays_in_the_project(member: Machine) -> No
             lambda: layers.forget("team/core:reference_dashboards.md"),
             lambda: layers.put("team/core:reference_new.md", made.text),
         ):
-            with pytest.raises(ReadOnly, match="changed by people"):
+            with pytest.raises(ReadOnly, match="only a person changes"):
                 change()
     with member.layers(by="user") as layers:
         assert "attic" in layers.revise("team/core:reference_dashboards.md", "wiki", "attic").text

@@ -226,7 +226,8 @@ def test_without_the_hub_each_says_whether_something_was_saved(join: Callable[..
     code, said = ana.run(*words)
     assert (code, "nothing was saved here" in said, "memsheaf hub status" in said) == (1, True, True), said
     assert ana.trust() == {}
-    with Layers.open(settings=ana.settings, cwd=str(ana.folder / "work"), by="agent", scopes=[TEAM]) as memory:
+    settings = ana.settings._replace(policies=((TEAM, "auto"),))
+    with Layers.open(settings=settings, cwd=str(ana.folder / "work"), by="agent", scopes=[TEAM]) as memory:
         about = {"name": "Deploy day", "description": "When we deploy", "type": "project"}
         told = Tools(memory).call("memory_write", {"content": "We deploy on Fridays.", **about})
     assert "nothing was saved here" in told

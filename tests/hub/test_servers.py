@@ -124,7 +124,7 @@ def test_members_see_their_own_memories_and_the_teams(first: HubSite, second: Hu
             await save(one, "Fears spiders", "Ana fears spiders, and nobody else knows.")
             shared = f"team/{team.name}:project_deploy.md"
             told = await say(one, "memory_update", filename=shared, old_text="Fridays", new_text="Mondays")
-            assert "changed by people" in told
+            assert "waits for review as" in told
             seen = await say(other, "memory_view", target="files")
             assert "deploy" in seen
             assert "spiders" not in seen
@@ -139,6 +139,10 @@ def test_members_see_their_own_memories_and_the_teams(first: HubSite, second: Hu
     assert "Ana fears" in documents(team, "user/ana")["user_fears-spiders.md"]
     assert len(documents(team, "project/shop")) == 2
     assert documents(team, "user/ben") == {}
+    with closing(PostgresHub(team.settings("ben", "m2"))) as hub:  # the proposal is there for all who may approve
+        [(_, proposal, member)] = hub.proposals()
+        assert (proposal["content"], proposal["replaces"]) == ("We deploy on Mondays.", "project_deploy.md")
+        assert member == "ana"
     assert first.post("/mcp", ana, {}, Project="../ben").status_code == 400
 
 

@@ -88,6 +88,7 @@ def test_what_an_agent_makes_of_anothers_text_stays_shared(join: Join) -> None:
     ana, ben = join("ana"), join("ben")
     path = ana.remember("Deploy day", "We deploy on Fridays.")
     ben.sync()
+    ben.settings = ben.settings._replace(policies=(("team", "auto"),))
     with ben.open(by="agent") as sheaf:
         sheaf.revise(path, "Fridays", "Mondays")
         other = sheaf.remember("Staging", "Where staging is", "project", "Staging is on port 8080.").path
@@ -136,6 +137,7 @@ def test_what_is_saved_in_an_editor_is_ones_own(pair: tuple[ScopeOnMachine, Scop
 def test_ones_own_other_machine_is_oneself_and_nobody_can_pretend_to_be(join: Join, team: Team) -> None:
     laptop, desktop, ben = join("laptop", "ana"), join("desktop", "ana"), join("ben")
     said = laptop.remember("Deploy day", "We deploy on Fridays.")
+    laptop.settings = laptop.settings._replace(policies=(("team", "auto"),))
     learned = laptop.remember("Staging", "Staging is on port 8080.", by="extraction")
     with ben.open() as sheaf:
         with laptop.open() as other:

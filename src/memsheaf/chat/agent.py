@@ -354,14 +354,14 @@ class _RunningTurn:
     def _changes(self) -> list[Touched]:
         """What memory tools changed in this turn."""
         told = (one for said in self._agent.conversation[self._begin :] for one in said.touched)
-        return [one for one in told if one.action in ("saved", "updated", "deleted")]
+        return [one for one in told if one.action in ("saved", "updated", "deleted", "proposed")]
 
     def ended(self) -> TurnEnded:
         """What the turn came to."""
         return TurnEnded(
             self.loop.answer,
             recalled=tuple(self._recalled),
-            saved=tuple(dict.fromkeys(one.path for one in self._changes() if one.action != "deleted")),
+            saved=tuple(dict.fromkeys(one.path for one in self._changes() if one.action in ("saved", "updated"))),
             interrupted=self.interrupted,
             ignored=self._agent.memory.ignoring,
             input=self.cost.input,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import groupby
 
@@ -230,10 +230,18 @@ class PostgresHub:
         )
         return [Machine(*row)._replace(erased=tuple(map(tuple, row[4] or ()))) for row in rows]
 
-    def proposals(self) -> list[tuple[str, dict[str, Any]]]:
-        """What workers propose for this namespace and waits for a person: each with its id, the oldest first."""
-        query = "SELECT id, proposal FROM memsheaf.proposals WHERE namespace = $1 AND outcome = '' ORDER BY at, id"
-        return [(row[0], row[1]) for row in self._ask(query, self._settings.namespace)]
+    def proposals(self) -> list[tuple[str, Any, str]]:
+        """What waits for a person's review: id, proposal and the member it was made for, the oldest first."""
+        query = (
+            "SELECT id, proposal, split_part(login, '.', 2) FROM memsheaf.proposals "
+            "WHERE namespace = $1 AND outcome = '' ORDER BY at, id"
+        )
+        return [(row[0], row[1], row[2]) for row in self._ask(query, self._settings.namespace)]
+
+    def propose(self, proposal: str, value: Mapping[str, object]) -> None:
+        """Have a proposal wait for a person's review; one that was decided before is not asked about again."""
+        given = json.dumps([{"id": proposal, "proposal": value}], ensure_ascii=False)
+        self._ask("SELECT memsheaf.finish_turns($1, '', $2::jsonb)", self._settings.namespace, given)
 
     def decide(self, proposal: str, outcome: str) -> bool:
         """Say what a person decided about a proposal; False when it waits no longer."""

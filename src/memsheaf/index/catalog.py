@@ -335,7 +335,8 @@ def apart(
     ]
     most = MAX_LINES - text.count("\n") - 2, max_bytes - len(text.encode()) - 2
     sheet = lay_out(ranked, len(ranked), waiting=waiting, max_lines=most[0], max_bytes=most[1])
-    return Page(f"{sheet.data.decode()}\n{text}\n", sheet.shown + len(lines), len(own) + len(shared))
+    head = sheet.data.decode().replace("\n(empty)\n", "")  # no memory has such a line
+    return Page(f"{head}\n{text}\n", sheet.shown + len(lines), len(own) + len(shared))
 
 
 def _fitting(lines: Iterable[Line], tail: Sequence[str], max_lines: int, max_bytes: int) -> list[Line]:

@@ -160,6 +160,11 @@ class Learner:
         is_late = was and waiting.proposal.version not in ("", was.version)
         return memory, was, f"{was.path} was changed since this was proposed" if was and is_late else ""
 
+    def propose(self, proposal: Proposal, why: str) -> str:
+        """Have a proposal wait for a person's review; gives its id."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
+        return self.queue.put(proposal, at=at, why=why)
+
     def approve(self, name: str, *, content: str = "") -> Memory:
         """Save a proposal that waits, as it is or with another content: a person has seen it.
 
@@ -240,7 +245,6 @@ class Learner:
         proposals = self._propose(batch, model, deadline)
         if not self.inbox.holds(batch):
             return None
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
         done: list[JudgedProposal] = []
         committed = self._committed_scopes(why) if batch.tries > 1 else frozenset()
 
@@ -249,7 +253,7 @@ class Learner:
             for verdict, change in decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy):
                 if verdict.outcome == "queued":  # first: once the commit is made, the batch counts as done
                     quoted = verdict.proposal._replace(quote=find_quote(verdict.proposal, batch.turns))
-                    verdict = verdict._replace(path=self.queue.put(quoted, at=at, why=verdict.why))
+                    verdict = verdict._replace(path=self.propose(quoted, verdict.why))
                 scope = scope_of(change.path) if change else ""
                 if not change or scope not in committed:
                     by_scope.setdefault(scope, []).append((verdict, change))

@@ -32,6 +32,10 @@ class QueuedProposal(NamedTuple):
     why: str
     proposal: Proposal
 
+    def to_json(self) -> dict[str, object]:
+        """As it is kept in a file, and on a hub."""
+        return {**self.proposal._asdict(), "at": self.at, "asked": self.why}
+
 
 class Decision(NamedTuple):
     """What a person decided about a proposal, or about the memory at a path, and the commit that it made, if any."""
@@ -55,7 +59,7 @@ class ReviewQueue:
         """Queue a proposal and return its id; the same proposal has the same id, so it waits once."""
         name = sha256("\0".join(map(str, proposal[:6])).encode("utf-8", "replace")).hexdigest()[:8]
         if self._load(name) is None:
-            self._state.save(f"{_PROPOSAL}{name}.json", {**proposal._asdict(), "at": at, "asked": why})
+            self._keep(QueuedProposal(name, at, why, proposal))
         return name
 
     def receive(self, given: Mapping[str, object], known: Collection[str]) -> None:
@@ -86,7 +90,7 @@ class ReviewQueue:
         """Keep a decision, so that it can be undone; the proposal waits no longer."""
         value: dict[str, object] = decision._asdict()
         if one := decision.waiting:
-            value["waiting"] = {**one.proposal._asdict(), "at": one.at, "asked": one.why}
+            value["waiting"] = one.to_json()
         self._state.save(_decided(decision.id), value)
         self.remove(decision.id)
         for old in self.decisions()[DECISIONS:]:
@@ -114,7 +118,7 @@ class ReviewQueue:
     def reopen(self, decision: Decision) -> None:
         """Forget a decision; its proposal waits again."""
         if one := decision.waiting:
-            self._state.save(f"{_PROPOSAL}{one.id}.json", {**one.proposal._asdict(), "at": one.at, "asked": one.why})
+            self._keep(one)
         self._state.remove(_decided(decision.id))
 
     def purge(self, keep: Callable[[str], bool], names: Collection[str] = ()) -> None:
@@ -126,6 +130,9 @@ class ReviewQueue:
             said = [one.reason, *(_texts(one.waiting) if one.waiting else ())]
             if not all(map(keep, said)) or one.path.rpartition(":")[2] in names:
                 self._state.remove(_decided(one.id))
+
+    def _keep(self, one: QueuedProposal) -> None:
+        self._state.save(f"{_PROPOSAL}{one.id}.json", one.to_json())
 
     def _names(self, prefix: str) -> list[str]:
         names = (name for name in self._state.names() if name.startswith(prefix) and name.endswith(".json"))

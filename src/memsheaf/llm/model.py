@@ -85,9 +85,9 @@ class ToolCall(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """What a memory tool did to a file, `saved`, `updated` or `deleted`; or why not: `exists`, `same`.
+    """What a memory tool did to a file, `saved`, `updated` or `deleted`; or why not: `exists`, `same`, `proposed`.
 
-    `path` is the name under which the file is shown.
+    `path` is the name under which the file is shown; of what is proposed, the id.
     """
 
     action: str

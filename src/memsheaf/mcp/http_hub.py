@@ -29,6 +29,7 @@ from memsheaf.scope import check_label
 from memsheaf.tools import READING, ToolAnswer
 from memsheaf.work.hub_jobs import queue_turns
 from memsheaf.work.hub_replicas import Caller, ServerReplicas
+from memsheaf.work.review import share_proposals
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,7 +91,11 @@ class MemberOffer(Offer):
         if self.reading and name not in READING:
             return ToolAnswer("Error: this server is for reading only.", failed=True)
         try:
-            return _called(self, name, arguments, **more)
+            answer = _called(self, name, arguments, **more)
+            for scope in (one.scope for one in answer.touched if one.action == "proposed"):
+                with self.replicas.use(self.caller) as view:
+                    share_proposals(view.layers.sheaf(scope))
+            return answer
         except MemsheafError as error:
             return ToolAnswer(f"Error: {error}. {error.hint}", failed=True)
 

@@ -163,8 +163,7 @@ class HubWorker:
             if done.problem:
                 raise ModelFailed(done.problem)
             waiting = learner.queue.all()
-            proposed = [(one.id, {**one.proposal._asdict(), "at": one.at, "asked": one.why}) for one in waiting]
-            service.finish_turns(login, namespace, taken.batch, proposed)
+            service.finish_turns(login, namespace, taken.batch, [(one.id, one.to_json()) for one in waiting])
             for one in waiting:
                 learner.queue.remove(one.id)
         self.turns += len(batch.turns)

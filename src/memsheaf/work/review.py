@@ -250,7 +250,11 @@ def fetch_proposals(sheaf: Sheaf) -> None:
         return
     state, queue = sheaf.state, ReviewQueue(sheaf.state)
     with suppress(HubUnreachable):
-        there = dict(hub.proposals())
+        there = {
+            name: {**value, "scope": str(sheaf.scope), "asked": f"{value.get('asked')}; proposed for {member}"}
+            for name, value, member in hub.proposals()
+            if isinstance(value, dict)
+        }
         for decision in queue.decisions():
             if decision.id in there:
                 hub.decide(decision.id, decision.outcome)
@@ -259,3 +263,12 @@ def fetch_proposals(sheaf: Sheaf) -> None:
         queue.receive(there, known if isinstance(known, list) else ())
         if known != [*there]:
             state.save(HUB_IDS, [*there])
+
+
+def share_proposals(sheaf: Sheaf) -> None:
+    """Move what waits for review in a scope to its hub: what a server keeps does not last. Raises HubUnreachable."""
+    hub: Any = sheaf.replica.hub if sheaf.replica else None
+    queue = ReviewQueue(sheaf.state)
+    for one in queue.all():
+        hub.propose(one.id, one.to_json())
+        queue.remove(one.id)
