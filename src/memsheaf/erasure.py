@@ -26,7 +26,6 @@ from memsheaf.store.commit_queries import trail
 from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED
 from memsheaf.store.state import State
-from memsheaf.store.trust import COMMITTERS
 from memsheaf.values import NamedTuple
 from memsheaf.worktree import remains, search_bare
 from memsheaf.writer import Writer
@@ -96,7 +95,6 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
         rehearsal.disregard(state, name)
     if writer.ledger:
         writer.ledger.forget(erased.names)
-        state.remove(COMMITTERS)
     index.purge(erased.names, erased.texts, before)
     index.look()
     index.close()  # to read the files of an open database would end the locks that SQLite has on them

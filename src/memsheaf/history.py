@@ -11,11 +11,8 @@ from threading import Lock
 
 from memsheaf.memory import parse
 from memsheaf.store import Commit, Version
-from memsheaf.store.commit_queries import OTHERS, CommitSummary, find_authors, read_commits, read_summaries
+from memsheaf.store.commit_queries import CommitSummary, read_commits, read_summaries
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.state import State
-from memsheaf.store.trust import remember_names
-from memsheaf.text.neutralize import plain_name
 from memsheaf.values import NamedTuple
 
 YEAR = 371 * 86_400.0  # seconds: 53 weeks
@@ -28,23 +25,6 @@ class Blamed(NamedTuple):
     commit: str
     at: str
     by: str
-
-
-def remember_members(store: FolderStore, files: Sequence[tuple[str, str]], state: State) -> dict[str, str]:
-    """As `find_members`; what was found out is kept in the state."""
-    return remember_names(files, state, lambda asked: find_members(store, asked))
-
-
-def find_members(store: FolderStore, files: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Which member of a team saved these versions of files, by path, as the journal has it."""
-    known: dict[tuple[str, str], str] = getattr(store, "authors", {})
-    if unknown := [file for file in files if file not in known]:
-        found = store.ask_journal(lambda journal: find_authors(journal, unknown), dict[str, str]())
-        known |= {file: found[file[0]] for file in unknown if file[0] in found}
-    own = getattr(store, "member", "")  # on another machine
-    authors = {file[0]: known[file] for file in files if file in known}
-    names = {path: by.removeprefix(OTHERS) if by.startswith(OTHERS) else own for path, by in authors.items()}
-    return {path: plain_name(who) for path, who in names.items() if who}
 
 
 def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", "after")) -> str:

@@ -308,12 +308,12 @@ class ScopeReader:
 
     def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
         """Who committed the text that these files have, or saved it for the team, by path, as far as is known."""
-        from memsheaf import history, worktree
-
-        files, store = [(row.path, row.version) for row in rows], self._store
+        files = {(row.path, row.version) for row in rows}
         if self._is_team:
-            return history.remember_members(store, files, self._state())
-        return worktree.committers(store.root, files, self._state())
+            return browse.find_members(self._index, self._store, files)
+        from memsheaf import worktree
+
+        return browse.find_authors(self._index, files, lambda asked: worktree.committers(self._store.root, asked))
 
     def caveats(self, memory: Memory) -> Sequence[str]:
         """What a reader must know of a memory's origin: unconfirmed, shared and by whom, changed by somebody else."""

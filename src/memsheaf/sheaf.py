@@ -195,7 +195,10 @@ class Sheaf:
             raise hinted(
                 ScopeRefused(f"{self.scope} has no hub"), f"`memsheaf hub add {self.scope} URL` gives it one."
             )
-        return synchronize(self.writer, self.learning, self.state, clock=self._clock, again=again)
+        synced = synchronize(self.writer, self.learning, self.state, clock=self._clock, again=again)
+        if synced.pulled and self.writer.ledger:  # look up who saved it, so that no question waits for that
+            self.reader.committers(self.writer.index.rows("author IS NULL")[:1])
+        return synced
 
     def close(self, *, wait: bool = True) -> None:
         """Flush everything to disk and release it; a process that ends now need not `wait` for vectors."""

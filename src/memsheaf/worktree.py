@@ -20,8 +20,6 @@ from memsheaf.scope import FOLDER, around
 from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder, read_file, walk
-from memsheaf.store.state import State
-from memsheaf.store.trust import remember_names
 from memsheaf.text.neutralize import plain_name
 from memsheaf.timeouts import TimeUp
 from memsheaf.values import NamedTuple
@@ -218,21 +216,17 @@ class WorkingTree:
 
 
 def committers(
-    root: str, files: Sequence[tuple[str, str]], state: State, *, environment: Mapping[str, str] = os.environ
-) -> dict[str, str]:
-    """Who committed these files of a folder last, by path; what git cannot tell, or not in time, is left out.
+    root: str, files: Collection[tuple[str, str]], *, environment: Mapping[str, str] = os.environ
+) -> dict[tuple[str, str], str]:
+    """Who committed these files of a folder last, "" for nobody; nothing when git cannot tell in time.
 
     `files` are paths and versions.
     """
-
-    def ask(files: Sequence[tuple[str, str]]) -> Mapping[str, str]:
-        tree = around(root)
-        git = _Git.at(tree, environment)
-        below = _relative(os.path.realpath(root), tree)
-        names = git.committers([f"{below}/{path}" for path, _ in files]) if git else None
-        return {} if names is None else {path: names.get(f"{below}/{path}", "") for path, _ in files}
-
-    return remember_names(files, state, ask)
+    tree = around(root)
+    git = _Git.at(tree, environment)
+    below = _relative(os.path.realpath(root), tree)
+    names = git.committers([f"{below}/{path}" for path, _ in files]) if git else None
+    return {} if names is None else {file: names.get(f"{below}/{file[0]}", "") for file in files}
 
 
 class _Git:

@@ -11,11 +11,10 @@ import pytest
 
 from hub.conftest import OpenHub
 from memsheaf.errors import Busy, Changed, HubRestored, HubUnreachable, NotFound, StoreFailed
-from memsheaf.history import find_members
 from memsheaf.hub import Hub, HubCommit, HubSettings, Pulled
 from memsheaf.hub.replica import Replica
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
-from memsheaf.store.commit_queries import find_authors
+from memsheaf.store.commit_queries import commit_authors
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import Head, Journal
 
@@ -158,28 +157,16 @@ def test_another_members_commits_come_under_their_name_and_are_not_undone_unaske
     assert (one.last_standing().id == mine.id) == knows_members
 
 
-def test_who_saved_what_is_found_for_few_as_for_many_and_remembered(
-    machine: Machines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_journal_tells_who_saved_each_version(machine: Machines) -> None:
     ana, ben = machine("m1", "ana"), machine("m2", "ben")
-    for number in range(10):
-        put(ana, f"{number}.md", b"one")
-    put(ben, "ben.md", b"one")
+    put(ana, "a.md", b"one")
+    put(ben, "b.md", b"one")
     ben.sync()
-    asked = [(path, version_at(ben, path)) for path in files(ben)]
-
-    def authors(*asked: tuple[str, str]) -> dict[str, str]:
-        return ben.ask_journal(lambda journal: find_authors(journal, asked), dict[str, str]())
-
-    assert len(many := authors(*asked)) == 11
-    assert many == {path: by for one in asked for path, by in authors(one).items()}
-    assert authors(("0.md", "0" * 64)) == {}
-    shown = find_members(ben, asked)
-    with monkeypatch.context() as patch:
-        patch.delattr(Journal, "finished")
-        assert find_members(ben, asked) == shown
-    put(ben, "0.md", b"two")
-    assert not ben.authors
+    asked = [(path, version_at(ben, path)) for path in ("a.md", "b.md")]
+    nobody = ("a.md", "0" * 64)
+    nothing: dict[tuple[str, str], str] = {}
+    found = ben.ask_journal(lambda journal: commit_authors(journal, [*asked, nobody]), nothing)
+    assert found == {asked[0]: "@ana" if ben.hub.me else "user", asked[1]: "user"}
 
 
 def test_of_two_changes_of_one_version_the_second_is_refused_and_sees_the_first(machine: Machines) -> None:

@@ -13,6 +13,8 @@ from memsheaf.errors import Changed, NoSuchCommit
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.store import ABSENT, Commit, Revision, version_of
+from memsheaf.store.journal import Journal
+from memsheaf.store.safe_dir import Folder, kernel_lock
 
 Join = Callable[..., ScopeOnMachine]
 TEAM = "team/acme"
@@ -148,6 +150,75 @@ def test_ones_own_other_machine_is_oneself_and_nobody_can_pretend_to_be(join: Jo
     assert desktop.trust() == {said: "confirmed", learned: "shared", "x.md": "shared"}
     with desktop.open() as sheaf:
         assert sheaf.committers(sheaf.list()) == {said: "ana", learned: "ana", "x.md": "ben"}
+
+
+def names(machine: ScopeOnMachine) -> dict[str, str]:
+    """Who saved each memory, as a process tells it that has just begun."""
+    with machine.open() as sheaf:
+        return dict(sheaf.committers(sheaf.list()))
+
+
+def test_whoever_saved_a_version_last_is_named_whatever_became_of_it(join: Join) -> None:
+    ana, ben, eve = join("ana"), join("ben"), join("eve")
+    day, port = ana.remember("Deploy day", "We deploy on Fridays."), ben.remember("Staging", "Staging is on 8080.")
+    eve.sync()
+    assert names(eve) == {day: "ana", port: "ben"}
+    with ben.open() as sheaf:
+        sheaf.sync()
+        sheaf.revise(day, "Fridays", "Mondays")
+    eve.sync()
+    assert names(eve) == {day: "ben", port: "ben"}
+    with ana.open() as sheaf:
+        sheaf.sync()
+        sheaf.undo(next(sheaf.log(day)).id)
+        moved = sheaf.rename(port, "The staging server").path
+    eve.sync()
+    assert names(eve) == {day: "ana", moved: "ana"}
+    with eve.open() as sheaf:
+        sheaf.reader.delete_index()
+    assert names(eve) == {day: "ana", moved: "ana"}
+    assert eve.run("trust", "--yes")[0] == 0
+    with ana.open() as sheaf:
+        sheaf.erase(moved)
+    eve.sync()
+    assert names(eve) == {day: "ana"}
+
+
+def test_the_journal_is_asked_once_for_all_memories_and_may_be_damaged(
+    join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana, ben = join("ana"), join("ben")
+    first, second = (ana.remember(f"Fact {name}", f"The {name} fact holds.") for name in ("red", "green"))
+    ben.sync()
+    with ben.open() as sheaf:
+        assert sheaf.committers([sheaf.read(first)]) == {first: "ana"}
+    with monkeypatch.context() as patch:
+        patch.delattr(Journal, "finished")
+        assert names(ben) == {first: "ana", second: "ana"}
+        with ben.open() as sheaf:
+            assert 'saved by "ana"' in sheaf.recall("Which green fact holds?").text
+    [journal] = (ben.root / ".history").glob("journal-*")
+    lines = journal.read_bytes().split(b"\n")
+    journal.write_bytes(b"\n".join(line.replace(b'"by"', b'"yb"') if b"green" in line else line for line in lines))
+    with ben.open() as sheaf:
+        sheaf.reader.delete_index()
+    assert names(ben) == {first: "ana"}
+    with monkeypatch.context() as patch:
+        patch.delattr(Journal, "finished")
+        with ben.open() as sheaf:
+            assert "shared: saved by another member" in sheaf.recall("Which green fact holds?").text
+
+
+def test_nobody_is_remembered_for_a_text_whose_commit_is_not_done(join: Join) -> None:
+    ana = join("ana")
+    path = ana.remember("Deploy day", "We deploy on Fridays.")
+    with ana.open() as sheaf:
+        file = ana.root / path
+        file.write_text(file.read_text().replace("Fridays", "Mondays"))
+        with Folder.open(str(ana.root / ".history")) as history, kernel_lock(history, "lock", wait=5):
+            assert "Mondays" in sheaf.read(path).text
+            assert sheaf.committers(sheaf.list()) == {}
+        assert sheaf.committers(sheaf.list()) == {path: "ana"}
 
 
 def test_git_cannot_tell_members_so_nobody_is_believed_to_be_oneself(tmp_path: Path, bare: Path) -> None:

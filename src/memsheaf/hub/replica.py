@@ -73,7 +73,6 @@ class Replica(FolderStore):
         self._access.announce = self._announce
         self._agree = self._push
         self._agreed: set[str] = set()  # commits that the hub has
-        self.authors: dict[tuple[str, str], str] = {}  # who saved a version of a path, as far as it was asked
         self.erasures = Erasures(settings, hub, self.state, self._change_state, self._now)
         self._only_here = False
         self._is_behind = False  # the hub refused a change: it has a text that is not here
@@ -162,7 +161,6 @@ class Replica(FolderStore):
 
     def _announce(self, transaction: Transaction, commit: Commit) -> None:
         """Note that a commit is pending before its line is written, unless the hub has it."""
-        self.authors.clear()
         if commit.id in self._agreed or not commit.revisions:
             return
         if self.ledger and commit.by == "outside" and not commit.undoes:  # what a person saved in the folder

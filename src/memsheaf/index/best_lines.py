@@ -7,7 +7,7 @@ from contextlib import closing
 
 from memsheaf.values import sha256, sqlite3
 
-SCHEMA = 16
+SCHEMA = 17
 HIDDEN, LISTED, WAITING = 0, 1, 2
 """Classes of `listed`: not for the catalog, in the catalog, unconfirmed."""
 COUNTS = ("tally:0", "tally:1", "tally:2")

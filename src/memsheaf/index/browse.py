@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from memsheaf.index.database import HIDDEN, UNUSABLE, notes, writing
 from memsheaf.index.rows import where_kind
 from memsheaf.store import Version
+from memsheaf.store.commit_queries import OTHERS, commit_authors
+from memsheaf.text.neutralize import plain_name
 from memsheaf.values import NamedTuple, sqlite3
+
+TYPE_CHECKING = False  # known to type checkers by this name
+if TYPE_CHECKING:
+    from memsheaf.index.search import Index
+    from memsheaf.store.folder import FolderStore
 
 _FIT = f"state IN ('ok', 'free') AND listed <> {HIDDEN} AND version NOT IN ('', '{UNUSABLE}')"
 _MAIN = "SELECT embedder FROM vector WHERE entry IS NOT NULL GROUP BY embedder ORDER BY count(*) DESC LIMIT 1"
@@ -21,6 +28,8 @@ SORTS = {
     "path": ("path", "path"),
 }
 """Orders of a list: what is compared, and how."""
+
+File = tuple[str, Version]
 
 
 class Filter(NamedTuple):
@@ -165,6 +174,45 @@ def named_rows(
     else:
         rows = db.execute(f"{sql} AND path IN ({', '.join('?' * len(paths))})", tuple(paths)).fetchall()
     return {path: (name, kind) for path, name, kind in rows if paths is None or path in paths}
+
+
+def find_authors(index: Index, files: set[File], ask: Callable[[set[File]], Mapping[File, str]], /) -> dict[str, str]:
+    """Who committed or saved these versions of files, by path, as far as `ask` can tell.
+
+    Its answer, "" for nobody, stays with the row of a file as long as that has this text and its commit is done.
+    """
+    sql = "SELECT author FROM entry WHERE path = ? AND version = ? AND author IS NOT NULL"
+    put = "UPDATE entry SET author = ? WHERE path = ? AND version = ? AND pending = 0"
+
+    def keep(db: sqlite3.Connection) -> None:
+        with writing(db):
+            db.executemany(put, ((who, *file) for file, who in told.items()))
+
+    found = index.query(lambda db: {file: who for file in files for (who,) in db.execute(sql, file)})
+    if unknown := files - found.keys():
+        told = {file: who.encode("utf-8", "replace").decode() for file, who in ask(unknown).items()}
+        index.query(keep)
+        found |= {file: told[file] for file in unknown if file in told}
+    return {path: who for (path, _), who in found.items() if who}
+
+
+def find_members(index: Index, store: FolderStore, files: set[File]) -> dict[str, str]:
+    """Which member of a team saved these versions of files, by path, as the journal has it.
+
+    When it has to be asked, it is asked for all files that it was not asked for yet.
+    """
+
+    def ask(unknown: set[File]) -> dict[File, str]:
+        sql = "SELECT path, version FROM entry WHERE author IS NULL AND version <> ''"
+        wanted = unknown | index.query(lambda db: {*db.execute(sql).fetchall()})
+        nobody: dict[File, str] = {}
+        return dict.fromkeys(wanted, "") | store.ask_journal(lambda journal: commit_authors(journal, wanted), nobody)
+
+    found = find_authors(index, files, ask)
+    has_own = any(by[:1] != OTHERS for by in found.values())  # saved by this member, maybe elsewhere
+    own = getattr(store, "member", "") if has_own else ""
+    names = {path: plain_name(by[1:] if by[:1] == OTHERS else own) for path, by in found.items()}
+    return {path: name for path, name in names.items() if name}
 
 
 def map_rows(db: sqlite3.Connection) -> list[MapRow]:

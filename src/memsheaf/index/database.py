@@ -56,7 +56,8 @@ CREATE TABLE entry (
   version TEXT NOT NULL, pending INTEGER NOT NULL, state TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
   description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
   problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL,
-  traces BLOB NOT NULL, supersedes TEXT NOT NULL, source TEXT NOT NULL, conversation TEXT NOT NULL);
+  traces BLOB NOT NULL, supersedes TEXT NOT NULL, source TEXT NOT NULL, conversation TEXT NOT NULL,
+  author TEXT);
 {INDEXES}
 CREATE TABLE origin (root BLOB);
 CREATE TABLE note (name TEXT PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER) WITHOUT ROWID;

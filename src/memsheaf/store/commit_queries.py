@@ -12,16 +12,13 @@ from itertools import dropwhile, islice
 from memsheaf.errors import NoSuchCommit, PathRefused, VersionGone
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, Version
-from memsheaf.store.journal_lines import CHANGED, decode, needle_of
+from memsheaf.store.journal_lines import CHANGED, decode
 from memsheaf.values import NamedTuple, Protocol, compiled, json
 
 TYPE_CHECKING = False  # known to type checkers by this name
 if TYPE_CHECKING:
-    import re
-
     from memsheaf.store.journal import Journal
 
-FEW = 8  # so many files are looked for one by one
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _HEAD = (
     rb'\{"commit": "([0-9a-f]{1,15})", "at": "([^"\\]*)", "by": (' + _TEXT + rb'), "why": (' + _TEXT + rb'), "boot": '
@@ -200,42 +197,25 @@ def _step(path: bytes, before: bytes, after: bytes, text: bytes) -> CommitStep:
     return CommitStep(name, before.decode(), after.decode(), bool(text))
 
 
-def find_authors(journal: Journal, files: Collection[tuple[str, Version]]) -> dict[str, str]:
-    """Who made the last commit that brought each of these versions of a path, by path.
+def commit_authors(journal: Journal, files: Collection[tuple[str, Version]]) -> dict[tuple[str, Version], str]:
+    """Who made the last commit that brought each of these versions of a path, as far as the journal knows.
 
     What a folder had when it joined a hub was written before.
     """
-    if len(files) <= FEW:
-        authors = {path: _find_author(journal, path, version) for path, version in files}
-        return {path: by for path, by in authors.items() if by}
-    found: dict[str, str] = {}
+    found: dict[tuple[str, Version], str] = {}
     wanted = {*files}
-    for line, _ in journal.finished(b""):
+    for line, _ in journal.finished(b"") if wanted else ():
         head = compiled(_HEAD).match(line)
-        if not head or _is_of_join(head):
+        if not head or (head[3], head[4]) == (b'"user"', f'"{JOINED}"'.encode()):
             continue
         for path, _, after, _ in compiled(_STEP).findall(line, head.end()):
             with suppress(ValueError):  # rotten, or hostile
                 if (key := (json.loads(path), after.decode())) in wanted:
+                    found[key] = json.loads(head[3])
                     wanted.remove(key)
-                    found[key[0]] = json.loads(head[3])
         if not wanted:
             break
     return found
-
-
-def _find_author(journal: Journal, path: str, version: Version) -> str:
-    needle = needle_of(path)
-    for line, _ in journal.finished(needle):
-        head = compiled(_HEAD).match(line)
-        step = compiled(_STEP).match(line, line.find(needle))
-        if head and step and step[3].decode() == version and not _is_of_join(head):
-            return str(json.loads(head[3]))
-    return ""
-
-
-def _is_of_join(head: re.Match[bytes]) -> bool:
-    return (head[3], head[4]) == (b'"user"', f'"{JOINED}"'.encode())
 
 
 def read_commits(journal: Journal, ids: Collection[str]) -> dict[str, Commit]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable
 
-from memsheaf.errors import MemsheafError, StoreFailed, hinted
+from memsheaf.errors import StoreFailed, hinted
 from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.state import State, line
 from memsheaf.trusted_repositories import NAME as REPOSITORIES
@@ -22,7 +21,6 @@ from memsheaf.values import json
 
 NAME = "ledger"
 FOLD_AT = 20_000  # lines
-COMMITTERS, _KEPT = "committers.json", 1_000
 VERSIONS = 8  # of each path that stay when it is folded, so that `undo` comes back to what is known
 _WAIT = 10.0  # seconds for a lock
 
@@ -145,18 +143,3 @@ def _change_accepted(home: str, change: Callable[[dict[str, object]], dict[str, 
             raise hinted(error, "Fix it, or remove it and accept each repository again.")
         if (new := change(known)) != known:
             state.write(REPOSITORIES, json.dumps(new, indent=2, sort_keys=True).encode() + b"\n")
-
-
-def remember_names(
-    files: Sequence[tuple[str, str]], state: State, ask: Callable[[Sequence[tuple[str, str]]], Mapping[str, str]]
-) -> dict[str, str]:
-    """Whose these versions of files are, by path. What was found out is kept in the state: it is asked once."""
-    found = state.load(COMMITTERS)
-    known = {key: who for key, who in found.items() if isinstance(who, str)} if isinstance(found, dict) else {}
-    keys = {path: f"{version[:16]} {path}" for path, version in files}
-    asked = [(path, version) for path, version in files if keys[path] not in known]
-    if names := ask(asked) if asked else {}:
-        known |= {keys[path]: who for path, who in names.items()}
-        with suppress(MemsheafError):  # then it is asked again
-            state.save(COMMITTERS, dict(list(known.items())[-_KEPT:]))
-    return {path: who for path, key in keys.items() if (who := known.get(key))}
