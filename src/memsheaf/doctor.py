@@ -74,7 +74,7 @@ def examine_hub(one: HubStatus, now: float) -> Iterator[Finding]:
             advice = "compare both, keep what is right in one, and `memsheaf forget` the other"
             yield Finding("info", f"{one.scope}:{conflict.copy}", said, advice)
     if one.latest > time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now + CLOCK_SECONDS)):
-        said = f"the newest change on the hub is of {one.latest}, which is yet to come"
+        said = f"the newest change is of {one.latest}, which is yet to come"
         yield Finding("warning", one.scope, said, "a clock is wrong, on this machine or on another")
 
 

@@ -63,6 +63,6 @@ def erase_for_all(path: str, writer: Writer, learner: Learner, state: State, *, 
         if now.erasing:
             raise HubUnreachable("the hub does not answer")
         store.erasures.report(clock(), dict.fromkeys(erased, ", ".join(proof.left)))
-        return proof._replace(erasures=erased, machines=tuple(store.hub.machines()))
+        return proof._replace(erasures=erased, machines=tuple(store.hub.users()[1]))
     except HubUnreachable as error:
         return proof._replace(left=(*proof.left, f"{store.settings.shown} ({error}; the next sync tells it)"))

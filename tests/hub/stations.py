@@ -81,11 +81,8 @@ class Line:
         self._reach()
         return self.hub.lock(name, wait=wait)
 
-    def members(self) -> Sequence[HubMember]:
-        return self.hub.members()
-
-    def machines(self) -> Sequence[Machine]:
-        return self.hub.machines()
+    def users(self) -> tuple[Sequence[HubMember], Sequence[Machine]]:
+        return self.hub.users()
 
     def log(self, limit: int = 50) -> Sequence[HubCommit]:
         return self.hub.log(limit)

@@ -226,7 +226,7 @@ def test_machines_report_and_prove_erasures(open_hub: OpenHub) -> None:
     one.report(Machine("m1", "laptop", "", ""))
     two.report(Machine("m2", "desktop", "", "", (("0e0e0e0e0e0e", ""),)))
     two.report(Machine("m2", "desk", "", ""))
-    found = {machine.id: machine for machine in open_hub("m3").machines()}
+    found = {machine.id: machine for machine in open_hub("m3").users()[1]}
     assert {(machine.id, machine.name, machine.erased) for machine in found.values()} == {
         ("m1", "laptop", ()),
         ("m2", "desk", (("0e0e0e0e0e0e", ""),)),
@@ -284,7 +284,7 @@ def test_who_pushed_is_told_as_the_hub_knows_it(open_hub: OpenHub) -> None:
     if ana.me:
         assert (ana.me, bob.me, found.member, found.own) == ("ana", "bob", "ana", False)
         assert ana.pull().commits[0].own
-        assert {member.name for member in bob.members()} == {"ana", "bob"}
+        assert {member.name for member in bob.users()[0]} == {"ana", "bob"}
     else:
         assert found.commit.by == "user"
 

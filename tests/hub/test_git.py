@@ -70,7 +70,7 @@ def test_what_a_person_commits_comes_under_their_name(bare: Path, checkout: Path
     }
     assert state(open_git(bare, "m2").pull()) == {"notes/b.md": b"by hand\r\n"}
     push(hub, "notes/b.md", b"by hand\r\n", b"2")
-    assert "Ana Person" in {member.name for member in hub.members()}
+    assert "Ana Person" in {member.name for member in hub.users()[0]}
 
 
 @pytest.mark.parametrize("order", ["pulled into", "pulled from"])
@@ -679,4 +679,4 @@ def test_a_host_that_takes_only_branches_does_all_but_locks_and_machines(bare: P
     with hub.lock("work"):
         push(hub, "a.md", None, b"1")
     hub.report(Machine("m1", "laptop", "", ""))
-    assert (hub.machines(), state(hub.pull())) == ([], {"a.md": b"1"})
+    assert (hub.users()[1], state(hub.pull())) == ([], {"a.md": b"1"})

@@ -117,8 +117,8 @@ def test_other_namespaces_are_not_looked_at_and_a_push_does_not_read_its_own(
     hub.erase(Erasure("e" * 12, ("2.md",), (version_of(b"2"),), at="2026-11-17T10:00:00Z"))
     hub.report(Machine("m1", "m1", "ana", "", (("e" * 12, ""),)))
     assert hub.log()
-    assert hub.members()
-    assert hub.machines()
+    assert hub.users()[0]
+    assert hub.users()[1]
     assert hub.proposals() == []
     with hub.lock("work"):
         pass

@@ -408,7 +408,7 @@ def test_what_is_erased_on_one_machine_is_gone_from_the_hub_and_told_to_the_othe
     assert erasure.names == ("a.md",)
     two.erasures.report(0.0)
     assert [hit for hit in Path(two.root).rglob("*") if hit.is_file() and b"private" in hit.read_bytes()] == []
-    assert {found.name: dict(found.erased) for found in two.hub.machines()}["m2"] == {erasure.id: ""}
+    assert {found.name: dict(found.erased) for found in two.hub.users()[1]}["m2"] == {erasure.id: ""}
     consistent(one, two)
 
 

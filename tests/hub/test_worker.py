@@ -268,5 +268,5 @@ def test_what_is_erased_leaves_the_copies_of_a_server(service: HubService, team:
             assert view.layers.search("deploy") == []
         files = [file for file in Path(replicas.folder).rglob("*") if file.is_file()]
         assert [file for file in files if b"quixotically" in file.read_bytes()] == []
-        [machine] = hub.machines()
+        [machine] = hub.users()[1]
         assert (machine.member, machine.erased) == ("ana", ((made.id[::-1], ""),))

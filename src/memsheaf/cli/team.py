@@ -128,7 +128,7 @@ def join(call: Call) -> int:
 def members(call: Call) -> int:
     """Show who is in the team, and their machines."""
     with _opened(call) as hub:
-        found, machines, me = hub.members(), hub.machines(), hub.me
+        (found, machines), me = hub.users(), hub.me
     rows = []
     for one in found:
         theirs = ", ".join(f"{m.name} ({m.seen[:10]})" for m in machines if m.member == one.name)

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 
 from memsheaf.errors import HubRefused, hinted
 from memsheaf.store import Commit, Version
@@ -26,6 +28,23 @@ from memsheaf.values import NamedTuple, Protocol
 
 COPY = os.path.join("hub.git", "repository.git")
 """Where a scope's state has the copy of a git remote, which may hold every text that was ever pushed."""
+
+_ends: ContextVar[float] = ContextVar("ends", default=float("inf"))  # when whoever asks in this thread stops to wait
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Let every hub that this thread asks meanwhile answer within so many seconds in all, or count as unreachable."""
+    before = _ends.set(min(_ends.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _ends.reset(before)
+
+
+def time_left(most: float) -> float:
+    """How long to wait for a hub: `most`, or what a deadline leaves, and never less than nothing."""
+    return min(most, max(0.0, _ends.get() - time.monotonic()))
 
 
 class HubCommit(NamedTuple):
@@ -133,11 +152,8 @@ class Hub(Protocol):
     def report(self, machine: Machine) -> None:
         """Say that this machine is there, and which erasures it has carried out."""
 
-    def members(self) -> Sequence[HubMember]:
-        """Who may use it."""
-
-    def machines(self) -> Sequence[Machine]:
-        """The machines that reported."""
+    def users(self) -> tuple[Sequence[HubMember], Sequence[Machine]]:
+        """Who may use it, and the machines that reported."""
 
     def log(self, limit: int = 50) -> Sequence[HubCommit]:
         """The last commits, newest first, without texts."""

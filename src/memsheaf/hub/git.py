@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, StoreFailed
-from memsheaf.hub import COPY, Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled
+from memsheaf.hub import COPY, Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, time_left
 from memsheaf.hub.git_history import WITH_STEPS, GitCommit, GitHistory, now_iso
 from memsheaf.hub.git_import import make_commit, make_history, make_note
 from memsheaf.hub.git_program import REMOTE, GitProgram, LocalGitFailed
@@ -191,21 +191,28 @@ class GitRemote:
 
         self._work(work)
 
-    def machines(self) -> Sequence[Machine]:
-        """The machines that reported."""
-        return sorted(_machine(note) for _, note in self._work(lambda: self._notes(self._machines)))
-
-    def members(self) -> Sequence[HubMember]:
-        """Who committed, and since when."""
+    def users(self) -> tuple[Sequence[HubMember], Sequence[Machine]]:
+        """Who committed, and since when; and the machines that reported. The remote is asked once."""
         first: dict[str, str] = {}
-        for record in self._work(lambda: self._fetched_log()):
-            first.setdefault(record.author, record.at)
-        return [HubMember(name, "writer", since) for name, since in sorted(first.items())]
+
+        def work() -> Sequence[Machine]:
+            self._fetch(f"+{self._machines}*:{self._machines}*")
+            for record in self._history.log(self._history.head) if self._history.head else ():
+                first.setdefault(record.author, record.at)
+            return sorted(_machine(note) for _, note in self._kept_notes(self._machines))
+
+        machines = self._work(work)
+        return [HubMember(name, "writer", since) for name, since in sorted(first.items())], machines
 
     def log(self, limit: int = 50) -> Sequence[HubCommit]:
         """The last commits, newest first, without texts."""
         words = (*WITH_STEPS, "--first-parent", f"--max-count={limit}")
-        found = self._work(lambda: self._history.commits(self._fetched_log(*words)))
+
+        def work() -> list[HubCommit]:
+            self._fetch()
+            return self._history.commits(self._history.log(self._history.head, *words) if self._history.head else ())
+
+        found = self._work(work)
         for number, one in enumerate(found):
             steps = tuple(step._replace(new=None) for step in one.commit.revisions)
             found[number] = one._replace(commit=one.commit._replace(revisions=steps))
@@ -223,7 +230,7 @@ class GitRemote:
         try:
             with (
                 Folder.open(self._folder, create=True) as folder,
-                kernel_lock(folder, "lock", wait=6 * self._timeout),
+                kernel_lock(folder, "lock", wait=time_left(6 * self._timeout)),
             ):
                 try:
                     return self._with_copy(work)
@@ -240,19 +247,24 @@ class GitRemote:
         self._history.load()
         return work()
 
-    def _fetch(self) -> Sequence[GitCommit]:
-        """Bring our copy to what the remote has, and give what was not known. Raises HubUnreachable, HubRefused."""
-        words = ("fetch", "--no-tags", "--no-write-fetch-head", "--progress", REMOTE)
+    def _fetch(self, *also: str) -> Sequence[GitCommit]:
+        """Bring our copy to what the remote has, and give what was not known; `also` other refs than the branch.
+
+        Raises HubUnreachable, HubRefused.
+        """
+        words = ("fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--progress", REMOTE)
         # at first there may be much to come, and a pack says how it goes on
         limit = () if self._history.head else ("-c", "fetch.unpackLimit=1")
-        code, _, why = self._git.ask(*limit, *words, f"+{self._branch}:{self._branch}")
+        code, _, why = self._git.ask(*limit, *words, f"+{self._branch}:{self._branch}", *also)
         if code and "couldn't find remote ref" not in why:
             raise self._git.failure(why)
+        if code and also:
+            self._ask(*words, *also)
         records = None if code else self._history.advance(self._fetched_head())
         if records is None and self._history.head:  # another history, or none: nothing of the old one is kept
             self._git.remove_repository()
             self._with_copy(lambda: None)
-            records = None if code else self._fetch()
+            records = None if code else self._fetch(*also)
         self._history.pack()
         return records or ()
 
@@ -335,12 +347,12 @@ class GitRemote:
         """The notes at the refs of the remote that begin like this: their names, and what they say."""
         words = ("fetch", "--prune", "--no-tags", "--no-write-fetch-head", "--progress", REMOTE)
         self._ask(*words, f"+{ref}*:{ref}*")
+        return self._kept_notes(ref)
+
+    def _kept_notes(self, ref: str) -> list[tuple[str, dict[str, object]]]:
+        """Those that our copy has."""
         found = ((record.sha, record.said.get("note")) for record in self._history.log("--no-walk", f"--glob={ref}*"))
         return [(sha, note if isinstance(note, dict) else {}) for sha, note in found]
-
-    def _fetched_log(self, *words: str) -> list[GitCommit]:
-        self._fetch()
-        return self._history.log(self._history.head, *words) if self._history.head else []
 
 
 def ref_name(namespace: str) -> str:

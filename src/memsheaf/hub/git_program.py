@@ -18,6 +18,7 @@ from tempfile import TemporaryFile
 from urllib.parse import quote, unquote
 
 from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, hinted
+from memsheaf.hub import time_left
 from memsheaf.text.neutralize import one_line
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
@@ -139,15 +140,17 @@ class GitProgram:
         """
         if re.match(r"-|\w+::", self._url):
             raise HubRefused(f"{self._shown!r} is an address at which git would run a program")
-        seen = 0
+        seen, silent = 0, HubUnreachable(f"{self._shown} does not answer")
+        if not time_left(self._timeout):
+            raise silent
         with self._started(words) as process:
             while True:
                 try:
-                    answer, said = process.communicate(timeout=self._timeout)
+                    answer, said = process.communicate(timeout=time_left(self._timeout))
                     break
                 except TimeoutExpired as late:
-                    if len(late.stderr or b"") == seen:
-                        raise HubUnreachable(f"{self._shown} does not answer") from None
+                    if len(late.stderr or b"") == seen or not time_left(self._timeout):
+                        raise silent from None
                     seen = len(late.stderr or b"")
         why = self._told(said, f"git ended with {process.returncode}")
         if process.returncode and (os.fsencode(self.folder) in said or b"did not send all necessary objects" in said):

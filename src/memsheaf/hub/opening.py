@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _lent: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 
-QUEUE_SECONDS = 5.0
-"""How long a hub may be silent where changes can wait: whoever saves something waits for that."""
+SILENT_SECONDS = 5.0
+"""How long a hub may say nothing before it counts as unreachable."""
 MACHINE = "machine"
 """The file in the state directory that holds the id of this machine."""
 
@@ -35,8 +35,7 @@ class _DeferredHub:
 
     def __getattr__(self, name: str) -> Any:
         if self._hub is None:
-            silence = QUEUE_SECONDS if self._settings.queues else 10.0
-            self._hub = open_hub(self._settings, folder=self._folder, timeout=silence)
+            self._hub = open_hub(self._settings, folder=self._folder, timeout=SILENT_SECONDS)
         return getattr(self._hub, name)
 
     def close(self) -> None:
@@ -45,7 +44,7 @@ class _DeferredHub:
             self._hub.close()
 
 
-def open_hub(settings: HubSettings, *, folder: str, timeout: float = 10.0) -> Hub:
+def open_hub(settings: HubSettings, *, folder: str, timeout: float = SILENT_SECONDS) -> Hub:
     """The hub of these settings; nothing is connected before it is asked. `folder` is for what it keeps here.
 
     Raises HubRefused when what it needs is not installed.

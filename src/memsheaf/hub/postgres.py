@@ -18,7 +18,7 @@ from psycopg import errors
 from psycopg.rows import TupleRow
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, hinted
-from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled
+from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, time_left
 from memsheaf.store import Commit, Revision
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple, json
@@ -59,7 +59,7 @@ class _Bounded(psycopg.Connection[TupleRow]):
                 ready = yield wanted
                 if ready:
                     heard = time.monotonic()
-                elif time.monotonic() - heard > self.patience:
+                elif time.monotonic() - heard > self.patience or not time_left(1.0):
                     self.pgconn.finish()
                     raise psycopg.OperationalError("no answer in time")
                 wanted = gen.send(ready)
@@ -210,17 +210,14 @@ class PostgresHub:
             self._settings.namespace, machine.id, machine.name, erased,
         )  # fmt: skip
 
-    def members(self) -> Sequence[HubMember]:
-        """As `Hub.members`."""
+    def users(self) -> tuple[Sequence[HubMember], Sequence[Machine]]:
+        """As `Hub.users`."""
         rows = self._ask(
             "SELECT name, role, to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD') FROM memsheaf.members "
             "WHERE namespace = $1 ORDER BY name",
             self._settings.namespace,
         )
-        return [HubMember(*row) for row in rows]
-
-    def machines(self) -> Sequence[Machine]:
-        """As `Hub.machines`."""
+        members = [HubMember(*row) for row in rows]
         rows = self._ask(
             "SELECT m.id, m.name, m.member, to_char(m.seen AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), "
             "(SELECT json_agg(json_build_array(p.erasure, p.found) ORDER BY p.at, p.erasure) FROM memsheaf.proofs p "
@@ -228,7 +225,7 @@ class PostgresHub:
             "FROM memsheaf.machines m WHERE m.namespace = $1 ORDER BY m.name, m.id",
             self._settings.namespace,
         )
-        return [Machine(*row)._replace(erased=tuple(map(tuple, row[4] or ()))) for row in rows]
+        return members, [Machine(*row)._replace(erased=tuple(map(tuple, row[4] or ()))) for row in rows]
 
     def proposals(self) -> list[tuple[str, Any, str]]:
         """What waits for a person's review: id, proposal and the member it was made for, the oldest first."""
@@ -319,9 +316,11 @@ class PostgresHub:
     def _connect(self) -> Connection:
         limit = str(round(self._timeout * 800))  # milliseconds: the server gives up first, and the connection stays
         whole = str(round(self._timeout * 30_000))  # a first pull over a slow network takes its time
+        if not (left := time_left(self._timeout)):
+            raise HubUnreachable(f"{self._settings.shown} does not answer")
         try:
             connection = _Bounded.connect(
-                self._settings.url, autocommit=True, connect_timeout=max(2, round(self._timeout)),
+                self._settings.url, autocommit=True, connect_timeout=max(2, round(left)),
                 application_name="memsheaf", keepalives=1, keepalives_idle=5, keepalives_interval=2,
                 keepalives_count=3, tcp_user_timeout=limit,
             )  # fmt: skip

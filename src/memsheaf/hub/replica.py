@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubUnreachable, MemsheafError, NotFound
 from memsheaf.guard.paths import CATALOG
-from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled
+from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline, time_left
 from memsheaf.hub.erasures import Erasures, kept_aside, recreation, without_erased
 from memsheaf.hub.merge import Merge, attribute, for_hub
 from memsheaf.hub.replica_state import (
@@ -38,6 +38,8 @@ from memsheaf.values import NamedTuple
 
 ROUNDS = 5  # of pulling and pushing in one sync, while others push
 CATCH_UP = 2.0  # seconds that a refused change waits for the one that was faster
+QUEUE_SECONDS = 2.0  # that a change waits for the hub where it can be pushed later
+REFUSE_SECONDS, SLOWEST = 5.0, 50_000  # and where it cannot, with so many bytes a second besides
 RETRY_AFTER = 15.0  # seconds in which a hub that did not answer is not asked again by a change
 _LOCAL_LOCKS = ("turn", "hub")
 
@@ -91,10 +93,13 @@ class Replica(FolderStore):
             HubUnreachable: the hub does not answer, and changes are not queued.
             As FolderStore.commit.
         """
+        size = sum(len(change.data or b"") for change in changes)
+        seconds = QUEUE_SECONDS if self.settings.queues else REFUSE_SECONDS + size / SLOWEST
         for last in (False, True):
             try:
-                self._push_first()
-                return super().commit(changes, by=by, why=why, undoes=undoes)
+                with deadline(seconds):
+                    self._push_first()
+                    return super().commit(changes, by=by, why=why, undoes=undoes)
             except Changed as error:
                 if self._is_behind:
                     self._catch_up(error.path)
@@ -130,7 +135,7 @@ class Replica(FolderStore):
             self._note_edited(transaction, commit)
             self._is_behind = True
             raise
-        except HubUnreachable as error:
+        except (HubUnreachable, Busy) as error:
             self._note_edited(transaction, commit)
             down_at = state.down_at if self._is_down(state) else self._clock()
             merge.save(merge.state._replace(down_at=down_at), durable=False)
@@ -221,7 +226,7 @@ class Replica(FolderStore):
         whole, refused, is_through = False, "", True
         before = self.state()
         try:
-            with self.lock("hub"):
+            with self.lock("hub", wait=time_left(self._access.wait)):
                 with self._access.transaction() as transaction:
                     if has_another_hub(transaction.history, self.settings):
                         raise HubRefused("this scope has another hub by now; open it again")

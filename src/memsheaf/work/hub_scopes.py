@@ -7,11 +7,12 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 
 from memsheaf.config import Settings
 from memsheaf.errors import Exists, MemsheafError, ScopeRefused, hinted
-from memsheaf.hub import COPY, HubMember, HubSettings, Machine
-from memsheaf.hub.opening import this_machine
+from memsheaf.hub import COPY, HubMember, HubSettings, Machine, deadline
+from memsheaf.hub.opening import SILENT_SECONDS, this_machine
 from memsheaf.hub.replica import Synced
 from memsheaf.hub.replica_state import ReplicaState, remove_hub, settings_of, write_settings
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
@@ -27,7 +28,7 @@ SHARED = ("user", "agent", "team", "project")
 class HubStatus(NamedTuple):
     """How a scope stands with its hub; `problem` says why the hub could not be asked, "" when it could.
 
-    `waiting_since` is the time of the oldest change that waits here, `latest` that of the newest on the hub.
+    `waiting_since` is the time of the oldest change that waits here, `latest` that of the newest that came or went.
     """
 
     scope: str
@@ -133,13 +134,14 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
         assert replica is not None
         state = replica.state()
         since = min((one.at for one in replica.waiting()), default="") if state.pending else ""
-        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since)
+        latest = max((one.at for one in islice(replica.history(), 10)), default="")
+        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since, latest=latest)
         try:
             if ask:
-                members, machines = replica.hub.members(), replica.hub.machines()
-                latest = max((one.commit.at for one in replica.hub.log(10)), default="")
-                found = found._replace(members=tuple(members), machines=tuple(machines))
-                found = found._replace(notice=replica.hub.notice, latest=latest)
+                with deadline(SILENT_SECONDS):
+                    members, machines = replica.hub.users()
+                    notice = replica.hub.notice
+                found = found._replace(members=tuple(members), machines=tuple(machines), notice=notice)
         except MemsheafError as error:
             found = found._replace(problem=str(error))
         return found

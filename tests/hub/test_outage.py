@@ -1,0 +1,95 @@
+"""A hub that hangs: who saves something waits for a moment, and what was saved is pushed later."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from hub.machines import ScopeOnMachine
+from hub.outage_costs import Outage
+from hub.test_contract import push
+from hub.test_git_transport import Network, network
+from memsheaf.errors import HubUnreachable, MemsheafError
+from memsheaf.hub import Machine
+
+__all__ = ["network"]  # the fixture
+LONG, SHORT = 60.0, 20.0
+Hang = Callable[[str], ScopeOnMachine]
+
+
+@pytest.fixture(params=["git", "postgres"])
+def hang(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hang]:
+    """A machine whose hub says nothing from now on, which would be waited for a minute."""
+    place = request.getfixturevalue("bare" if request.param == "git" else "team")
+    monkeypatch.setattr("memsheaf.hub.opening.SILENT_SECONDS", LONG)
+    monkeypatch.setattr("memsheaf.hub.replica.QUEUE_SECONDS", 0.5)
+    monkeypatch.setattr("memsheaf.hub.replica.REFUSE_SECONDS", 0.5)
+    monkeypatch.setattr("memsheaf.work.hub_scopes.SILENT_SECONDS", 0.5)
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+
+        def hang(offline: str) -> ScopeOnMachine:
+            machine = ScopeOnMachine(tmp_path / "laptop", "user", place, offline=offline)
+            Outage(machine, int(silent.getsockname()[1]))
+            return machine
+
+        yield hang
+
+
+@pytest.mark.parametrize("offline", ["queue", "refuse"])
+def test_a_change_waits_for_a_hub_that_hangs_only_for_a_moment(hang: Hang, offline: str) -> None:
+    machine = hang(offline)
+    began = time.monotonic()
+    if offline == "queue":
+        machine.remember("Tea", "They drink green tea.")
+    else:
+        with pytest.raises(HubUnreachable, match="nothing was saved here"):
+            machine.remember("Tea", "They drink green tea.")
+    assert "does not answer" in str(machine.json("hub", "status", "user", scoped=False)["scopes"])
+    assert time.monotonic() - began < SHORT
+    with machine.open() as sheaf:
+        assert len(sheaf.list()) == (2 if offline == "queue" else 1)
+
+
+def test_nor_for_another_process_that_still_waits_for_it(hang: Hang) -> None:
+    machine = hang("queue")
+    machine.remember("Tea", "They drink green tea.")  # it is pending
+    with machine.open() as sheaf:
+        assert sheaf.replica
+        sheaf.replica._change_state(lambda now: now._replace(down_at=0.0))
+
+        def sync() -> None:
+            with suppress(MemsheafError):
+                machine.sync()
+
+        thread = threading.Thread(target=sync, daemon=True)
+        thread.start()
+        while not (Path(sheaf.root) / ".history" / "lock-hub").exists():
+            time.sleep(0.01)
+        time.sleep(0.2)
+        began = time.monotonic()
+        sheaf.remember("Milk", "About milk", "user", "They take milk with it, and no sugar.")
+        assert time.monotonic() - began < SHORT
+        assert thread.is_alive()
+        assert len(sheaf.replica.state().pending) == 2
+
+
+def test_a_git_remote_is_asked_once_who_uses_it(network: Network) -> None:
+    hub = network.open()
+    counted = Path(f"{network.bare.parent / 'plan.json'}.count")
+
+    def ask() -> tuple[int, int, int]:
+        before = len(counted.read_text().splitlines()) if counted.exists() else 0
+        members, machines = hub.users()
+        return len(members), len(machines), len(counted.read_text().splitlines()) - before
+
+    assert ask()[:2] == (0, 0)
+    hub.report(Machine("m1", "laptop", "", ""))
+    assert ask()[:2] == (0, 1)
+    push(hub, "a.md", None, b"1")
+    assert ask() == (1, 1, 1)
