@@ -19,14 +19,6 @@ from memsheaf.guard.secret_views import View, close_seams, normalize, undo_escap
 from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.values import NamedTuple, compiled
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import Literal
-
-    Surety = Literal["certain", "likely"]
-else:
-    Surety = str
-
 SHORTEST = 14  # of what is known by its format
 LONGEST = 1024  # characters of a value by which it is judged
 
@@ -41,7 +33,6 @@ class Secret(NamedTuple):
     kind: str
     start: int
     end: int
-    sure: Surety = "certain"
 
 
 class _Found(NamedTuple):
@@ -53,7 +44,7 @@ def find_secrets(text: str, *, pii: bool = False) -> list[Secret]:
     """The secrets in a text, in order; with `pii` also numbers of cards, accounts and persons.
 
     >>> find_secrets("the wifi password is Corr3ct-H0rse-Fake")
-    [Secret(kind='a password', start=21, end=39, sure='likely')]
+    [Secret(kind='a password', start=21, end=39)]
     """
     return [found.secret for found in _scan(text, pii=pii)]
 
@@ -120,7 +111,7 @@ def _long_words(text: str) -> list[str]:
 
 def _assigned(view: View) -> Iterator[_Found]:
     for kind, start, end in assigned_values(view.text):
-        yield _as_found(view, kind, start, end, "likely")
+        yield _as_found(view, kind, start, end)
 
 
 def _merged(found: list[_Found]) -> list[_Found]:
@@ -139,8 +130,8 @@ def _merged(found: list[_Found]) -> list[_Found]:
     return [each for _, each in kept]
 
 
-def _as_found(view: View, kind: str, start: int, end: int, sure: Surety = "certain") -> _Found:
-    return _Found(Secret(kind, *view.original(start, end), sure), view.text[start:end])
+def _as_found(view: View, kind: str, start: int, end: int) -> _Found:
+    return _Found(Secret(kind, *view.original(start, end)), view.text[start:end])
 
 
 # known formats
@@ -159,7 +150,7 @@ def _formatted(view: View, long: list[str]) -> Iterator[_Found]:
     if max(map(len, long)) >= 32:
         for match in compiled(_ONE_WORD).finditer(view.text):
             if _is_made_alike(match[0]):
-                yield _as_found(view, "a key or token", *match.span(), "likely")
+                yield _as_found(view, "a key or token", *match.span())
         yield from _encoded(view)
 
 
@@ -195,7 +186,7 @@ def _encoded(view: View) -> Iterator[_Found]:
             done = compiled(_KEY_LINES).match(view.text, match.end()).end()  # type: ignore[union-attr]
             yield _as_found(view, "a private key", match.start(), done)
         elif (inner := base64_text(match[0])) and any(_in_view(View(inner))):
-            yield _as_found(view, "a secret in base64", *match.span(), "likely")
+            yield _as_found(view, "a secret in base64", *match.span())
 
 
 _KEY_LINES = r"(?:(?:\\[rn]|[\s>|\"'+,])++[A-Za-z0-9+/]{16,}+={0,2})*+(?:\s++[A-Za-z0-9+/]{1,15}={1,2})?"
@@ -264,7 +255,7 @@ def _marked(view: View) -> Iterator[_Found]:
         is_sure = len(match[0]) >= 29 and sum(map(str.isdigit, match[0])) > 2
         is_said = is_sure or compiled("|".join(_OF_CODES)).search(lowered, max(0, match.start() - 80), match.start())
         if is_said and judged(match[0], "seed"):
-            yield _as_found(view, "a one-time password seed", *match.span(), "likely")
+            yield _as_found(view, "a one-time password seed", *match.span())
 
 
 def _seeds(view: View) -> Iterator[_Found]:
@@ -278,7 +269,7 @@ def _seeds(view: View) -> Iterator[_Found]:
             words += re.findall("[a-z]+", line[0])
             words = words[1:] if words[:1] == ["phrase"] else words
             if len(words) in (12, 15, 18, 21, 24) and not compiled(_SENTENCE).search(" ".join(words)):
-                yield _as_found(view, "a wallet's seed phrase", first, first + line.end(), "likely")
+                yield _as_found(view, "a wallet's seed phrase", first, first + line.end())
                 break
 
 
@@ -307,7 +298,7 @@ def _beside(view: View, long: list[str]) -> Iterator[_Found]:
         if not compiled(_SPOKEN_OF).search(before) or compiled(_IN_PUBLIC).search(before):
             continue
         if end - start <= 300 and not _is_plain(match[0]):
-            yield _as_found(view, "a key or token", start, end, "likely")
+            yield _as_found(view, "a key or token", start, end)
 
 
 def _is_plain(value: str) -> bool:
@@ -332,15 +323,15 @@ def _personal(view: View) -> Iterator[_Found]:
     for match in compiled(r"(?<![0-9-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![0-9-])").finditer(
         view.text
     ):
-        yield _as_found(view, "a social security number", *match.span(), "likely")
+        yield _as_found(view, "a social security number", *match.span())
     for match in compiled(r"(?<![0-9A-Za-z])[0-9](?:[ -]?[0-9]){12,18}(?![0-9A-Za-z])").finditer(view.text):
         if _luhn(re.sub("[ -]", "", match[0])):
-            yield _as_found(view, "a card number", *match.span(), "likely")
+            yield _as_found(view, "a card number", *match.span())
     for match in compiled(
         r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?![0-9A-Za-z])"
     ).finditer(view.text):
         if _is_iban(match[0].replace(" ", "")):
-            yield _as_found(view, "a bank account", *match.span(), "likely")
+            yield _as_found(view, "a bank account", *match.span())
 
 
 def _luhn(digits: str) -> bool:

@@ -130,11 +130,6 @@ def absolute(text: str, today: date) -> str:
     return dated
 
 
-def has_relative(text: str) -> bool:
-    """Whether a text says when something is in a way that only its own day explains."""
-    return any(True for _ in _relative(text))
-
-
 def _dated(text: str, today: date) -> str:
     pieces: list[str] = []
     done = 0

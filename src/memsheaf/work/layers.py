@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from memsheaf.store import Commit, Version
     from memsheaf.work.compaction.levels import Compacted
 
-ORDER = ("task", "session", "project", "team", "user")
-"""In which order layers are asked."""
-
 
 class LayerMatch(NamedTuple):
     """What was looked up, and the layer that it came from."""
