@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
-from threading import Event, Timer
+from contextlib import suppress
 
+from memsheaf.timeouts import TimeUp, within
 from memsheaf.values import NamedTuple
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
-    from http.client import HTTPConnection, HTTPResponse
+    from http.client import HTTPResponse
+    from urllib.error import HTTPError
 
 ANSWER_BYTES = 50_000_000
 PAUSE = 0.5
@@ -19,6 +21,7 @@ PAUSE = 0.5
 
 _MESSAGE_BYTES = 65_536
 _URL = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]{1,5}))?((?:/[\w.~%+:-]+)*)/?", re.A | re.I)
+_PROXY = re.compile(r"(?:http://)?(?:[^@/]*@)?[\w.-]+(?::[0-9]+)?/?", re.A | re.I)
 
 
 class ServerAddress(NamedTuple):
@@ -79,9 +82,10 @@ def error_message(body: object) -> str:
 
 
 def exchange(place: ServerAddress, to: str, body: bytes, headers: Mapping[str, str], timeout: float) -> HttpAnswer:
-    """Ask once, at a path below the address. A redirect is an answer like any other, and not followed.
+    """Ask once, at a path below the address; to this machine without a proxy.
 
-    A socket's own timeout begins anew with every byte, so a timer cuts the connection when `timeout` is over.
+    A redirect is an answer like any other, and not followed. A socket's own timeout begins anew with every byte, so
+    the answer is waited for in a thread.
 
     Raises:
         TimeoutError: the answer was not whole in time.
@@ -89,101 +93,59 @@ def exchange(place: ServerAddress, to: str, body: bytes, headers: Mapping[str, s
         OSError: anything else that is not an answer.
     """
     from http.client import HTTPException, IncompleteRead
-    from socket import SHUT_RDWR, socket
+    from urllib.error import HTTPError, URLError
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener, getproxies
 
-    connection = _connection(place, timeout)
-    is_late = Event()
-    sockets: list[socket] = []  # a connection forgets its socket once the answer begins
+    class Redirects(HTTPRedirectHandler):
+        def redirect_request(self, *_: object) -> None:
+            """Follow none."""
 
-    def cut() -> None:
-        is_late.set()
-        with suppress(OSError, AttributeError):
-            socket.shutdown(sockets[0] if sockets else connection.sock, SHUT_RDWR)
-
-    timer = Timer(timeout, cut)
-    timer.daemon = True
-    timer.start()
-    try:
-        with closing(connection):
-            connection.connect()
-            sockets.append(connection.sock)
-            if is_late.is_set():
-                raise TimeoutError
-            connection.request("POST", place.path + to, body, dict(headers))
-            with connection.getresponse() as response:
-                answer = _read(response)
-        if is_late.is_set():
-            raise TimeoutError
-        return answer
-    except (OSError, HTTPException) as error:
-        if is_late.is_set():
-            raise TimeoutError from None
-        if isinstance(error, IncompleteRead):
-            raise ConnectionResetError from None
-        if isinstance(error, HTTPException):
-            raise OSError("what came is no HTTP") from None
-        raise
-    finally:
-        timer.cancel()
-
-
-def _connection(place: ServerAddress, timeout: float) -> HTTPConnection:
-    """A connection that is not open yet: through the proxy of the environment, but never to this machine."""
-    from http.client import HTTPConnection, HTTPSConnection
-
-    host = place.host.strip("[]")
-    if place.scheme == "http":
-        return HTTPConnection(host, place.port, timeout=timeout)
-    from ssl import create_default_context
-    from urllib.request import getproxies, proxy_bypass
-
-    context = create_default_context()
-    proxy = "" if place.is_here or proxy_bypass(host) else getproxies().get("https", "")
-    if not proxy:
-        return HTTPSConnection(host, place.port, timeout=timeout, context=context)
-    near, port, headers = _proxy(proxy)
-    tunnel = HTTPSConnection(near, port, timeout=timeout, context=context)
-    tunnel.set_tunnel(host, place.port or 443, headers)
-    return tunnel
-
-
-def _proxy(url: str) -> tuple[str, int, dict[str, str]]:
-    """Host and port of a proxy, and the header that lets us pass. Raises OSError when it is none we can use."""
-    from base64 import b64encode
-    from urllib.parse import unquote, urlsplit
-
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        host, port = parts.hostname, parts.port or 80
-    except ValueError:
-        host = None
-    if not host or parts.scheme != "http":
+    proxies = {} if place.is_here else {"https": getproxies().get("https", "")}
+    if proxies.get("https") and not _PROXY.fullmatch(proxies["https"]):
         raise OSError("the proxy of the environment is not an http:// one")
-    if not parts.username:
-        return host, port, {}
-    both = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-    return host, port, {"Proxy-Authorization": f"Basic {b64encode(both).decode()}"}
+    request = Request(f"{place}{to}", body, dict(headers))
+    opener = build_opener(Redirects, ProxyHandler({name: url for name, url in proxies.items() if url}))
+    end = time.monotonic() + timeout
+
+    def ask() -> HttpAnswer:
+        try:
+            with opener.open(request, timeout=timeout) as response:
+                return _read(response, end)
+        except HTTPError as error:
+            with error:
+                return _read(error, end)
+
+    try:
+        return within(timeout, ask, name="memsheaf-embedder")
+    except TimeUp:
+        raise TimeoutError from None
+    except URLError as error:
+        raise (error.reason if isinstance(error.reason, OSError) else OSError(str(error.reason))) from None
+    except IncompleteRead:
+        raise ConnectionResetError from None
+    except HTTPException:
+        raise OSError("what came is no HTTP") from None
 
 
-def _read(response: HTTPResponse) -> HttpAnswer:
+def _read(response: HTTPResponse | HTTPError, end: float) -> HttpAnswer:
     """An answer, whole if it is a good one; of any other, enough to say what is wrong."""
     from http.client import HTTPException
 
-    data = b""
+    whole = bytearray()
     if response.status == 200:
-        whole = bytearray()
         while part := response.read(1 << 16):
             whole += part
+            if time.monotonic() > end:
+                raise TimeoutError
             if len(whole) > ANSWER_BYTES:
                 raise OSError(f"its answer is larger than {ANSWER_BYTES // 1_000_000} MB")
-        if response.length:
+        if getattr(response, "length", 0):
             raise ConnectionResetError
-        data = bytes(whole)
     else:
         with suppress(OSError, HTTPException):
-            data = response.read(_MESSAGE_BYTES)
+            whole += response.read(_MESSAGE_BYTES)
     wait = _seconds(response.headers.get("Retry-After", ""))
-    return HttpAnswer(response.status, data, wait, response.headers.get("Location", ""))
+    return HttpAnswer(response.status or 0, bytes(whole), wait, response.headers.get("Location", ""))
 
 
 def _seconds(text: str) -> float:
