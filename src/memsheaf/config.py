@@ -74,7 +74,7 @@ from collections.abc import Callable, Mapping, Sequence
 from memsheaf.caps import Caps
 from memsheaf.errors import BadSettings, ScopeRefused, hinted
 from memsheaf.scope import Places, Scope, check_label, find_nearest
-from memsheaf.values import NamedTuple, json
+from memsheaf.values import TYPE_CHECKING, NamedTuple, json
 
 _KNOWN = (
     "scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend",
@@ -83,7 +83,6 @@ _KNOWN = (
 POLICIES = ("auto", "suggest", "manual", "log")
 OFFLINE = ("refuse", "queue")
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 

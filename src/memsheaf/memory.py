@@ -14,10 +14,9 @@ from functools import lru_cache
 
 from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import BOM, ParsedText, conflicted, split, with_quotes, written
-from memsheaf.values import NamedTuple, sha256
+from memsheaf.values import TYPE_CHECKING, NamedTuple, sha256
 from memsheaf.visible import BREAKS, invisible_in, is_blank
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Literal
 

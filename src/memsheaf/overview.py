@@ -15,10 +15,9 @@ from memsheaf.index.browse import (
     map_rows,
     named_rows,
 )
-from memsheaf.values import NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple
 from memsheaf.writer import Writer
 
-TYPE_CHECKING = False  # known to type checkers by this name; the journal is summarized when somebody asks
 if TYPE_CHECKING:
     from memsheaf.history import CommitLog
 

@@ -9,9 +9,8 @@ from functools import cache
 from memsheaf.errors import TextRefused
 from memsheaf.memory import KINDS
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import Annotated
+from memsheaf.values import TYPE_CHECKING, Annotated
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 

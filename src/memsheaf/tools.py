@@ -31,11 +31,10 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.tool_errors import broken, explain_error, shortened
 from memsheaf.tool_schema import SHAPES, arguments_of, from_json, parameters, schema
-from memsheaf.values import Annotated, NamedTuple, sha256
+from memsheaf.values import TYPE_CHECKING, Annotated, NamedTuple, sha256
 from memsheaf.work.layers import Layers
 
 # Known to type checkers under this name: a start does not import `typing`, and a conversation is somebody else's.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

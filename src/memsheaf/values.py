@@ -110,4 +110,6 @@ else:
     _base = type.__new__(_Named, "NamedTuple", (), {})
     NamedTuple.__mro_entries__ = lambda bases: (_base,)
 
-__all__ = ["Annotated", "NamedTuple", "Protocol", "compiled", "json", "sha256", "sqlite3", "unicodedata"]
+__all__ = [
+    "TYPE_CHECKING", "Annotated", "NamedTuple", "Protocol", "compiled", "json", "sha256", "sqlite3", "unicodedata",
+]  # fmt: skip

@@ -22,9 +22,8 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.text.neutralize import plain_name
 from memsheaf.timeouts import TimeUp
-from memsheaf.values import NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import IO
 

@@ -16,9 +16,8 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.llm.model import Request, Said, Spoken, Step, Talker, ToolCall
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import READING, ToolAnswer
-from memsheaf.values import NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 

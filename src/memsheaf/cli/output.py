@@ -12,9 +12,8 @@ from contextlib import contextmanager, suppress
 
 from memsheaf.errors import TextRefused
 from memsheaf.text.neutralize import columns, for_terminal
-from memsheaf.values import NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TextIO
 

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from memsheaf.embed.http import PAUSE, HttpAnswer, error_message, exchange, parse_address
 from memsheaf.errors import EmbedderFailed
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.values import NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray

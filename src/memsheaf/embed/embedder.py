@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memsheaf.values import NamedTuple, Protocol
+from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray

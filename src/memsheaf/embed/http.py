@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from memsheaf.timeouts import TimeUp, within
-from memsheaf.values import NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from http.client import HTTPResponse
     from urllib.error import HTTPError

@@ -15,9 +15,8 @@ from memsheaf.errors import CitationRefused
 from memsheaf.frontmatter import edited
 from memsheaf.guard.symbols import defining, holding, parts, word
 from memsheaf.memory import Memory
-from memsheaf.values import NamedTuple, Protocol, sha256
+from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol, sha256
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Literal
 

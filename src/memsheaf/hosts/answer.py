@@ -27,9 +27,8 @@ from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.start_cache import read_start, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import project_root, with_hub
-from memsheaf.values import sha256
+from memsheaf.values import TYPE_CHECKING, sha256
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from stat import S_ISREG
 
-from memsheaf.values import json, sha256
+from memsheaf.values import TYPE_CHECKING, json, sha256
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     import fcntl
     from typing import Any

@@ -20,9 +20,8 @@ from memsheaf.index.best_lines import database_for as database_for
 from memsheaf.store import Stamp, Version
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder, kernel_lock
-from memsheaf.values import NamedTuple, sha256, sqlite3
+from memsheaf.values import TYPE_CHECKING, NamedTuple, sha256, sqlite3
 
-TYPE_CHECKING = False  # known to type checkers by this name; who only lists loads nothing that writes
 if TYPE_CHECKING:
     from memsheaf.store.folder import FolderStore
 

@@ -31,9 +31,8 @@ from memsheaf.index.vectors import (
 from memsheaf.memory import parse
 from memsheaf.store.folder import FolderStore
 from memsheaf.timeouts import TimeUp, within
-from memsheaf.values import NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 

@@ -16,9 +16,8 @@ import numpy
 
 from memsheaf.embed.threads import one_thread
 from memsheaf.text.tokenizer import is_weak, stem, words
-from memsheaf.values import NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from numpy import float32, int64
     from numpy.typing import NDArray

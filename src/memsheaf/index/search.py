@@ -37,10 +37,9 @@ from memsheaf.index.rows import Traces, where_kind, wipe_rows
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.values import sqlite3
+from memsheaf.values import TYPE_CHECKING, sqlite3
 
 # Known to type checkers under this name: nothing of vectors is loaded before somebody searches.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 

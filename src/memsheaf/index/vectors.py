@@ -15,9 +15,8 @@ from contextlib import suppress
 from memsheaf.index.database import BLOCK, UNUSABLE, notes, writing
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
-from memsheaf.values import NamedTuple, sha256
+from memsheaf.values import TYPE_CHECKING, NamedTuple, sha256
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 

@@ -27,9 +27,8 @@ from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
 from memsheaf.text.similarity import invented, lost
 from memsheaf.text_edits import checked, refuse_secrets, refuse_unworthy
-from memsheaf.values import NamedTuple, Protocol
+from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder
 

@@ -21,9 +21,8 @@ from memsheaf.index.vectors import passages
 from memsheaf.learn.merge_plan import PlanGroup
 from memsheaf.memory import Memory
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder
 

@@ -15,9 +15,8 @@ from html import escape
 
 from memsheaf.errors import MemsheafError
 from memsheaf.index.browse import MapRow
-from memsheaf.values import NamedTuple, Protocol, compiled, sha256
+from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol, compiled, sha256
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 

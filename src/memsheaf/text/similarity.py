@@ -22,9 +22,8 @@ from zlib import crc32
 
 from memsheaf.memory import Memory
 from memsheaf.text import tokenizer
-from memsheaf.values import NamedTuple, compiled
+from memsheaf.values import TYPE_CHECKING, NamedTuple, compiled
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 

@@ -26,12 +26,11 @@ from memsheaf.memory import STRICT, compose, parse
 from memsheaf.recall.inject import share_out
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
-from memsheaf.values import NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple
 from memsheaf.work.scopes import OF_EACH, SCRATCH, OpenScopes, Router
 from memsheaf.work.undo import TOGETHER, is_move, undo_together
 
 # Known to type checkers under this name: each layer is imported when it is asked for.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -23,13 +23,12 @@ from memsheaf.chat.turn import Event, Failed, TurnEnded
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, Protocol
+from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol
 
 if sys.platform != "win32":
     import termios
     import tty
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TextIO
 

@@ -40,9 +40,8 @@ from memsheaf.text.neutralize import for_terminal, one_line
 from memsheaf.tool_errors import shortened
 from memsheaf.tool_schema import arguments_of, from_json, schema
 from memsheaf.tools import Tool, ToolAnswer
-from memsheaf.values import Annotated
+from memsheaf.values import TYPE_CHECKING, Annotated
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
