@@ -11,14 +11,15 @@ from memsheaf import config
 from memsheaf.cli.command import Usage
 from memsheaf.errors import Duplicate, Exists, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
 from memsheaf.scope import Scope, around, resolve, unused_folder
+from memsheaf.values import TYPE_CHECKING, json
 
 # Known to type checkers under this name: settings and sheaf are imported by the commands that need them.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.cli.command import Options
     from memsheaf.cli.output import Console, Part
     from memsheaf.config import Settings
     from memsheaf.learn.transcripts import Transcript
+    from memsheaf.mcp.http_bind import Endpoint
     from memsheaf.memory import Allow
     from memsheaf.sheaf import Sheaf
     from memsheaf.store.state import State
@@ -171,6 +172,27 @@ class Call:
         from memsheaf.worktree import WorkingTree
 
         return WorkingTree.open(folder or around(here()), memories=memories, environment=self.environment)
+
+    def endpoint(self, usual: int) -> Endpoint:
+        """Where the line says to listen, at the usual port when it names none."""
+        from memsheaf.mcp.http_bind import Endpoint
+
+        options = self.options
+        if bool(options.tls_cert) != bool(options.tls_key):
+            raise Usage("--tls-cert and --tls-key go together")
+        port = usual if options.port is None else options.port
+        if port > 65_535:
+            raise Usage("--port takes a number up to 65535")
+        names, certificate, key = tuple(options.allow_host or ()), options.tls_cert or "", options.tls_key or ""
+        return Endpoint(options.host or "127.0.0.1", port, names, certificate, key, options.behind_proxy)
+
+    def announce(self, value: Mapping[str, object], *lines: str) -> None:
+        """Tell that a server listens: as one line of JSON, or to a person."""
+        if self.console.json:
+            self.console.say(json.dumps(value))
+            self.console.flush()
+        else:
+            self.console.note("\n".join(lines))
 
     def unused_folder(self) -> str:
         """A line about a `.memory` here that nobody accepted, when this command is about the project; else ""."""

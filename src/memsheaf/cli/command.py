@@ -297,6 +297,14 @@ CONVERSATION = Argument("source", _SOURCE, "FILE", convert=place, complete="path
 TASK = Argument("--task", "which task; else MEMSHEAF_TASK, else the only active one", "SLUG")
 _WHICH = "which session; else MEMSHEAF_SESSION, else the only open one"
 SESSION = Argument("--session", _WHICH, "ID", complete="sessions")
+LISTENING = (
+    Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST"),
+    Argument("--allow-host", "another name that it is reached under, such as a proxy's", "NAME", repeated=True),
+    Argument("--tls-cert", "the certificate, in PEM, to serve HTTPS with", "PATH"),
+    Argument("--tls-key", "the key of the certificate, in PEM", "PATH"),
+    Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
+)
+"""Where a server of ours listens, besides its --port; `Call.endpoint` reads them."""
 _WHOSE = "whose memory: user, project, agent/NAME, task/SLUG, session/ID or team/NAME"
 
 EVERYWHERE = (

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 from functools import partial
 
 from memsheaf import __version__
 from memsheaf.catalog_head import render_catalog_head
 from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import Argument, Usage, takes, whole
+from memsheaf.cli.command import LISTENING, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note
 from memsheaf.errors import Refused
 from memsheaf.hosts.local_socket import work_folder
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from memsheaf.config import Settings
-    from memsheaf.mcp.http_bind import Endpoint, Token
+    from memsheaf.mcp.http_bind import Token
     from memsheaf.mcp.offer import Offer
 
 PORT = 8377
@@ -38,12 +37,8 @@ _HUB_ONLY = ("team", "cache_replicas", "cache_bytes")
     Argument("--read-only", "offer only the tools that read"),
     Argument("--confirm", "ask the user before a memory is deleted, where the client can", "WHEN", choices=CONFIRM),
     Argument("--http", "serve over HTTP instead of stdin and stdout"),
-    Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST"),
     Argument("--port", f"the port to listen on; {PORT} when left out, 0 for a free one", "N", convert=whole),
-    Argument("--allow-host", "another name that clients reach it under, such as a proxy's", "NAME", repeated=True),
-    Argument("--tls-cert", "the certificate, in PEM, to serve HTTPS with", "PATH"),
-    Argument("--tls-key", "the key of the certificate, in PEM", "PATH"),
-    Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
+    *LISTENING,
     Argument("--new-token", "make a new token, print it, and take no other"),
     Argument("--hub", "serve the members of teams, whom their tokens name, from this database", "URL"),
     Argument("--team", "with --hub, serve this team alone", "NAME", repeated=True),
@@ -138,7 +133,7 @@ def _offer_opener(call: Call) -> Callable[[], Offer]:
 
 def _serve_http(call: Call) -> int:
     options, settings = call.options, call.settings()
-    site = _site(call)
+    site = call.endpoint(PORT)
     from signal import SIGINT
 
     try:
@@ -173,7 +168,7 @@ def _serve_http(call: Call) -> int:
 
 def _serve_hub(call: Call) -> int:
     options, settings = call.options, call.settings()
-    site = _site(call)
+    site = call.endpoint(PORT)
     from contextlib import closing
     from signal import SIGINT
 
@@ -204,25 +199,11 @@ def _serve_hub(call: Call) -> int:
                 tools=settings.tools,
                 stateless=True,
                 routes=[] if options.read_only else [turns_route(service)],
-                ready=lambda url: _tell(call, {"url": url}, [f"memsheaf listens at {url}"]),
+                ready=lambda url: call.announce({"url": url}, f"memsheaf listens at {url}"),
             )
     if ended == SIGINT:
         raise KeyboardInterrupt
     return 0
-
-
-def _site(call: Call) -> Endpoint:
-    """Where the line says to listen."""
-    from memsheaf.mcp.http_bind import Endpoint
-
-    options = call.options
-    if bool(options.tls_cert) != bool(options.tls_key):
-        raise Usage("--tls-cert and --tls-key go together")
-    port = PORT if options.port is None else options.port
-    if port > 65_535:
-        raise Usage("--port takes a number up to 65535")
-    names = tuple(options.allow_host or ())
-    return Endpoint(options.host or "127.0.0.1", port, names, options.tls_cert, options.tls_key, options.behind_proxy)
 
 
 def _announce(call: Call, url: str, token: Token) -> None:
@@ -230,16 +211,7 @@ def _announce(call: Call, url: str, token: Token) -> None:
     where = f"in {token.file}" if token.file else "the one from the environment"
     lines = [f"token: {token.text}  (shown this once, and kept {where})"] if token.is_new else [f"token: {where}"]
     told = {"url": url, "token_file": token.file} | ({"token": token.text} if token.is_new else {})
-    _tell(call, told, [*lines, f"memsheaf listens at {url}"])
-
-
-def _tell(call: Call, value: object, lines: Sequence[str]) -> None:
-    """Say that it listens: as a line of JSON, or to a person."""
-    if call.console.json:
-        call.console.say(json.dumps(value))
-        call.console.flush()
-    else:
-        call.console.note("\n".join(lines))
+    call.announce(told, *lines, f"memsheaf listens at {url}")
 
 
 def _print_config(call: Call) -> int:
@@ -264,7 +236,7 @@ def _print_config(call: Call) -> int:
 
 def _url(call: Call) -> str:
     """Where clients find the server that this line starts; under another name there is a proxy, which has TLS."""
-    site = _site(call)
+    site = call.endpoint(PORT)
     if not site.port:
         raise Usage("--print-config needs the port that clients will find: another than 0")
     site.check()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import closing
 
 from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import Argument, Usage, takes, whole
+from memsheaf.cli.command import LISTENING, Argument, takes, whole
 from memsheaf.errors import Refused
 
 PORT = 8378
@@ -19,11 +18,7 @@ PORT = 8378
     ),
     Argument("--no-open", "do not open the browser"),
     Argument("--read-only", "show everything, change nothing"),
-    Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST"),
-    Argument("--allow-host", "another name that it is reached under, such as a proxy's", "NAME", repeated=True),
-    Argument("--tls-cert", "the certificate, in PEM, to serve HTTPS with", "PATH"),
-    Argument("--tls-key", "the key of the certificate, in PEM", "PATH"),
-    Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
+    *LISTENING,
     scoped=False,
 )
 def web(call: Call) -> int:
@@ -38,31 +33,18 @@ def web(call: Call) -> int:
       memsheaf web --read-only
       memsheaf web --no-open --json --port 0
     """
-    options, settings = call.options, call.settings()
-    if bool(options.tls_cert) != bool(options.tls_key):
-        raise Usage("--tls-cert and --tls-key go together")
-    if options.port is not None and options.port > 65_535:
-        raise Usage("--port takes a number up to 65535")
+    options, settings, endpoint = call.options, call.settings(), call.endpoint(PORT)
     try:
         from memsheaf.web.server import serve
     except ImportError as error:
         raise Refused(str(error)) from None
     from signal import SIGINT
 
-    from memsheaf.mcp.http_bind import Endpoint
     from memsheaf.web.page import Site
     from memsheaf.work.all_scopes import AllScopes
     from memsheaf.work.hub_scopes import shared_scopes
     from memsheaf.work.hub_upkeep import HubUpkeep
 
-    endpoint = Endpoint(
-        options.host or "127.0.0.1",
-        PORT if options.port is None else options.port,
-        tuple(options.allow_host or ()),
-        options.tls_cert or "",
-        options.tls_key or "",
-        options.behind_proxy,
-    )
     endpoint.check()
     try:
         listener = endpoint.listen()
@@ -83,11 +65,7 @@ def web(call: Call) -> int:
 
 def _announce(call: Call, url: str) -> None:
     """Tell where the page is, and open it."""
-    if call.console.json:
-        call.console.say(json.dumps({"url": url}))
-        call.console.flush()
-    else:
-        call.console.note(f"memsheaf is at {url}\nCtrl-C ends it")
+    call.announce({"url": url}, f"memsheaf is at {url}", "Ctrl-C ends it")
     if not call.options.no_open and not call.console.json:
         import threading
         import webbrowser

@@ -6,7 +6,7 @@ A page in a browser on this machine reaches 127.0.0.1 as well as any program doe
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from memsheaf.adapters import missing
 
@@ -26,7 +26,7 @@ FastPath = Callable[[list[tuple[bytes, bytes]], bytes, Receive], Awaitable[bytes
 
 PATH, HEALTH = "/mcp", "/health"
 BODY_SECONDS = 30.0
-TOO_LARGE = f"a message may have {MESSAGE_BYTES:,} bytes"
+TOO_SLOW, TOO_LARGE = 408, 413  # as a status says it
 
 
 class AccessCheck:
@@ -80,10 +80,10 @@ class AccessCheck:
 
     async def _answered(self, scope: Scope) -> Response | None:
         """What is said at the door; None for a request that may come in."""
-        method, named = scope["method"], _values(scope, "host")
+        method, named = scope["method"], header_values(scope, "host")
         if len(named) != 1 or named[0].lower() not in self._hosts:
             return _said(421, "this server is not known under that host; --allow-host NAME adds one")
-        if not self._is_ours(_values(scope, "origin"), _values(scope, "sec-fetch-site")):
+        if not is_same_site(scope, self._hosts):
             return _said(403, "pages of other sites may not ask")
         if self._ending.is_set():
             return _said(503, "the server is ending", {"connection": "close"})
@@ -92,7 +92,7 @@ class AccessCheck:
         if scope["path"] == HEALTH and method in ("GET", "HEAD"):
             return Response(self._health, media_type="application/json")
         try:
-            token = _bearer(_values(scope, "authorization"))
+            token = _bearer(header_values(scope, "authorization"))
             if not (token and await self._admit(token, scope["headers"])):
                 challenge = 'Bearer error="invalid_token"' if token else "Bearer"
                 return _said(401, "a token is needed: Authorization: Bearer TOKEN", {"www-authenticate": challenge})
@@ -100,16 +100,9 @@ class AccessCheck:
             return _said(400, str(error))
         except MemsheafError as error:
             return _said(503, str(error), {"retry-after": "1"})
-        if method == "POST" and not _is_json(_values(scope, "content-type")):
+        if method == "POST" and not _is_json(header_values(scope, "content-type")):
             return _said(415, "Content-Type: application/json only")
         return None
-
-    def _is_ours(self, origins: list[str], sites: list[str]) -> bool:
-        """Whether this comes from a program, or from a page of this very host."""
-        if not all(site in ("none", "same-origin") for site in sites):
-            return False
-        parts = [origin.lower().partition("://") for origin in origins]
-        return all(scheme in ("http", "https") and host in self._hosts for scheme, _, host in parts)
 
     async def _streaming(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a stream of news until the client hangs up, or the server ends."""
@@ -141,17 +134,34 @@ class AccessCheck:
 
 async def _body(scope: Scope, receive: Receive) -> bytes | Response:
     """Read the whole body; an error response when it is too large or too slow."""
-    if int((_values(scope, "content-length") or ["0"])[0]) > MESSAGE_BYTES:
-        return _said(413, TOO_LARGE)
+    body = await read_body(scope, receive, MESSAGE_BYTES)
+    if body == TOO_SLOW:
+        return _said(TOO_SLOW, "the body did not come in time", {"connection": "close"})
+    return _said(body, f"a message may have {MESSAGE_BYTES:,} bytes") if isinstance(body, int) else body
+
+
+async def read_body(scope: Scope, receive: Receive, most: int) -> bytes | int:
+    """Read the whole body; the status of an error when it is too large or too slow."""
+    length = (header_values(scope, "content-length") or ["0"])[0]
+    if not (length.isascii() and length.isdigit() and len(length) < 10) or int(length) > most:
+        return TOO_LARGE
     body = bytearray()
     with anyio.move_on_after(BODY_SECONDS):
         while (message := await receive())["type"] == "http.request":
             body += message.get("body", b"")
-            if len(body) > MESSAGE_BYTES:
-                return _said(413, TOO_LARGE)
+            if len(body) > most:
+                return TOO_LARGE
             if not message.get("more_body", False):
                 return bytes(body)
-    return _said(408, "the body did not come in time", {"connection": "close"})
+    return TOO_SLOW
+
+
+def is_same_site(scope: Scope, hosts: Collection[str]) -> bool:
+    """Whether a request comes from a program, or from a page of one of these very hosts."""
+    if not all(site in ("none", "same-origin") for site in header_values(scope, "sec-fetch-site")):
+        return False
+    parts = [origin.lower().partition("://") for origin in header_values(scope, "origin")]
+    return all(scheme in ("http", "https") and host in hosts for scheme, _, host in parts)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
@@ -170,7 +180,8 @@ def _bearer(given: list[str]) -> str:
     return shown.strip() if scheme.lower() == "bearer" else ""
 
 
-def _values(scope: Scope, name: str) -> list[str]:
+def header_values(scope: Scope, name: str) -> list[str]:
+    """All values of a header."""
     wanted = name.encode()
     return [value.decode("latin-1") for key, value in scope["headers"] if key == wanted]
 

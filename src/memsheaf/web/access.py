@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from urllib.parse import parse_qs, parse_qsl
 
-import anyio
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memsheaf.mcp.http_auth import TOO_SLOW, header_values, is_same_site, read_body
+
 FORM_BYTES = 4 * 1024 * 1024  # a memory has at most 256 KiB, and percent-encoding makes up to nine times that
 FIELDS = 20_000
-BODY_SECONDS = 30.0
 FORM = "application/x-www-form-urlencoded"
 FORM_KEY = "memsheaf.form"
 
@@ -84,8 +84,7 @@ class WebAccess:
 
     def _answered(self, scope: Scope) -> Response | None:
         """The answer to a request that may not come in; None for one that may."""
-        headers = _headers(scope)
-        method, given = scope["method"], headers.get("host", [])
+        method, given = scope["method"], header_values(scope, "host")
         if len(given) != 1 or given[0].lower() not in self._hosts:
             return self._refuse(421, "host")
         if method not in ("GET", "HEAD", "POST"):
@@ -95,9 +94,9 @@ class WebAccess:
         shown = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=None).get("token", [])
         if shown and method != "POST":
             return self._enter(scope, shown)
-        if not self._is_ours(headers, method):
+        if not self._is_ours(scope):
             return self._refuse(403, "origin")
-        if not self._has_cookie(headers.get("cookie", []), scope):
+        if not self._has_cookie(scope):
             return self._refuse(401, "token")
         return None
 
@@ -106,7 +105,7 @@ class WebAccess:
         if len(shown) != 1 or not hmac.compare_digest(shown[0].encode("utf-8", "replace"), self._token):
             return self._refuse(401, "token")
         answer: Response = RedirectResponse("/", 303)
-        if not self._is_ours(_headers(scope), "GET"):
+        if not is_same_site(scope, self._hosts):
             # a link in another page was followed: the browser takes a redirect for that page's, and sends no cookie
             answer = Response(headers={"refresh": "0;url=/"}, media_type="text/html")
         answer.set_cookie(
@@ -114,42 +113,32 @@ class WebAccess:
         )
         return answer
 
-    def _is_ours(self, headers: Mapping[str, list[str]], method: str) -> bool:
+    def _is_ours(self, scope: Scope) -> bool:
         """Whether a person or this very page asks. A form of ours always says where it comes from."""
-        if not all(site in ("none", "same-origin") for site in headers.get("sec-fetch-site", [])):
-            return False
-        origins = headers.get("origin", [])
-        if method == "POST" and len(origins) != 1:
-            return False
-        parts = [origin.lower().partition("://") for origin in origins]
-        return all(scheme in ("http", "https") and host in self._hosts for scheme, _, host in parts)
+        says_where = scope["method"] != "POST" or len(header_values(scope, "origin")) == 1
+        return says_where and is_same_site(scope, self._hosts)
 
-    def _has_cookie(self, lines: list[str], scope: Scope) -> bool:
+    def _has_cookie(self, scope: Scope) -> bool:
         """Whether one of the cookies is ours; those of other programs on this machine may be anything."""
         wanted = f"{_cookie_name(scope)}={self._session}".encode()
-        given = (one.strip().encode("utf-8", "replace") for line in lines for one in line.split(";"))
+        given = (
+            one.strip().encode("utf-8", "replace")
+            for line in header_values(scope, "cookie")
+            for one in line.split(";")
+        )
         return any(hmac.compare_digest(one, wanted) for one in given)
 
     async def _read_form(self, scope: Scope, receive: Receive) -> Response | None:
         """Read a form into the scope; an error page for one that is too large, too slow, foreign or not wanted."""
         if self._read_only:
             return self._refuse(403, "read_only")
-        headers = _headers(scope)
-        types = headers.get("content-type", [])
+        types = header_values(scope, "content-type")
         if len(types) != 1 or types[0].partition(";")[0].strip().lower() != FORM:
             return self._refuse(415, "type")
-        length = headers.get("content-length", ["0"])[0]
-        if not (length.isascii() and length.isdigit() and len(length) < 10) or int(length) > FORM_BYTES:
-            return self._refuse(413, "size")
-        body = bytearray()
-        with anyio.move_on_after(BODY_SECONDS):
-            while (message := await receive())["type"] == "http.request":
-                body += message.get("body", b"")
-                if len(body) > FORM_BYTES:
-                    return self._refuse(413, "size")
-                if not message.get("more_body", False):
-                    return self._check_form(scope, bytes(body))
-        return self._refuse(408, "slow")
+        body = await read_body(scope, receive, FORM_BYTES)
+        if isinstance(body, int):
+            return self._refuse(body, "slow" if body == TOO_SLOW else "size")
+        return self._check_form(scope, body)
 
     def _check_form(self, scope: Scope, body: bytes) -> Response | None:
         try:
@@ -161,13 +150,6 @@ class WebAccess:
             return self._refuse(403, "csrf")
         scope[FORM_KEY] = pairs
         return None
-
-
-def _headers(scope: Scope) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
-    return found
 
 
 def _cookie_name(scope: Scope) -> str:
