@@ -34,9 +34,10 @@ def _list(settings: Settings, cwd: str, given: Sequence[Scope]) -> list[Row] | N
         is_closed = os.path.exists(root) and not os.access(root, os.W_OK)
         is_shared = scope.layer == "team" or bool(checkout_of(root, settings.home))
         if not is_shared and has_hub(root, settings.home):
-            from memsheaf.hub.replica_state import has_pending
+            from memsheaf.hub.replica_state import has_pending, settings_of
 
-            is_shared = has_pending(root)
+            hub = settings_of(root)
+            is_shared = not hub or bool(hub.unreadable) or has_pending(root)
         if scope.layer in ("task", "session") or is_closed or is_shared:
             return None
         rows = unchanged_rows(root, settings.cache, prefix=shown(str(scope), "", str(scopes[0])))

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from hub.git_remotes import make_bare
+from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
 from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync
 from memsheaf.cli import main
@@ -100,6 +101,39 @@ def test_a_state_that_is_damaged_is_made_anew(machine: Machines, damage: bytes) 
     put(one, "d.md", b"saved")
     consistent(one, two)
     assert {*files(two)} == {"a.md", "b.md", "c.md", "d.md"}
+
+
+@pytest.mark.parametrize(
+    ("damage", "joined"), [(b"", True), (b"{cut", False), (b'{"url": "x"}', True), (b"[]", False), (None, True)]
+)
+def test_settings_that_are_damaged_keep_nobody_from_reading(
+    tmp_path: Path, bare: Path, damage: bytes | None, joined: bool
+) -> None:
+    here = ScopeOnMachine(tmp_path / "one", "user", bare)
+    here.join()
+    path = here.remember("Tea", "They drink green tea.")
+    file = here.root / HISTORY / "hub.json"
+    file.unlink()
+    file.mkdir() if damage is None else file.write_bytes(damage)
+    if not joined:
+        (here.root / HISTORY / "hub-state.json").unlink()
+    assert [one["path"] for one in here.json("list")["memories"]] == [path]
+    assert str(file) in here.run("list")[1]
+    assert "green tea" in here.run("show", path)[1]
+    (here.root / path).write_text((here.root / path).read_text().replace("green", "black"))
+    assert path in here.run("search", "black")[1]
+    for words in (("remember", "They swim on Mondays."), ("forget", path), ("erase", path, "--yes")):
+        code, told = here.run(*words)
+        assert (code, f"{file}' is damaged" in told, "memsheaf hub add SCOPE URL" in told) == (1, True, True), words
+    assert str(file) in here.run("hub", "status", scoped=False)[1]
+    assert str(file) in here.run("doctor", scoped=False)[1]
+    if damage is not None:
+        here.join()
+        here.remember("Swimming", "They swim on Mondays.")
+        other = ScopeOnMachine(tmp_path / "two", "user", bare)
+        other.join()
+        assert len(other.trust()) == 2
+        assert "black tea" in other.run("show", path)[1]
 
 
 def test_a_rejoin_waits_for_a_sync_under_way(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:

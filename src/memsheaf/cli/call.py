@@ -218,7 +218,9 @@ class Call:
     def tell_news(self) -> None:
         """Tell of changes that wait for a hub, and of files that were moved out of the way of the catalog."""
         for sheaf in self._opened:
-            if sheaf.replica and (state := sheaf.replica.state()).pending and len(state.pending) > len(state.held):
+            if sheaf.replica and sheaf.replica.settings.unreadable:
+                self.console.note(f"{sheaf.scope} has {sheaf.replica.settings.shown}; nothing is saved there")
+            elif sheaf.replica and (state := sheaf.replica.state()).pending and len(state.pending) > len(state.held):
                 where = sheaf.replica.settings.shown
                 self.console.note(f"{sheaf.scope}: changes wait here for {where}; `memsheaf hub sync` tries again")
             for path in sheaf.reader.set_aside():

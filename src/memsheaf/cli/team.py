@@ -295,7 +295,7 @@ def _attach(call: Call, invitation: Invitation) -> int:
     """Let this machine join, or take a new password; gives how many memories there are now."""
     scope, settings = Scope("team", invitation.team), call.settings()
     known = settings_of(resolve(scope, settings.places(here())))
-    if known and known.shown == known._replace(url=invitation.url).shown:
+    if known and not known.unreadable and known.shown == known._replace(url=invitation.url).shown:
         hub_scopes.configure(scope, settings, here(), url=invitation.url)
     hub_scopes.attach(scope, invitation.url, settings, here(), namespace=invitation.namespace)
     with hub_scopes.open_shared(scope, settings, here()) as sheaf:

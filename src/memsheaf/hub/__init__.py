@@ -166,7 +166,8 @@ class HubSettings(NamedTuple):
     """The hub of one scope, as this machine keeps it beside the journal.
 
     `url` may hold a password, so the file is for its owner only; `shown` does not. `offline` is "refuse" or "queue",
-    and "" for what is usual: a database refuses, git queues.
+    and "" for what is usual: a database refuses, git queues. `unreadable` is the file of these settings when it is
+    damaged: the memories can be read, and nothing is saved.
     """
 
     url: str
@@ -174,6 +175,7 @@ class HubSettings(NamedTuple):
     machine: str
     machine_name: str
     offline: str = ""
+    unreadable: str = ""
 
     @property
     def is_postgres(self) -> bool:
@@ -191,6 +193,8 @@ class HubSettings(NamedTuple):
 
         Where it is not clear what belongs to a password, nothing but the scheme.
         """
+        if self.unreadable:
+            return f"a hub that is not known, as {self.unreadable!r} is damaged"
         scheme, is_url, _ = self.url.partition("://")
         if scheme == "file":
             return self.url
@@ -203,7 +207,10 @@ class HubSettings(NamedTuple):
         return f"{scheme}://{login}{clear[3]}"
 
     def check_address(self) -> str:
-        """The address as it is shown. Raises HubRefused when part of it may be misread, and then told in an error."""
+        """The address as it is shown. Raises HubRefused when there is none, or part of it may be misread."""
+        if self.unreadable:
+            hint = "`memsheaf hub add SCOPE URL` makes it anew, `memsheaf hub remove SCOPE` goes on without."
+            raise hinted(HubRefused(f"{self.unreadable!r} is damaged: memories are read, and not changed"), hint)
         if (shown := self.shown).endswith("***"):
             hint = "Write @ as %40, / as %2F, ? as %3F, # as %23, % as %25 in a password or path."
             raise hinted(HubRefused("the address of the hub cannot be read"), hint)

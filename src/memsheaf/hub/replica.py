@@ -93,6 +93,7 @@ class Replica(FolderStore):
             HubUnreachable: the hub does not answer, and changes are not queued.
             As FolderStore.commit.
         """
+        self.settings.check_address()
         size = sum(len(change.data or b"") for change in changes)
         seconds = QUEUE_SECONDS if self.settings.queues else REFUSE_SECONDS + size / SLOWEST
         for last in (False, True):
@@ -221,6 +222,7 @@ class Replica(FolderStore):
             HubUnreachable, HubRefused, HubRestored.
             Busy: another process is at it.
         """
+        self.settings.check_address()
         pulled: list[HubCommit] = []
         pushed: list[Commit] = []
         whole, refused, is_through = False, "", True
@@ -338,6 +340,7 @@ class Replica(FolderStore):
             Changed: another text came from the hub, which nobody here has seen; nothing was erased.
             HubUnreachable: nothing was erased.
         """
+        self.settings.check_address()
         if self._only_here or not self.state().joined:
             return super().erase(path, by=by)
         path = self._access.spelling(path)

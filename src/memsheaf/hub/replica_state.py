@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 
-from memsheaf.errors import PathRefused, StoreFailed, hinted
+from memsheaf.errors import MemsheafError, PathRefused, StoreFailed, hinted
 from memsheaf.hub import Erasure, HubSettings
 from memsheaf.store import HISTORY, HUB, Commit
 from memsheaf.store.safe_dir import APPEND, CREATE, Folder, flush, read_file, write_all
@@ -129,15 +129,15 @@ def has_another_hub(history: Folder, settings: HubSettings) -> bool:
 
 
 def settings_of(root: str) -> HubSettings | None:
-    """The hub of a folder, None when it has none. Raises StoreFailed when the file is damaged."""
-    if not os.path.lexists(os.path.join(root, HISTORY, SETTINGS)):
+    """The hub of a folder, None when it has none; without an address when the file is damaged."""
+    if not os.path.lexists(file := os.path.join(root, HISTORY, SETTINGS)):
         return None
-    with Folder.open(root) as folder, folder.folder(HISTORY) as history:
-        found = _load(history, SETTINGS)
-        try:
-            return HubSettings(**{key: str(value) for key, value in found.items()}) if found else None
-        except TypeError:
-            raise _damaged(history, SETTINGS) from None
+    try:
+        with Folder.open(root) as folder, folder.folder(HISTORY) as history:
+            found = json.loads(read_file(history, SETTINGS, _LIMIT))
+        return HubSettings(*(str(found[key]) for key in ("url", "namespace", "machine", "machine_name", "offline")))
+    except (MemsheafError, OSError, ValueError, TypeError, LookupError, RecursionError):
+        return HubSettings("", "", "", "", "refuse", file)
 
 
 def write_settings(history: Folder, settings: HubSettings) -> None:
@@ -166,8 +166,8 @@ def _load(history: Folder, name: str) -> dict[str, Any] | None:
 
 
 def _damaged(history: Folder, name: str) -> StoreFailed:
-    error = StoreFailed(f"{name} in {history.path!r} cannot be read as what memsheaf wrote")
-    return hinted(error, "Remove that file, then `memsheaf hub add SCOPE URL` makes it anew; no memory is lost.")
+    error = StoreFailed(f"{os.path.join(history.path, name)!r} is damaged")
+    return hinted(error, "`memsheaf hub add SCOPE URL` makes it anew; no memory is lost.")
 
 
 def _write(history: Folder, name: str, data: bytes, durable: bool) -> None:

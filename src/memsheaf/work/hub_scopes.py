@@ -70,7 +70,7 @@ def attach(
     """
     root = resolve(scope, settings.places(cwd))
     _refuse(scope, root, settings)
-    known = settings_of(root)
+    known = None if (found := settings_of(root)) and found.unreadable else found
     machine, machine_name = this_machine(settings.state)
     if ":" not in url.partition("/")[0] and not url.startswith("-"):  # a folder, which the next command finds, too
         url = os.path.normpath(os.path.join(cwd, os.path.expanduser(url)))
@@ -95,7 +95,9 @@ def attach(
 def configure(scope: Scope, settings: Settings, cwd: str, **changes: str) -> HubSettings:
     """Change the settings of a scope's hub. Raises ScopeRefused."""
     root = resolve(scope, settings.places(cwd))
-    hub = _settings(scope, root, settings)._replace(**changes)
+    hub = _settings(scope, root, settings)
+    hub.check_address()
+    hub = hub._replace(**changes)
     with _history(root) as history:
         write_settings(history, hub)
     return hub
