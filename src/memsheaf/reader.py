@@ -317,7 +317,7 @@ class ScopeReader:
 
     def caveats(self, memory: Memory) -> Sequence[str]:
         """What a reader must know of a memory's origin: unconfirmed, shared and by whom, changed by somebody else."""
-        who = self.committers([memory]).get(memory.path, "") if memory.trust == "shared" else ""
+        who = self.committers([memory]).get(memory.path, "") if memory.shared else ""
         return caveats(memory, who, team=self._is_team)
 
     def page(self, number: int = 1, *, kind: str = "") -> Page:
@@ -326,7 +326,7 @@ class ScopeReader:
         rows = self._index.ranked(kind, PAGE, (number - 1) * PAGE) if 0 < number < 1_000_000 else []
         entries = [
             (row.name, row.path, "(shared) " * (row.trust == "shared") + (row.problem or row.description))
-            for row in self._writer.marked(rows)
+            for row in map(Row.masked, self._writer.marked(rows))
         ]
         return listing(entries, number, self._index.total(kind), PAGE)
 

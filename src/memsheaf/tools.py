@@ -20,6 +20,7 @@ from memsheaf.errors import (
     ReviewRequired,
     TextRefused,
 )
+from memsheaf.guard import without_secrets
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.database import Row
 from memsheaf.learn.corrections import correct_written
@@ -143,11 +144,10 @@ def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog nam
         raise TextRefused(f"'{memory.path}' cannot be shown: {memory.problem}")
     seen.saw(memory)
     seen.memory.used(memory.path)
-    if memory.problem:
-        return f"({memory.path}: {memory.problem})\n{memory.text}"
-    notes = [*seen.memory.caveats(memory), *(seen.verdicts(memory) if seen.verdicts else ())]
+    text = f"({memory.path}: {memory.problem})\n" * bool(memory.problem) + _text(memory)
+    notes = [*seen.memory.caveats(memory), *(seen.verdicts(memory) if seen.verdicts and not memory.problem else ())]
     said = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
-    return f"{memory.text.rstrip(chr(10))}\n\n{said}" if said else memory.text
+    return f"{text.rstrip(chr(10))}\n\n{said}" if said else text
 
 
 def memory_write(
@@ -378,11 +378,16 @@ class Tools:
             return f"'{path}' is no longer there. memory_list shows what exists."
         if not self.seen.remember:
             replace = "use memory_update to change a part, or memory_delete first to replace all of it"
-            return f"'{path}' exists, with the text below; {replace}.\n\n{memory.text}"
+            return f"'{path}' exists, with the text below; {replace}.\n\n{_text(memory)}"
         return (
             f"'{path}' exists, and you have not seen its present text. It is below; call again to replace it, "
-            f"or use memory_update to change a part.\n\n{memory.text}"
+            f"or use memory_update to change a part.\n\n{_text(memory)}"
         )
+
+
+def _text(memory: Memory) -> str:
+    """The text of a memory; what others wrote passed no gate here, so it is made harmless and has no secrets."""
+    return for_prompt(without_secrets(memory.text)) if memory.shared else memory.text
 
 
 def _looking(layers: Layers, tree: str) -> Verdicts | None:
@@ -397,11 +402,7 @@ def _looking(layers: Layers, tree: str) -> Verdicts | None:
 
 
 def _failure(said: str, *, masked: bool = False) -> ToolAnswer:
-    if masked:
-        from memsheaf.guard.secrets import without_secrets
-
-        said = without_secrets(said)
-    return ToolAnswer(f"Error: {said}", failed=True)
+    return ToolAnswer(f"Error: {without_secrets(said) if masked else said}", failed=True)
 
 
 def _write_free(seen: SeenVersions, filename: str, content: str) -> ToolAnswer:
@@ -437,6 +438,7 @@ def _files(seen: SeenVersions, kind: str, page: int, empty: str) -> str:
 
 
 def _file(row: Row) -> str:
+    row = row.masked()
     note = f"  (problem: {row.problem})" if row.problem else f"  ({row.trust})" if row.trust != "confirmed" else ""
     kind = one_line(row.kind, 20) or "free"
     return f"{row.path}  [{kind}]  {one_line(row.description, 160)}  (updated: {row.updated}){note}"

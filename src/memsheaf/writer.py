@@ -26,6 +26,7 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.frontmatter import edited
+from memsheaf.guard import without_secrets
 from memsheaf.guard.paths import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
 from memsheaf.index.search import Index
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse
@@ -146,8 +147,6 @@ class Writer:
         except NotFound:
             return None
         except PathRefused as error:
-            from memsheaf.guard.secrets import without_secrets
-
             raise PathRefused(without_secrets(error.path[:1000]), error.why) from None
 
     def same_name(self, kind: str, name: str) -> Memory | None:

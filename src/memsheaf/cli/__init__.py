@@ -16,6 +16,7 @@ from memsheaf import __version__
 from memsheaf.cli.command import Usage, load, parse, split_action, split_first
 from memsheaf.cli.output import Console, Undelivered
 from memsheaf.errors import MemsheafError
+from memsheaf.guard import without_secrets
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ def _run(words: list[str], console: Console, environment: Mapping[str, str]) -> 
 
 def _fail(console: Console, kind: str, message: str, hint: str, notes: Sequence[str] = ()) -> int:
     """Report what went wrong: on stderr for people, and on stdout as JSON for a program that asked for it."""
-    from memsheaf.guard.secrets import without_secrets
-
     message, notes = without_secrets(message), [without_secrets(note) for note in notes]
     if console.json:
         error: dict[str, object] = {"kind": kind, "message": message, "hint": hint}

@@ -2,3 +2,10 @@
 
 Deferred imports, to start quickly: the table of secret formats, before the first text that may hold one.
 """
+
+
+def without_secrets(text: str) -> str:
+    """As `secrets.without_secrets`, which is loaded by the first call."""
+    from memsheaf.guard import secrets
+
+    return secrets.without_secrets(text)

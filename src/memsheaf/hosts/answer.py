@@ -11,6 +11,7 @@ import time
 from contextlib import nullcontext, suppress
 
 from memsheaf import config
+from memsheaf.guard import without_secrets
 from memsheaf.hosts.conversation import FOLDER, load, open_conversation, path_of, save, size_of
 from memsheaf.hosts.events import (
     COMPACT,
@@ -306,7 +307,6 @@ def _age_of(path: str) -> float:
 
 def _keepable(prompt: str) -> str:
     """A message as it may be kept until its turn ends: without secrets, and nothing of one off the record."""
-    from memsheaf.guard.secrets import without_secrets
     from memsheaf.recall.turns import Message, Turn
 
     if Turn("", (Message("user", prompt),)).unkept:

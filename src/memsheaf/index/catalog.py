@@ -322,7 +322,7 @@ def apart(
     came, verb = ("other members saved", "saved") if team else ("came with the repository", "committed")
     more = "of theirs" if team else came
     lines = []
-    for row in sorted(shared[:SHARED_LINES], key=lambda row: row.path):
+    for row in sorted(map(Row.masked, shared[:SHARED_LINES]), key=lambda row: row.path):
         by = f'({verb} by "{committers[row.path]}") ' if committers.get(row.path) else ""
         lines.append(line_text(row.name, row.path, by + (row.problem or row.description)))
     group = cut_bytes("\n".join(lines), min(SHARED_BYTES, max_bytes // 4)).split("\n")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 
 from memsheaf.errors import Busy
+from memsheaf.guard import without_secrets
 from memsheaf.guard.paths import CATALOG
 from memsheaf.index.best_lines import COUNTS as COUNTS
 from memsheaf.index.best_lines import HIDDEN as HIDDEN
@@ -137,6 +138,12 @@ class Row(NamedTuple):
     size: int
     version: Version
     problem: str
+
+    def masked(self) -> Row:
+        """As a model is shown it: what others wrote passed no gate here, so without the secrets in it."""
+        if self.trust != "shared":
+            return self
+        return self._replace(name=without_secrets(self.name), description=without_secrets(self.description))
 
 
 class Match(NamedTuple):

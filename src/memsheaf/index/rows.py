@@ -9,6 +9,7 @@ from datetime import date
 from functools import lru_cache
 from struct import Struct
 
+from memsheaf.guard import without_secrets
 from memsheaf.guard.paths import fold
 from memsheaf.index import lexical
 from memsheaf.index.catalog import Line, line, line_text, section_of
@@ -249,8 +250,6 @@ def _description(memory: Memory) -> str:
     """The description that is listed: a first line that passed no gate is told without its secrets."""
     if memory.page.get("description") or memory.problem:
         return memory.description
-    from memsheaf.guard.secrets import without_secrets
-
     return first_line(without_secrets(memory.body[:BEGINNING]))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 
 from memsheaf.errors import MemsheafError, NotFound, Refused, hinted
+from memsheaf.guard import without_secrets
 from memsheaf.hosts.switch import is_off
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
@@ -174,7 +175,9 @@ class Offer:
         rows = self.memory.ranked(PAGE + 1, (number - 1) * PAGE)
         self.has_listed = True
         found = [] if number > 1 else list(STANDING)
-        found += [Resource(uri_of(row.path), row.path, one_line(row.description, 160)) for row in rows[:PAGE]]
+        found += [
+            Resource(uri_of(row.path), row.path, one_line(row.masked().description, 160)) for row in rows[:PAGE]
+        ]
         return found, str(number + 1) if len(rows) > PAGE else ""
 
     def read(self, uri: str) -> str:
@@ -251,7 +254,6 @@ class Offer:
         return f"Nothing fits well. Nearest, to be read with `memory_read` if they help:\n{near}"
 
     def _audited(self, progress: Progress | None) -> str:
-        from memsheaf.guard.secrets import without_secrets
         from memsheaf.work.audit import audit
 
         found, files = [], 0

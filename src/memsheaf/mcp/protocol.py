@@ -9,6 +9,7 @@ import json
 import os
 
 from memsheaf.errors import Busy, MemsheafError, NotFound, StoreFailed
+from memsheaf.guard import without_secrets
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
@@ -97,8 +98,6 @@ def capabilities(*, listening: bool) -> Message:
 
 def refusal(error: Exception, era: str, params: Message) -> ProtocolError:
     """A mistake about a resource or a prompt, as the protocol tells it; of a resource, with its address."""
-    from memsheaf.guard.secrets import without_secrets
-
     hint = f" {error.hint}" if isinstance(error, MemsheafError) and error.hint else ""
     code = NO_RESOURCE if isinstance(error, NotFound) and era == "handshake" else INVALID_PARAMS
     code = INTERNAL if isinstance(error, StoreFailed | Busy) else code

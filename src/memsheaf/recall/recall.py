@@ -285,7 +285,10 @@ def _select_by_model(
     """The candidates with the model's choice. Raises ModelFailed."""
     offered = {f"{one.scope}/{one.row.path}": one for one in candidates if not one.why}
     offered = dict(list(offered.items())[:SHORTLIST])
-    lines = [f"- [{one.row.kind}] {name} ({one.row.updated}): {one.row.description}" for name, one in offered.items()]
+    lines = [
+        f"- [{one.row.kind}] {name} ({one.row.updated}): {one.row.masked().description}"
+        for name, one in offered.items()
+    ]
     used = f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}" if occasion.tools else ""
     asked = f"The user's words:\n{query}{used}\n\nMemories:\n" + "\n".join(lines)
     said = answer(model, Question(read_prompt("select"), asked, _CHOICE), deadline)

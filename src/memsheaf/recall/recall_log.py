@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from memsheaf.errors import Busy, StoreFailed
+from memsheaf.guard import without_secrets
 from memsheaf.store.state import State, line
 from memsheaf.text.neutralize import cut_bytes
 from memsheaf.text.spoken import unwrapped
@@ -35,8 +36,6 @@ class RecallRecord(NamedTuple):
 
 def log_recall(state: State, at: str, message: str, paths: Sequence[str]) -> None:
     """Add a recall. What cannot be written is not logged: nobody waits for this."""
-    from memsheaf.guard.secrets import without_secrets
-
     whole = without_secrets(unwrapped(message)[:CHECKED]).strip()
     kept = cut_bytes(whole, MESSAGE_BYTES)
     record = {"at": at, "message": kept if kept == whole else kept + CUT, "paths": list(paths)}
