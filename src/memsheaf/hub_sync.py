@@ -35,10 +35,11 @@ def synchronize(
         store.eraser = deferring
     writer.index.look(thorough=True)
     now = store.state()
-    if synced.whole or now.proofs or clock() - now.reported_at > REPORT_AFTER:
+    is_other = now.machine != store.settings.machine
+    if synced.whole or now.proofs or is_other or clock() - now.reported_at > REPORT_AFTER:
         with suppress(HubUnreachable):  # the next sync reports
             store.erasures.report(clock())
-    return synced
+    return synced._replace(is_copy=is_other and now.machine != "")
 
 
 def erase_for_all(path: str, writer: Writer, learner: Learner, state: State, *, clock: Callable[[], float]) -> Proof:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,6 +80,33 @@ def test_a_memory_is_erased_on_every_machine_and_each_reports(machines: Sequence
     assert status["open_erasures"] == {}
     assert {left for machine in status["machines"] for _, left in machine["erased"]} == {""}
     assert "not yet on" not in ben.run("hub", "status", scoped=False)[1]
+
+
+@both
+def test_a_home_that_was_copied_does_not_report_for_the_machine_it_was_copied_from(
+    machines: Sequence[ScopeOnMachine], tmp_path: Path
+) -> None:
+    ana, ben, cid = machines
+    first, second = ana.remember("Merger", SECRET), ana.remember("Launch", "The launch is in May.")
+    ben.sync()
+    ana.run("erase", first, "--yes")
+    for one in (ben, cid):
+        one.sync()
+    shutil.copytree(ben.folder, tmp_path / "copy", symlinks=True)
+    copy = ScopeOnMachine(tmp_path / "copy", ben.scope, ben.place, "ben")
+    told = [copy.run("hub", "sync", scoped=False)[1] for _ in "12"]
+    assert ["was copied from another machine" in said for said in told] == [True, False]
+    assert "copied" not in ben.run("hub", "sync", scoped=False)[1]
+    status = ana.json("hub", "status", scoped=False)["scopes"][0]
+    assert (len(status["machines"]), status["open_erasures"]) == (4, {})
+
+    ana.run("erase", second, "--yes")
+    for one in (ben, cid):
+        one.sync()
+    [waiting] = ana.json("hub", "status", scoped=False)["scopes"][0]["open_erasures"].values()
+    assert waiting == [copy.json("hub", "status", scoped=False)["scopes"][0]["machine"]]
+    copy.sync()
+    assert ana.json("hub", "status", scoped=False)["scopes"][0]["open_erasures"] == {}
 
 
 @both

@@ -110,6 +110,39 @@ def test_roles_limit_and_a_removed_member_is_kept_out(ana: Run, run: Run, team: 
     assert (code, "does not let you in" in err) == (1, True)
 
 
+def test_what_a_reader_edited_is_told_and_goes_back_without_being_lost(
+    ana: Run, run: Run, team: Team, tmp_path: Path
+) -> None:
+    scope = ("--scope", f"team/{team.name}")
+    assert ana("remember", *scope, "We deploy on Fridays")[0] == 0
+    eve = invited(ana, run, "eve", "--role", "reader")
+    [memory] = json.loads(eve("list", *scope, "--json")[1])["memories"]
+    file = next((tmp_path / "eve").rglob(memory["path"]))
+    theirs = file.read_text()
+    file.write_text(theirs.replace("Fridays", "Mondays"))
+    file.with_name("mine.md").write_text("A note of Eve's.")
+
+    for words in (("hub", "sync"), ("hub", "sync"), ("hub", "status")):
+        said = "".join(eve(*words)[1:])
+        assert "eve has the role reader, and that needs writer" in said
+        assert f"`memsheaf hub rejoin team/{team.name}` puts the hub's texts back" in said
+    assert "Mondays" in file.read_text()
+    code, out, err = eve("hub", "rejoin", f"team/{team.name}")
+    assert (code, "reader" in out + err) == (0, False)
+    assert (file.read_text(), file.with_name("mine.md").exists()) == (theirs, False)
+    [same] = json.loads(eve("list", *scope, "--json")[1])["memories"]
+    assert same == memory
+    assert 'saved by "ana"' in "".join(eve("show", *scope, memory["path"])[1:])
+    for words in (("hub", "sync"), ("hub", "status")):
+        assert "waiting" not in "".join(eve(*words)[1:])
+
+    invited(ana, run, "eve", "--role", "writer")
+    version = version_of(theirs.replace("Fridays", "Mondays").encode())
+    assert eve("restore", *scope, memory["path"], version[:12])[0] == 0
+    ana("hub", "sync")
+    assert "Mondays" in ana("show", *scope, memory["path"])[1]
+
+
 def test_what_is_wrong_is_said_with_what_to_do(run: Run, ana: Run, postgres: Server, team: Team) -> None:
     dba = postgres.url("dba", "dba", "hub")
     cases = {

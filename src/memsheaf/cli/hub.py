@@ -73,7 +73,11 @@ def sync_hub(call: Call) -> int:
 
 @hub.action(_SCOPE)
 def rejoin_hub(call: Call) -> int:
-    """Bring both sides together again, as at first: after the hub was restored from a backup."""
+    """Bring both sides together again, as at first: after the hub was restored from a backup.
+
+    Where the hub does not take what was changed here, as from a reader of a team, its texts are put back; yours stay
+    in `memsheaf log`.
+    """
     return _sync(call, again=True)
 
 
@@ -161,6 +165,8 @@ def _value(synced: Synced) -> dict[str, object]:
 
 
 def _told(scope: str, synced: Synced) -> Iterator[Part]:
+    if synced.is_copy:
+        yield Note("  this folder was copied from another machine: to the hub it is a machine of its own", "yellow")
     for one in synced.conflicts:
         if one.copy:
             yield Note(f"  both changed {one.path}: the hub's text is there, yours is {one.copy}", "yellow")
@@ -174,6 +180,9 @@ def _told(scope: str, synced: Synced) -> Iterator[Part]:
         yield Note(f"  {path} could not be placed here: {why}", "yellow")
     if synced.pending:
         yield Note(f"  waiting for the hub: {plural(synced.pending, 'change')}", "yellow")
+    if synced.pending and synced.refused:
+        way_out = f"`memsheaf hub rejoin {scope}` puts the hub's texts back; yours stay in `memsheaf log`"
+        yield Note(f"  {way_out}", "yellow")
 
 
 def _status_value(one: HubStatus) -> dict[str, object]:
@@ -190,6 +199,7 @@ def _status_value(one: HubStatus) -> dict[str, object]:
         "held": dict(state.held),
         "left": dict(state.left),
         "kept_both": [one._asdict() for one in state.told],
+        "refused": state.refused,
         "problem": one.problem,
         "notice": one.notice,
         "members": [member._asdict() for member in one.members],
@@ -209,7 +219,8 @@ def _status(one: HubStatus) -> Iterator[Part]:
     for said, style in ((one.problem, "red"), (one.notice, "yellow")):
         if said:
             yield Note(f"  {said}", style)
-    yield from _told(one.scope, Synced((), (), len(state.pending) - len(state.held), (), state.held, state.left))
+    waits = len(state.pending) - len(state.held)
+    yield from _told(one.scope, Synced((), (), waits, (), state.held, state.left, refused=state.refused))
     for conflict in state.told[-5:]:
         if conflict.copy:
             yield f"  kept both on {conflict.at[:10]}: {conflict.path} is the hub's, {conflict.copy} was here"

@@ -55,13 +55,17 @@ class Erasures:
 
     def report(self, clock: float, left: Mapping[str, str] = MappingProxyType({})) -> None:
         """Tell the hub that this machine is there, and what it erased; `left` corrects what was left, by erasure."""
-        proofs = {**self._state().proofs, **left}
+        state = self._state()
+        proofs = {**state.proofs, **left}
+        if state.machine not in ("", self._settings.machine):  # copied: what the other had erased by then is erased
+            before = {one.id: dict(one.erased) for one in self._hub.users()[1]}.get(state.machine, {})
+            proofs = {one.id: before.get(one.id, "") for one in state.erased} | proofs
         here = self._settings.machine, self._settings.machine_name, self._hub.me, self._now()
         self._hub.report(Machine(*here, tuple(proofs.items())))
 
         def reported(now: ReplicaState) -> ReplicaState:
             kept = {name: found for name, found in now.proofs.items() if name not in proofs}
-            return now._replace(proofs=kept, reported_at=clock)
+            return now._replace(proofs=kept, reported_at=clock, machine=self._settings.machine)
 
         self._change_state(reported)
 

@@ -23,7 +23,7 @@ from memsheaf.hub.replica_state import (
     write_state,
 )
 from memsheaf.store import ABSENT, Commit, Revision, Version, tombstones, version_of
-from memsheaf.store.commit_queries import HUB, JOINED, OTHERS
+from memsheaf.store.commit_queries import HUB, JOINED, OTHERS, commit_authors
 from memsheaf.store.journal_lines import is_commit_id, needle_of
 from memsheaf.store.transaction import Transaction
 from memsheaf.store.trust import TrustLedger, written
@@ -199,6 +199,16 @@ class Merge:
         state = self.state
         kept = tuple([*state.told, *told][-TOLD:])
         self.save(state._replace(pending=tuple(pending), held=held, told=kept))
+
+    def withdraw(self) -> None:
+        """Put the hub's text back wherever one waits here that it does not take; ours stays in the journal."""
+        bases, held = _bases(self.waiting()), self.state.held
+        steps = [one._replace(after=one.before, new=one.old) for path, one in bases.items() if path not in held]
+        authors = commit_authors(self._transaction.journal, [(one.path, one.after) for one in steps])
+        for one in filter(is_sound, steps):
+            by = authors.get((one.path, one.after), HUB)
+            self._place(Commit(os.urandom(6).hex(), self._now(), by, "the hub did not take a change", ()), [one])
+        self.rebase(self.waiting(), {})
 
     def _keep_both(self, path: str, step: Revision, told: list[Conflict]) -> str:
         """Put the hub's text at a path, and what was here beside it; gives the name of a copy that was made, or "".

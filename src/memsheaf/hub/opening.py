@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from memsheaf.errors import HubRefused, StoreFailed, hinted
 from memsheaf.hub import COPY, Hub, HubSettings
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import settings_of
+from memsheaf.store import HISTORY
 from memsheaf.store.state import State
+from memsheaf.values import sha256
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
@@ -67,13 +70,25 @@ def open_replica(root: str, state: State, clock: Callable[[], float], days: floa
     if settings is None:
         raise StoreFailed(f"the hub of {root!r} was removed in this moment")
     settings = settings._replace(offline=settings.offline or offline)
-    hub = _lent.get(root) or _DeferredHub(settings, os.path.join(state.folder, os.path.dirname(COPY)))
+    hub = _lent.get(root)
+    if hub is None:
+        settings = settings._replace(machine=id_of_copy(settings.machine, root))
+        hub = _DeferredHub(settings, os.path.join(state.folder, os.path.dirname(COPY)))
     return Replica(root, settings, hub, clock=clock, retention_days=days)
 
 
 def lend_hub(root: str, hub: Hub) -> None:
     """Have a folder use this hub instead of opening one, as long as the caller or the folder's replica keeps it."""
     _lent[root] = hub
+
+
+def id_of_copy(machine: str, root: str) -> str:
+    """The id of a machine, made from the one it was given and from where a folder is: a folder that was copied, with
+    or to a whole disk, does not speak for the one it was copied from."""
+    place = str(os.stat(os.path.join(root, HISTORY)).st_ino)
+    with suppress(OSError), open("/etc/machine-id", encoding="ascii", errors="replace") as file:
+        place += file.read()
+    return sha256(f"{machine} {place}".encode()).hexdigest()[:16]
 
 
 def this_machine(state: str) -> tuple[str, str]:

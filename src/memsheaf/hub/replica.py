@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 
-from memsheaf.errors import Busy, Changed, HubRefused, HubUnreachable, MemsheafError, NotFound
+from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, NotFound
 from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline, time_left
 from memsheaf.hub.erasures import Erasures, kept_aside, recreation, without_erased
@@ -47,7 +47,8 @@ _LOCAL_LOCKS = ("turn", "hub")
 class Synced(NamedTuple):
     """What a sync did: commits that came, changes that went, what waits and what was kept twice.
 
-    `refused` says why the hub does not take what waits, "" when it does.
+    `refused` says why the hub does not take what waits, "" when it does; `is_copy` that the folder was copied from
+    another machine since the last sync.
     """
 
     pulled: tuple[HubCommit, ...] = ()
@@ -59,6 +60,7 @@ class Synced(NamedTuple):
     erasures: tuple[Erasure, ...] = ()
     whole: bool = False
     refused: str = ""
+    is_copy: bool = False
 
 
 class _PendingFirst(MemsheafError):
@@ -250,6 +252,8 @@ class Replica(FolderStore):
         except HubUnreachable:
             self._change_state(lambda now: now._replace(down_at=self._clock()))
             raise
+        if refused != before.refused:
+            self._change_state(lambda now: now._replace(refused=refused))
         state = self.state()
         fresh = tuple(one for one in state.told if one not in before.told)
         erased = tuple(one for one in state.erased if one not in before.erased)
@@ -259,8 +263,14 @@ class Replica(FolderStore):
     def rejoin(self) -> Synced:
         """Forget what was pulled and bring both sides together again, as at first: no text is lost on either.
 
-        What was erased is erased again where a hub has it back.
+        What was erased is erased again where a hub has it back. Where the hub has refused what waits here, its texts
+        are put back instead; ours stay in the journal.
         """
+        with suppress(HubRestored):
+            if self.state().refused and self.sync().refused:
+                with self.lock("hub"), self._access.transaction() as transaction:
+                    self._merge(transaction).withdraw()
+                return self.sync()
         with self.lock("hub"):  # no sync is in the middle
             self._change_state(lambda now: ReplicaState(erased=now.erased))
         return self.sync()

@@ -40,7 +40,8 @@ class ReplicaState(NamedTuple):
 
     `erasing` are erasures that the hub has still to be told of, `erased` those that were carried out here, and
     `proofs` what was left of those that are not reported yet, "" for nothing.
-    `down_at` is when the hub did not answer, 0 when it did.
+    `down_at` is when the hub did not answer, 0 when it did; `machine` is the id under which this folder reported;
+    `refused` is why the hub did not take what waits.
     """
 
     joined: bool = False
@@ -56,6 +57,8 @@ class ReplicaState(NamedTuple):
     pulled_at: str = ""
     down_at: float = 0.0
     reported_at: float = 0.0
+    machine: str = ""
+    refused: str = ""
 
 
 def read_state(history: Folder) -> ReplicaState:
