@@ -96,10 +96,9 @@ def test_no_message_names_a_file_that_only_the_repository_has() -> None:
     only = re.compile(r"\b(?:docs|examples)/[\w-]+\.(?:md|py)|see README|pip install (?:-e )?['\"]?\.")
     found = []
     for path in sorted((ROOT / "src").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        said = (
-            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        )
+        text = path.read_text(encoding="utf-8")
+        nodes = ast.walk(ast.parse(text)) if only.search(text) else ()
+        said = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
         found += [f"{path.name}: {named[0]}" for text in said if (named := only.search(text))]
     for path in sorted((ROOT / "src").rglob("prompts/*.md")):
         found += [f"{path.name}: {named}" for named in only.findall(path.read_text(encoding="utf-8"))]

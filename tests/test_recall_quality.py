@@ -130,19 +130,26 @@ def test_the_larger_store_holds_840_sound_memories_besides_and_the_same_gold() -
 
 FLOORS = {"none": {40: 0.3, 200: 0.28}, "static": {40: 0.63, 200: 0.5}, "semantic": {40: 0.77, 200: 0.6}}
 """Of the gold that is shown, on the development half; the issue of small talk is the other side of it."""
+SHORT = {"none": {40: 0.3}, "static": {40: 0.63}, "semantic": {40: 0.77}}
 
 
-def test_gold_is_shown_and_small_talk_gets_nothing(tmp_path: Path) -> None:
-    found = shown.measure("development", str(tmp_path), sizes=(40, 200))
+@pytest.mark.parametrize(
+    ("draws", "all_floors"), [(2, SHORT), pytest.param(8, FLOORS, marks=pytest.mark.long)], ids=["short", "long"]
+)
+def test_gold_is_shown_and_small_talk_gets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draws: int, all_floors: dict[str, dict[int, float]]
+) -> None:
+    monkeypatch.setitem(shown.DRAWS, 40, draws)
+    found = shown.measure("development", str(tmp_path), sizes=list(all_floors["none"]))
 
     assert list(found) == ["none", "static", "semantic"]
-    for name, floors in FLOORS.items():
+    for name, floors in all_floors.items():
         for size, floor in floors.items():
             one = found[name][size]
             assert one.kept >= floor, (name, size, one)
             assert one.talk <= 0.25, (name, size, one)  # of 22 messages, four are about programming
             assert one.bytes_gold <= 1_500, (name, size, one)
-    assert "none, 200 memories" in "\n".join(shown.lines(found))
+    assert "none, 40 memories" in "\n".join(shown.lines(found))
 
 
 def test_a_literal_term_of_a_script_without_spaces_is_always_shown(tmp_path: Path) -> None:

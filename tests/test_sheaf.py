@@ -495,10 +495,11 @@ def test_what_the_corpus_would_not_store_is_not_stored(case: dict[str, Any], she
 def ask_everything(sheaf: Sheaf) -> list[str]:
     """Put every question to a sheaf; gives the paths it lists."""
     paths = [row.path for row in sheaf.list()]
-    for path in paths:
+    for number, path in enumerate(paths):
         try:
             sheaf.read(path)
-            sheaf.blame(path)
+            if number % 8 == 0:  # it reads the whole journal
+                sheaf.blame(path)
         except MemsheafError:
             assert sheaf.index.rows("path = ?", path)[0].problem
     for ask in (

@@ -39,11 +39,11 @@ def counts(script: str) -> tuple[int, int, int]:
 
 
 STRIKES = (
-    ("kill", 90, ("first", "create", "update", "delete", "undo", "adopt", "publish", "settle", "recover")),
-    ("kill", 150, ("batch", "rotate", "append", "fold", "taken", "raced")),
-    ("kill", 600, ("remember", "report", "supersede", "end", "tidy")),
-    ("full", 120, ("create", "undo", "publish", "taken", "raced", "report", "supersede")),
-    ("broken", 120, ("update", "batch", "raced")),
+    ("kill", 180, ("first", "create", "update", "delete", "undo", "adopt", "publish", "settle", "recover")),
+    ("kill", 300, ("batch", "rotate", "append", "fold", "taken", "raced")),
+    ("kill", 900, ("remember", "report", "supersede", "end", "tidy")),
+    ("full", 200, ("create", "undo", "publish", "taken", "raced", "report", "supersede")),
+    ("broken", 200, ("update", "batch", "raced")),
 )
 
 
@@ -62,8 +62,8 @@ def test_struck_at_any_system_call_a_commit_is_whole_or_absent(tmp_path: Path) -
 
 def test_after_a_power_cut_every_acknowledged_commit_is_there(tmp_path: Path) -> None:
     with Victims() as victims:
-        for work in ("first", "update", "batch", "settle", "rotate", "erase"):
-            report = cut(work, str(tmp_path / work), victims, every=400)
+        for work in ("first", "update", "batch", "settle", "erase"):
+            report = cut(work, str(tmp_path / work), victims, every=900)
 
             assert report.wrong == []
             assert report.aimed > report.acknowledged >= 1

@@ -56,7 +56,7 @@ def test_a_correction_is_told_from_another_fact_or_left_alone() -> None:
 
 def test_a_fact_takes_no_place_of_one_that_is_about_something_else() -> None:
     pairs = held_out_pairs()
-    olds, news = [old for _, old, _ in pairs[:160]], [read_statement(new) for _, _, new in pairs[:160]]
+    olds, news = [old for _, old, _ in pairs[:80]], [read_statement(new) for _, _, new in pairs[:80]]
     wrong = [
         (old, said.text)
         for at, old in enumerate(olds)
@@ -64,7 +64,7 @@ def test_a_fact_takes_no_place_of_one_that_is_about_something_else() -> None:
         if at // 2 != number // 2 and olds[number] != old and is_corrected(old, said)
     ]
 
-    assert len(wrong) <= 3, wrong  # of 25,000
+    assert len(wrong) <= 1, wrong  # of 6,000
 
 
 @pytest.mark.parametrize(
