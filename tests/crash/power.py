@@ -27,7 +27,7 @@ from memsheaf.store import ABSENT, Change
 NEXT_BOOT = "other"
 PAGE_SIZE = 4096
 CALL = re.compile(r"^\d+ +(\w+)\((.*)\) += (-?\d+)", re.DOTALL)
-PLACE = re.compile(r"(?:AT_FDCWD|\d+)<((?:\\x[0-9a-f]{2})*)>|\"((?:\\x[0-9a-f]{2})*)\"")
+PLACE = re.compile(r"(?:AT_FDCWD|\d+)<([^>]*)>|\"([^\"]*)\"")  # every byte of a text is \xNN
 
 
 @dataclass(slots=True)

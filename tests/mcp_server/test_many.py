@@ -15,7 +15,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import NEVER, PATIENCE, Message, Place, Wire, served
 
-CLIENTS, STEPS = 4, 15
+CLIENTS, STEPS = 3, 9
 SHARED = "project_log.md"
 HONEST = re.compile(
     r"Error: ('.*' exists, and you have not seen its present text"

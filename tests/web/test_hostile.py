@@ -51,7 +51,7 @@ def reflected(found: Crawl) -> list[str]:
 def test_hostile_texts_run_nothing_on_any_page(tmp_path: Path, open_page: OpenPage) -> None:
     here = build_hostile(tmp_path / "place")
     with serve(tmp_path / "place" / "home", cwd=here) as site:
-        found = crawl(site, each=9, most=900)
+        found = crawl(site, each=5, most=900)
         page = open_page(site, errors="status of 4")
         asked = [(url, site.ask("GET", url).text) for url in reflected(found)]
         assert page.evaluate(INSPECT_TEXT, [*found.pages.items(), *asked, *previews(site)]) == []
