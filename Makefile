@@ -18,10 +18,12 @@ help: ## list the targets
 demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, no server)
 	@$(BIN)/memsheaf demo
 
-# the frameworks take seconds to import: one process does, not each
+# The frameworks take seconds to import: one process does, beside the others. Three on two cores, since many tests wait.
+FRAMEWORKS := tests/adapters tests/llm tests/test_examples.py
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
-	$(MEMORY) $(BIN)/pytest -n 2 --dist worksteal --ignore=tests/adapters
-	$(MEMORY) $(BIN)/pytest tests/adapters
+	@$(MEMORY) $(BIN)/pytest $(FRAMEWORKS) > $(VENV)/frameworks.log 2>&1 & beside=$$!; \
+	$(MEMORY) $(BIN)/pytest -n 3 --dist worksteal $(FRAMEWORKS:%=--ignore=%); failed=$$?; \
+	wait $$beside || failed=1; cat $(VENV)/frameworks.log; exit $$failed
 
 quick: $(VENV)/.dev ## the inner loop: the tests of the core, in under a minute
 	$(MEMORY) $(BIN)/pytest -n 2 --dist worksteal tests/text tests/guard tests/store tests/recall tests/index/test_catalog.py tests/test_memory.py \

@@ -42,7 +42,7 @@ def judge(*reports: Report, hits: int) -> None:
 def test_a_machine_killed_at_any_step_of_a_push_loses_nothing(server: CrashServer, place: str) -> None:
     with Machines() as machines:
         world = World(place, PostgresSpace(server))
-        works = {"batch": 70, "push_edit": 250, "keep_both": 250, "erase": 300}
+        works = {"batch": 90, "push_edit": 250, "keep_both": 250, "erase": 300}
         judge(*(kill(world, name, machines, every=every) for name, every in works.items()), hits=6)
         world.close()
 
@@ -64,7 +64,7 @@ def test_a_machine_whose_disk_is_full_loses_nothing(server: CrashServer, place: 
 def test_a_database_that_dies_while_machines_write_loses_nothing(server: CrashServer, place: str) -> None:
     for how in ("immediate", "all", "backend"):
         os.mkdir(os.path.join(place, how))
-        judge(outages.strike_server(os.path.join(place, how), server, how, 2, clients=2), hits=2)
+        judge(outages.strike_server(os.path.join(place, how), server, how, 1, clients=2), hits=1)
 
 
 def test_a_connection_that_is_cut_in_the_middle_loses_nothing(server: CrashServer, place: str) -> None:
@@ -81,7 +81,7 @@ def test_a_connection_of_git_that_is_cut_in_the_middle_loses_nothing(place: str)
     network = outages.SshNetwork(place)
     with Machines() as machines:
         world = World(place, outages.SshSpace(place))
-        judge(outages.cut(world, network, "update", moments=2, machines=machines), hits=2)
+        judge(outages.cut(world, network, "update", moments=1, machines=machines), hits=1)
         world.close()
     network.close()
 
