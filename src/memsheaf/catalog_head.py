@@ -47,7 +47,8 @@ def _lines(settings: Settings, cwd: str, scope: Scope, *, home: str) -> tuple[li
     root = resolve(scope, settings.places(cwd))
     rows, count = best_lines(root, settings.cache, MOST)
     if ledger := find_ledger(scope, root, settings):  # others may have written some of these
-        rows = [row for row in rows if ledger.knows(row[0], row[1])]
+        shared = ledger.find_unknown(row[:2] for row in rows)
+        rows = [row for row in rows if row[0] not in shared]
     return [f"- {shown(str(scope), path, home)}: {one_line(_said(line), SAID)}" for path, _, line in rows], count
 
 

@@ -10,7 +10,7 @@ from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index import browse
 from memsheaf.index.browse import EVERYTHING, SORTS, Filter, Place
-from memsheaf.index.catalog import MAX_BYTES, SHARED_LINES, Page, apart, listing, with_scope
+from memsheaf.index.catalog import MAX_BYTES, Page, apart, listing, with_scope
 from memsheaf.index.database import UNUSABLE, Match, Row, existing_vectors
 from memsheaf.index.search import asked_at
 from memsheaf.memory import Memory, parse
@@ -52,7 +52,7 @@ class ScopeReader:
         self._state = state
         self._tools = tools
         self._prompt: tuple[tuple[object, ...], str] | None = None
-        self._counts = browse.Counts()
+        self._counts, self._owners = browse.Counts(), browse.Owners()
         self._is_team = writer.ledger is not None and not writer.store.checkout  # and others are its members
 
     # rows
@@ -121,11 +121,9 @@ class ScopeReader:
                 lambda db: (browse.places(db, wanted, sort, limit, offset), self._counts.count(db, wanted))
             )
         sure = wanted._replace(trust="confirmed")
-        found = [
-            one
-            for one in self._index.query(lambda db: browse.places(db, sure, sort, -1, 0))
-            if ledger.knows(one.path, one.version) == (wanted.trust == "confirmed")
-        ]
+        every = self._index.query(lambda db: browse.places(db, sure, sort, -1, 0))
+        shared = ledger.find_unknown((one.path, one.version) for one in every)
+        found = [one for one in every if (one.path in shared) == (wanted.trust == "shared")]
         return found[offset : offset + limit], len(found)
 
     def rows_of(self, places: Sequence[Place]) -> Sequence[Row]:
@@ -297,14 +295,14 @@ class ScopeReader:
     def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
         """One line a memory, within its budget: what MEMORY.md holds, with what others wrote apart."""
         self._index.look()
-        rows = self._writer.marked(self._index.ranked("", -1, 0)) if self._writer.ledger else ()
-        shared = [row for row in rows if row.trust == "shared"]
-        if not shared:
-            return self._index.catalog(max_bytes)
-        own = [row for row in rows if row.trust != "shared"]
-        texts, waiting = self._index.lines()
-        by = self.committers(shared[:SHARED_LINES])
-        return apart(own, shared, texts, by, waiting, max_bytes, team=self._is_team)
+        if ledger := self._writer.ledger:
+            best, theirs, owned, others = self._index.query(lambda db: self._owners.divide(db, ledger))
+            if others:
+                lines, waiting = self._index.lines(best)
+                rows = self.rows_of(theirs)
+                counts = owned, others, waiting
+                return apart(lines, rows, self.committers(rows), counts, max_bytes, team=self._is_team)
+        return self._index.catalog(max_bytes)
 
     def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
         """Who committed the text that these files have, or saved it for the team, by path, as far as is known."""

@@ -111,8 +111,7 @@ class Writer:
         """Rows of the index, with what is shared marked as such."""
         if self.ledger is None:
             return rows
-        knows = self.ledger.knows
-        shared = {row.path for row in rows if row.trust == "confirmed" and not knows(row.path, row.version)}
+        shared = self.ledger.find_unknown((row.path, row.version) for row in rows if row.trust == "confirmed")
         return [row._replace(trust="shared") if row.path in shared else row for row in rows]
 
     def today(self) -> str:

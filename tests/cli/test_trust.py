@@ -391,8 +391,9 @@ def test_the_ledger_is_folded_forgets_what_was_erased_and_may_be_lost(run: Run, 
     path = add(run, "Zebra port", "The zebra service listens on port 8080.")
     other = add(run, "Gnu port", "Gnus hear at 7070.")
     (ledger,) = tmp_path.rglob("ledger")
-    line = b'{"by":"agent","path":"gone.md","version":"%d"}\n'
-    ledger.write_bytes(b"".join(line % number for number in range(20_001)) + ledger.read_bytes())
+    line = b'{"by": "agent", "path": "gone.md", "version": "%d"}\n'
+    torn = b'{"by": "agent", "path": "%s", "ver' % path.encode()  # a crash in the middle of a line
+    ledger.write_bytes(b"".join(line % number for number in range(20_001)) + ledger.read_bytes() + torn)
     assert run("update", path, "--old", "8080", "--new", "9090")[0] == 0
     assert len(ledger.read_bytes().split(b"\n")) < 100
     assert trusts(run) == {path: "confirmed", other: "confirmed"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
-from memsheaf.index.database import HIDDEN, UNUSABLE, notes, writing
+from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, SHARED_LINES
+from memsheaf.index.database import HIDDEN, LISTED, RANK, UNUSABLE, notes, writing
 from memsheaf.index.rows import where_kind
 from memsheaf.store import Version
 from memsheaf.store.commit_queries import OTHERS, commit_authors
@@ -15,6 +17,7 @@ TYPE_CHECKING = False  # known to type checkers by this name
 if TYPE_CHECKING:
     from memsheaf.index.search import Index
     from memsheaf.store.folder import FolderStore
+    from memsheaf.store.trust import TrustLedger
 
 _FIT = f"state IN ('ok', 'free') AND listed <> {HIDDEN} AND version NOT IN ('', '{UNUSABLE}')"
 _MAIN = "SELECT embedder FROM vector WHERE entry IS NOT NULL GROUP BY embedder ORDER BY count(*) DESC LIMIT 1"
@@ -156,6 +159,28 @@ def count_rows(db: sqlite3.Connection) -> RowCounts:
     drifted = "(path, version) IN (SELECT path, version FROM drift WHERE state)"
     sql = f"SELECT total(trust = 'unconfirmed'), total({changed}), total({drifted}) FROM entry WHERE {_FIT}"
     return RowCounts(kinds, *map(int, db.execute(sql).fetchone()))
+
+
+class Owners:
+    """The best of what this machine wrote and of what others did, told apart once for each state of the index."""
+
+    def __init__(self) -> None:
+        self._state: object = None
+        self._found: tuple[list[str], list[Place], int, int] = [], [], 0, 0
+
+    def divide(self, db: sqlite3.Connection, ledger: TrustLedger) -> tuple[list[str], list[Place], int, int]:
+        """Own memories and those of others, as many as a catalog has room for, best first; and how many there are."""
+        state = database_state(db), ledger.stamp
+        if state != self._state:
+            sql = f"SELECT pinned, path, version FROM entry WHERE listed = {LISTED} ORDER BY {RANK}"
+            rows = db.execute(sql).fetchall()
+            shared = ledger.find_unknown((path, version) for _, path, version in rows)
+            own = [row for row in rows if row[1] not in shared] if shared else rows
+            pins = sum(row[0] for row in own)  # they come first
+            best = [path for _, path, _ in own[: min(pins, MAX_PINNED)] + own[pins : pins + MAX_LINES]]
+            theirs = [*islice((Place(*row) for row in rows if row[1] in shared), SHARED_LINES)]
+            self._state, self._found = state, (best, theirs, len(own), len(shared))
+        return self._found
 
 
 def database_state(db: sqlite3.Connection) -> object:

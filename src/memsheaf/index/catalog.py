@@ -305,38 +305,35 @@ def listing(entries: Sequence[tuple[str, str, str]], number: int, total: int, si
 
 
 def apart(
-    own: Sequence[Row],
+    own: Sequence[Line],
     shared: Sequence[Row],
-    texts: Mapping[str, str],
     committers: Mapping[str, str],
-    waiting: int,
+    counts: tuple[int, int, int],
     max_bytes: int = MAX_BYTES,
     *,
     team: bool = False,
 ) -> Page:
     """The catalog of a repository or a team: what this machine wrote as usual, then what others did.
 
-    Both are given best first; `texts` are the lines of the catalog by path.
+    The best of both are given; `counts` tells how many there are of each, and how many are unconfirmed.
     """
+    owned, others, waiting = counts
     whom = "other members" if team else "this repository"
     came, verb = ("other members saved", "saved") if team else ("came with the repository", "committed")
     more = "of theirs" if team else came
     lines = []
-    for row in sorted(map(Row.masked, shared[:SHARED_LINES]), key=lambda row: row.path):
+    for row in sorted(map(Row.masked, shared), key=lambda row: row.path):
         by = f'({verb} by "{committers[row.path]}") ' if committers.get(row.path) else ""
         lines.append(line_text(row.name, row.path, by + (row.problem or row.description)))
     group = cut_bytes("\n".join(lines), min(SHARED_BYTES, max_bytes // 4)).split("\n")
     group = group if group == lines[: len(group)] else group[:-1]
-    if len(group) < len(shared):
-        group.append(f"\n({len(shared) - len(group):,} more {more}: memory_search finds them.)")
+    if len(group) < others:
+        group.append(f"\n({others - len(group):,} more {more}: memory_search finds them.)")
     text = "\n".join([_SHARED.format(whom=whom, came=came), *group])
-    ranked = [
-        ((not row.pinned, 0, 0, row.path), section_of(row.kind), texts.get(row.path, "").encode()) for row in own
-    ]
     most = MAX_LINES - text.count("\n") - 2, max_bytes - len(text.encode()) - 2
-    sheet = lay_out(ranked, len(ranked), waiting=waiting, max_lines=most[0], max_bytes=most[1])
+    sheet = lay_out(own, owned, waiting=waiting, max_lines=most[0], max_bytes=most[1])
     head = sheet.data.decode().replace("\n(empty)\n", "")  # no memory has such a line
-    return Page(f"{head}\n{text}\n", sheet.shown + len(lines), len(own) + len(shared))
+    return Page(f"{head}\n{text}\n", sheet.shown + len(lines), owned + others)
 
 
 def _fitting(lines: Iterable[Line], tail: Sequence[str], max_lines: int, max_bytes: int) -> list[Line]:

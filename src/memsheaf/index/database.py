@@ -38,7 +38,7 @@ CREATE VIRTUAL TABLE words
 INDEXES = """
 CREATE INDEX by_fold ON entry (fold) WHERE fold <> path;
 CREATE INDEX by_name ON entry (name);
-CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path);
+CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path, version);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
 CREATE INDEX is_superseding ON entry (path) WHERE supersedes <> '';
 CREATE INDEX by_update ON entry (updated DESC, time DESC, path, kind, trust, source, pinned) WHERE version <> '';

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard.paths import fold
-from memsheaf.index.catalog import MAX_BYTES, Page
+from memsheaf.index.catalog import MAX_BYTES, Line, Page, line
 from memsheaf.index.database import (
     LISTED,
     RANK,
@@ -204,10 +204,11 @@ class Index:
         sql = f"SELECT {ROW} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK} LIMIT ? OFFSET ?"
         return self._ask(sql, *values, limit, offset)
 
-    def lines(self) -> tuple[dict[str, str], int]:
-        """What the catalog says of each memory that it may show, by path; and how many are unconfirmed."""
-        sql = f"SELECT path, line FROM entry WHERE listed = {LISTED}"
-        return self._healing(lambda db: (dict(db.execute(sql).fetchall()), notes(db).tally[WAITING]))
+    def lines(self, paths: Sequence[str]) -> tuple[list[Line], int]:
+        """What the catalog says of these memories, best first; and how many are unconfirmed."""
+        columns, marks = "kind, pinned, day, time, path, line", ", ".join("?" * len(paths))
+        sql = f"SELECT {columns} FROM entry WHERE path IN ({marks}) ORDER BY {RANK}"
+        return self._healing(lambda db: ([line(*row) for row in db.execute(sql, paths)], notes(db).tally[WAITING]))
 
     def total(self, kind: str = "") -> int:
         """How many the catalog may show, of one kind or of all."""

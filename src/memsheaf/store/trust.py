@@ -17,12 +17,14 @@ from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.state import State, line
 from memsheaf.trusted_repositories import NAME as REPOSITORIES
 from memsheaf.trusted_repositories import foreign_owners, is_accepted, key, read
-from memsheaf.values import json
+from memsheaf.values import compiled, json
 
 NAME = "ledger"
 FOLD_AT = 20_000  # lines
 VERSIONS = 8  # of each path that stay when it is folded, so that `undo` comes back to what is known
 _WAIT = 10.0  # seconds for a lock
+_LINE = r'"path": (".*"\})\n'
+_VERSION = '", "version": "'
 
 
 class TrustLedger:
@@ -34,7 +36,7 @@ class TrustLedger:
         self._prefix = prefix
         self._file = os.path.join(state.folder, NAME)
         self._inode = self._end = 0  # how far the file was read
-        self._known: dict[tuple[str, Version], None] = {}  # oldest first
+        self._known: dict[str, None] = {}  # the lines from the path on, oldest first
         self._is_long = False
 
     def below(self, prefix: str) -> TrustLedger:
@@ -52,13 +54,20 @@ class TrustLedger:
 
     def knows(self, path: str, version: Version) -> bool:
         """Whether this machine wrote this version, or a person accepted it."""
+        return not self.find_unknown([(path, version)])
+
+    def find_unknown(self, files: Iterable[tuple[str, Version]]) -> set[str]:
+        """The paths of those files that somebody else wrote."""
         if self.stamp != (self._inode, self._end):
             self._read()
-        return (self._prefix + path, version) in self._known
+        known, prefix = self._known, self._prefix
+        return {path for path, version in files if f'"{prefix}{path}{_VERSION}{version}"}}' not in known}
 
     def add(self, versions: Iterable[tuple[str, Version]], by: str) -> None:
         """Record versions. Raises StoreFailed, Busy."""
-        fresh = [(path, version) for path, version in versions if not self.knows(path, version)]
+        found = list(versions)
+        unknown = self.find_unknown(found)
+        fresh = [(path, version) for path, version in found if path in unknown]
         if not fresh:
             return
         lines = [line({"path": self._prefix + path, "version": version, "by": by}) for path, version in fresh]
@@ -70,11 +79,12 @@ class TrustLedger:
 
     def forget(self, paths: Collection[str]) -> None:
         """Remove every line about these paths. Raises StoreFailed, Busy."""
-        gone = {self._prefix + path for path in paths}
+        gone = {f'"{self._prefix}{path}' for path in paths}
         with self.state.lock(NAME, wait=_WAIT):
             self._read()
-            if any(path in gone for path, _ in self._known):
-                self._known = {key: None for key in self._known if key[0] not in gone}
+            kept = {one: None for one in self._known if one.partition(_VERSION)[0] not in gone}
+            if kept != self._known:
+                self._known = kept
                 self._fold()
 
     def _read(self) -> None:
@@ -92,27 +102,20 @@ class TrustLedger:
         except OSError:
             self._known, self._inode, self._end = {}, 0, 0
             return
-        for text in data.split(b"\n"):
-            try:
-                found = json.loads(text) if text else None
-                if found:
-                    self._known[str(found["path"]), str(found["version"])] = None
-            except (ValueError, TypeError, KeyError, RecursionError):
-                continue
+        # no name has a character that JSON escapes, so that a line need not be parsed
+        self._known |= dict.fromkeys(compiled(_LINE).findall(data.decode("utf-8", "surrogateescape")))
         if begun_again and len(self._known) > FOLD_AT:
-            self._is_long = len(self._known) > VERSIONS // 2 * len({path for path, _ in self._known})
+            self._is_long = len(self._known) > VERSIONS // 2 * len(
+                {one.partition(_VERSION)[0] for one in self._known}
+            )
 
     def _fold(self) -> None:
         """Keep the last versions of each path that is known. The caller holds the lock."""
-        kept: dict[str, list[Version]] = {}
-        for path, version in self._known:
-            kept.setdefault(path, []).append(version)
-        lines = (
-            line({"path": path, "version": version, "by": "fold"})
-            for path, versions in kept.items()
-            for version in versions[-VERSIONS:]
-        )
-        self.state.write(NAME, b"".join(lines))
+        kept: dict[str, list[str]] = {}
+        for one in self._known:
+            kept.setdefault(one.partition(_VERSION)[0], []).append(f'{{"by": "fold", "path": {one}\n')
+        lines = (one for lines in kept.values() for one in lines[-VERSIONS:])
+        self.state.write(NAME, "".join(lines).encode("utf-8", "surrogateescape"))
         self._is_long = False
 
 
