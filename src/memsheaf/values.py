@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import sqlite3
     import unicodedata
     from hashlib import sha256
-    from typing import Annotated, AnyStr, NamedTuple, Protocol
+    from typing import Annotated, Any, AnyStr, NamedTuple, Protocol
 
     def compiled(pattern: AnyStr) -> re.Pattern[AnyStr]:
         """A pattern, compiled once; letters match as they are."""
@@ -110,6 +110,22 @@ else:
     _base = type.__new__(_Named, "NamedTuple", (), {})
     NamedTuple.__mro_entries__ = lambda bases: (_base,)
 
+
+def parse_json(text: str | bytes) -> object:
+    """The value of a JSON text; None when it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def parse_object(text: str | bytes) -> dict[str, Any] | None:
+    """The JSON object that a text is; None when it is none."""
+    value = parse_json(text)
+    return value if isinstance(value, dict) else None
+
+
 __all__ = [
-    "TYPE_CHECKING", "Annotated", "NamedTuple", "Protocol", "compiled", "json", "sha256", "sqlite3", "unicodedata",
+    "TYPE_CHECKING", "Annotated", "NamedTuple", "Protocol", "compiled", "json", "parse_json",
+    "parse_object", "sha256", "sqlite3", "unicodedata",
 ]  # fmt: skip

@@ -5,7 +5,6 @@ Events are what a screen draws, and `--json` prints. A second agent has a loop o
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
@@ -16,7 +15,7 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.llm.model import Request, Said, Spoken, Step, Talker, ToolCall
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import READING, ToolAnswer
-from memsheaf.values import TYPE_CHECKING, NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple, parse_object
 
 if TYPE_CHECKING:
     from typing import Any
@@ -283,8 +282,4 @@ def delegate(
 
 def _arguments(call: ToolCall) -> Mapping[str, object] | None:
     """What a model wrote, as an object; None when it is none. Nothing at all counts as no arguments."""
-    try:
-        value = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    return parse_object(call.arguments or "{}")

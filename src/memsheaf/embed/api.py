@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from memsheaf.embed.http import PAUSE, HttpAnswer, error_message, exchange, parse_address
 from memsheaf.errors import EmbedderFailed
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.values import TYPE_CHECKING, NamedTuple
+from memsheaf.values import TYPE_CHECKING, NamedTuple, parse_json
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -178,11 +178,7 @@ class ServedEmbedder:
             host = _HOST.match(answer.location)
             where = f" to {clean(host[1])}" if host else ""
             return self._failed(f"answered {answer.status}, a redirect{where}, which is not followed")
-        try:
-            body = json.loads(answer.data)
-        except (ValueError, RecursionError):
-            body = answer.data.decode("utf-8", "replace")
-        said = clean(error_message(body))
+        said = clean(error_message(parse_json(answer.data) or answer.data.decode("utf-8", "replace")))
         what = f"answered {answer.status}{': ' + said if said else ''}"
         if answer.status in _AGAIN and answer.wait > _PATIENCE:
             what += f"; it asks for a pause of {answer.wait:g} seconds"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from stat import S_ISREG
 
-from memsheaf.values import TYPE_CHECKING, json, sha256
+from memsheaf.values import TYPE_CHECKING, json, parse_object, sha256
 
 if TYPE_CHECKING:
     import fcntl
@@ -129,10 +129,9 @@ def load(path: str) -> dict[str, Any]:
     """The JSON object in a file; {} when there is none that can be read."""
     try:
         with open(path, "rb") as file:
-            found = json.loads(file.read())
-    except (OSError, ValueError, RecursionError):
+            return parse_object(file.read()) or {}
+    except OSError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def save(path: str, data: bytes, *, durably: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from memsheaf.hosts.failure_log import note_failure
-from memsheaf.values import NamedTuple, json
+from memsheaf.values import NamedTuple, json, parse_object
 
 START, PROMPT, TURN, COMPACT, END = "start", "prompt", "turn", "compact", "end"
 
@@ -104,11 +104,8 @@ def _inner(payload: dict[str, object], table: str, name: str) -> str:
 
 def parse_event(host: str, event: str, data: bytes) -> HookEvent:
     """The event in what a host sent; what is no JSON object is logged, and an event without fields."""
-    try:
-        payload = json.loads(data) if data.strip() else {}
-    except (ValueError, RecursionError):
-        payload = None
-    if not isinstance(payload, dict):
+    payload = parse_object(data) if data.strip() else {}
+    if payload is None:
         note_failure(host, event, f"its input of {len(data):,} bytes is no JSON object")
         payload = {}
     return HookEvent(host, event, payload)

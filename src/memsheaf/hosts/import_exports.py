@@ -6,7 +6,6 @@ opened for reading only.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import time
@@ -17,6 +16,7 @@ from contextlib import closing
 from memsheaf.errors import ArchiveRefused, hinted
 from memsheaf.hosts.foreign import Foreign, ForeignMemory, LeftOut, Surroundings, day_of
 from memsheaf.memory import LIMIT
+from memsheaf.values import parse_json, parse_object
 
 LARGEST = 64 << 20  # bytes of one export
 MOST_ROWS = 200_000
@@ -116,7 +116,7 @@ def read_server_memory(source: str, place: Surroundings) -> Foreign:
 
 def _entries_of_graph(text: str) -> Iterator[tuple[str, Fields]]:
     """The entities and relations of a file, each with where it stands: a line each, or one object with two lists."""
-    whole = _parsed(text)
+    whole = parse_json(text)
     if isinstance(whole, dict) and "entities" in whole:
         for kind, key in (("entity", "entities"), ("relation", "relations")):
             for number, one in enumerate(_list_in(whole.get(key)), 1):
@@ -124,8 +124,7 @@ def _entries_of_graph(text: str) -> Iterator[tuple[str, Fields]]:
         return
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
-            value = _parsed(line)
-            yield f"line {number}", value if isinstance(value, dict) else {}
+            yield f"line {number}", parse_object(line) or {}
 
 
 def read_letta(source: str, place: Surroundings) -> Foreign:
@@ -193,22 +192,14 @@ def _read_text(file: str) -> str:
 
 
 def _read_json(file: str) -> object:
-    if (value := _parsed(_read_text(file))) is None:
+    if (value := parse_json(_read_text(file))) is None:
         raise ArchiveRefused(f"{file!r} is not valid JSON")
     return value
 
 
-def _parsed(text: str) -> object:
-    """What a text of JSON holds; None when it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _list_in(value: object) -> Sequence[object]:
     """A list, or one that is written as JSON in a text."""
-    value = _parsed(value) if isinstance(value, str) else value
+    value = parse_json(value) if isinstance(value, str) else value
     return value if isinstance(value, list) else ()
 
 

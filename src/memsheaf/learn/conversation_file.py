@@ -29,7 +29,7 @@ from memsheaf.llm.model import Said, ToolCall, Touched
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, parse_json, parse_object
 
 PREFIX, SUFFIX = "conversation-", ".jsonl"
 HISTORY, STAMP = "history", "erased"
@@ -88,14 +88,14 @@ def _clean_arguments(text: str) -> str:
     """The arguments of a call without secrets; what was JSON still is."""
     if len(text) > LONGEST:
         return json.dumps({"not kept": "it was too long"})
-    value = _parse(text)
+    value = parse_json(text)
     if value is None:
         return without_secrets(text)
     # each text by itself, as it is read: in JSON, a line break before a secret looks like a letter of it
     clean = mask_secrets(value)
     whole = text if clean == value else json.dumps(clean, ensure_ascii=False)
     found = without_secrets(whole)
-    if found == whole or _parse(found) is not None:
+    if found == whole or parse_json(found) is not None:
         return found
     return json.dumps({"not kept": "it held a secret"})  # its name gave it away, as in {"password": "…"}
 
@@ -199,8 +199,8 @@ def _lines(state: State, name: str) -> Iterator[bytes]:
 
 def decode_line(data: bytes) -> ConversationLine | None:
     """The line in some bytes of a file; None when they are not one, because a crash or somebody else cut into it."""
-    found = _parse(data)
-    if not isinstance(found, dict):
+    found = parse_object(data)
+    if found is None:
         return None
     at = _text_of(found, "at")
     match found:
@@ -232,14 +232,6 @@ def _read_message(value: object) -> Said | None:
             and all(isinstance(part, str) for part in one)
         ),
     )
-
-
-def _parse(text: str | bytes) -> object:
-    """The JSON value in a text; None when there is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _list(value: object) -> list[object]:
@@ -327,7 +319,7 @@ class _Eraser:
 
     def _arguments(self, arguments: str) -> str:
         """The arguments of a call, value by value, so that they stay what a tool can read."""
-        value = _parse(arguments)
+        value = parse_json(arguments)
         if value is None:
             return self.text(arguments)
         clean = self._value(value)

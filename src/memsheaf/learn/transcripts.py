@@ -7,12 +7,12 @@ understood is left out and counted.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.spoken import unwrapped
+from memsheaf.values import parse_json
 
 WRITING = frozenset({"memory_write", "memory_update", "memory_insert", "memory_delete"})
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search", "memory_recall", "memory_brief"})
@@ -252,10 +252,7 @@ def _text_of(blocks: list[object]) -> str:
 
 
 def _json(text: str) -> object:
-    try:
-        return json.loads(text) if len(text) <= LONGEST else None
-    except (ValueError, RecursionError):
-        return None
+    return parse_json(text) if len(text) <= LONGEST else None
 
 
 def _first(record: dict[str, object], *names: str) -> str:

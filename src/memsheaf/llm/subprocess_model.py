@@ -19,7 +19,7 @@ from memsheaf.llm.json_answer import ANSWER_BYTES, read
 from memsheaf.llm.model import Answer, Question, failed
 from memsheaf.llm.process_group import listen
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, parse_object
 
 INSIDE = "MEMSHEAF_INSIDE"
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,199}", re.ASCII)
@@ -193,11 +193,7 @@ def _codex_answer(out: bytes, question: Question) -> Answer:
 
 def _events(out: bytes) -> Iterator[dict[str, object]]:
     for line in out.splitlines():
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(event, dict):
+        if (event := parse_object(line)) is not None:
             yield event
 
 

@@ -27,6 +27,7 @@ from memsheaf.mcp.protocol import CAN_KEY, CLIENT_KEY, INTERNAL, MESSAGE_BYTES, 
 from memsheaf.mcp.sdk_server import SdkServer
 from memsheaf.mcp.subscriptions import Clients, ignore_progress
 from memsheaf.tools import READING
+from memsheaf.values import parse_object
 
 Message = dict[str, Any]
 
@@ -145,10 +146,7 @@ def _plain(headers: list[tuple[bytes, bytes]], body: bytes) -> Message | None:
         return None
     if said.get(b"mcp-method") != CALL.encode() or not accepted >= {b"application/json", b"text/event-stream"}:
         return None
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+    message = parse_object(body)
     name = said.get(b"mcp-name", b"").decode("latin-1")
     return message if name.isascii() and name.isidentifier() and _is_plain(message, name) else None
 

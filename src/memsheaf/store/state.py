@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.store.safe_dir import APPEND, CREATE, Folder, flush_data, kernel_lock, read_file, write_all
-from memsheaf.values import json, sha256
+from memsheaf.values import json, parse_json, sha256
 
 LIMIT = 64 * 1024 * 1024
 _NAME = 24  # digits of the hash that names a root's folder
@@ -56,11 +56,7 @@ class State:
 
     def load(self, name: str) -> object:
         """The JSON in a file; None when there is none that can be understood."""
-        data = self.read(name)
-        try:
-            return json.loads(data) if data else None
-        except (ValueError, RecursionError):
-            return None
+        return parse_json(self.read(name) or b"")
 
     def write(self, name: str, data: bytes) -> None:
         """Put a whole file in place, durably: a reader sees the old or the new one. Raises StoreFailed."""
@@ -112,11 +108,8 @@ class State:
     def lines(self, name: str) -> Iterator[object]:
         """What was added to a file, oldest first; lines that cannot be understood are left out."""
         for line in (self.read(name) or b"").split(b"\n"):
-            if line.strip():
-                try:
-                    yield json.loads(line)
-                except (ValueError, RecursionError):
-                    continue
+            with suppress(ValueError, RecursionError):
+                yield json.loads(line)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there. Raises StoreFailed."""

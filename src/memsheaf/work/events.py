@@ -18,7 +18,7 @@ from memsheaf.scope import check_label
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Change, Commit, version_of
 from memsheaf.timeouts import retry
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, parse_object
 
 FOLDER = "observability"
 LINE_LIMIT = 16 * 1024
@@ -122,7 +122,7 @@ def lines(sheaf: Sheaf) -> Iterator[EventLine]:
         text = (_read(sheaf, path) or b"").decode("utf-8", "replace")
         for number, line in reversed(list(enumerate(text.split("\n"), 1))):
             if line.strip():
-                yield EventLine(path, number, line, _event_of(line))
+                yield EventLine(path, number, line, parse_object(line))
 
 
 # which fields there are: what each has to be, in words, and whether a value is that
@@ -261,14 +261,6 @@ def _read(sheaf: Sheaf, path: str) -> bytes | None:
         return sheaf.reader.read_bytes(path)
     except NotFound:
         return None
-
-
-def _event_of(line: str) -> Mapping[str, object] | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _refused(why: str) -> TextRefused:

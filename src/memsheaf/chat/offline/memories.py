@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
@@ -16,7 +15,7 @@ from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import is_weak, words
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, parse_object
 
 CALL_PREFIX = "offline-"
 """How the ids of calls begin that were made here."""
@@ -201,9 +200,5 @@ def _read_turn(turn: Sequence[Said]) -> PastTurn:
 
 
 def _filename(call: ToolCall) -> str:
-    try:
-        given = json.loads(call.arguments)
-    except ValueError:
-        return ""
-    name = given.get("filename") if isinstance(given, dict) else ""
+    name = (parse_object(call.arguments) or {}).get("filename")
     return name if isinstance(name, str) else ""
