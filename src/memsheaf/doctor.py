@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from shlex import quote
 from shutil import disk_usage
@@ -19,7 +18,7 @@ from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, utc_time
 from memsheaf.work.hub_scopes import HubStatus
 from memsheaf.worktree import tracked_private
 
@@ -73,7 +72,7 @@ def examine_hub(one: HubStatus, now: float) -> Iterator[Finding]:
             said = f"two machines changed {conflict.path} on {conflict.at[:10]}; this is the text that was here"
             advice = "compare both, keep what is right in one, and `memsheaf forget` the other"
             yield Finding("info", f"{one.scope}:{conflict.copy}", said, advice)
-    if one.latest > time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now + CLOCK_SECONDS)):
+    if one.latest > utc_time(now + CLOCK_SECONDS):
         said = f"the newest change is of {one.latest}, which is yet to come"
         yield Finding("warning", one.scope, said, "a clock is wrong, on this machine or on another")
 

@@ -18,6 +18,7 @@ from memsheaf.scope import Scope, has_hub
 from memsheaf.scope_opening import embedder_of, open_store, state_of
 from memsheaf.store import Version
 from memsheaf.store.folder import FolderStore
+from memsheaf.values import utc_time
 from memsheaf.writer import Writer
 
 # Known to type checkers under this name: embedders are looked for when somebody searches, what learns when it does.
@@ -305,7 +306,7 @@ class Sheaf:
         if message and paths and not self.read_only:
             from memsheaf.recall.recall_log import log_recall
 
-            log_recall(self.state, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock())), message, paths)
+            log_recall(self.state, utc_time(self._clock()), message, paths)
 
     # learning
 

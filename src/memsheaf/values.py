@@ -8,6 +8,7 @@ command or a server took to start.
 from __future__ import annotations
 
 import re
+import time
 from functools import cache
 from operator import itemgetter
 from types import FunctionType
@@ -111,6 +112,16 @@ else:
     NamedTuple.__mro_entries__ = lambda bases: (_base,)
 
 
+def utc_time(seconds: float, *, milliseconds: bool = False) -> str:
+    """A moment in UTC, as headers and journals have it.
+
+    >>> utc_time(1_794_744_000), utc_time(0.5, milliseconds=True)
+    ('2026-11-15T12:00:00Z', '1970-01-01T00:00:00.500Z')
+    """
+    whole, rest = divmod(int(seconds * 1_000), 1_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + (f".{rest:03}Z" if milliseconds else "Z")
+
+
 def parse_json(text: str | bytes) -> object:
     """The value of a JSON text; None when it is none."""
     try:
@@ -127,5 +138,5 @@ def parse_object(text: str | bytes) -> dict[str, Any] | None:
 
 __all__ = [
     "TYPE_CHECKING", "Annotated", "NamedTuple", "Protocol", "compiled", "json", "parse_json",
-    "parse_object", "sha256", "sqlite3", "unicodedata",
+    "parse_object", "sha256", "sqlite3", "unicodedata", "utc_time",
 ]  # fmt: skip

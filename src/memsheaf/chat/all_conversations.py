@@ -7,7 +7,6 @@ while memory was off, is left out, and so are secrets.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -27,7 +26,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, utc_time
 from memsheaf.work.all_scopes import AllScopes, KnownScope
 from memsheaf.work.scopes import SCRATCH
 
@@ -248,7 +247,7 @@ def _summarize(scopes: AllScopes, host: HostConversation) -> KnownConversation:
     for turn in _host_turns(host, HEAD):
         began, turns = began or turn.at, turns + 1
         title = title or one_line(turn.said[0].text, TITLE)
-    last = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(host.number("at")))
+    last = utc_time(host.number("at"))
     name = CLIENTS.get(host.text("host"), {}).get("title", host.text("host"))
     whole = turns if size_of(host.text("transcript")) <= HEAD else 0
     key, scope = (known.key, known.title) if known else ("user", os.path.basename(host.text("cwd")))

@@ -23,7 +23,7 @@ from memsheaf.recall.ignore import is_private
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import words
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, utc_time
 
 TITLE = 80
 MOST_LINES, ROOM = 1_000, 200  # typed lines that are kept, and how many more may lie there until they are swept
@@ -181,7 +181,7 @@ class Conversation:
         self._is_new, self._waiting = False, {}
 
     def _now(self) -> str:
-        return _iso(self._clock())
+        return utc_time(self._clock(), milliseconds=True)
 
 
 class Conversations:
@@ -254,7 +254,7 @@ class Conversations:
 
     def older(self, days: float) -> Summaries:
         """Those that nobody went on with for so many days."""
-        before = _iso(self._clock() - days * 86_400)
+        before = utc_time(self._clock() - days * 86_400, milliseconds=True)
         return [self._reading(id).summarize() for id in self._newest() if self._last(id) < before]
 
     def prune(self, days: float) -> int:
@@ -396,13 +396,3 @@ def _at(id: str) -> str:
     '2026-11-15T22:41:00.000Z'
     """
     return f"{id[:4]}-{id[4:6]}-{id[6:8]}T{id[9:11]}:{id[11:13]}:00.000Z"
-
-
-def _iso(seconds: float) -> str:
-    """A moment in UTC, to the millisecond.
-
-    >>> _iso(1_794_744_000.5)
-    '2026-11-15T12:00:00.500Z'
-    """
-    thousandths = int(seconds * 1_000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(thousandths // 1_000))}.{thousandths % 1_000:03}Z"

@@ -23,7 +23,7 @@ from memsheaf.hosts.settings_edit import NotEditable, find_hooks, find_server, l
 from memsheaf.hosts.settings_files import SettingsTarget, read_settings
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import around
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, utc_time
 
 PATIENCE = 15.0  # seconds for an answer
 FAILURES = 5  # lines of the log that are shown
@@ -144,8 +144,7 @@ def last_runs(state: str, host: str) -> dict[str, str]:
     found = {}
     for event in KINDS:
         with suppress(OSError):
-            at = time.gmtime(os.stat(os.path.join(state, FOLDER, f"{host}-{event}")).st_mtime)
-            found[event] = time.strftime("%Y-%m-%dT%H:%M:%SZ", at)
+            found[event] = utc_time(os.stat(os.path.join(state, FOLDER, f"{host}-{event}")).st_mtime)
     return found
 
 

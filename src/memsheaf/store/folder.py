@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime
 from itertools import islice
 
 from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed
@@ -40,6 +39,7 @@ from memsheaf.store.journal_folding import last_pruned, note_heads, prune
 from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.store.transaction import MANY, Transaction
+from memsheaf.values import utc_time
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
@@ -431,10 +431,10 @@ class FolderStore:
                     prune(self._access, self._cutoff(min(now, last + 86400)), now)
 
     def _cutoff(self, now: float) -> str:
-        return _iso(now - self._retention_days * 86400)
+        return utc_time(now - self._retention_days * 86400, milliseconds=True)
 
     def _now(self) -> str:
-        return _iso(self._clock())
+        return utc_time(self._clock(), milliseconds=True)
 
     def _settle_if_due(self, transaction: Transaction) -> None:
         self._unsettled += 1
@@ -444,7 +444,3 @@ class FolderStore:
             with suppress(OSError):  # the journal has it: a later flush will do
                 transaction.settle()
                 self._unsettled = 0
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:23] + "Z"

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 
 from memsheaf.errors import NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets, without_secrets
@@ -51,15 +51,6 @@ class EventLine(NamedTuple):
 def is_trace_id(text: str) -> bool:
     """Whether it is a UUIDv4, as it tells the events of one task from all others."""
     return bool(_UUID.fullmatch(text))
-
-
-def moment(seconds: float) -> str:
-    """A time as events have it: UTC, with milliseconds.
-
-    >>> moment(0.5)
-    '1970-01-01T00:00:00.500Z'
-    """
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:23] + "Z"
 
 
 def read_json(text: str) -> dict[str, object]:

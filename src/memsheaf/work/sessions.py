@@ -37,7 +37,7 @@ from memsheaf.text import sections
 from memsheaf.text.sections import fold_title
 from memsheaf.text_edits import dated
 from memsheaf.timeouts import retry
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, utc_time
 from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
 from memsheaf.work.scopes import OpenScopes
 
@@ -126,7 +126,7 @@ class SessionNotes:
             id=self.id,
             title=memory.name,
             started=memory.page.get("started") or memory.created,
-            changed=_iso(changed) if changed else "",
+            changed=utc_time(changed) if changed else "",
             tokens=sections.count_tokens(memory.body),
             is_blank=sections.is_blank(memory),
             is_open=memory.path == FILE,
@@ -334,7 +334,7 @@ def _begun(layers: OpenScopes, id: str, title: str, body: str) -> SessionNotes:
         source=notes.sheaf.by,
         pinned=True,
     )
-    text = edited(memory.text, fields={"started": _iso(layers.clock()), "blank": sections.digest(memory.body)})
+    text = edited(memory.text, fields={"started": utc_time(layers.clock()), "blank": sections.digest(memory.body)})
 
     def plan(look: Look) -> dict[str, str | None]:
         scope = notes.sheaf.scope
@@ -348,7 +348,3 @@ def _begun(layers: OpenScopes, id: str, title: str, body: str) -> SessionNotes:
 
     commit(notes.sheaf, plan, "begin a session")
     return notes
-
-
-def _iso(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -24,7 +24,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.sections import add_part, lower_headings, parts
 from memsheaf.text_edits import dated
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, utc_time
 from memsheaf.work import events
 from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
 from memsheaf.work.task_files import (
@@ -304,7 +304,11 @@ class Task:
         Raises TextRefused, SecretFound when it may not be stored.
         """
         event = events.completed(
-            given, trace_id=self.trace_id, ts=events.moment(clock()), agent=self.sheaf.by, phase=self.phase
+            given,
+            trace_id=self.trace_id,
+            ts=utc_time(clock(), milliseconds=True),
+            agent=self.sheaf.by,
+            phase=self.phase,
         )
         self.commit = events.append(self.sheaf, event).id
         return event
