@@ -16,7 +16,12 @@ from memsheaf.work.hub_scopes import HubStatus
 _SCOPE = Argument("scope", "which memory: user, project, agent/NAME or team/NAME", "SCOPE", required=True)
 _ANY = Argument("scope", "which memory; all that have a hub when it is left out", "SCOPE")
 _URL = Argument("url", "a git remote, such as git@HOST:me/memory.git, or postgresql://…", "URL", required=True)
-_OFFLINE = Argument("--offline", "while the hub does not answer: refuse changes, or queue them here", "WHAT")
+_OFFLINE = Argument(
+    "--offline",
+    "what happens to changes while the hub does not answer",
+    "WHAT",
+    choices=("refuse", "queue"),
+)
 _NAME = Argument("--name", "how the hub calls a project, instead of the name of its folder", "NAME")
 
 hub = group(
@@ -53,9 +58,9 @@ def join_hub(call: Call) -> int:
 
 def _attach(call: Call) -> int:
     options, scope = call.options, Scope.parse(call.options.scope)
-    synced = hub_scopes.attach(
-        scope, options.url, call.settings(), here(), name=options.name or "", offline=_offline(options.offline)
-    )
+    named = {"name": options.name or "", "offline": options.offline or ""}
+    with call.console.waiting(f"joining {scope}"):
+        synced = hub_scopes.attach(scope, options.url, call.settings(), here(), **named)
     with hub_scopes.open_shared(scope, call.settings(), here()) as sheaf:
         replica = sheaf.replica
         shown, count = replica.settings.shown if replica else "", len(sheaf.list())
@@ -86,19 +91,23 @@ def _sync(call: Call, *, again: bool) -> int:
     parts: list[Part] = []
     for scope in _scopes(call):
         try:
-            with hub_scopes.open_shared(scope, call.settings(), here()) as sheaf:
+            with (
+                call.console.waiting(f"syncing {scope}"),
+                hub_scopes.open_shared(scope, call.settings(), here()) as sheaf,
+            ):
                 synced = sheaf.sync(again=again)
                 machine = sheaf.replica.settings.machine if sheaf.replica else ""
         except MemsheafError as error:
+            error.hint = error.hint.replace(" SCOPE", f" {scope}")
             if call.options.scope:
                 raise
-            values.append({"scope": str(scope), "problem": str(error)})
+            values.append({"scope": str(scope), "problem": str(error), "hint": error.hint})
             parts += [Note(f"{scope}: {error}", "red"), Note(f"  {error.hint}")]
             continue
         synced = synced._replace(pulled=tuple(one for one in synced.pulled if one.machine != machine))
-        came, went = plural(len(synced.pulled), "change"), plural(len(synced.pushed), "change")
         values.append({"scope": str(scope), **_value(synced)})
-        parts += [f"{scope}: {came} came, {went} went", *_told(str(scope), synced)]
+        said = f"{scope}: pulled {plural(len(synced.pulled), 'change')}, pushed {len(synced.pushed)}"
+        parts += [said, *_told(str(scope), synced)]
     failed = any("problem" in one for one in values)
     return call.answer({"scopes": values}, *parts, code=1 if failed else 0)
 
@@ -106,7 +115,8 @@ def _sync(call: Call, *, again: bool) -> int:
 @hub.action(_ANY)
 def status_hub(call: Call) -> int:
     """Show each memory that has a hub: when it was last pulled, what waits, who uses it."""
-    found = [hub_scopes.status(scope, call.settings(), here()) for scope in _scopes(call)]
+    with call.console.waiting("asking the hubs"):
+        found = [hub_scopes.status(scope, call.settings(), here()) for scope in _scopes(call)]
     return call.answer(
         {"scopes": [_status_value(one) for one in found]}, *(part for one in found for part in _status(one))
     )
@@ -115,7 +125,7 @@ def status_hub(call: Call) -> int:
 @hub.action(_SCOPE, _OFFLINE)
 def set_hub(call: Call) -> int:
     """Change what happens to changes while the hub does not answer."""
-    offline = _offline(call.options.offline)
+    offline = call.options.offline
     if not offline:
         raise Usage("say what to set: --offline refuse or --offline queue")
     scope = Scope.parse(call.options.scope)
@@ -144,12 +154,6 @@ def _scopes(call: Call) -> Sequence[Scope]:
     if not found:
         call.console.note("No memory here has a hub; `memsheaf hub add user URL` gives yours one.")
     return found
-
-
-def _offline(given: str | None) -> str:
-    if given not in (None, "", "refuse", "queue"):
-        raise Usage(f"--offline is refuse or queue, not {given!r}")
-    return given or ""
 
 
 def _value(synced: Synced) -> dict[str, object]:

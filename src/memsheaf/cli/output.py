@@ -233,7 +233,7 @@ class Console:
         if not self.stdout.isatty():
             return 1_000_000
         try:
-            return int(self.environment.get("COLUMNS") or os.get_terminal_size(self.stdout.fileno()).columns)
+            return int(self.environment.get("COLUMNS") or os.get_terminal_size(self.stdout.fileno()).columns) or 80
         except (ValueError, OSError):
             return 80
 

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg.rows import TupleRow
 
-from memsheaf.errors import HubRefused, hinted
+from memsheaf.errors import HubRefused, HubUnreachable, hinted
 from memsheaf.hub import HubSettings
 from memsheaf.hub.postgres import PostgresHub, translate_error
 from memsheaf.scope import check_label
@@ -256,4 +256,7 @@ def _administering(url: str) -> Iterator[psycopg.Connection[TupleRow]]:
             "ALTER ROLE login CREATEROLE; GRANT CREATE ON DATABASE name TO login.",
         ) from error
     except psycopg.Error as error:
-        raise translate_error(error, shown) from error
+        failure = translate_error(error, shown)
+        if isinstance(failure, HubUnreachable):
+            failure.hint = "Nothing was changed. Check the address, and that this machine reaches the server."
+        raise failure from error

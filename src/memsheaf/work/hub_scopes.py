@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from memsheaf.config import Settings
-from memsheaf.errors import Exists, MemsheafError, ScopeRefused, hinted
+from memsheaf.errors import HubUnreachable, MemsheafError, ScopeRefused, hinted
 from memsheaf.hub import COPY, HubMember, HubSettings, Machine, deadline
 from memsheaf.hub.opening import SILENT_SECONDS, this_machine
 from memsheaf.hub.replica import Synced
@@ -65,7 +65,7 @@ def attach(
     """Give a scope a hub and bring both together: the same text once, different texts both. All or nothing.
 
     Raises:
-        ScopeRefused, Exists: it cannot have one, or has another.
+        ScopeRefused: it cannot have one, or has another.
         HubUnreachable, HubRefused: nothing was changed.
     """
     root = resolve(scope, settings.places(cwd))
@@ -77,7 +77,7 @@ def attach(
     hub = HubSettings(url, namespace or namespace_of(scope, root, name), machine, machine_name, offline)
     if known and (known.url, known.namespace) != (hub.url, hub.namespace):
         hint = f"`memsheaf hub remove {scope}` takes it away; the memories stay."
-        raise hinted(Exists(str(scope), f"its hub is {known.shown}"), hint)
+        raise hinted(ScopeRefused(f"{scope} has a hub already: {known.shown}"), hint)
     with _history(root) as history:
         if not known:
             remove_hub(history)  # what a process may have written that was still at work with an earlier one
@@ -85,10 +85,14 @@ def attach(
     try:
         with open_shared(scope, settings, cwd) as sheaf:
             return sheaf.sync()
-    except MemsheafError:
+    except MemsheafError as error:
         if not known:
             with _history(root) as history:
                 remove_hub(history)
+            if isinstance(error, HubUnreachable):
+                raise hinted(
+                    error, "Nothing was changed. Check the address, and that this machine reaches it."
+                ) from None
         raise
 
 

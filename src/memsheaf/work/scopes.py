@@ -298,12 +298,12 @@ class OpenScopes:
 
     @contextmanager
     def naming(self, sheaf: Sheaf) -> Iterator[None]:
-        """Errors about a file of this scope call it by the name under which it is shown."""
+        """Errors about a file of this scope call it by the name under which it is shown; hints name the scope."""
         try:
             yield
         except MemsheafError as error:
-            path = getattr(error, "path", "")
-            if path and str(sheaf.scope) != self.home:
+            error.hint = error.hint.replace(" SCOPE", f" {sheaf.scope}")
+            if (path := getattr(error, "path", "")) and str(sheaf.scope) != self.home:
                 error.path = self.name(sheaf, path)  # type: ignore[attr-defined]
                 error.args = (str(error).replace(repr(path), repr(self.name(sheaf, path))),)
             raise
