@@ -22,6 +22,7 @@ class Ledger:
     perhaps: set[bytes] = field(default_factory=set)
     gone: set[bytes] = field(default_factory=set)
     erased: set[bytes] = field(default_factory=set)
+    copied: set[bytes] = field(default_factory=set)
     numbers: count[int] = field(default_factory=count)
 
     def text(self, path: str, by: str = "agent") -> bytes:
@@ -33,7 +34,7 @@ class Ledger:
     def accept(self, old: bytes | None, new: bytes | None) -> None:
         """Somebody who had `old` before them saved `new` (None: nothing), and was told so or needs no answer."""
         if old is not None and old != new:
-            self._move(old, self.gone)
+            self._move(old, self.perhaps if old in self.copied else self.gone)
         if new is not None and old in self.erased:
             self.doubt_erased(new)
         elif new is not None:
@@ -49,6 +50,11 @@ class Ledger:
         for text in texts:
             if text is not None:
                 self._move(text, self.perhaps)
+
+    def doubt_copied(self, texts: set[bytes]) -> None:
+        """These may have got a second name, which whoever replaces them at the first does not know."""
+        self.doubt(*texts & self.gone)
+        self.copied |= texts
 
     def doubt_erased(self, *texts: bytes | None) -> None:
         """These were made of a text that was erased elsewhere, and go with it or not."""
@@ -77,6 +83,7 @@ class Ledger:
         self.kept = set(files.values())
         self.perhaps = set()
         self.erased -= self.kept
+        self.copied = set()
 
     def _move(self, text: bytes, fate: set[bytes]) -> None:
         for other in (self.kept, self.perhaps, self.gone):

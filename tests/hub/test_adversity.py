@@ -74,6 +74,20 @@ def test_a_text_that_somebody_went_back_to_is_not_replaced_by_a_rejoin(machine: 
     assert files(one) == {"a.md": b"first", "a-2.md": b"third"}
 
 
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_memory_with_a_name_that_was_erased_elsewhere_outlives_the_first_sync(
+    machine: Machines, is_noted: bool
+) -> None:
+    one, two, three = machine("m1"), machine("m2", join=False), machine("m3")
+    put(one, "a.md", b"erased")
+    sync(three)
+    one.erase("a.md", by="user")
+    (put if is_noted else save)(two, "a.md", b"another memory")
+    sync(two)
+    consistent(one, two, three)
+    assert files(three) == {"a.md": b"another memory"}
+
+
 def test_a_text_that_two_machines_keep_beside_the_hubs_is_there_once(machine: Machines) -> None:
     one, two, three = machine("m1"), machine("m2"), machine("m3")
     put(one, "a.md", b"1")

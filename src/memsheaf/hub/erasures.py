@@ -84,10 +84,21 @@ def without_erased(pulled: Pulled, erased: Iterable[Erasure]) -> tuple[Pulled, E
     return pulled._replace(commits=commits), Erasure(os.urandom(6).hex(), names, versions)
 
 
-def recreation(store: FolderStore, path: str, erased: Collection[Version], unseen: Collection[str]) -> Commit | None:
+def has_had(store: FolderStore, path: str, versions: Collection[Version]) -> bool:
+    """Whether a path has, or its journal knows, one of these versions."""
+    found = {version for commit in store.history(path) for version in commit.revisions[0][1:3]}
+    with suppress(NotFound):
+        found.add(store.read(path).version)
+    return not found.isdisjoint(versions)
+
+
+def recreation(
+    store: FolderStore, path: str, erased: Collection[Version], unseen: Collection[str] | None
+) -> Commit | None:
     """The commit that makes the memory at a path anew, None when it has to go.
 
-    It stays when it goes back to no erased text, and was made by one of the commits that no pull has brought yet.
+    It stays when it goes back to no erased text, and was made by one of the commits that no pull has brought yet;
+    None is for all commits.
     """
     try:
         data = store.read(path).data
@@ -99,7 +110,7 @@ def recreation(store: FolderStore, path: str, erased: Collection[Version], unsee
         if {step.before, step.after, version} & {*erased}:
             return None
         if step.before == ABSENT:
-            if commit.id not in unseen:
+            if unseen is not None and commit.id not in unseen:
                 return None
             return commit._replace(revisions=(Revision(path, ABSENT, version, None, data),), undoes="")
     return None

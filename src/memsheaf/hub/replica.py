@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, NotFound
 from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline, time_left
-from memsheaf.hub.erasures import Erasures, kept_aside, recreation, without_erased
+from memsheaf.hub.erasures import Erasures, has_had, kept_aside, recreation, without_erased
 from memsheaf.hub.merge import Merge, attribute, for_hub
 from memsheaf.hub.replica_state import (
     Conflict,
@@ -382,14 +382,19 @@ class Replica(FolderStore):
             self._only_here = False
 
     def _erase_pulled(self, erasure: Erasure) -> None:
-        """Erase here what was erased elsewhere. A memory that has the name since, and nothing of it, stays."""
+        """Erase here what was erased elsewhere. A memory that has the name since, and nothing of it, stays.
+
+        A folder that comes to the hub may have a name that was erased there for a memory of its own.
+        """
         left: list[str] = []
         nothing: dict[str, list[str]] = {}
-        unseen = {*self.state().pending, *self._ask_history(read_ahead, nothing)}
+        state = self.state()
+        unseen = {*state.pending, *self._ask_history(read_ahead, nothing)} if state.joined else None
         for name in erasure.names:
-            later = recreation(self, name, erasure.versions, unseen)
-            with suppress(NotFound), kept_aside(later, self._access.transaction, self._now()), self.only_here():
-                left += self.eraser(name) if self.eraser else ()
+            if state.joined or has_had(self, name, erasure.versions):
+                later = recreation(self, name, erasure.versions, unseen)
+                with suppress(NotFound), kept_aside(later, self._access.transaction, self._now()), self.only_here():
+                    left += self.eraser(name) if self.eraser else ()
         self.erasures.note(erasure, ", ".join(left))
 
     def _erase_file(self, path: str) -> Sequence[str]:
