@@ -90,15 +90,19 @@ def waiting_turns(team: Team) -> int:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A model that writes down when it was asked; it takes as long as the file `pause` says."""
+    """A model that writes down when it was asked; it takes as long as the file `pause` says, and as there is a file
+    `hold`. What it says of gamma is in the file `answer`."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (tmp_path / "pause").write_text("0")
+    (tmp_path / "answer").write_text(NOTHING)
     program = folder / "claude"
     program.write_text(
         "#!/bin/sh\ntext=$(cat)\nfor word in alpha beta gamma; do case $text in *$word*) name=$word;; esac; done\n"
         f"echo $name $(date +%s.%N) >> {tmp_path}/asked\nsleep $(cat {tmp_path}/pause)\n"
-        f"echo $name $(date +%s.%N) >> {tmp_path}/answered\necho '{NOTHING}'\n"
+        f"while [ -e {tmp_path}/hold ]; do sleep 0.05; done\n"
+        f"echo $name $(date +%s.%N) >> {tmp_path}/answered\n"
+        f"if [ \"$name\" = gamma ]; then cat {tmp_path}/answer; else echo '{NOTHING}'; fi\n"
     )
     program.chmod(stat.S_IRWXU)
     return tmp_path
@@ -251,6 +255,37 @@ def test_what_a_team_learns_waits_for_a_person(
     ana.review("--undo", launch)
     assert documents(team, "team") == {}
     assert "harbour" in ana.review()
+
+
+@pytest.mark.parametrize("space", ["user/ana", "team"])
+def test_what_is_erased_while_a_worker_thinks_of_it_is_not_learned(
+    service: HubService, team: Team, model: Path, space: str
+) -> None:
+    fact = {
+        "name": "Code name",
+        "description": "Of the merger",
+        "type": "project",
+        "content": "The name gamma stands for the merger.",
+    }
+    told = {"type": "result", "subtype": "success", "structured_output": {"memories": [{**fact, "action": "add"}]}}
+    (model / "answer").write_text(json.dumps(told))
+    settings = team.settings("ana", "m1")._replace(namespace=f"{team.name}:{space}")
+    caller = Caller.asking(TokenMember(team.name, f"{team.name}.ana", "ana"))
+    said = [Message("user", f"The name {name}.") for name in ("gamma stands for the merger", "beta for the party")]
+    queue_turns(service, caller, settings.namespace, [Turn("c", (one, Message("assistant", "Yes."))) for one in said])
+    with closing(PostgresHub(settings)) as hub:
+        made = push(hub, "project_old.md", None, b"---\nname: Old\n---\nThe name gamma stands for the merger.\n")
+        (model / "hold").touch()
+        worker, ends = start_worker(service, model), time.monotonic() + 60
+        while not (model / "asked").exists() and time.monotonic() < ends:
+            time.sleep(0.02)
+        hub.erase(Erasure("e" * 12, ("project_old.md",), (made.revisions[0].after,), at="2026-11-17T10:00:00Z"))
+        (model / "hold").unlink()
+        assert worker.wait(60) == 0
+    assert documents(team, space) == {}
+    assert rows(team, "SELECT FROM memsheaf.proposals WHERE namespace = %s", settings.namespace) == []
+    assert sorted(times(model / "answered")) == ["beta", "gamma"]  # the rest was learned from, without it
+    assert waiting_turns(team) == 0
 
 
 def test_what_is_erased_leaves_the_copies_of_a_server(service: HubService, team: Team, settings: Settings) -> None:

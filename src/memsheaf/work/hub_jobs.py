@@ -12,7 +12,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
@@ -24,7 +24,7 @@ from memsheaf.caps import Caps, ChatCaps
 from memsheaf.config import Settings
 from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, ModelFailed
 from memsheaf.hub.postgres_admin import JOBS
-from memsheaf.hub.service import HubService, TokenMember
+from memsheaf.hub.service import HubService, TakenTurns, TokenMember
 from memsheaf.learn.inbox import BATCH_BYTES, Batch, Inbox
 from memsheaf.learn.learner import learning_reason
 from memsheaf.llm import Model, load_model
@@ -152,16 +152,18 @@ class HubWorker:
         service = self._service
         if (taken := service.take_turns(login, namespace, BATCH_BYTES)) is None:
             return False
-        batch = Batch(taken.batch, "", tuple(map(_read_turn, taken.turns)), 1)
+        batch = _batch_of(taken)
         if taken.tries > 1 and service.has_commit(login, namespace, learning_reason(batch)):
             service.finish_turns(login, namespace, taken.batch, ())  # it was saved, and then the worker died
             return True
         with self._memories(namespace, login) as view:
             learner = view.layers.learning
-            learner.inbox = _TakenInbox(batch)
+            learner.inbox = _TakenInbox(batch, lambda: service.take_turns(login, namespace, BATCH_BYTES))
             done = learner.distil(self._model(namespace, LEARN), deadline=LEARNING_SECONDS)
             if done.problem:
                 raise ModelFailed(done.problem)
+            if not done.turns:
+                return True  # something of it was erased meanwhile: what is left is taken again
             waiting = learner.queue.all()
             service.finish_turns(login, namespace, taken.batch, [(one.id, one.to_json()) for one in waiting])
             for one in waiting:
@@ -196,16 +198,19 @@ class HubWorker:
 class _TakenInbox(Inbox):
     """Turns that were taken from the hub, as the one batch that waits, until it is done."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, take_again: Callable[[], TakenTurns | None]) -> None:
         self._batch = batch
+        self._take_again = take_again
 
     def pending(self, most: int = BATCH_BYTES) -> Batch:
         """The turns, until they are done."""
         return self._batch
 
     def holds(self, batch: Batch) -> bool:
-        """Nobody erases from what was taken."""
-        return True
+        """Whether nobody erased from it meanwhile; else it waits no longer here."""
+        if (now := self._take_again()) is None or _batch_of(now) != batch:
+            self._batch = Batch()
+        return bool(self._batch.turns)
 
     def done(self, batch: Batch) -> None:
         """They are learned from."""
@@ -235,6 +240,10 @@ class _TeamLedger(Ledger):
         """Give back what was not used; if that fails, it stands at the most."""
         with suppress(HubUnreachable):
             self._service.settle(self._team, entry.day, cost.tokens - self._reserved.pop(entry.id))
+
+
+def _batch_of(taken: TakenTurns) -> Batch:
+    return Batch(taken.batch, "", tuple(map(_read_turn, taken.turns)), 1)
 
 
 def _read_turn(value: Mapping[str, Any]) -> Turn:

@@ -612,8 +612,8 @@ BEGIN
       WHERE w.namespace = ns AND w.login = memsheaf.me() AND w.turn ->> 'conversation' = first.conversation) s
       WHERE i.namespace = ns AND i.id = s.id AND i.turn IS NOT NULL AND (s.size <= most OR i.id = first.id);
   END IF;
-  UPDATE memsheaf.inbox i SET tries = i.tries + 1
-    WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = taken AND i.turn IS NOT NULL;
+  UPDATE memsheaf.inbox i SET tries = i.tries + 1, batch = CASE WHEN i.turn IS NOT NULL THEN taken END  -- not what was erased
+    WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = taken;
   RETURN QUERY SELECT i.batch, i.tries, i.turn FROM memsheaf.inbox i
     WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = taken AND i.turn IS NOT NULL ORDER BY i.at, i.place;
 END $$;
