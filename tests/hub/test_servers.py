@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -174,7 +174,15 @@ def login_of(url: str) -> str:
     return url.partition("://")[2].partition(":")[0]
 
 
-def test_the_cache_is_bounded_and_what_is_dropped_is_gone(second: HubSite, team: Team) -> None:
+@pytest.mark.parametrize(("option", "left"), [("", 2), ("--cache-bytes", 0)])  # views of two replicas each
+def test_the_cache_is_bounded_and_what_is_dropped_is_gone(
+    url: str, second: HubSite, team: Team, tmp_path: Path, option: str, left: int
+) -> None:
+    with serving(url, tmp_path, option, "1") if option else nullcontext(second) as site:
+        check_cache(site, team, left)
+
+
+def check_cache(second: HubSite, team: Team, left: int) -> None:
     members = ["ana", "ben", "cleo", "dan"]
     tokens = [token(team, member) for member in members]
 
@@ -189,12 +197,12 @@ def test_the_cache_is_bounded_and_what_is_dropped_is_gone(second: HubSite, team:
     seen: set[str] = set()
     for member, shown in zip(members, tokens, strict=True):
         asyncio.run(visit(member, shown))
-        assert len(second.folders()) <= 2  # views of two replicas each
+        assert len(second.folders()) <= left
         seen.update(second.folders())
-    assert len(seen) >= 4
+    assert len(seen) >= 4 * bool(left)
     for member, shown in zip(members, tokens, strict=True):
         assert f"name is {member}," in asyncio.run(ask(shown))
-    assert len(second.folders()) <= 2
+    assert len(second.folders()) <= left
 
 
 def test_a_server_killed_while_it_writes_loses_nothing_that_it_acknowledged(
