@@ -25,6 +25,7 @@ from memsheaf.hub import Erasure, HubSettings, Machine
 from memsheaf.hub import git as git_module
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.git_history import is_memory_path
+from memsheaf.hub.git_import import MOST_NAMED
 from memsheaf.store import ABSENT, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 
@@ -291,6 +292,19 @@ def test_an_erased_text_is_in_no_copy_of_the_repository(bare: Path) -> None:
     git(bare, "gc", "--quiet", "--prune=now")
     places = [bare, *(bare.parent / f"copy-{name}" / "repository.git" for name in ("m1", "m2", "m3", "m4"))]
     assert [place.name for place in places if b"secret" in texts_in(place)] == []
+
+
+def test_an_erasure_tells_every_version_however_it_was_committed(bare: Path, checkout: Path) -> None:
+    hub = open_git(bare)
+    (checkout / "a.md").write_text("by hand\n")
+    commit_all(checkout)
+    git(checkout, "push", "--quiet")
+    steps = [("a.md", b"by hand\n", b"with others"), *((f"{number}.md", None, b"x") for number in range(MOST_NAMED))]
+    hub.push(commit(*steps))  # too many for its message
+    push(hub, "0.md", b"x", b"other")
+    hub.erase(Erasure("0a", ("a.md",), ()))
+    [told] = hub.pull().erasures
+    assert {*told.versions} == {version_of(text) for text in (b"1\n", b"by hand\n", b"with others")}
 
 
 def test_a_change_of_what_our_copy_does_not_know_yet_is_taken(bare: Path) -> None:

@@ -151,11 +151,12 @@ class GitRemote:
             past = self._history.erasures()
             if any(one.id == erasure.id for one, _ in past):
                 return ""
-            versions = {*erasure.versions, *self._history.versions_of(erasure.names)}
+            records = self._history.log(self._history.head) if self._history.head else ()
+            versions = {*erasure.versions, *self._history.versions_of(erasure.names, records)}
             whole = erasure._replace(versions=tuple(sorted(versions)))
             said = [one._asdict() | {"roots": roots} for one, roots in (*past, (whole, self._history.roots))]
             kept: dict[tuple[str, str, str], list[Revision]] = {}
-            for one, author in self._history.snapshot() if self._history.head else ():
+            for one, author in self._history.snapshot(records) if records else ():
                 rest = [step for step in one.commit.revisions if step.path not in erasure.names]
                 kept.setdefault((one.commit.by, one.machine, author), []).extend(rest)
             commits = []

@@ -189,9 +189,8 @@ class GitHistory:
         """
         tree = {path: name for mode, name, path in self.entries() if mode.startswith("100") and is_memory_path(path)}
         chain = self.first_parents(records or self.log(self.head))[::-1]
-        unsaid = "".join(f"{record.sha}\n" for record in chain if "paths" not in record.said).encode()
-        looked_at = self.log("--no-walk=unsorted", "--stdin", *WITH_STEPS, given=unsaid) if unsaid else ()
-        touched = {record.sha: [step.path for step in record.steps] for record in looked_at}
+        unsaid = self._with_steps(record for record in chain if "paths" not in record.said)
+        touched = {record.sha: [step.path for step in record.steps] for record in unsaid}
         texts = self._texts(tree.values())
         left = {path for path, name in tree.items() if texts[name] is not None}
         found = []
@@ -207,11 +206,19 @@ class GitHistory:
                 found.append((self._hub_commit(record, revisions), record.author))
         return found[::-1]
 
-    def versions_of(self, names: Collection[str]) -> set[Version]:
-        """Every version that memories of these names have had."""
-        steps = (step for record in self.log(self.head, *WITH_STEPS) for step in record.steps) if self.head else ()
+    def versions_of(self, names: Collection[str], records: Sequence[GitCommit]) -> set[Version]:
+        """Every version that memories of these names have had; `records` are those of the whole history.
+
+        To compare trees takes git long, so it is not asked for what the messages tell.
+        """
+        touching = (one for one in records if "paths" not in one.said or {*names} & {*one.said["paths"]})
+        steps = (step for record in self._with_steps(touching) for step in record.steps)
         blobs = {name for step in steps if step.path in names for name in (step.old, step.new)}
         return {version_of(text) for text in self._texts(blobs).values() if text is not None}
+
+    def _with_steps(self, records: Iterable[GitCommit]) -> Sequence[GitCommit]:
+        shas = "".join(f"{record.sha}\n" for record in records).encode()
+        return self.log("--no-walk=unsorted", "--stdin", *WITH_STEPS, given=shas) if shas else ()
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """The mode, the object and the path of all that the tree has."""
