@@ -118,9 +118,10 @@ def join(call: Call) -> int:
     """
     invitation = _admin().read_invitation(" ".join(call.options.line))
     count = _attach(call, invitation)
+    team, member = invitation.team, invitation.member
     return call.answer(
-        {"team": invitation.team, "member": invitation.member, "scope": f"team/{invitation.team}", "memories": count},
-        f"Joined {invitation.team} as {invitation.member}: {plural(count, 'memory')} in team/{invitation.team}",
+        {"team": team, "member": member, "scope": f"team/{team}", "memories": count},
+        f"Joined {team} as {member}: {plural(count, 'memory', 'memories')} in team/{team}",
     )
 
 
@@ -145,9 +146,8 @@ def remove(call: Call) -> int:
     """
     with _opened(call) as hub:
         if not hub.administer("remove", call.options.member):
-            raise hinted(
-                NotFound(call.options.member, f"{call.options.member!r} is no member"), "`memsheaf team members`"
-            )
+            error = NotFound(call.options.member, f"{call.options.member!r} is no member of the team")
+            raise hinted(error, "`memsheaf team members` lists them.")
     return call.answer({"removed": call.options.member}, f"Removed {call.options.member}; what they wrote stays.")
 
 
@@ -243,7 +243,9 @@ def revoke(call: Call) -> int:
     with _opened(call) as hub:
         count = int(str(hub.administer("revoke_token", call.options.which)))
     if not count:
-        raise hinted(NotFound(call.options.which, "no valid token has that id or member"), "`memsheaf team tokens`")
+        raise hinted(
+            NotFound(call.options.which, "no valid token has that id or member"), "`memsheaf team tokens` lists them."
+        )
     return call.answer({"revoked": count}, f"Revoked {plural(count, 'token')}.")
 
 

@@ -38,6 +38,8 @@ def worker(call: Call) -> int:
     options = call.options
     with closing(HubService(options.hub, teams=options.team or ())) as service:
         service.check()
+        if not options.once:
+            call.console.note(f"memsheaf learns from what waits at {service.shown}; Ctrl-C ends it")
         with closing(HubWorker(service, call.settings())) as working:
             working.run(concurrency=options.concurrency or 1, once=options.once)
             return call.answer({"turns": working.turns}, f"Learned from {plural(working.turns, 'turn')}")

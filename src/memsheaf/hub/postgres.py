@@ -362,10 +362,21 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
         found = HubRefused(f"{where} has no schema of memsheaf, or one of another version")
         return hinted(found, "Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.")
     if not error.sqlstate and re.search(_KEPT_OUT, message):
-        return HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
+        found = HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
+        return hinted(
+            found, "Check the address; an admin gives a member a new one with `memsheaf team invite MEMBER`."
+        )
     if isinstance(error, psycopg.OperationalError):
         return HubUnreachable(f"{where} does not answer: {message}")
     return HubRefused(f"{where} refused: {message}")
+
+
+def explain_connection(error: psycopg.Error, where: str) -> MemsheafError:
+    """As `translate_error`, for whoever has just named the address."""
+    found = translate_error(error, where)
+    if isinstance(found, HubUnreachable):
+        found.hint = "Nothing was changed. Check the address, and that this machine reaches the server."
+    return found
 
 
 def _storable(text: str, limit: int) -> str:

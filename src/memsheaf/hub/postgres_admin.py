@@ -18,10 +18,11 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg.rows import TupleRow
 
-from memsheaf.errors import HubRefused, HubUnreachable, hinted
+from memsheaf.errors import HubRefused, ScopeRefused, hinted
 from memsheaf.hub import HubSettings
-from memsheaf.hub.postgres import PostgresHub, translate_error
+from memsheaf.hub.postgres import PostgresHub, explain_connection
 from memsheaf.scope import check_label
+from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple, sha256
 
 OLDEST = 150000  # PostgreSQL 15
@@ -224,10 +225,13 @@ def _with_password(url: str, login: str) -> tuple[str, str]:
 
 
 def _label(name: str, what: str) -> str:
-    label = check_label(name, what)
-    if not label.isascii():
-        raise HubRefused(f"the {what} name {label!r} is not allowed: use letters of a to z, digits and hyphens")
-    return label
+    try:
+        if (label := check_label(name, what)).isascii():
+            return label
+    except ScopeRefused:
+        pass
+    hint = "Use up to 64 letters of a to z, digits and hyphens."
+    raise hinted(HubRefused(f"the {what} name {one_line(name, 80)!r} is not allowed"), hint)
 
 
 def scram_verifier(password: str, rounds: int = 4096) -> str:
@@ -256,7 +260,4 @@ def _administering(url: str) -> Iterator[psycopg.Connection[TupleRow]]:
             "ALTER ROLE login CREATEROLE; GRANT CREATE ON DATABASE name TO login.",
         ) from error
     except psycopg.Error as error:
-        failure = translate_error(error, shown)
-        if isinstance(failure, HubUnreachable):
-            failure.hint = "Nothing was changed. Check the address, and that this machine reaches the server."
-        raise failure from error
+        raise explain_connection(error, shown) from error

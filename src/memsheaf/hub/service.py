@@ -16,7 +16,7 @@ from psycopg_pool import ConnectionPool
 
 from memsheaf.errors import CapReached, HubRefused, hinted
 from memsheaf.hub import HubSettings
-from memsheaf.hub.postgres import NAME_MEMBER, PostgresHub, translate_error
+from memsheaf.hub.postgres import NAME_MEMBER, PostgresHub, explain_connection, translate_error
 from memsheaf.hub.postgres_admin import JOBS, digest_of, team_of
 from memsheaf.values import NamedTuple, json, sha256
 
@@ -59,7 +59,7 @@ class HubService:
 
     def close(self) -> None:
         """Let the connections go."""
-        self.pool.close()
+        self.pool.close(timeout=1)
 
     def check(self) -> None:
         """Raise HubRefused when this login is no service role of a hub, HubUnreachable."""
@@ -67,6 +67,10 @@ class HubService:
             "SELECT to_regrole('memsheaf_service') IS NOT NULL AND pg_has_role('memsheaf_service', 'USAGE') "
             f"AND to_regclass('memsheaf.inbox') IS NOT NULL AND to_regclass('{JOBS}.procrastinate_jobs') IS NOT NULL"
         )
+        try:
+            psycopg.connect(self.url, connect_timeout=10).close()  # the pool would not say why that fails
+        except psycopg.Error as error:
+            raise explain_connection(error, self.shown) from error
         if self.ask("", query) != [(True,)]:
             raise HubRefused(f"{self.shown} is no service login of a hub: `memsheaf team service` makes one")
 

@@ -401,7 +401,7 @@ DECLARE
   login text := split_part(ns, ':', 1) || '.' || name;
 BEGIN
   IF ns NOT LIKE '%:team' OR (name = who AND role <> 'admin') THEN
-    RAISE check_violation USING MESSAGE = 'members are let into a team, and no admin takes their own role away';
+    RAISE check_violation USING MESSAGE = 'only a team has members, and admins cannot change their own role';
   END IF;
   PERFORM memsheaf.create_login(login, verifier);
   INSERT INTO memsheaf.members AS m (namespace, login, name, role) VALUES (ns, login, name, role)
