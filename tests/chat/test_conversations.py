@@ -202,25 +202,6 @@ def test_after_a_compaction_the_short_form_is_the_conversation_and_the_rest_stay
     assert [found.id for found, _ in kept.search("which port")] == [conversation.id]
 
 
-def test_a_call_whose_answer_was_lost_is_answered_in_words(kept: Conversations) -> None:
-    two = Said("assistant", "", (ToolCall("c1", "read", "{}"), ToolCall("c2", "grep", "{}")))
-    with kept.begin() as conversation:
-        conversation.add(Said("user", "a"), two, Said("tool", "found", answers="c2", tool="grep"))
-        conversation.add(Said("tool", "to nothing", answers="c9", tool="grep"))
-        conversation.add(Said("user", "b"), Said("assistant", "", (ToolCall("c3", "read", "{}"),)))
-        said = conversation.messages()
-
-    assert [(one.role, one.answers, one.text) for one in said] == [
-        ("user", "", "a"),
-        ("assistant", "", ""),
-        ("tool", "c2", "found"),
-        ("tool", "c1", "(no answer was kept)"),
-        ("user", "", "b"),
-        ("assistant", "", ""),
-        ("tool", "c3", "(no answer was kept)"),
-    ]
-
-
 def test_one_is_opened_by_how_its_id_begins_and_the_last_one_by_nothing(kept: Conversations) -> None:
     first, second = spoken(kept, "one"), spoken(kept, "two")
     with kept.open(first.id) as conversation:

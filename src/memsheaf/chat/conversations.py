@@ -10,7 +10,7 @@ import os
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import takewhile
 
@@ -29,7 +29,6 @@ TITLE = 80
 MOST_LINES, ROOM = 1_000, 200  # typed lines that are kept, and how many more may lie there until they are swept
 LINES = 3  # of a conversation that are shown when something is looked for
 WIDTH, BEFORE = 160, 60  # characters of a line, and of those before what was found
-UNANSWERED = "(no answer was kept)"
 LIST = "`memsheaf conversations` lists them."
 
 _ID = re.compile(rf"{PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(SUFFIX)}")
@@ -114,17 +113,14 @@ class Conversation:
         self._write([ConversationLine(self._now(), compacted=tuple(_clean(said, False)[0]))])
 
     def messages(self) -> list[Said]:
-        """What a model is to know of it: all since it was made shorter, the short form first.
-
-        Every call has an answer: where a crash kept one from being written, that is said in its place.
-        """
+        """What a model is to know of it: all since it was made shorter, the short form first."""
         said: list[Said] = []
         for line in self.lines():
             if line.compacted is not None:
                 said = [*line.compacted]
             elif line.said:
                 said.append(line.said)
-        return _answered(said)
+        return said
 
     def lines(self) -> Iterator[ConversationLine]:
         """All that is kept of it, as it came."""
@@ -321,25 +317,6 @@ def _clean(said: Sequence[Said], silent: bool) -> tuple[list[Said], bool]:
         silent = is_private(one.text) if one.role == "user" else silent
         cleaned.append(conversation_file.clean_message(one, silent=silent))
     return cleaned, silent
-
-
-def _answered(said: Sequence[Said]) -> list[Said]:
-    """The messages with one answer behind each call, and none without a call: a provider refuses anything else."""
-    whole: list[Said] = []
-    open_calls: dict[str, str] = {}
-    for one in said:
-        if one.role == "tool":
-            if open_calls.pop(one.answers, None) is not None:
-                whole.append(one)
-            continue
-        whole += _unanswered(open_calls)
-        open_calls = {call.id: call.tool for call in one.calls}
-        whole.append(one)
-    return [*whole, *_unanswered(open_calls)]
-
-
-def _unanswered(calls: Mapping[str, str]) -> list[Said]:
-    return [Said("tool", UNANSWERED, answers=id, tool=tool) for id, tool in calls.items()]
 
 
 def make_needles(query: str) -> list[str]:
