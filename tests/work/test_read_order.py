@@ -25,16 +25,11 @@ def layers(layers: Layers) -> Layers:
     return layers
 
 
-def test_a_look_up_asks_task_session_project_and_user_and_says_which(layers: Layers) -> None:
-    found = layers.look_up("zebra service")
+def test_a_search_asks_task_session_project_and_user_and_says_which(layers: Layers) -> None:
+    found = layers.search("zebra service")
 
-    assert [(one.layer, one.row.name) for one in found] == [
-        ("task", "Zebra"),
-        ("session", "Zebra"),
-        ("project", "Zebra"),
-        ("user", "Zebra"),
-    ]
-    assert [one.scope for one in found] == layers.scopes()
+    assert [one.name for one in found] == ["Zebra"] * 4
+    assert [one.path.rpartition(":")[0] or "project" for one in found] == layers.scopes()
 
 
 def test_a_recall_over_all_layers_has_the_nearest_of_equals_first(layers: Layers) -> None:
@@ -96,7 +91,7 @@ def test_a_place_without_layers_has_project_and_user_and_an_empty_brief(settings
     with Layers.open(settings=settings, cwd=str(tmp_path / "work")) as layers:
         assert layers.scopes() == ["project", "user"]
         assert layers.brief() == ""
-        assert layers.look_up("anything") == []
+        assert layers.search("anything") == []
     assert not os.path.exists(settings.home)
 
 

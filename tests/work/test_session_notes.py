@@ -348,7 +348,7 @@ def test_a_blank_session_is_never_found_nor_shown(layers: Layers, settings: Sett
     for title, long in (("", False), ("Move the login", True)):
         notes = start(layers, title, template=template_of(settings, long=long))
         for question in [*NOBODYS, "how do I move the login?"]:
-            assert layers.look_up(question) == [], question
+            assert layers.search(question) == [], question
         assert layers.session().recall(NOBODYS[0]).memories == ()
         assert passages(notes.memory) == []
         notes.end()
@@ -365,9 +365,9 @@ def test_a_session_that_has_ended_is_found_by_what_was_noted_and_not_recalled(
     with Layers.open(settings=settings._replace(session="one"), cwd=str(tmp_path / "work")) as chosen:
         for question in NOBODYS:
             assert chosen.session().recall(question).memories == (), question
-            assert chosen.look_up(question) == [], question
+            assert chosen.search(question) == [], question
         assert chosen.session().recall("Which port does the proxy listen on?").memories == ()
-        assert [one.row.path for one in chosen.look_up("proxy port")] == [ARCHIVE + FILE]
+        assert [one.path for one in chosen.search("proxy port")] == ["session/one:" + ARCHIVE + FILE]
 
 
 # ending

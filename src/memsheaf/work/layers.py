@@ -26,7 +26,7 @@ from memsheaf.memory import STRICT, compose, parse
 from memsheaf.recall.inject import share_out
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
-from memsheaf.values import TYPE_CHECKING, NamedTuple
+from memsheaf.values import TYPE_CHECKING
 from memsheaf.work.scopes import OF_EACH, SCRATCH, OpenScopes, Router
 from memsheaf.work.undo import TOGETHER, is_move, undo_together
 
@@ -43,14 +43,6 @@ if TYPE_CHECKING:
     from memsheaf.recall.turns import Message, TranscriptEntry, Turn
     from memsheaf.store import Commit, Version
     from memsheaf.work.compaction.levels import Compacted
-
-
-class LayerMatch(NamedTuple):
-    """What was looked up, and the layer that it came from."""
-
-    layer: str
-    scope: str
-    row: Row
 
 
 class Layers(OpenScopes):
@@ -90,12 +82,6 @@ class Layers(OpenScopes):
             self.settings, self._cwd, by=self.by, scopes=scopes, read_only=read_only, clock=self.clock,
             on_open=self._on_open, **self._chosen,
         )  # fmt: skip
-
-    def look_up(self, query: str, *, limit: int = 10) -> Sequence[LayerMatch]:
-        """The `limit` best of what the layers say about a query, the nearest layer first, with their bare names."""
-        return [
-            LayerMatch(sheaf.scope.layer, str(sheaf.scope), match.row) for sheaf, match in self._matches(query, limit)
-        ]
 
     def _matches(self, query: str, limit: int) -> Sequence[tuple[Sheaf, Match]]:
         found = [(sheaf, match) for sheaf in self.sheaves() for match in sheaf.matches(query, limit=limit)]
