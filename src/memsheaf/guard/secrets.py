@@ -40,13 +40,13 @@ class _Found(NamedTuple):
     value: str
 
 
-def find_secrets(text: str, *, pii: bool = False) -> list[Secret]:
-    """The secrets in a text, in order; with `pii` also numbers of cards, accounts and persons.
+def find_secrets(text: str) -> list[Secret]:
+    """The secrets in a text, in order.
 
     >>> find_secrets("the wifi password is Corr3ct-H0rse-Fake")
     [Secret(kind='a password', start=21, end=39)]
     """
-    return [found.secret for found in _scan(text, pii=pii)]
+    return [found.secret for found in _scan(text)]
 
 
 def new_secrets(text: str, old: str) -> list[Secret]:
@@ -73,18 +73,18 @@ def removed(text: str, secrets: list[Secret]) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def _scan(text: str, *, pii: bool = False) -> list[_Found]:
+def _scan(text: str) -> list[_Found]:
     if text.isascii():
-        return _in_text(View(text), pii)
+        return _in_text(View(text))
     normal = compiled(f"[{INVISIBLE}]").sub("", unicodedata.normalize("NFKC", text))
-    found = _in_text(View(normal), pii)
+    found = _in_text(View(normal))
     if normal == text or not found:
         return found
     # where each character came from is worth knowing only now
-    return _in_text(normalize(text), pii) or [_Found(Secret(found[0].secret.kind, 0, len(text)), found[0].value)]
+    return _in_text(normalize(text)) or [_Found(Secret(found[0].secret.kind, 0, len(text)), found[0].value)]
 
 
-def _in_text(view: View, pii: bool) -> list[_Found]:
+def _in_text(view: View) -> list[_Found]:
     """The secrets in a text that is read as it stands, with its escapes undone, and with its seams closed."""
     found = [*_in_view(view)]
     if decoded := undo_escapes(view):
@@ -92,8 +92,6 @@ def _in_text(view: View, pii: bool) -> list[_Found]:
     if closed := close_seams(view):
         found += _formatted(closed, _long_words(closed.text))
         found += _assigned(closed)
-    if pii:
-        found += _personal(view)
     return _merged(found) if len(found) > 1 else found
 
 
@@ -316,28 +314,3 @@ _IN_PUBLIC = (
     r"public|publish|fingerprint|sha|hash|integrity|checksum|digest|commit|ssh|cert|signature|etag|uuid|revision"
     r"|data:\w+/"
 )
-# what tells who a person is
-
-
-def _personal(view: View) -> Iterator[_Found]:
-    for match in compiled(r"(?<![0-9-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![0-9-])").finditer(
-        view.text
-    ):
-        yield _as_found(view, "a social security number", *match.span())
-    for match in compiled(r"(?<![0-9A-Za-z])[0-9](?:[ -]?[0-9]){12,18}(?![0-9A-Za-z])").finditer(view.text):
-        if _luhn(re.sub("[ -]", "", match[0])):
-            yield _as_found(view, "a card number", *match.span())
-    for match in compiled(
-        r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?(?![0-9A-Za-z])"
-    ).finditer(view.text):
-        if _is_iban(match[0].replace(" ", "")):
-            yield _as_found(view, "a bank account", *match.span())
-
-
-def _luhn(digits: str) -> bool:
-    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
-    return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
-
-
-def _is_iban(number: str) -> bool:
-    return int("".join(str(int(sign, 36)) for sign in number[4:] + number[:4])) % 97 == 1
