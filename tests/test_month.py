@@ -135,6 +135,7 @@ def hoard(steps: list[Step]) -> list[Kept]:
     ]
 
 
+@FIRST
 def test_a_hoarder_has_all_facts_and_is_told_what_else_it_has(month: Month, steps: list[Step]) -> None:
     score = judge(month, hoard(steps), set(month.corrections))
 
@@ -153,6 +154,7 @@ def test_a_hoarder_has_all_facts_and_is_told_what_else_it_has(month: Month, step
     assert score.days.share == 0.0
 
 
+@FIRST
 def test_a_whole_conversation_is_not_a_memory_of_its_facts(month: Month) -> None:
     dumps = [Kept(each.name, "project", "\n".join(said(step) for step in each.steps)) for each in month.conversations]
     score = judge(month, dumps, set())
@@ -178,6 +180,7 @@ def test_the_old_value_beside_the_new_one_is_no_correction(month: Month, steps: 
     assert lost.superseded == Rate(0, 1)
 
 
+@FIRST
 def test_the_same_fact_in_two_memories_is_one_duplicate(month: Month, steps: list[Step]) -> None:
     kept = perfect(month, steps)
     score = judge(month, [*kept, kept[0]._replace(path="again")], set())
@@ -186,6 +189,7 @@ def test_the_same_fact_in_two_memories_is_one_duplicate(month: Month, steps: lis
     assert score.junk.hits == 0
 
 
+@FIRST
 def test_what_waits_for_a_person_counts_for_nothing_but_secrets(month: Month, steps: list[Step]) -> None:
     waiting = [one._replace(confirmed=False) for one in hoard(steps)]
     score = judge(month, waiting, set())

@@ -40,7 +40,9 @@ from trees import as_nobody
 
 Case = dict[str, Any]
 CASES: list[Case] = json.loads((Path(__file__).parent / "corpora" / "traversal.json").read_text("utf-8"))["cases"]
-ROUNDS, EVERY = (5000, 1) if os.environ.get("MEMSHEAF_LONG") else (10, 3)
+ROUNDS, EVERY = (
+    (5000, 1) if os.environ.get("MEMSHEAF_LONG") else (10, 3)
+)  # every third use, others with the next name
 SECRET = "a private key"
 INTERNAL = {".mem": ".history"}  # as the corpus calls our own folder
 TEN_GIB = 10 << 30
@@ -197,10 +199,11 @@ ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
 
 class Library:
     def __init__(self, place: Place) -> None:
-        self.place = place
+        self.place, self.turn = place, 0
 
     def uses(self, name: str) -> Iterator[tuple[str, Answer]]:
-        for what, act in ACTIONS.items():
+        self.turn = (self.turn + 1) % EVERY
+        for what, act in list(ACTIONS.items())[self.turn :: EVERY]:
             # without a path, the whole log and a name of our own are what was asked for
             if name or what not in ("log", "remember", "replace"):
                 yield what, self._ask(lambda sheaf, act=act: act(sheaf, name))  # type: ignore[misc]
@@ -266,7 +269,6 @@ class CommandLine:
         }
 
     def uses(self, name: str) -> Iterator[tuple[str, Answer]]:
-        """Every third command, others with the next name; all of them in the long run."""
         self.turn = (self.turn + 1) % EVERY
         for command, words in list(lines(name).items())[self.turn :: EVERY]:
             yield command, self.ask(*words)

@@ -18,7 +18,7 @@ from memsheaf.hosts.installing import HOSTS, Placement, make_targets
 from memsheaf.hosts.json_edit import find_ours
 from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget
 
-SEEDS = range(300)
+SEEDS = range(300 if os.environ.get("MEMSHEAF_LONG") else 100)
 
 
 def all_targets(home: Path) -> list[SettingsTarget]:
