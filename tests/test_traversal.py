@@ -40,9 +40,7 @@ from trees import as_nobody
 
 Case = dict[str, Any]
 CASES: list[Case] = json.loads((Path(__file__).parent / "corpora" / "traversal.json").read_text("utf-8"))["cases"]
-ROUNDS, EVERY = (
-    (5000, 1) if os.environ.get("MEMSHEAF_LONG") else (10, 3)
-)  # every third use, others with the next name
+ROUNDS, EVERY = (5000, 1) if os.environ.get("MEMSHEAF_LONG") else (10, 3)  # every third use, another next time
 SECRET = "a private key"
 INTERNAL = {".mem": ".history"}  # as the corpus calls our own folder
 TEN_GIB = 10 << 30
@@ -310,12 +308,13 @@ class Import:
     def __init__(self, place: Place, form: str) -> None:
         self.line = CommandLine(place)
         self.form = form
-        self.place = place
+        self.place, self.turn = place, 0
 
     def uses(self, name: str) -> Iterator[tuple[str, Answer]]:
         source = pack(self.form, self.place, [(name, fact("new"))])
-        yield "import", self._came_in(self.take_in(source))
-        yield "replace", self._came_in(self.take_in(source, replace=True))
+        self.turn = (self.turn + 1) % EVERY
+        for what in ("import", "replace", "replace")[self.turn :: EVERY]:
+            yield what, self._came_in(self.take_in(source, replace=what == "replace"))
 
     def in_scope(self, scope: str) -> Iterator[tuple[str, Answer]]:
         source = pack(self.form, self.place, [("n.md", fact("new"))])

@@ -777,7 +777,8 @@ builder.add_edge("save", "find")
 builder.add_edge("find", END)
 folder, said = sys.argv[1:]
 import asyncio
-with Sheaf.open("user", settings=Settings(folder + "/home", folder + "/cache", state=folder + "/state", embedder="none")) as sheaf:
+settings = Settings(folder + "/home", folder + "/cache", state=folder + "/state", embedder="none")
+with Sheaf.open("user", settings=settings) as sheaf:
     graph = builder.compile(store=MemsheafStore(sheaf))
     print(asyncio.run(graph.ainvoke({"say": said}))["found"])
 """
