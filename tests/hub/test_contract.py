@@ -6,11 +6,12 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 from hub.conftest import OpenHub
-from memsheaf.errors import Busy, Changed, HubRefused
+from memsheaf.errors import Busy, Changed, HubRefused, PathRefused
 from memsheaf.hub import Erasure, Hub, Machine, Pulled
 from memsheaf.store import ABSENT, Commit, Revision, version_of
 
@@ -193,6 +194,30 @@ def test_many_writers_of_different_paths_lose_nothing(open_hub: OpenHub) -> None
     done.set()
     follower.join()
     assert sorted(found) == sorted(f"{number}-{count}.md" for number in range(4) for count in range(5))
+
+
+def test_a_name_that_is_one_file_with_another_on_some_machines_is_refused(open_hub: OpenHub) -> None:
+    one, two = open_hub(), open_hub("m2")
+    push(one, "Notes.md", None, b"1")
+    push(one, "caf\xe9.md", None, b"2")
+    for name in ("notes.md", "CAF\xc9.md", "cafe\u0301.md"):
+        with pytest.raises(PathRefused, match=r"same file as '(Notes|caf\xe9)\.md'"):
+            push(two, name, None, b"3")
+        assert len(two.log()) == 2
+    renamed = commit(("Notes.md", b"1", None), ("notes.md", None, b"1"), ("x.md", None, b"4"))
+    for hub in (two, one):
+        hub.push(renamed)
+    assert state(two.pull()) == {"notes.md": b"1", "caf\xe9.md": b"2", "x.md": b"4"}
+
+    def attempt(hub: Hub, path: str) -> bool:
+        with suppress(PathRefused):
+            return bool(push(hub, path, None, b"5"))
+        return False
+
+    for number in range(3):
+        with ThreadPoolExecutor(2) as pool:
+            done = list(pool.map(attempt, (one, two), (f"same-{number}.md", f"Same-{number}.md")))
+        assert sorted(done) == [False, True]
 
 
 def test_an_erased_memory_is_gone_from_the_hub_and_told_to_all(open_hub: OpenHub) -> None:

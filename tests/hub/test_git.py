@@ -485,10 +485,12 @@ def test_few_programs_are_run(bare: Path, tmp_path: Path, monkeypatch: pytest.Mo
     hub.pull(cursor)
     assert ran() == ["fetch"]
     push(hub, "b.md", None, b"1")
+    assert ran() == ["ls-tree", "fast-import", "push"]  # the names, as this one is new
+    push(hub, "b.md", b"1", b"2")
     assert ran() == ["fast-import", "push"]
     for number in range(5):
         push(other, f"{number}.md", None, b"1")
-    assert len(hub.pull(cursor).commits) == 6
+    assert len(hub.pull(cursor).commits) == 7
     assert len(ran()) <= 4
 
 

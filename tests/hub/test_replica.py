@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hub.conftest import OpenHub
-from memsheaf.errors import Busy, Changed, HubRestored, HubUnreachable, NotFound, StoreFailed
+from memsheaf.errors import Busy, Changed, HubRestored, HubUnreachable, NotFound, PathRefused, StoreFailed
 from memsheaf.hub import Hub, HubCommit, HubSettings, Pulled
 from memsheaf.hub.replica import Replica
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
@@ -348,6 +348,22 @@ def test_two_folders_with_memories_join_the_same_text_once_different_ones_both(m
         "same.md": b"same", "other.md": b"laptop", "other-2.md": b"desktop", "laptop.md": b"laptop",
         "desktop.md": b"desktop",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["joined", "pulled", "known"])
+def test_memories_whose_names_are_one_on_some_machines_are_both_kept(machine: Machines, how: str) -> None:
+    """Another machine has A.md: before this one joined, since it last pulled, or it is here already."""
+    one, two = machine("m1"), machine("m2", join=how != "joined")
+    put(one, "A.md", b"theirs")
+    if how == "known":
+        two.sync()
+        with pytest.raises(PathRefused, match=r"same file as 'A\.md'"):
+            put(two, "a.md", b"refused")
+    save(two, "a.md", b"ours")
+    assert sync(two) == [("A.md", "a-2.md")]
+    consistent(two, one)
+    assert files(one) == {"A.md": b"theirs", "a-2.md": b"ours"}
+    assert sync(two) == []
 
 
 def test_a_first_pull_that_was_cut_short_begins_again(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:

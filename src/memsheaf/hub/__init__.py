@@ -125,6 +125,7 @@ class Hub(Protocol):
 
         Raises:
             Changed: a path is not at the version `before`; nothing was changed.
+            PathRefused: it would be one file with another where case and composition of names do not count.
             HubUnreachable: no answer; if it was cut in the middle, pushing the same commit again tells.
             HubRefused: not a writer, a client or a schema that is too old, too large.
         """

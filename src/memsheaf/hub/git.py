@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, StoreFailed
+from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, PathRefused, StoreFailed
 from memsheaf.hub import COPY, Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, time_left
 from memsheaf.hub.git_history import WITH_STEPS, GitCommit, GitHistory, now_iso
 from memsheaf.hub.git_import import make_commit, make_history, make_note
@@ -82,6 +82,7 @@ class GitRemote:
 
         def make() -> str:
             if (there := self._history.find(commit.id)) is None:
+                self._history.check_new(commit.revisions)
                 return make_commit(self._git, self._history.head, mine, author)
             if {(step.path, step.after) for step in there.commit.revisions} != wanted:
                 raise HubRefused(f"the hub has another commit with the id {commit.id}")
@@ -309,7 +310,7 @@ class GitRemote:
                 raise HubRefused(self.notice)
             try:
                 made = make()
-            except Changed:
+            except (Changed, PathRefused):
                 if is_fresh:
                     raise
                 continue

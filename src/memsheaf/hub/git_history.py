@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from memsheaf.errors import PathRefused
-from memsheaf.guard.paths import check_stored
+from memsheaf.guard.paths import check_stored, fold
 from memsheaf.hub import Erasure, HubCommit, HubSettings
 from memsheaf.hub.git_import import FORMAT, MARK
 from memsheaf.hub.git_program import GitProgram
@@ -219,6 +219,14 @@ class GitHistory:
     def _with_steps(self, records: Iterable[GitCommit]) -> Sequence[GitCommit]:
         shas = "".join(f"{record.sha}\n" for record in records).encode()
         return self.log("--no-walk=unsorted", "--stdin", *WITH_STEPS, given=shas) if shas else ()
+
+    def check_new(self, steps: Sequence[Revision]) -> None:
+        """Raise PathRefused for a new path that some file systems take for another one of the tree."""
+        new = {fold(step.path): step.path for step in steps if step.before == ABSENT != step.after}
+        gone = {step.path for step in steps if step.after == ABSENT}
+        for _, _, path in self.entries() if new else ():
+            if path not in gone and (mine := new.get(fold(path), path)) != path:
+                raise PathRefused(mine, f"it is the same file as {path!r} on some file systems")
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """The mode, the object and the path of all that the tree has."""

@@ -127,7 +127,8 @@ class Merge:
             away = Commit(os.urandom(6).hex(), self._now(), HUB, "removed on the hub", ())
             self._place(away, (one for one in theirs.values() if one.after == ABSENT and one.path not in bases))
         met = {path: theirs[path] for path in bases if path in theirs and theirs[path].after != bases[path].before}
-        if met:
+        fresh = {fold(path): path for path, base in bases.items() if base.before == ABSENT}
+        if met or any(fresh.get(fold(path), path) != path for path in theirs):
             self.rebase(waiting, met)
 
     def join(self, pulled: Pulled, here: Iterable[str]) -> None:
@@ -179,6 +180,13 @@ class Merge:
             hub[path] = step.after, step.new
             if copy := self._keep_both(path, step, told):
                 hub[copy], authors[copy] = (ABSENT, None), authors.get(path, ("outside", ""))
+        there = self._transaction.journal.heads(None)
+        names = {fold(path): path for path in there if hub.get(path, ("?", None))[0] != ABSENT}
+        for path in [path for path, (version, _) in hub.items() if version == ABSENT]:  # one file on some systems
+            if (other := names.setdefault(fold(path), path)) != path:
+                none = Revision(path, ABSENT, ABSENT)
+                if copy := self._keep_both(path, none, told, other):
+                    hub[copy], authors[copy] = (ABSENT, None), authors.get(path, ("outside", ""))
         held: dict[str, str] = {}
         groups: dict[tuple[str, str, str], list[Revision]] = {}
         for path, (version, text) in hub.items():
@@ -210,28 +218,30 @@ class Merge:
             self._place(Commit(os.urandom(6).hex(), self._now(), by, "the hub did not take a change", ()), [one])
         self.rebase(self.waiting(), {})
 
-    def _keep_both(self, path: str, step: Revision, told: list[Conflict]) -> str:
+    def _keep_both(self, path: str, step: Revision, told: list[Conflict], other: str = "") -> str:
         """Put the hub's text at a path, and what was here beside it; gives the name of a copy that was made, or "".
+
+        With `other`, the hub has that path instead, which is the same file on some file systems.
 
         Raises:
             Busy: it is edited again and again in this very moment.
         """
         for _ in range(MOMENTS):
             mine = self._present(path)
-            if version_of(mine) == step.after or step.after == ABSENT:
+            if version_of(mine) == step.after or (step.after == ABSENT and not other):
                 return ""
             steps = [Revision(path, version_of(mine), step.after, mine, step.new)]
             copy, is_new, why = "", False, f"{path} was changed on the hub"
             if mine is not None:
                 copy, is_new = self._name_of_copy(path, mine)
-                why = f"kept both: {path} is the hub's, {copy} was here"
+                why = f"kept both: {other or path} is the hub's, {copy} was here"
                 steps += [Revision(copy, ABSENT, version_of(mine), None, mine)] * is_new
             by = self._authors.get(path, HUB)
             with suppress(Changed):  # edited in this moment: what is here now is kept
                 self._transaction.carry_out(Commit(os.urandom(6).hex(), self._now(), by, why, tuple(steps)))
                 if copy and self._ledger and self._ledger.knows(path, version_of(mine)):
                     self._ledger.add([(copy, version_of(mine))], "user")
-                told.append(Conflict(self._now(), path, copy))
+                told.append(Conflict(self._now(), other or path, copy))
                 return copy if is_new else ""
         raise Busy(f"{path} is being edited")
 

@@ -17,7 +17,7 @@ import psycopg
 from psycopg import errors
 from psycopg.rows import TupleRow
 
-from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, hinted
+from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, PathRefused, hinted
 from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, time_left
 from memsheaf.store import Commit, Revision
 from memsheaf.text.neutralize import one_line
@@ -355,6 +355,8 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
         return hinted(found, "It begins with postgresql://; in a password % is written as %25.")
     if error.diag.message_hint == "restored":
         return HubRestored(f"{where} was restored from an older backup")
+    if error.diag.message_hint == "path":
+        return PathRefused(error.diag.message_detail or "", message)
     if error.diag.message_hint == "moved":
         found = HubRefused(f"{where} was moved to another server")
         return hinted(found, "An admin runs `memsheaf team restored`, then each machine `memsheaf hub rejoin`.")

@@ -16,7 +16,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 
-from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, NotFound
+from memsheaf.errors import (
+    Busy,
+    Changed,
+    HubRefused,
+    HubRestored,
+    HubUnreachable,
+    MemsheafError,
+    NotFound,
+    PathRefused,
+)
 from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline, time_left
 from memsheaf.hub.erasures import Erasures, has_had, kept_aside, recreation, without_erased
@@ -330,7 +339,7 @@ class Replica(FolderStore):
             try:
                 if any(path != CATALOG for path in paths):
                     self.hub.push(for_hub(commit))
-            except Changed:
+            except (Changed, PathRefused):
                 return pushed, False
             with self._access.transaction() as transaction:
                 now = read_state(transaction.history)

@@ -54,9 +54,9 @@ CREATE TABLE memsheaf.revisions (
 CREATE TABLE memsheaf.texts (
   namespace text COLLATE "C", version text COLLATE "C", data bytea NOT NULL,
   PRIMARY KEY (namespace, version)) PARTITION BY HASH (namespace);
-CREATE TABLE memsheaf.documents (
-  namespace text COLLATE "C", path text COLLATE "C", version text COLLATE "C" NOT NULL, commit text COLLATE "C" NOT NULL,
-  PRIMARY KEY (namespace, path)) PARTITION BY HASH (namespace);
+CREATE TABLE memsheaf.documents (  -- no two are one file where case and composition do not count
+  namespace text COLLATE "C", folded text COLLATE "C", path text COLLATE "C" NOT NULL, version text COLLATE "C" NOT NULL,
+  commit text COLLATE "C" NOT NULL, PRIMARY KEY (namespace, folded)) PARTITION BY HASH (namespace);
 CREATE TABLE memsheaf.erasures (  -- each is a commit without revisions, too
   namespace text COLLATE "C", id text COLLATE "C", names text[] NOT NULL, versions text[] NOT NULL,
   PRIMARY KEY (namespace, id)) PARTITION BY HASH (namespace);
@@ -150,6 +150,8 @@ END $$;
 -- One path at a time is changed; this must come before the transaction has an xid, so that xids of one path are in
 -- the order of its commits. Keys hang on the epoch, which nobody outside knows. Many paths, and whatever drops texts
 -- that a push may be about to name, take the whole namespace.
+CREATE FUNCTION memsheaf.fold(path text) RETURNS text LANGUAGE sql IMMUTABLE
+RETURN lower(normalize(path, NFC) COLLATE "default");
 CREATE FUNCTION memsheaf.lock_paths(seed bigint, paths text[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE locked text;
 BEGIN
@@ -160,10 +162,10 @@ BEGIN
   ELSE
     locked := pg_advisory_xact_lock_shared(seed);
     IF cardinality(paths) = 1 THEN
-      locked := pg_advisory_xact_lock(hashtextextended(paths[1], seed));
+      locked := pg_advisory_xact_lock(hashtextextended(memsheaf.fold(paths[1]), seed));
     ELSE
       PERFORM pg_advisory_xact_lock(k.key) FROM
-        (SELECT DISTINCT hashtextextended(p.path, seed) AS key FROM unnest(paths) p(path) ORDER BY 1) k;
+        (SELECT DISTINCT hashtextextended(memsheaf.fold(p.path), seed) AS key FROM unnest(paths) p(path) ORDER BY 1) k;
     END IF;
   END IF;
 END $$;
@@ -192,6 +194,7 @@ DECLARE
   caller record;
   known record;
   sound boolean;
+  made bigint;
 BEGIN
   SELECT m.name, m.role, (SELECT hashtextextended(s.epoch::text, 0) FROM memsheaf.spaces s WHERE s.namespace = ns) AS seed
     INTO caller FROM memsheaf.members m WHERE m.namespace = ns AND m.login = memsheaf.me();
@@ -213,7 +216,8 @@ BEGIN
   END IF;
   PERFORM memsheaf.lock_paths(caller.seed, paths);
   SELECT s.path INTO changed FROM unnest(paths, befores) s(path, before) WHERE s.before <>
-    coalesce((SELECT d.version FROM memsheaf.documents d WHERE d.namespace = ns AND d.path = s.path), '') LIMIT 1;
+    coalesce((SELECT d.version FROM memsheaf.documents d
+      WHERE d.namespace = ns AND d.folded = memsheaf.fold(s.path) AND d.path = s.path), '') LIMIT 1;
   IF changed IS NULL THEN
     INSERT INTO memsheaf.commits (namespace, id, xid, at, member, machine, by, why, undoes)
       VALUES (ns, push.id, pg_current_xact_id(), push.at, caller.name, push.machine, push.by, push.why, push.undoes)
@@ -231,6 +235,10 @@ BEGIN
     END IF;
     RETURN;
   END IF;
+  IF '' = ANY (afters) THEN
+    DELETE FROM memsheaf.documents d USING unnest(paths, afters) s(path, after)
+      WHERE d.namespace = ns AND d.folded = memsheaf.fold(s.path) AND d.path = s.path AND s.after = '';
+  END IF;
   WITH step AS (
     SELECT s.* FROM unnest(paths, befores, afters, datas) s(path, before, after, data)
   ), text AS (
@@ -240,12 +248,16 @@ BEGIN
     INSERT INTO memsheaf.revisions (namespace, commit, path, before, after)
       SELECT ns, push.id, s.path, s.before, s.after FROM step s
   )
-  INSERT INTO memsheaf.documents AS d (namespace, path, version, commit)
-    SELECT ns, s.path, s.after, push.id FROM step s WHERE s.after <> ''
-    ON CONFLICT (namespace, path) DO UPDATE SET version = excluded.version, commit = excluded.commit;
-  IF '' = ANY (afters) THEN
-    DELETE FROM memsheaf.documents d USING unnest(paths, afters) s(path, after)
-      WHERE d.namespace = ns AND d.path = s.path AND s.after = '';
+  INSERT INTO memsheaf.documents AS d (namespace, folded, path, version, commit)
+    SELECT ns, memsheaf.fold(s.path), s.path, s.after, push.id FROM step s WHERE s.after <> ''
+    ON CONFLICT (namespace, folded) DO UPDATE SET version = excluded.version, commit = excluded.commit
+    WHERE d.path = excluded.path;
+  GET DIAGNOSTICS made = ROW_COUNT;
+  IF made < cardinality(array_remove(afters, '')) THEN
+    SELECT s.path, d.path AS other INTO known FROM unnest(paths) s(path)
+      JOIN memsheaf.documents d ON d.namespace = ns AND d.folded = memsheaf.fold(s.path) AND d.path <> s.path LIMIT 1;
+    RAISE unique_violation USING MESSAGE = format('it is the same file as ''%s'' on some file systems', known.other),
+      DETAIL = known.path, HINT = 'path';
   END IF;
 END $$;
 
