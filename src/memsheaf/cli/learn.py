@@ -169,6 +169,9 @@ def review(call: Call) -> int:
             sheaf.reader.look(thorough=True)
         queue = Review(memories)
         waiting = queue.waiting()
+        for scope in sorted(memories.beside):
+            if count := len(memories.sheaf(scope).learning.queue.all()):
+                console.note(f"{plural(count, 'proposal')} for {scope}: `memsheaf review --scope {scope}`")
         names = [one.id for one in waiting]
         flags = {
             "approve": options.approve,
