@@ -66,7 +66,7 @@ def examine_hub(one: HubStatus, now: float) -> Iterator[Finding]:
     for path, why in state.left.items():
         yield Finding("warning", f"{one.scope}:{path}", f"the hub's text cannot be placed: {why}", again)
     if undone := len(state.erasing) + len(state.proofs):
-        yield Finding("warning", one.scope, f"erasures that the hub has still to be told of: {undone}", again)
+        yield Finding("warning", one.scope, f"erasures not sent to the hub yet: {undone}", again)
     for conflict in state.told:
         if conflict.copy and os.path.lexists(os.path.join(one.root, conflict.copy)):
             said = f"two machines changed {conflict.path} on {conflict.at[:10]}; this is the text that was here"

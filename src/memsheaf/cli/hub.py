@@ -22,14 +22,14 @@ _OFFLINE = Argument(
     "WHAT",
     choices=("refuse", "queue"),
 )
-_NAME = Argument("--name", "how the hub calls a project, instead of the name of its folder", "NAME")
+_NAME = Argument("--name", "the name of the project on the hub, instead of that of its folder", "NAME")
 
 hub = group(
-    """Keep one memory on several machines: the hub puts their changes in order.
+    """Sync a memory between several machines, through a hub.
 
     A hub is a git repository of your own (nothing to install but git) or a PostgreSQL database; `memsheaf team` makes
-    one for several people. Each machine keeps its folder, so reading works offline and at local speed. Where two
-    machines changed one memory, both texts stay and you are told.
+    one for several people. Each machine keeps its folder, so reading works offline and at local speed. When two
+    machines changed the same memory, both texts are kept and reported.
 
     examples:
       memsheaf hub add user git@example.com:me/memory.git
@@ -46,13 +46,13 @@ hub = group(
 
 @hub.action(_SCOPE, _URL, _OFFLINE, _NAME)
 def add_hub(call: Call) -> int:
-    """Give a memory a hub: what is here goes there, what is there comes here."""
+    """Connect a memory to a hub: what is here is pushed, what is there is pulled."""
     return _attach(call)
 
 
 @hub.action(_SCOPE, _URL, _OFFLINE, _NAME)
 def join_hub(call: Call) -> int:
-    """Bring a memory that is on a hub to this machine; what is here already is added to it."""
+    """The same as add: copy a memory from a hub to this machine, and push what is here."""
     return _attach(call)
 
 
@@ -72,16 +72,16 @@ def _attach(call: Call) -> int:
 
 @hub.action(_ANY)
 def sync_hub(call: Call) -> int:
-    """Push what waits here and bring what other machines pushed."""
+    """Push pending changes and pull those of other machines."""
     return _sync(call, again=False)
 
 
 @hub.action(_SCOPE)
 def rejoin_hub(call: Call) -> int:
-    """Bring both sides together again, as at first: after the hub was restored from a backup.
+    """Merge both sides again as at the first join, after the hub was restored from a backup.
 
-    Where the hub does not take what was changed here, as from a reader of a team, its texts are put back; yours stay
-    in `memsheaf log`.
+    Changes that the hub refuses, as from a reader of a team, are replaced by the texts of the hub; yours stay in
+    `memsheaf log`.
     """
     return _sync(call, again=True)
 
@@ -114,7 +114,7 @@ def _sync(call: Call, *, again: bool) -> int:
 
 @hub.action(_ANY)
 def status_hub(call: Call) -> int:
-    """Show each memory that has a hub: when it was last pulled, what waits, who uses it."""
+    """Show for each memory with a hub the last pull, pending changes, members and machines."""
     with call.console.waiting("asking the hubs"):
         found = [hub_scopes.status(scope, call.settings(), here()) for scope in _scopes(call)]
     return call.answer(
@@ -124,7 +124,7 @@ def status_hub(call: Call) -> int:
 
 @hub.action(_SCOPE, _OFFLINE)
 def set_hub(call: Call) -> int:
-    """Change what happens to changes while the hub does not answer."""
+    """Set what happens to changes while the hub does not answer."""
     offline = call.options.offline
     if not offline:
         raise Usage("say what to set: --offline refuse or --offline queue")
@@ -138,7 +138,7 @@ def set_hub(call: Call) -> int:
 
 @hub.action(_SCOPE)
 def remove_hub(call: Call) -> int:
-    """Take the hub from a memory. What is here stays here, and what is there stays there."""
+    """Disconnect a memory from its hub. The memories stay on both sides."""
     scope = Scope.parse(call.options.scope)
     gone = hub_scopes.detach(scope, call.settings(), here())
     return call.answer(
@@ -175,7 +175,7 @@ def _told(scope: str, synced: Synced) -> Iterator[Part]:
         if one.copy:
             yield Note(f"  both changed {one.path}: the hub's text is there, yours is {one.copy}", "yellow")
         else:
-            yield Note(f"  {one.path} was changed on the hub after you removed it here: it is back", "yellow")
+            yield Note(f"  {one.path} was changed on the hub after you removed it here: it was restored", "yellow")
     if synced.refused:
         yield Note(f"  {synced.refused}", "red")
     for path, why in synced.held.items():
@@ -183,7 +183,7 @@ def _told(scope: str, synced: Synced) -> Iterator[Part]:
     for path, why in synced.left.items():
         yield Note(f"  {path} could not be placed here: {why}", "yellow")
     if synced.pending:
-        yield Note(f"  waiting for the hub: {plural(synced.pending, 'change')}", "yellow")
+        yield Note(f"  not pushed yet: {plural(synced.pending, 'change')}", "yellow")
     if synced.pending and synced.refused:
         way_out = f"`memsheaf hub rejoin {scope}` puts the hub's texts back; yours stay in `memsheaf log`"
         yield Note(f"  {way_out}", "yellow")
@@ -229,7 +229,7 @@ def _status(one: HubStatus) -> Iterator[Part]:
         if conflict.copy:
             yield f"  kept both on {conflict.at[:10]}: {conflict.path} is the hub's, {conflict.copy} was here"
     if state.erasing:
-        yield Note(f"  the hub has still to be told of {plural(len(state.erasing), 'erasure')}", "yellow")
+        yield Note(f"  not sent to the hub yet: {plural(len(state.erasing), 'erasure')}", "yellow")
     for name, left in one.open_erasures.items():
         about = ", ".join(path for erased in state.erased if erased.id == name for path in erased.names)
         yield from (f"  {about or 'a memory'} was erased for all; not yet on {machine.shown}" for machine in left)

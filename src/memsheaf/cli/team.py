@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memsheaf.hub.postgres import PostgresHub
     from memsheaf.hub.postgres_admin import Invitation
 
-_NAME = Argument("name", "how the team is called: letters, digits and hyphens", "NAME", required=True)
+_NAME = Argument("name", "the name of the team: letters, digits and hyphens", "NAME", required=True)
 _MEMBER = Argument("member", "the member: letters, digits and hyphens", "MEMBER", required=True)
 _URL = Argument("url", "postgresql://LOGIN:PASSWORD@HOST/DATABASE", "URL", required=True)
 _ROLES = ("reader", "writer", "admin")
@@ -36,8 +36,8 @@ _TEAM = Argument("--team", "which team, where this machine has several", "NAME")
 team = group(
     """Share a memory in a team, through a PostgreSQL database.
 
-    Each member has a login of their own, and the database itself decides who reads and writes: as what they wrote is
-    shown under their name, nobody can write in another's. Every machine keeps a copy in its scope team/NAME.
+    Each member has a login of their own, and the database checks who may read and write. What a member wrote is shown
+    under the name of their login. Every machine keeps a copy in its scope team/NAME.
 
     examples:
       memsheaf team create platform postgresql://dba:secret@db.example.com/memory
@@ -53,7 +53,10 @@ team = group(
 
 
 @team.action(
-    _NAME, _URL, Argument("--as", "your name in the team, instead of that of your login here", "MEMBER"), DRY_RUN
+    _NAME,
+    _URL,
+    Argument("--as", "your name in the team, instead of your user name on this machine", "MEMBER"),
+    DRY_RUN,
 )
 def create(call: Call) -> int:
     """Create a team in a database, with you as its admin.
@@ -78,7 +81,7 @@ def create(call: Call) -> int:
     return call.answer(
         {"team": invitation.team, "member": invitation.member, "role": "admin", "scope": f"team/{invitation.team}"},
         f"Created the team {invitation.team}; its scope is team/{invitation.team}, and you are its admin, {member}.",
-        Note("`memsheaf team invite MEMBER` lets others in.", ""),
+        Note("`memsheaf team invite MEMBER` adds others.", ""),
     )
 
 
@@ -90,10 +93,10 @@ def create(call: Call) -> int:
     _TEAM,
 )
 def invite_member(call: Call) -> int:
-    """Let somebody into the team, and print the line to send them.
+    """Add a member to the team, and print the line to send them.
 
-    The line holds their password: send it where only they read it. The same again gives them another role and a new
-    password. Only admins can.
+    The line holds their password: send it where only they read it. To invite a member again sets a new role and
+    a new password. For admins.
 
     examples:
       memsheaf team invite ana
@@ -140,9 +143,9 @@ def members(call: Call) -> int:
 
 @team.action(_MEMBER, _TEAM)
 def remove(call: Call) -> int:
-    """Take a member out of the team: their login goes, what they wrote stays.
+    """Remove a member: their login is dropped, what they wrote stays.
 
-    What their machines have copied cannot be taken back. Only admins can.
+    The copies on their machines are not removed. For admins.
     """
     with _opened(call) as hub:
         if not hub.administer("remove", call.options.member):
@@ -191,7 +194,7 @@ def export(call: Call) -> int:
 def prune(call: Call) -> int:
     """Drop older texts from the hub that are past retention; the log stays.
 
-    The text that a memory has now is never dropped. Usual are 90 days. Only admins can.
+    The present text of a memory is never dropped. The default is 90 days. For admins.
 
     examples:
       memsheaf team prune --days 30
@@ -205,7 +208,7 @@ def prune(call: Call) -> int:
 def token(call: Call) -> int:
     """Make a token with which a member's agents use the team's servers.
 
-    It is shown this once. Agents send it as `Authorization: Bearer TOKEN`. Members make their own, admins anybody's.
+    It is shown once. Agents send it as `Authorization: Bearer TOKEN`. Members make their own, admins anybody's.
 
     examples:
       memsheaf team token ana
@@ -249,12 +252,12 @@ def revoke(call: Call) -> int:
     return call.answer({"revoked": count}, f"Revoked {plural(count, 'token')}.")
 
 
-@team.action(_URL, Argument("--login", "how the login is called: memsheaf-NAME", "NAME", default="service"))
+@team.action(_URL, Argument("--login", "the name of the login: memsheaf-NAME", "NAME", default="service"))
 def service(call: Call) -> int:
     """Make a login for servers and workers, and print its address.
 
-    It takes pip install 'memsheaf[server]'. The login serves all teams of the database, and sees nothing but what the
-    member may see whom a token names. The same again makes a new password.
+    It takes pip install 'memsheaf[server]'. The login serves all teams of the database, and has the
+    rights of the member that a token names. Running it again sets a new password.
 
     examples:
       memsheaf team service postgresql://dba:secret@db.example.com/memory
@@ -281,10 +284,10 @@ def migrate(call: Call) -> int:
 
 @team.action(_TEAM)
 def restored(call: Call) -> int:
-    """Say that the database was moved to another server from a dump. Only admins can.
+    """Declare that the database was moved to another server by dump and restore. For admins.
 
-    Each machine then runs `memsheaf hub rejoin team/NAME`, which brings both sides together: the same text once,
-    different texts both. A backup that was restored in place needs no more than that.
+    Each machine then runs `memsheaf hub rejoin team/NAME`, which merges both sides: the same text is kept once,
+    different texts both. For a backup that was restored in place, that is enough.
     """
     settings = _settings(call)
     with _opened(call) as hub:
@@ -294,7 +297,7 @@ def restored(call: Call) -> int:
 
 
 def _attach(call: Call, invitation: Invitation) -> int:
-    """Let this machine join, or take a new password; gives how many memories there are now."""
+    """Join this machine, or update its password; returns the number of memories."""
     scope, settings = Scope("team", invitation.team), call.settings()
     known = settings_of(resolve(scope, settings.places(here())))
     if known and not known.unreadable and known.shown == known._replace(url=invitation.url).shown:

@@ -1,14 +1,14 @@
-"""The hub of a scope: what several machines share. Values, and the contract that every hub keeps.
+"""The interface of a hub, through which several machines share a scope, and the values it uses.
 
-Each machine has an ordinary folder, its replica (`replica.py`); the hub decides in which order changes count.
+Each machine has a replica of the scope, an ordinary folder (`replica.py`); the hub orders the changes.
 
-- `push(commit)` makes all its changes or none, provided that each path is still at the version `before`. It is the
-  decision: what was pushed is durable and reaches every replica. The same commit pushed again changes nothing.
-- `pull(cursor)` gives what was pushed since, oldest first: no commit is left out, those that touch one path come in
-  the order in which they were made, and what was pulled once may come again.
+- `push(commit)` makes all its changes or none, provided that each path is still at the version `before`. What
+  was pushed is durable and reaches every replica. Pushing the same commit again changes nothing.
+- `pull(cursor)` returns what was pushed since, oldest first. Every commit is returned at least once, and commits that
+  touch one path in the order in which they were made.
 - Texts are kept byte for byte, and named by their content (`Version`).
 
-`tests/hub/test_contract.py` is the contract; a hub is whatever passes it. `postgres.py` and `git.py` do.
+`tests/hub/test_contract.py` checks this contract for `postgres.py` and `git.py`.
 
 Deferred imports, to start quickly: psycopg, subprocess, the two hubs; most commands need none of them.
 """
@@ -27,14 +27,14 @@ from memsheaf.store import Commit, Version
 from memsheaf.values import NamedTuple, Protocol
 
 COPY = os.path.join("hub.git", "repository.git")
-"""Where a scope's state has the copy of a git remote, which may hold every text that was ever pushed."""
+"""The local copy of a git remote in the state directory of a scope; it may hold every text that was ever pushed."""
 
-_ends: ContextVar[float] = ContextVar("ends", default=float("inf"))  # when whoever asks in this thread stops to wait
+_ends: ContextVar[float] = ContextVar("ends", default=float("inf"))  # the deadline of this thread
 
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Let every hub that this thread asks meanwhile answer within so many seconds in all, or count as unreachable."""
+    """Limit the time that all calls to hubs in this thread may take together; then the hub counts as unreachable."""
     before = _ends.set(min(_ends.get(), time.monotonic() + seconds))
     try:
         yield
@@ -43,16 +43,15 @@ def deadline(seconds: float) -> Iterator[None]:
 
 
 def time_left(most: float) -> float:
-    """How long to wait for a hub: `most`, or what a deadline leaves, and never less than nothing."""
+    """The timeout for a call to a hub: `most`, or the time until the deadline, at least 0."""
     return min(most, max(0.0, _ends.get() - time.monotonic()))
 
 
 class HubCommit(NamedTuple):
     """A commit as the hub keeps it: its revisions have the new texts, never the old ones.
 
-    `member` is who pushed it, as the hub knows from their login and not as they say; "" where a hub cannot tell.
-    `own` says whether that is whoever asks. A `new` of None beside an `after` is a text that is past retention, which
-    a later commit of the same pull replaces.
+    `member` is who pushed it, taken from their login; "" where a hub has no logins. `own` says whether that is the
+    caller. A revision with `after` and without `new` is past retention; a later commit replaces it.
     """
 
     commit: Commit
@@ -72,8 +71,8 @@ class Erasure(NamedTuple):
 
 
 class Pulled(NamedTuple):
-    """What was pushed since a cursor. When `whole`, `commits` are all that is there now, and what they do not name is
-    not there: so it is at first, and when the history that a cursor asks for is no longer kept."""
+    """What was pushed since a cursor. When `whole`, it is everything that is there now: at the first pull, and when
+    the history since the cursor is no longer kept."""
 
     commits: Sequence[HubCommit]
     cursor: str
@@ -90,8 +89,8 @@ class HubMember(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """A replica as the hub knows it; `erased` are the ids of the erasures that it reported as done, with what it
-    found left ("" when nothing)."""
+    """A registered replica; `erased` are the ids of the erasures that it reported, each with what it could not erase,
+    "" for nothing."""
 
     id: str
     name: str
@@ -112,26 +111,26 @@ class Hub(Protocol):
 
     @property
     def me(self) -> str:
-        """The member that this connection acts for; "" where a hub cannot tell."""
+        """The member that this connection acts for; "" where a hub has no logins."""
 
     @property
     def notice(self) -> str:
-        """What to tell about the versions of the hub and of this program, "" when they fit."""
+        """A warning when the versions of the hub and of this program differ, else ""."""
 
     def push(self, commit: Commit) -> str:
-        """Make all changes or none; gives the position, after which `pull` from a later cursor no longer gives it.
+        """Make all changes or none; returns the position: a pull from a later cursor does not return the commit.
 
         A commit whose id the hub has is not made again.
 
         Raises:
             Changed: a path is not at the version `before`; nothing was changed.
             PathRefused: it would be one file with another where case and composition of names do not count.
-            HubUnreachable: no answer; if it was cut in the middle, pushing the same commit again tells.
-            HubRefused: not a writer, a client or a schema that is too old, too large.
+            HubUnreachable: no answer. The commit may have been made; pushing it again is safe.
+            HubRefused: no permission, a client or a schema that is too old, or a commit that is too large.
         """
 
     def pull(self, cursor: str = "") -> Pulled:
-        """What was pushed since; from "" on, all that is there now.
+        """What was pushed since a cursor; with "", everything that is there now.
 
         Raises:
             HubUnreachable, HubRefused.
@@ -139,28 +138,28 @@ class Hub(Protocol):
         """
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a hint that something was pushed. True when there is one; hints may be lost."""
+        """Wait for a notification that something was pushed; True when one came. Notifications may be lost."""
 
     def lock(self, name: str, *, wait: float = 0.0) -> AbstractContextManager[object]:
-        """Let one machine at a time do the work called `name`. Raises Busy, HubUnreachable."""
+        """A lock among all machines. Raises Busy, HubUnreachable."""
 
     def erase(self, erasure: Erasure) -> None:
-        """Forget every text of these names and versions, and tell all machines to. The same erasure again is nothing.
+        """Delete every text of these names and versions, and tell all machines to do so. Idempotent.
 
         A version that a path of another name has now is kept.
         """
 
     def report(self, machine: Machine) -> None:
-        """Say that this machine is there, and which erasures it has carried out."""
+        """Register this machine, and report which erasures it has carried out."""
 
     def users(self) -> tuple[Sequence[HubMember], Sequence[Machine]]:
-        """Who may use it, and the machines that reported."""
+        """The members, and the machines that reported."""
 
     def log(self, limit: int = 50) -> Sequence[HubCommit]:
         """The last commits, newest first, without texts."""
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
 
 
 class HubSettings(NamedTuple):

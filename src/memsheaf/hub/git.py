@@ -1,7 +1,7 @@
 """A git remote as a hub: one branch for a scope, its memories at their paths, a git commit for each commit.
 
-A push is compare-and-swap: the commit is made on the head that we know, and pushed provided that the branch is still
-there. When others were faster, their commits are fetched, each path is compared with the version that the change was
+A push is compare-and-swap: the commit is made on the head that we know, and pushed if the branch still has
+it. When others pushed first, their commits are fetched, each path is compared with the version that the change was
 made for, and the commit is made again. Nothing is ever merged by line.
 
 After an erasure the history begins anew, with a commit that says what was erased and which histories it replaces. A
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 LOCK_SECONDS = 15 * 60.0
-"""How long a lock holds when whoever took it does not let go."""
-_ATTEMPTS = 100  # of a push, when others are faster
-_SELDOM = 30.0  # seconds between two looks at a remote on which nothing happens
+"""Seconds after which a lock that was not released expires."""
+_ATTEMPTS = 100  # of a push while others push
+_SELDOM = 30.0  # the longest interval of polling, in seconds
 _LOST_RACE = re.compile(
     r"\[rejected\]|failed to update ref|cannot lock ref|failed to lock|incorrect old value|reference already exists"
 )
 
 
 class GitRemote:
-    """One branch of a git remote, for one machine. What is in the folder may be deleted at any time."""
+    """One branch of a git remote, for one machine. The local copy in the folder may be deleted at any time."""
 
     def __init__(self, settings: HubSettings, *, folder: str, timeout: float = 10.0) -> None:
         self._settings = settings
@@ -72,7 +72,7 @@ class GitRemote:
 
     @property
     def notice(self) -> str:
-        """What a person should know of the hub, "" when nothing."""
+        """A warning when a newer version of memsheaf wrote to the branch, else ""."""
         return f"{self._settings.shown} was written by a newer memsheaf: update this one" * self._history.is_newer
 
     def push(self, commit: Commit) -> str:
@@ -102,7 +102,7 @@ class GitRemote:
         return pulled
 
     def wait(self, seconds: float) -> bool:
-        """Look at the remote, more and more seldom."""
+        """Poll the remote, with growing intervals."""
         deadline, pause = time.monotonic() + seconds, 1.0
         known = self._pulled or self._work(lambda: self._history.head)
         while (left := deadline - time.monotonic()) > 0:
@@ -116,7 +116,7 @@ class GitRemote:
 
     @contextmanager
     def lock(self, name: str, *, wait: float = 0.0) -> Iterator[object]:
-        """Hold a ref that says whose turn it is, for LOCK_SECONDS at most. Raises Busy, HubUnreachable."""
+        """A lock, held as a ref of the remote for LOCK_SECONDS at most. Raises Busy, HubUnreachable."""
         ref = f"refs/memsheaf/locks/{self._name}/{sha256(name.encode()).hexdigest()[:16]}"
         deadline = time.monotonic() + wait
         mine = ""
@@ -131,7 +131,7 @@ class GitRemote:
             is_held = held and isinstance(until, int | float) and time.time() < until < time.time() + 2 * LOCK_SECONDS
             why = "held" if is_held else self._send(mine, ref, held)
             if not why or not (is_held or _LOST_RACE.search(why)):
-                return ""  # it is ours; or this host has no locks, and nothing is lost but work that is done twice
+                return ""  # it is ours; or the host has no locks, and work may be done twice
             return one_line(str(holder.get("machine", "")), 60) or "another machine"
 
         while holder := self._work(take):
@@ -145,7 +145,7 @@ class GitRemote:
                 self._work(lambda: self._send("", ref, mine))
 
     def erase(self, erasure: Erasure) -> None:
-        """Begin the history anew without these names; see `Hub.erase`."""
+        """Replace the history by one without these names; see `Hub.erase`."""
         erasure = erasure._replace(at=erasure.at or now_iso())
 
         def make() -> str:
@@ -179,9 +179,9 @@ class GitRemote:
         self._work(work)
 
     def report(self, machine: Machine) -> None:
-        """Say that this machine is there, in a ref of its own; what it reported of erasures before stays.
+        """Register this machine in a ref of its own; erasures that it reported before are kept.
 
-        A host that takes no refs but branches is not told.
+        Not possible on a host that takes only branches.
         """
         ref = self._machines + sha256(machine.id.encode()).hexdigest()[:16]
 
@@ -228,7 +228,7 @@ class GitRemote:
         return f"{self._history.root}.{self._history.head}"
 
     def _work(self, work: Callable[[], T]) -> T:
-        """Do something with our copy, one process at a time; a copy that is damaged is removed, and fetched again."""
+        """Work on the local copy under a lock; a damaged copy is removed and fetched again."""
         try:
             with (
                 Folder.open(self._folder, create=True) as folder,
@@ -250,7 +250,7 @@ class GitRemote:
         return work()
 
     def _fetch(self, *also: str) -> Sequence[GitCommit]:
-        """Bring our copy to what the remote has, and give what was not known; `also` other refs than the branch.
+        """Fetch the branch, and `also` other refs; returns the new commits.
 
         Raises HubUnreachable, HubRefused.
         """
@@ -297,7 +297,7 @@ class GitRemote:
         return Pulled(whole, self._cursor, True, [one for one, _ in erased[since[0] :]])
 
     def _swap(self, make: Callable[[], str]) -> str:
-        """Push what is made on the head that we know; again on a newer one as long as others are faster.
+        """Push a commit made on the known head; when others pushed first, make it again on the new head.
 
         `make` gives "" when there is nothing to push, and so does this.
         """
@@ -325,9 +325,9 @@ class GitRemote:
         raise HubUnreachable(f"{self._settings.shown}: others were faster {_ATTEMPTS} times in a row: {why}")
 
     def _send(self, made: str, ref: str, expected: str | None) -> str:
-        """Put an object, or nothing, at a ref that has what is expected, or with None whatever it has.
+        """Compare-and-swap a ref: set or delete it if it has the expected value; with None unconditionally.
 
-        Gives "" when it is done, else why not. Raises HubUnreachable, HubRefused.
+        Returns "", or the reason for the failure. Raises HubUnreachable, HubRefused.
         """
         lease = [] if expected is None else [f"--force-with-lease={ref}:{expected}"]
         words = ("push", "--porcelain", "--progress", "--no-verify", "--no-signed", *lease, REMOTE)
@@ -352,7 +352,7 @@ class GitRemote:
         return self._kept_notes(ref)
 
     def _kept_notes(self, ref: str) -> list[tuple[str, dict[str, object]]]:
-        """Those that our copy has."""
+        """The notes in the local copy."""
         found = ((record.sha, record.said.get("note")) for record in self._history.log("--no-walk", f"--glob={ref}*"))
         return [(sha, note if isinstance(note, dict) else {}) for sha, note in found]
 
@@ -368,7 +368,7 @@ def ref_name(namespace: str) -> str:
 
 
 def _machine(said: dict[str, object]) -> Machine:
-    """A machine as it reported itself, or what is left of that when the report is damaged."""
+    """A machine from its report; damaged fields are left empty."""
     name, shown, member, seen = (one_line(str(said.get(key, "")), 100) for key in ("id", "name", "member", "seen"))
     erased = said.get("erased")
     pairs = [pair for pair in erased if isinstance(pair, list) and len(pair) == 2] if isinstance(erased, list) else ()

@@ -1,10 +1,10 @@
 """The history of one branch in our copy of a git repository: which commits there are, and what each changed.
 
 The message of a commit that memsheaf made has its id, time and author in a line `Memsheaf: {...}`; the others were
-made by people, in a checkout or on a page. Whatever a tree holds that is no memory is not there for us: links,
+made by people, in a checkout or on a page. Files that are no memories are ignored: links,
 submodules, names that the path policy refuses, texts that are too large.
 
-The file `known` has a line for each commit, which tells without git whether an id or a cursor is in the history.
+The file `known` has a line for each commit, so that ids and cursors are looked up without running git.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class GitCommit(NamedTuple):
 
 
 class GitHistory:
-    """What is known of a branch. Whoever uses it holds a lock."""
+    """The known history of a branch. The caller holds the lock."""
 
     def __init__(self, git: GitProgram, settings: HubSettings) -> None:
         self._git = git
@@ -77,7 +77,7 @@ class GitHistory:
         self._known = b""
 
     def load(self) -> None:
-        """Read which commits are known; a file that was cut off tells nothing, and is removed."""
+        """Read the known commits; a truncated file is removed."""
         self._known = b""
         with suppress(FileNotFoundError):
             with open(self._file, "rb") as file:
@@ -99,7 +99,7 @@ class GitHistory:
 
     @property
     def is_newer(self) -> bool:
-        """Whether a newer memsheaf wrote to it than this one understands."""
+        """Whether a newer version of memsheaf wrote to the branch."""
         return int(self._last()[2]) > FORMAT
 
     def has(self, sha: str) -> bool:
@@ -123,12 +123,12 @@ class GitHistory:
         return line
 
     def save(self, lines: bytes) -> None:
-        """Keep lines that were noted."""
+        """Append lines to the file."""
         with open(self._file, "ab") as file:
             file.write(lines)
 
     def advance(self, head: str) -> Sequence[GitCommit] | None:
-        """Learn the commits up to a head that was fetched, and give them; None when it does not follow the known one.
+        """Add the commits up to a fetched head, and return them; None when it is not a descendant of the known head.
 
         They come with their steps, but for the whole of a history.
         """
@@ -309,7 +309,7 @@ def _parse_object(text: str) -> dict[str, Any]:
 
 
 def _sound(text: str) -> str:
-    """A text as a journal can hold it: JSON can bring half of a character."""
+    """A text without lone surrogates, which JSON can contain."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -1,8 +1,8 @@
 """The git program on one bare repository of ours: run without prompts, hooks, signatures or clean-up of its own.
 
-What a person set up to reach a remote works as always: ssh keys, agents and settings, credential helpers, proxies,
-`insteadOf`. What would change the result does not. Git runs in a session of its own, where there is no terminal to
-ask at, and where a time-out ends it together with what it started.
+The user's configuration for reaching a remote applies: ssh keys, agents and settings, credential helpers, proxies,
+`insteadOf`. Settings that would change the result do not. Git runs in a session of its own: it has no terminal to ask
+at, and a time-out ends it together with its children.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NO_NEWS = re.compile(
 
 
 class LocalGitFailed(Exception):
-    """Git could not work on our own copy of the hub, which can be fetched again."""
+    """Git failed on the local copy of the hub, which can be fetched again."""
 
 
 class GitProgram:
@@ -194,7 +194,7 @@ class GitProgram:
                         pipe.close()
 
     def _told(self, said: bytes, otherwise: str) -> str:
-        """The last line that says something, on one line and without a password."""
+        """The last line of an error message, without passwords."""
         lines = re.split(r"[\r\n]+", said.decode("utf-8", "replace"))
         news = [line for line in lines if not _NO_NEWS.search(line)] or [line for line in lines if line.strip()]
         text = re.sub(r"^((fatal|error|remote): *)+", "", news[-1]) if news else otherwise
@@ -204,7 +204,7 @@ class GitProgram:
 
 
 def _end_group(process: Popen[bytes]) -> None:
-    """End a program and what it started; git first gets a moment to remove its lock files."""
+    """Terminate a program and its children; git first gets time to remove its lock files."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(TimeoutExpired):

@@ -1,6 +1,6 @@
-"""Bring together what a hub has and what a replica has, under the lock of its folder.
+"""Merge what was pulled from a hub with a replica, under the lock of its folder.
 
-Everything is decided by versions: what a path has here, what the hub has, and what ours was made from.
+For each path three versions are compared: the one here, the one on the hub, and the base of ours.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from memsheaf.store.transaction import Transaction
 from memsheaf.store.trust import TrustLedger, written
 from memsheaf.values import compiled, sha256
 
-WHY_LIMIT = 8_000  # bytes of a reason that a hub is told
+WHY_LIMIT = 8_000  # bytes of a commit's reason that are pushed
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z"
 _UNKNOWN = "1970-01-01T00:00:00.000Z"
-PORTION, PORTION_BYTES = 2_000, 1 << 20  # what is pushed as one commit: a slow network takes it in a few seconds
+PORTION, PORTION_BYTES = 2_000, 1 << 20  # most revisions and bytes of one pushed commit
 AT_ONCE = 500  # texts of one commit of a first pull
-MOMENTS = 5  # in which somebody may save a file while it is being replaced
-FEW = 10  # memories that may be missing on a hub that tells all it has
+MOMENTS = 5  # attempts to replace a file that is being edited
+FEW = 10  # memories that may be missing from a full pull
 
 
 class Merge:
@@ -52,23 +52,23 @@ class Merge:
 
     @property
     def state(self) -> ReplicaState:
-        """What the replica remembers."""
+        """The sync state of the replica."""
         return read_state(self._transaction.history)
 
     def save(self, state: ReplicaState, *, durable: bool = True) -> None:
-        """Remember it."""
+        """Write the state."""
         write_state(self._transaction.history, state, durable=durable)
 
     def waiting(self, ids: Sequence[str] | None = None) -> list[Commit]:
-        """The pending commits, oldest first, or those of these ids; an id whose line was never written is none."""
+        """The pending commits, oldest first, or those with these ids; ids without a journal line are skipped."""
         found: list[Commit] = []
         for name in self.state.pending if ids is None else ids:
             found += islice(self._transaction.journal.commits(f'{{"commit": "{name}"'.encode()), 1)
         return found
 
     def hold_secrets(self) -> list[Commit]:
-        """What waits, with a commit of its own for each file that holds a new secret: that stays here until it is
-        gone."""
+        """The pending commits, split so that each file with a new secret has a commit of its own, which is not pushed
+        until the secret is gone."""
         waiting, held = self.waiting(), self.state.held
         touched = [{step.path for step in one.revisions} for one in waiting]
         alone = [paths for paths in touched if paths & held.keys()]
@@ -84,7 +84,7 @@ class Merge:
         return self.waiting()
 
     def apply(self, pulled: Pulled, sent: Collection[str]) -> None:
-        """Place what was pulled, except where something of ours waits or is newer on the hub.
+        """Write what was pulled, except to paths that have pending changes or that were pushed from here since.
 
         `sent` are the commits that the hub had taken from here before it was asked: all are in a whole pull.
         """
@@ -132,7 +132,7 @@ class Merge:
             self.rebase(waiting, met)
 
     def join(self, pulled: Pulled, here: Iterable[str]) -> None:
-        """Bring a folder and a hub together that know nothing of each other: the same text once, different ones both.
+        """Merge a folder and a hub without a common base: the same text is kept once, different texts both.
 
         Where ours replaced the hub's text after the hub got it, it does so there; somebody may also have gone back to
         a text since.
@@ -168,7 +168,7 @@ class Merge:
         self.rebase([mine], met)
 
     def rebase(self, waiting: Sequence[Commit], theirs: Mapping[str, Revision]) -> None:
-        """Put what waits on top of what the hub has now: one commit for each author and reason.
+        """Rebase the pending changes on what the hub has now: one commit for each author and reason.
 
         Where the hub has another text than the one ours was made from, both stay; what was removed on one side and
         changed on the other stays as it was changed. What holds a new secret is a commit of its own, and is held.
@@ -209,7 +209,7 @@ class Merge:
         self.save(state._replace(pending=tuple(pending), held=held, told=kept))
 
     def withdraw(self) -> None:
-        """Put the hub's text back wherever one waits here that it does not take; ours stays in the journal."""
+        """Restore the hub's text at paths whose pending change the hub refuses; ours stays in the journal."""
         bases, held = _bases(self.waiting()), self.state.held
         steps = [one._replace(after=one.before, new=one.old) for path, one in bases.items() if path not in held]
         authors = commit_authors(self._transaction.journal, [(one.path, one.after) for one in steps])
@@ -219,7 +219,7 @@ class Merge:
         self.rebase(self.waiting(), {})
 
     def _keep_both(self, path: str, step: Revision, told: list[Conflict], other: str = "") -> str:
-        """Put the hub's text at a path, and what was here beside it; gives the name of a copy that was made, or "".
+        """Write the hub's text at a path and keep ours as a copy beside it; returns the path of the copy, or "".
 
         With `other`, the hub has that path instead, which is the same file on some file systems.
 
@@ -246,7 +246,7 @@ class Merge:
         raise Busy(f"{path} is being edited")
 
     def _place(self, commit: Commit, steps: Iterable[Revision]) -> None:
-        """Carry out what the hub has, from what is here now; an edit in this very moment stays, and is pending."""
+        """Apply the changes of the hub to the files; an edit at the same moment is kept as pending."""
         made: list[Revision] = []
         for step in steps:
             try:
@@ -269,7 +269,7 @@ class Merge:
         tombstones.follow(self._transaction.history, made, commit.at, bury=True)
 
     def _place_apart(self, commit: Commit, steps: Sequence[Revision]) -> None:
-        """Carry out again what an edit in the very moment stopped: that file is kept twice, the others are placed."""
+        """Apply again after a concurrent edit: of that file both texts are kept, the others are written."""
         for step in steps:
             if version_of(self._present(step.path)) == step.before:
                 with suppress(Changed):
@@ -278,7 +278,7 @@ class Merge:
         self.rebase(self.waiting(), met)
 
     def _has_replaced(self, theirs: Revision, at: str) -> bool:
-        """Whether our journal has replaced a text of the hub, after the hub got it."""
+        """Whether our journal replaced this text of the hub after it was pushed."""
         commits = self._transaction.journal.commits(needle_of(theirs.path))
         return any(at < one.at for one in commits if (theirs.path, theirs.after) in {s[:2] for s in one.revisions})
 
@@ -301,7 +301,7 @@ class Merge:
 
 
 def portions(steps: Sequence[Revision]) -> Iterator[tuple[Revision, ...]]:
-    """Steps in groups that a slow network takes at once: a first sync may have all that a folder holds."""
+    """Split revisions into commits of limited size, for slow networks: a first sync may push a whole folder."""
     taken: list[Revision] = []
     size = 0
     for step in steps:
@@ -315,15 +315,15 @@ def portions(steps: Sequence[Revision]) -> Iterator[tuple[Revision, ...]]:
 
 
 def for_hub(commit: Commit) -> Commit:
-    """A commit as every hub takes it, without what each machine makes for itself."""
+    """A commit as it is pushed, without generated files."""
     why = commit.why.replace("\0", "").encode("utf-8", "replace")[:WHY_LIMIT].decode("utf-8", "ignore")
     return commit._replace(why=why, revisions=tuple(step for step in commit.revisions if step.path != CATALOG))
 
 
 def attribute(pulled: Pulled, ledger: TrustLedger | None, settings: HubSettings) -> Pulled:
-    """What was pulled, with everybody's name; what this member wrote elsewhere is recorded as theirs.
+    """Pulled commits with their authors; what this member wrote on another machine is recorded as their own.
 
-    In git anybody can name any author: what comes is somebody else's. What is written here is recorded already.
+    In git anybody can name any author, so everything that is pulled counts as written by others.
     """
     if ledger is None:
         return pulled
@@ -335,13 +335,13 @@ def attribute(pulled: Pulled, ledger: TrustLedger | None, settings: HubSettings)
 
 
 def as_local(one: HubCommit) -> Commit:
-    """A commit as a replica's journal tells it: another member's under their name."""
+    """A pulled commit as the journal records it: with the name of the other member."""
     by = f"{OTHERS}{one.member}" if one.member and not one.own else one.commit.by
     return one.commit._replace(by=by)
 
 
 def find_secret(new: bytes | None, old: bytes | None) -> str:
-    """What kind of secret a text has that was not there before, "" when none."""
+    """The kind of a secret that is new in a text, "" when there is none."""
     from memsheaf.guard.secrets import new_secrets
 
     if not new:
@@ -351,12 +351,12 @@ def find_secret(new: bytes | None, old: bytes | None) -> str:
 
 
 def _last_steps(pulled: Pulled) -> dict[str, Revision]:
-    """What the hub has at each path that a pull names."""
+    """The last revision of each path in a pull."""
     return {step.path: step for one in pulled.commits for step in one.commit.revisions}
 
 
 def _sound(pulled: Pulled) -> Pulled:
-    """What was pulled without what may not be placed, whatever a hub says, and without texts past retention."""
+    """What was pulled, without unsafe paths, wrong hashes and texts past retention: a hub is not trusted."""
     commits = []
     for one in pulled.commits:
         commit = one.commit
@@ -368,7 +368,7 @@ def _sound(pulled: Pulled) -> Pulled:
 
 
 def _authors(pulled: Pulled) -> dict[str, str]:
-    """Which other member wrote what a pull brings, by path."""
+    """The member who wrote the pulled text of each path."""
     found: dict[str, str] = {}
     for one in pulled.commits:
         by = as_local(one).by
@@ -377,7 +377,7 @@ def _authors(pulled: Pulled) -> dict[str, str]:
 
 
 def _bases(waiting: Sequence[Commit]) -> dict[str, Revision]:
-    """The first step of each path that waits: it begins with what the hub had."""
+    """The first pending revision of each path: its `before` is the version that the hub had."""
     found: dict[str, Revision] = {}
     for one in waiting:
         for step in one.revisions:
@@ -387,7 +387,7 @@ def _bases(waiting: Sequence[Commit]) -> dict[str, Revision]:
 
 
 def is_sound(step: Revision) -> bool:
-    """Whether what a hub gave may be placed: a path of ours, and the very text that it says."""
+    """Whether a pulled revision may be written: an allowed path, and a text with the hash that it claims."""
     try:
         return check_stored(step.path) == step.path and version_of(step.new) == step.after
     except PathRefused:

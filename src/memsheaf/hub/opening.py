@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _lent: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 
 SILENT_SECONDS = 5.0
-"""How long a hub may say nothing before it counts as unreachable."""
+"""Seconds without any data after which a hub counts as unreachable."""
 MACHINE = "machine"
 """The file in the state directory that holds the id of this machine."""
 
 
 class _DeferredHub:
-    """A hub that is opened when it is first asked something: whoever only reads loads no driver."""
+    """A hub that is opened at the first call, so that reading loads no driver."""
 
     def __init__(self, settings: HubSettings, folder: str) -> None:
         self._settings = settings
@@ -42,13 +42,13 @@ class _DeferredHub:
         return getattr(self._hub, name)
 
     def close(self) -> None:
-        """Let the connection go, if there is one."""
+        """Close the connection, if there is one."""
         if self._hub is not None:
             self._hub.close()
 
 
 def open_hub(settings: HubSettings, *, folder: str, timeout: float = SILENT_SECONDS) -> Hub:
-    """The hub of these settings; nothing is connected before it is asked. `folder` is for what it keeps here.
+    """The hub of these settings; it connects at the first call. `folder` is for its local files.
 
     Raises HubRefused when what it needs is not installed.
     """
@@ -78,7 +78,7 @@ def open_replica(root: str, state: State, clock: Callable[[], float], days: floa
 
 
 def lend_hub(root: str, hub: Hub) -> None:
-    """Have a folder use this hub instead of opening one, as long as the caller or the folder's replica keeps it."""
+    """Let the replica of a folder use this hub instead of opening one; only a weak reference is kept."""
     _lent[root] = hub
 
 

@@ -1,7 +1,7 @@
 """A hub on PostgreSQL: one namespace of it, for one member.
 
-A push and a pull are one call of a function in the database each (`schema/0001.sql`), so one round trip. No call
-waits for longer than `timeout` without a sign of life: the connection is given up then, and made anew by the next.
+A push and a pull are one call of a function in the database each (`schema/0001.sql`), so one round trip. A
+connection that is silent for longer than `timeout` is closed, and the next call opens another.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 CLIENT = 1
 """The version of the schema that this version of memsheaf was made for."""
 NAME_MEMBER = "SELECT set_config('memsheaf.member', %s, true), set_config('memsheaf.namespace', %s, true)"
-HINT_EVERY = 0.5  # seconds between two hints of one process: in every push they would cost more than the push
-POLL_EVERY = 1.0  # seconds between two looks of whoever waits: hints may be lost
+HINT_EVERY = 0.5  # seconds between two NOTIFY of one process: one in every push would cost more than the push
+POLL_EVERY = 1.0  # seconds between two polls of a listener: notifications may be lost
 LOCK_EVERY = 0.1
 MANY = 1000  # rows after which a cursor is not kept, nor what it holds
 QUICKLY = 1.0  # seconds in which an idle connection shows that the server has closed it
@@ -43,7 +43,7 @@ _KEPT_OUT = "authentication failed|does not exist|pg_hba|permission denied|not p
 
 
 class _Bounded(psycopg.Connection[TupleRow]):
-    """A connection that is given up after a silence, as when the network swallows the answer."""
+    """A connection that is closed after a silence, as when packets get lost."""
 
     patience = 10.0
 
@@ -79,7 +79,7 @@ class Hello(NamedTuple):
 
 
 class PostgresHub:
-    """One namespace of a database. Threads may share it."""
+    """One namespace of a database; thread-safe."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class PostgresHub:
 
     @property
     def hello(self) -> Hello:
-        """Who we are to the hub, and which versions there are. Raises HubUnreachable, HubRefused."""
+        """The member of this connection, and the versions of the hub. Raises HubUnreachable, HubRefused."""
         if self._hello is None:
             found = Hello(*self._ask("SELECT * FROM memsheaf.hello($1)", self._settings.namespace)[0])
             self._hello = found._replace(epoch=str(found.epoch))
@@ -118,7 +118,7 @@ class PostgresHub:
 
     @property
     def notice(self) -> str:
-        """What to tell about versions, "" when they fit."""
+        """A warning when the versions differ, else ""."""
         if self.hello.version > CLIENT:
             return "the hub is of a newer version of memsheaf: upgrade this one when you can"
         return "the hub is of an older version of memsheaf" if self.hello.version < CLIENT else ""
@@ -268,7 +268,7 @@ class PostgresHub:
         return self._ask(f"SELECT memsheaf.{function}({places})", self._settings.namespace, *values)[0][0]
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         with self._guard:
             if self._unhinted:
                 self._hint()
@@ -277,7 +277,7 @@ class PostgresHub:
                     connection.close()
             self._cursor = self._listener = None
 
-    # talking to the database
+    # statements
 
     def _ask(self, query: str, *values: object) -> list[TupleRow]:
         """The rows of one statement, in a transaction of its own. Raises HubUnreachable, HubRefused, HubRestored."""
@@ -292,7 +292,7 @@ class PostgresHub:
                 except psycopg.OperationalError:
                     if kept is None or not kept.connection.closed or time.monotonic() - began > QUICKLY:
                         raise
-                    return self._answer(self._ready(), query, values)  # every call may be made twice
+                    return self._answer(self._ready(), query, values)  # every call is idempotent
         except psycopg.Error as error:
             raise translate_error(error, self._settings.shown) from error
 
@@ -336,18 +336,18 @@ class PostgresHub:
 
     @property
     def _channel(self) -> str:
-        """Where hints are given: a name that only members know."""
+        """The NOTIFY channel: a name that only members know."""
         return f"memsheaf_{self.hello.epoch}"
 
     def _hint(self) -> None:
-        """Tell whoever waits. The change is made, so that nothing is said when this fails."""
+        """Notify listening machines. Failures are ignored, as the change is committed."""
         self._hinted, self._unhinted = time.monotonic(), False
         with suppress(MemsheafError):
             self._ask("SELECT pg_notify($1, '')", self._channel)
 
 
 def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
-    """What a failure of the database at an address means."""
+    """The error of ours that stands for one of psycopg."""
     message = one_line(error.diag.message_primary or str(error), 300)
     message = re.sub("^connection (failed|is bad): | Is the server running.*", "", message)
     if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:  # it quotes what it cannot read
@@ -382,12 +382,12 @@ def explain_connection(error: psycopg.Error, where: str) -> MemsheafError:
 
 
 def _storable(text: str, limit: int) -> str:
-    """A remark as the database takes it: no NUL, no half characters, at most so many bytes."""
+    """A text for the database: without NUL and lone surrogates, at most `limit` bytes."""
     return text.encode("utf-8", "replace").replace(b"\0", b"")[:limit].decode("utf-8", "ignore")
 
 
 def _array(values: Iterable[str | None]) -> str:
-    """An array as PostgreSQL reads it; psycopg takes several times as long to write one."""
+    """An array literal of PostgreSQL; psycopg takes several times as long to make one."""
     quoted = (None if one is None else one.replace("\\", "\\\\").replace('"', '\\"') for one in values)
     return "{" + ",".join("NULL" if one is None else f'"{one}"' for one in quoted) + "}"
 

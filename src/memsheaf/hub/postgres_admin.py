@@ -1,6 +1,6 @@
 """Install and migrate the schema of a hub on PostgreSQL; create teams and logins.
 
-A login is `TEAM.MEMBER`, so that the address a member gets says all there is to know: which team, and who they are.
+A login is `TEAM.MEMBER`, so that the address of a member names the team and the member.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Invitation(NamedTuple):
 
     @property
     def namespace(self) -> str:
-        """How the hub calls the memory of the team."""
+        """The namespace of the team."""
         return f"{self.team}:team"
 
 
@@ -79,7 +79,7 @@ def migrate(connection: psycopg.Connection[TupleRow]) -> tuple[int, int]:
 
 
 def _version(connection: psycopg.Connection[TupleRow]) -> int:
-    """The version of the schema, 0 when there is none; whoever else migrates waits."""
+    """The version of the schema, 0 when there is none; locks out concurrent migrations."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('memsheaf.migrate'))")
     if connection.execute("SELECT to_regclass('memsheaf.about')").fetchall() == [(None,)]:
         return 0
@@ -121,7 +121,7 @@ def create_team(url: str, team: str, member: str) -> Invitation:
 
 
 def show_sql(team: str, member: str) -> str:
-    """What `create_team` would have a database without a schema do."""
+    """The SQL that `create_team` runs on a database without a schema."""
     team, member = _label(team, "team"), _label(member, "member")
     steps = "".join(f"{sql}\nUPDATE memsheaf.about SET version = {number};\n" for number, sql in migrations())
     space = _SPACE % (f"'{team}:team'", f"'{team}.{member}'", f"'{member}'")
@@ -183,7 +183,7 @@ def team_of(token: str) -> str:
 
 
 def digest_of(token: str) -> bytes:
-    """What the database keeps of a token."""
+    """The SHA-256 of a token, as the database stores it."""
     return sha256(token.encode()).digest()
 
 
@@ -235,7 +235,7 @@ def _label(name: str, what: str) -> str:
 
 
 def scram_verifier(password: str, rounds: int = 4096) -> str:
-    """What PostgreSQL keeps of a password, so that neither it nor its log ever has the password itself."""
+    """The SCRAM verifier of a password: neither the server nor its log gets the password itself."""
     salt = os.urandom(16)
     salted = pbkdf2_hmac("sha256", password.encode(), salt, rounds)
     stored = sha256(digest(salted, b"Client Key", "sha256")).digest()
@@ -246,7 +246,7 @@ def scram_verifier(password: str, rounds: int = 4096) -> str:
 
 @contextmanager
 def _administering(url: str) -> Iterator[psycopg.Connection[TupleRow]]:
-    """A connection of whoever installs the hub. Raises HubRefused, HubUnreachable."""
+    """A connection with the login that installs the hub. Raises HubRefused, HubUnreachable."""
     shown = HubSettings(url, "", "", "").check_address()
     try:
         with psycopg.connect(url, connect_timeout=10, application_name="memsheaf") as connection:

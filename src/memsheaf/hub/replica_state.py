@@ -1,4 +1,4 @@
-"""What a replica remembers of its hub: `.history/hub.json` and `.history/hub-state.json`, written under the lock.
+"""Settings and sync state of a replica: `.history/hub.json` and `.history/hub-state.json`, written under the lock.
 
 `pending` are the commits of this journal that the hub has not seen; an id is there before the commit's line is, so
 that a crash loses none. `.history/hub-ahead.jsonl` are those that the hub took and that no pull has brought back yet,
@@ -38,7 +38,7 @@ class Conflict(NamedTuple):
 class ReplicaState(NamedTuple):
     """The state of a replica. `held` are paths that are not pushed, and why; `left` those that could not be placed.
 
-    `erasing` are erasures that the hub has still to be told of, `erased` those that were carried out here, and
+    `erasing` are erasures that were not sent to the hub yet, `erased` those that were carried out here, and
     `proofs` what was left of those that are not reported yet, "" for nothing.
     `down_at` is when the hub did not answer, 0 when it did; `machine` is the id under which this folder reported;
     `refused` is why the hub did not take what waits.
@@ -62,8 +62,8 @@ class ReplicaState(NamedTuple):
 
 
 def read_state(history: Folder) -> ReplicaState:
-    """The state; that of a replica which never joined when there is none, or one that a power cut damaged: the next
-    sync then joins again, which loses no text."""
+    """The state; if the file is missing or damaged, that of a replica that never joined: the next sync joins again,
+    which loses no text."""
     with suppress(StoreFailed, TypeError, ValueError, LookupError, AttributeError):
         if found := _load(history, STATE):
             return _state(found)
@@ -71,14 +71,14 @@ def read_state(history: Folder) -> ReplicaState:
 
 
 def note_pending(history: Folder, commit: Commit) -> None:
-    """Note that the hub has not seen a commit, before its line is written. The caller holds the lock."""
+    """Mark a commit as pending, before its journal line is written. The caller holds the lock."""
     state = read_state(history)
     if state.joined and commit.revisions:
         write_state(history, state._replace(pending=(*state.pending, commit.id)))
 
 
 def has_pending(root: str) -> bool:
-    """Whether a folder has changes that its hub does not. Raises StoreFailed, OSError."""
+    """Whether a folder has changes that were not pushed. Raises StoreFailed, OSError."""
     with Folder.open(root) as folder, folder.folder(HISTORY) as history:
         return bool(read_state(history).pending)
 
@@ -93,12 +93,12 @@ def _state(found: dict[str, Any]) -> ReplicaState:
 
 
 def write_state(history: Folder, state: ReplicaState, *, durable: bool = True) -> None:
-    """Put the state in place, whole. The caller holds the lock. Raises OSError."""
+    """Replace the state file. The caller holds the lock. Raises OSError."""
     _write(history, STATE, json.dumps(state._asdict(), ensure_ascii=False).encode("utf-8", "surrogatepass"), durable)
 
 
 def read_ahead(history: Folder) -> dict[str, list[str]]:
-    """The commits that the hub took and no pull brought back, with their paths. A torn line is none."""
+    """The commits that were pushed and not pulled back yet, with their paths. A torn line is ignored."""
     found: dict[str, list[str]] = {}
     with suppress(FileNotFoundError, PathRefused):
         for line in read_file(history, AHEAD, _LIMIT).splitlines():
@@ -109,7 +109,7 @@ def read_ahead(history: Folder) -> dict[str, list[str]]:
 
 
 def add_ahead(history: Folder, name: str, paths: list[str]) -> None:
-    """Note that the hub took a commit. The caller holds the lock. Raises OSError."""
+    """Record that a commit was pushed. The caller holds the lock. Raises OSError."""
     fd = history.open_file(AHEAD, APPEND | os.O_CREAT)
     try:
         write_all(fd, b"\n" + json.dumps([name, paths], ensure_ascii=False).encode("utf-8", "surrogatepass"))
@@ -126,7 +126,7 @@ def write_ahead(history: Folder, ahead: Mapping[str, list[str]]) -> None:
 
 
 def has_another_hub(history: Folder, settings: HubSettings) -> bool:
-    """Whether a scope got another hub than these settings are of, or another password."""
+    """Whether the hub or the password in the file differs from these settings."""
     now = _load(history, SETTINGS)
     return now is not None and (now.get("url"), now.get("namespace")) != (settings.url, settings.namespace)
 
@@ -144,12 +144,12 @@ def settings_of(root: str) -> HubSettings | None:
 
 
 def write_settings(history: Folder, settings: HubSettings) -> None:
-    """Put the settings in place, for their owner only. Raises OSError."""
+    """Write the settings, with mode 0600. Raises OSError."""
     _write(history, SETTINGS, json.dumps(settings._asdict(), indent=1, ensure_ascii=False).encode(), True)
 
 
 def remove_hub(history: Folder) -> None:
-    """Forget the hub; the memories stay. Raises OSError."""
+    """Remove the settings and the state; the memories stay. Raises OSError."""
     for name in (STATE, AHEAD, SETTINGS):  # killed in between, the next sync joins again
         with suppress(FileNotFoundError):
             history.unlink(name)

@@ -41,7 +41,7 @@ class TakenTurns(NamedTuple):
 
 
 class HubService:
-    """A pool of connections that acts for members. Threads may share it; `teams` are those it serves, all if none."""
+    """A connection pool that acts for members; thread-safe. It serves `teams`, or all."""
 
     def __init__(self, url: str, *, teams: Sequence[str] = ()) -> None:
         self.url = url
@@ -58,7 +58,7 @@ class HubService:
         self.pool.open()
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self.pool.close(timeout=1)
 
     def check(self) -> None:
@@ -76,7 +76,7 @@ class HubService:
 
     @property
     def key(self) -> bytes:
-        """A secret that all servers of this login share: made of its password, wherever that is kept."""
+        """A secret that all servers with this login share, derived from its password."""
         try:
             with self.pool.connection() as connection:
                 about = connection.info
@@ -99,13 +99,13 @@ class HubService:
         return PostgresHub(settings, member=login, connect=self.pool.connection)
 
     def join_space(self, login: str, namespace: str) -> None:
-        """Open a namespace for a member, which is made if there is none. Raises HubRefused, HubUnreachable."""
+        """Give a member access to a namespace, and create it if needed. Raises HubRefused, HubUnreachable."""
         if not namespace.endswith(":team"):
             self.ask(login, "SELECT memsheaf.join_space(%s)", namespace)
 
     def ask(self, login: str, query: str, namespace: str = "", *values: object) -> list[TupleRow]:
-        """The rows of one statement, for a member or for nobody; its values are the namespace, if it names one, and
-        those given. Raises HubRefused, HubUnreachable."""
+        """Run one statement, for a member or for none, and return its rows; the namespace, if given, is its first
+        parameter. Raises HubRefused, HubUnreachable."""
         try:
             with self.pool.connection() as connection:
                 with connection.pipeline(), connection.transaction():
@@ -117,10 +117,10 @@ class HubService:
             raise translate_error(error, self.shown) from error
 
     def name_of(self, login: str, namespace: str) -> str:
-        """What a member is called in a namespace. Raises HubRefused."""
+        """The name of a member in a namespace. Raises HubRefused."""
         return str(self.ask(login, "SELECT name FROM memsheaf.hello(%s)", namespace)[0][0])
 
-    # what waits to be learned from
+    # turns that wait for a worker
 
     def add_turns(self, login: str, namespace: str, turns: Sequence[tuple[str, object]]) -> int:
         """Keep turns until they are learned from; gives how many are new."""
@@ -133,7 +133,7 @@ class HubService:
         return TakenTurns(rows[0][0], rows[0][1], tuple(row[2] for row in rows)) if rows else None
 
     def finish_turns(self, login: str, namespace: str, batch: str, proposed: Sequence[tuple[str, object]]) -> None:
-        """Drop turns that were learned from, and keep what is proposed: both or neither."""
+        """Delete turns that were learned from and save the proposals, in one transaction."""
         given = json.dumps([{"id": name, "proposal": value} for name, value in proposed], ensure_ascii=False)
         self.ask(login, "SELECT memsheaf.finish_turns(%s, %s, %s::jsonb)", namespace, batch, given)
 
@@ -142,10 +142,10 @@ class HubService:
         query = "SELECT EXISTS (SELECT FROM memsheaf.commits c WHERE c.namespace = %s AND c.why = %s)"
         return bool(self.ask(login, query, namespace, why)[0][0])
 
-    # what models cost
+    # the cost of models
 
     def reserve(self, team: str, tokens: int, most_requests: int, most_tokens: int) -> str:
-        """Take a request to a model from the day of a team; gives the day. Raises CapReached, HubUnreachable."""
+        """Reserve a model request from a team's daily cap; returns the day. Raises CapReached, HubUnreachable."""
         query = "SELECT memsheaf.reserve_spend(%s, %s, %s, %s)::text"
         [(day,)] = self.ask("", query, f"{team}:team", tokens, most_requests, most_tokens)
         if day is None:
@@ -154,5 +154,5 @@ class HubService:
         return str(day)
 
     def settle(self, team: str, day: str, more: int) -> None:
-        """Correct what a request cost."""
+        """Correct the cost of a reserved request."""
         self.ask("", "SELECT memsheaf.settle_spend(%s, %s::date, %s)", f"{team}:team", day, more)

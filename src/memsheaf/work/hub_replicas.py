@@ -36,7 +36,7 @@ _PREFIX = "hub-server-"
 
 
 class Caller(NamedTuple):
-    """Whose memories these are, and which: scopes, the nearest first, each with its namespace on the hub."""
+    """The member that a request is for, and the scopes it sees, the nearest first, each with its namespace."""
 
     member: TokenMember
     spaces: tuple[tuple[str, str], ...]

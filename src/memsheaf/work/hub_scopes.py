@@ -1,4 +1,4 @@
-"""Give a scope a hub, take it away, and tell how the scopes with a hub stand."""
+"""Attach scopes to hubs, detach them, and report their status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHARED = ("user", "agent", "team", "project")
 
 
 class HubStatus(NamedTuple):
-    """How a scope stands with its hub; `problem` says why the hub could not be asked, "" when it could.
+    """The status of a scope and its hub; `problem` is the error when the hub could not be asked.
 
     `waiting_since` is the time of the oldest change that waits here, `latest` that of the newest that came or went.
     """
@@ -53,7 +53,7 @@ class HubStatus(NamedTuple):
 
 
 def namespace_of(scope: Scope, root: str, name: str = "") -> str:
-    """How the hub of a person calls a scope: the same on all machines, wherever a project lies."""
+    """The namespace of a scope on a person's hub: the same on all machines, wherever a project lies."""
     if scope.layer != "project":
         return f"memsheaf/{scope}"
     return f"memsheaf/project/{name or os.path.basename(root).rpartition('-')[0]}"
@@ -62,7 +62,7 @@ def namespace_of(scope: Scope, root: str, name: str = "") -> str:
 def attach(
     scope: Scope, url: str, settings: Settings, cwd: str, *, namespace: str = "", name: str = "", offline: str = ""
 ) -> Synced:
-    """Give a scope a hub and bring both together: the same text once, different texts both. All or nothing.
+    """Attach a scope to a hub and merge both: the same text is kept once, different texts both. All or nothing.
 
     Raises:
         ScopeRefused: it cannot have one, or has another.
@@ -108,7 +108,7 @@ def configure(scope: Scope, settings: Settings, cwd: str, **changes: str) -> Hub
 
 
 def detach(scope: Scope, settings: Settings, cwd: str) -> HubSettings:
-    """Take the hub from a scope; the memories stay here and there. Raises ScopeRefused."""
+    """Detach a scope from its hub; the memories stay on both sides. Raises ScopeRefused."""
     root = resolve(scope, settings.places(cwd))
     hub = _settings(scope, root, settings)
     with _history(root) as history:
@@ -134,7 +134,7 @@ def open_shared(scope: Scope, settings: Settings, cwd: str) -> Sheaf:
 
 
 def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> HubStatus:
-    """How a scope stands with its hub; with `ask` the hub is asked who and what uses it."""
+    """The status of a scope; with `ask` also the members and machines, from the hub."""
     with open_shared(scope, settings, cwd) as sheaf:
         replica = sheaf.replica
         assert replica is not None
