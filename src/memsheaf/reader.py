@@ -53,7 +53,7 @@ class ScopeReader:
         self._tools = tools
         self._prompt: tuple[tuple[object, ...], str] | None = None
         self._counts, self._owners = browse.Counts(), browse.Owners()
-        self._is_team = writer.ledger is not None and not writer.store.checkout  # and others are its members
+        self._is_team = not writer.store.checkout  # where others write, they are its members
 
     # rows
 

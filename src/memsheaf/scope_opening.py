@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 from memsheaf.config import Settings
 from memsheaf.scope import Scope, checkout_of, resolve
@@ -37,7 +38,7 @@ def open_store(
         store: FolderStore = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline)
         store.ledger, store.eraser = ledger, None  # type: ignore[attr-defined]
     else:
-        announce = None if checkout else _note_unseen
+        announce = None if checkout else partial(_note_unseen, partial(find_ledger, scope, root, settings))
         store = FolderStore(
             root, clock=clock, retention_days=days, checkout=checkout, private=private, announce=announce
         )
@@ -65,8 +66,11 @@ def find_ledger(scope: Scope, root: str, settings: Settings) -> TrustLedger | No
     return ledger if is_shared else None
 
 
-def _note_unseen(transaction: Transaction, commit: Commit) -> None:
-    """Note what is committed to a folder that got a hub since it was opened: it waits for the next sync."""
+def _note_unseen(find_ledger: Callable[[], TrustLedger | None], transaction: Transaction, commit: Commit) -> None:
+    """Note what a person saved in a folder that is, or was, a team's; and what is committed to one that got a hub
+    since it was opened: it waits for the next sync."""
+    if commit.by == "outside" and (ledger := find_ledger()):
+        ledger.add_outside(commit)
     try:
         transaction.history.stat(HUB)
     except FileNotFoundError:

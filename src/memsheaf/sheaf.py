@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Sequence
-from functools import wraps
+from functools import partial, wraps
 
 from memsheaf import config, memory_edits
 from memsheaf.errors import ScopeRefused, hinted
@@ -15,7 +15,7 @@ from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.overview import ScopeOverview
 from memsheaf.reader import ScopeReader
 from memsheaf.scope import Scope, has_hub
-from memsheaf.scope_opening import embedder_of, open_store, state_of
+from memsheaf.scope_opening import embedder_of, find_ledger, open_store, state_of
 from memsheaf.store import Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.values import utc_time
@@ -134,10 +134,13 @@ class Sheaf:
         found = (lambda: embedder) if embedder is not None else embedder_of(settings)
         database = database_for(store.root, settings.cache)
         index = Index(store, database, read_only=read_only, embedder=found, clock=clock)
-        return cls(
+        sheaf = cls(
             scope, store, index, by=by, read_only=read_only, tools=settings.tools, settings=settings, ledger=ledger,
             clock=clock,
         )  # fmt: skip
+        if scope.layer == "team":
+            sheaf.writer.find_ledger = partial(find_ledger, scope, store.root, settings)
+        return sheaf
 
     @property
     def root(self) -> str:

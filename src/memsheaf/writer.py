@@ -61,8 +61,7 @@ FACTS_KEPT = 4_096  # texts whose words are kept, so that learning reads each on
 class Writer:
     """Writes the memories of one scope. `by` is who does, unless a change says otherwise.
 
-    `ledger` is there for a root inside a repository: what is not in it came from somebody else. `own_context` says
-    whether an agent may write CONTEXT.md here, `people_only` that only a person may change anything.
+    `own_context` says whether an agent may write CONTEXT.md here, `people_only` that only people may change anything.
     """
 
     def __init__(
@@ -84,7 +83,8 @@ class Writer:
         self.by = by
         self.read_only = read_only
         self._clock = clock
-        self.ledger = ledger
+        self._ledger = ledger
+        self.find_ledger: Callable[[], TrustLedger | None] = lambda: None  # a team can get a hub at any time
         self._own_context = own_context
         self.people_only = people_only
         self.around: Callable[[], Iterable[Writer]] = lambda: ()  # the keepers of scopes that are seen with this one
@@ -117,6 +117,12 @@ class Writer:
     def today(self) -> str:
         """The day, as headers have it."""
         return time.strftime("%Y-%m-%d", time.localtime(self._clock()))
+
+    @property
+    def ledger(self) -> TrustLedger | None:
+        """What is known to be this user's; the rest came from others. None where nobody else writes."""
+        self._ledger = self._ledger or self.find_ledger()
+        return self._ledger
 
     def require_writable(self) -> None:
         """Raise ReadOnly when nothing may be changed here."""

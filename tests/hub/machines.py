@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,29 @@ class ScopeOnMachine:
         finally:
             os.chdir(was)
         return code, out.getvalue(), err.getvalue()
+
+    @contextmanager
+    def serve_mcp(self, *words: str) -> Iterator[Callable[..., str]]:
+        """An MCP server, as a process; gives what calls a tool of it, and gives its answer."""
+        line, pipe = [sys.executable, "-P", "-m", "memsheaf", "mcp", *words], subprocess.PIPE
+        work = self.folder / "work"
+        with subprocess.Popen(line, stdin=pipe, stdout=pipe, env=self.environment, cwd=work) as server:
+            assert server.stdin
+            assert server.stdout
+            write, read = server.stdin, server.stdout
+
+            def ask(method: str, **given: object) -> str:
+                call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
+                write.write(json.dumps(call).encode() + b"\n")
+                write.flush()
+                while b'"id":1' not in (answer := read.readline()):
+                    assert answer, "the server ended"
+                return answer.decode()
+
+            about = {"name": "x", "version": "1"}
+            ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=about)
+            yield lambda tool, **given: ask("tools/call", name=tool, arguments=given)
+            write.close()
 
     def json(self, *words: str, scoped: bool = True) -> dict[str, Any]:
         """What a command answers as JSON."""

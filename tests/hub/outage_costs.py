@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import product
 from pathlib import Path
@@ -29,7 +29,7 @@ class Outage:
     """A machine whose hub stopped to answer after it had joined."""
 
     def __init__(self, machine: ScopeOnMachine, port: int) -> None:
-        self._machine = machine
+        self.machine = machine
         self._work = str(machine.folder / "work")
         machine.environment["XDG_RUNTIME_DIR"] = str(machine.folder)
         machine.join()
@@ -50,31 +50,8 @@ class Outage:
         line, given = [sys.executable, "-P", "-m", "memsheaf", *words], {**EVENT, "hook_event_name": event}
         streams: dict[str, Any] = {"input": json.dumps(given | {"cwd": self._work}), "text": True}
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        done = subprocess.run(line, **streams, **pipes, env=self._machine.environment, cwd=self._work, check=False)
+        done = subprocess.run(line, **streams, **pipes, env=self.machine.environment, cwd=self._work, check=False)
         return str(done.stdout)
-
-    @contextmanager
-    def server(self) -> Iterator[Callable[..., str]]:
-        """An MCP server; gives what calls a tool."""
-        self.forget_outage()
-        line, pipe = [sys.executable, "-P", "-m", "memsheaf", "mcp"], subprocess.PIPE
-        environment = self._machine.environment
-        with subprocess.Popen(line, stdin=pipe, stdout=pipe, env=environment, cwd=self._work) as server:
-            assert server.stdin
-            assert server.stdout
-
-            def ask(method: str, **given: object) -> str:
-                assert server.stdin
-                assert server.stdout
-                call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
-                server.stdin.write(json.dumps(call).encode() + b"\n")
-                server.stdin.flush()
-                return server.stdout.readline().decode()
-
-            about = {"name": "x", "version": "1"}
-            ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=about)
-            yield lambda tool, **given: ask("tools/call", name=tool, arguments=given)
-            server.stdin.close()
 
 
 def measure(outage: Outage) -> dict[str, float]:
@@ -92,7 +69,8 @@ def measure(outage: Outage) -> dict[str, float]:
         with timed(f"hook: {what}"):
             outage.run("hook", "claude-code", event, event=event)
     with timed("mcp: start"):
-        opened = outage.server()
+        outage.forget_outage()
+        opened = outage.machine.serve_mcp()
         call = opened.__enter__()
     with timed("mcp: save"):
         call("memory_write", name="Tea", **MEMORY)

@@ -274,6 +274,34 @@ def test_a_folder_that_joins_keeps_its_own_and_leaves_others_theirs(join: Join, 
             sheaf.undo()  # that it joined is nothing to undo
 
 
+def test_a_running_server_notices_that_its_team_got_a_hub(tmp_path: Path, bare: Path) -> None:
+    ana, ben = (ScopeOnMachine(tmp_path / name, TEAM, bare, name) for name in ("ana", "ben"))
+    ben.join()
+    theirs = ben.remember("Deploy day", "We deploy the billing service on Fridays.")
+    mine = ana.remember("Test command", "The importer is tested with make importer.")
+    with ana.serve_mcp("--scope", TEAM) as call:
+        assert "shared" not in call("memory_read", filename=mine)
+        ana.join()
+        assert "saved by" in call("memory_read", filename=theirs)
+        assert "(shared)" in call("memory_search", query="deploy the billing service")
+        assert "saved by" not in call("memory_read", filename=mine)
+        (ana.root / mine).write_text((ana.root / mine).read_text().replace("importer", "exporter"))
+        assert mine in call("memory_search", query="exporter")
+        assert "saved by" not in call("memory_read", filename=mine)
+
+
+def test_what_is_edited_after_a_hub_was_removed_is_ones_own(pair: tuple[ScopeOnMachine, ScopeOnMachine]) -> None:
+    ana, ben = pair
+    theirs = ana.remember("Deploy day", "We deploy the billing service on Fridays.")
+    mine = ben.remember("Test command", "The importer is tested with make importer.")
+    ben.sync()
+    root = ben.root
+    assert ben.run("hub", "remove", TEAM, scoped=False)[0] == 0
+    assert ben.trust() == {theirs: "shared", mine: "confirmed"}
+    (root / mine).write_text((root / mine).read_text().replace("importer", "exporter"))
+    assert ben.trust() == {theirs: "shared", mine: "confirmed"}
+
+
 def test_both_texts_of_a_conflict_keep_their_authors(join: Join) -> None:
     ana, ben = join("ana"), join("ben")
     path = ana.remember("Deploy day", "We deploy on Fridays.")

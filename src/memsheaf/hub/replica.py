@@ -42,7 +42,7 @@ from memsheaf.hub.replica_state import (
 from memsheaf.store import ABSENT, Change, Commit, Erased, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.transaction import Transaction
-from memsheaf.store.trust import TrustLedger, written
+from memsheaf.store.trust import TrustLedger
 from memsheaf.values import NamedTuple
 
 ROUNDS = 5  # of pulling and pushing in one sync, while others push
@@ -180,8 +180,8 @@ class Replica(FolderStore):
         """Note that a commit is pending before its line is written, unless the hub has it."""
         if commit.id in self._agreed or not commit.revisions:
             return
-        if self.ledger and commit.by == "outside" and not commit.undoes:  # what a person saved in the folder
-            self.ledger.add(written([commit]), commit.by)
+        if self.ledger:
+            self.ledger.add_outside(commit)
         state = read_state(transaction.history)
         if state.joined:
             write_state(transaction.history, state._replace(pending=(*state.pending, commit.id)))

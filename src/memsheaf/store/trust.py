@@ -77,6 +77,11 @@ class TrustLedger:
                 self._read()
                 self._fold()
 
+    def add_outside(self, commit: Commit) -> None:
+        """Record what a person saved in the folder, if this commit is of that. Raises StoreFailed, Busy."""
+        if commit.by == "outside" and not commit.undoes:
+            self.add(written([commit]), commit.by)
+
     def forget(self, paths: Collection[str]) -> None:
         """Remove every line about these paths. Raises StoreFailed, Busy."""
         gone = {f'"{self._prefix}{path}' for path in paths}
