@@ -88,6 +88,20 @@ def test_a_memory_with_a_name_that_was_erased_elsewhere_outlives_the_first_sync(
     assert files(three) == {"a.md": b"another memory"}
 
 
+def test_a_file_that_a_person_made_in_place_of_a_removed_one_outlives_its_erasure_elsewhere(
+    machine: Machines,
+) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, "a.md", b"erased")
+    sync(two)
+    put(two, "a.md", None)
+    one.erase("a.md", by="user")
+    save(two, "a.md", b"made by hand")
+    two.sync()
+    consistent(one, two)
+    assert files(one) == {"a.md": b"made by hand"}
+
+
 def test_a_text_that_two_machines_keep_beside_the_hubs_is_there_once(machine: Machines) -> None:
     one, two, three = machine("m1"), machine("m2"), machine("m3")
     put(one, "a.md", b"1")

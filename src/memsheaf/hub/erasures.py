@@ -97,23 +97,25 @@ def recreation(
 ) -> Commit | None:
     """The commit that makes the memory at a path anew, None when it has to go.
 
-    It stays when it goes back to no erased text, and was made by one of the commits that no pull has brought yet;
-    None is for all commits.
+    It stays when it goes back to no erased text, and was made by a person in the folder or by a commit that no pull
+    has brought yet, one of `unseen` (None: any).
     """
     try:
         data = store.read(path).data
     except NotFound:
         return None
     version = version_of(data)
-    for commit in store.history(path):
+    made = Commit("", "", "outside", "", (Revision(path, ABSENT, version, None, data),))
+    for number, commit in enumerate(store.history(path)):
         step = commit.revisions[0]
-        if {step.before, step.after, version} & {*erased}:
+        if version in erased or (number == 0 and step.after == ABSENT):
+            break
+        if step.before in erased or step.after in erased:
             return None
         if step.before == ABSENT:
-            if unseen is not None and commit.id not in unseen:
-                return None
-            return commit._replace(revisions=(Revision(path, ABSENT, version, None, data),), undoes="")
-    return None
+            is_new = unseen is None or commit.id in unseen
+            return made._replace(by=commit.by, why=commit.why) if is_new else None
+    return None if version in erased else made
 
 
 @contextmanager
