@@ -152,7 +152,7 @@ def test_settings_that_are_damaged_keep_nobody_from_reading(
     assert path in here.run("search", "black")[1]
     for words in (("remember", "They swim on Mondays."), ("forget", path), ("erase", path, "--yes")):
         code, told = here.run(*words)
-        assert (code, f"{file}' is damaged" in told, "memsheaf hub add SCOPE URL" in told) == (1, True, True), words
+        assert (code, f"{file}' is damaged" in told, "memsheaf hub add user URL" in told) == (1, True, True), words
     assert str(file) in here.run("hub", "status", scoped=False)[1]
     assert str(file) in here.run("doctor", scoped=False)[1]
     if damage is not None:
