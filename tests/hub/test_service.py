@@ -169,6 +169,21 @@ def test_a_member_opens_their_own_memories_and_projects_of_the_team(service: Hub
         service.add_turns(f"{name}.ben", f"{name}:project/shop", [("1", TURN)])
 
 
+def test_another_role_holds_in_every_namespace_of_the_team(service: HubService, team: Team) -> None:
+    team.url("ana", "admin")
+    login, spaces = f"{team.name}.ben", [f"{team.name}:project/shop", f"{team.name}:user/ben"]
+    for role, taken in (("writer", [1, 1]), ("reader", [0, 1])):
+        invite(team.settings("ana", "m1"), "ben", role)
+        for space, count in zip(spaces, taken, strict=True):
+            if role == "writer":
+                service.join_space(login, space)
+            if count:
+                assert service.add_turns(login, space, [(role, TURN)]) == count
+                continue
+            with pytest.raises(HubRefused, match="needs writer"):
+                service.add_turns(login, space, [(role, TURN)])
+
+
 def test_a_removed_member_leaves_no_token_and_nothing_that_waits(service: HubService, team: Team) -> None:
     team.url("ana", "admin")
     invite(team.settings("ana", "m1"), "ben", "writer")  # as its drop needs whoever made the role

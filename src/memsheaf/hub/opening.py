@@ -94,11 +94,7 @@ def id_of_copy(machine: str, root: str) -> str:
 def this_machine(state: str) -> tuple[str, str]:
     """The id of this machine, made when it has none, and its name. Raises StoreFailed."""
     kept = State(state)
-    found = kept.read(MACHINE)
-    if not found:
-        with kept.lock(MACHINE, wait=10.0):
-            found = kept.read(MACHINE)
-            if not found:
-                found = os.urandom(8).hex().encode()
-                kept.write(MACHINE, found)
+    if not (found := kept.read(MACHINE)):
+        found = os.urandom(8).hex().encode()
+        kept.write(MACHINE, found)
     return found.decode("ascii", "replace").strip(), socket.gethostname()[:64]

@@ -404,13 +404,15 @@ BEGIN
     ELSE 'ALTER ROLE %I LOGIN PASSWORD %L' END, login, verifier);
 END $$;
 
--- Let somebody in, or give a member another role and password. Their login is TEAM.NAME.
+-- Let somebody in, or give a member another role, in the team and its other namespaces, and password. Their login is
+-- TEAM.NAME.
 CREATE FUNCTION memsheaf.invite(ns text, name text, role text, verifier text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   who text := memsheaf.enter(ns, 'admin');
   login text := split_part(ns, ':', 1) || '.' || name;
+  space text;
 BEGIN
   IF ns NOT LIKE '%:team' OR (name = who AND role <> 'admin') THEN
     RAISE check_violation USING MESSAGE = 'only a team has members, and admins cannot change their own role';
@@ -418,6 +420,11 @@ BEGIN
   PERFORM memsheaf.create_login(login, verifier);
   INSERT INTO memsheaf.members AS m (namespace, login, name, role) VALUES (ns, login, name, role)
     ON CONFLICT ON CONSTRAINT members_pkey DO UPDATE SET role = excluded.role;
+  FOREACH space IN ARRAY ARRAY(SELECT j.space FROM memsheaf.joined j WHERE j.namespace = ns AND j.login = login) LOOP
+    PERFORM set_config('memsheaf.namespace', space, true);
+    UPDATE memsheaf.members m SET role = role
+      WHERE m.namespace = space AND m.login = login AND space NOT LIKE '%:user/%';
+  END LOOP;
   RETURN login;
 END $$;
 
