@@ -13,8 +13,6 @@ from benchmarks.conversation import LEGACY, MODERN, Conversation  # noqa: E402
 from benchmarks.http_load import measure_load  # noqa: E402
 from benchmarks.measure import installed  # noqa: E402
 from benchmarks.memories import memory  # noqa: E402
-from benchmarks.peers import Peer, peer_server  # noqa: E402
-from benchmarks.processes import Unmeasured  # noqa: E402
 from benchmarks.report_servers import served_json, served_tables  # noqa: E402
 from benchmarks.served import BARE, OURS, Asking, Call, Served, Server, measure_served  # noqa: E402
 from benchmarks.servers import measure_servers  # noqa: E402
@@ -79,11 +77,6 @@ def test_the_clock_is_of_the_server_and_counts_all_its_threads(environment: dict
         first = host.cpu
 
     assert first >= 0.3
-
-
-def test_what_nobody_asked_for_is_passed_over(environment: dict[str, str]) -> None:
-    with Conversation(answering("hello"), environment) as host:
-        assert host.call("anything", {}) == "hello"
 
 
 @pytest.mark.parametrize(
@@ -160,37 +153,3 @@ def test_load_over_http_counts_answers_and_failures(environment: dict[str, str])
     assert len(good.waited) >= 4
     assert 0 < good.wall_ms <= good.wall_p99_ms <= good.wall_worst_ms
     assert 0 < mixed.errors < len(mixed.waited)
-
-
-def test_a_server_that_does_not_come_up_has_no_load(environment: dict[str, str]) -> None:
-    with pytest.raises(Unmeasured, match="did not say where"):
-        measure_load(script("pass"), environment, lambda _: ("nothing", {}), seconds=0.1, connections=1)
-
-
-def test_a_peer_is_installed_once_and_half_an_installation_is_none(tmp_path: Path) -> None:
-    installs: list[str] = []
-
-    def install(place: str, requirements: Sequence[str]) -> None:
-        Path(place).mkdir(parents=True)
-        (Path(place) / "half").touch()
-        installs.append(place)
-        if len(installs) == 1:
-            raise Unmeasured("the network is down")
-
-    peer = Peer("other", install, ("other",), lambda place, home, size: Server("other", size=size))
-    cache = str(tmp_path / "cache")
-
-    with pytest.raises(Unmeasured, match="the network is down"):
-        peer_server(peer, cache, str(tmp_path / "1"), 5, lambda _: None)
-    assert peer_server(peer, cache, str(tmp_path / "2"), 5, lambda _: None).size == 5
-    assert peer_server(peer, cache, str(tmp_path / "3"), 5, lambda _: None).size == 5
-
-    assert len(installs) == 2
-
-
-def test_a_clock_that_is_gone_is_said_and_not_raised() -> None:
-    with Conversation(script("pass"), {}) as host:
-        pass
-
-    with pytest.raises(Unmeasured, match="CPU clock"):
-        _ = host.cpu

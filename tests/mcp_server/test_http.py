@@ -35,7 +35,7 @@ pytestmark = [
 
 ERAS = ["legacy", "2026-07-28"]
 CATALOG = "memory://catalog"
-STEPS = 4
+STEPS = 2
 Headers = Sequence[tuple[str, str]]
 COUNTER = "user_counter.md"
 
