@@ -1,23 +1,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from memsheaf.config import Settings
 from memsheaf.doctor import NETWORK, disk, examine, file_system, free_bytes
 from memsheaf.sheaf import Sheaf
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
-
-
-@pytest.fixture
-def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
-    settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
-    with Sheaf.open("user", settings=settings) as sheaf:
-        yield sheaf
 
 
 def write(sheaf: Sheaf, path: str, data: bytes | str) -> None:

@@ -83,11 +83,6 @@ def settings_in(folder: str | Path) -> Settings:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_in(tmp_path)
-
-
-@pytest.fixture
 def memory(settings: Settings) -> Iterator[MemoryProvider]:
     with MemoryProvider("user", settings=settings) as provider:
         yield provider

@@ -55,11 +55,6 @@ def settings_in(folder: Path) -> Settings:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_in(tmp_path)
-
-
-@pytest.fixture
 def tool(settings: Settings) -> Iterator[MemoryTool]:
     with MemoryTool.open("user", settings=settings) as tool:
         yield tool

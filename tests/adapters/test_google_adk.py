@@ -53,11 +53,6 @@ def settings_in(folder: str | Path) -> Settings:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_in(tmp_path)
-
-
-@pytest.fixture
 def service(settings: Settings) -> MemoryService:
     return MemoryService(settings)
 

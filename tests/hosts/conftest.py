@@ -127,6 +127,6 @@ def eventually() -> Callable[[Callable[[], object]], None]:
         end = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < end, "it did not happen within a minute"
-            time.sleep(0.2)
+            time.sleep(0.05)
 
     return wait

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsheaf.config import Settings
 from memsheaf.index import lexical
 from memsheaf.index.lexical import Lexicon, put_words
 from memsheaf.memory import Memory, parse
@@ -230,14 +229,6 @@ def test_common_words_are_not_followed_to_the_last_memory(monkeypatch: pytest.Mo
 
 
 # through the sheaf
-
-
-@pytest.fixture
-def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
-    with Sheaf.open(
-        "user", settings=Settings(home=str(tmp_path / "h"), cache=str(tmp_path / "c"), embedder="none")
-    ) as sheaf:
-        yield sheaf
 
 
 def test_a_search_finds_what_was_saved_imported_and_laid_there(sheaf: Sheaf, tmp_path: Path) -> None:

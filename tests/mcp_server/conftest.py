@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from mcp_server.mcp_peer import Place
 from npm_packages import install_locked
 
 
@@ -20,6 +21,16 @@ class Served(NamedTuple):
 
     url: str
     token: str
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -40,16 +40,6 @@ Headers = Sequence[tuple[str, str]]
 COUNTER = "user_counter.md"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Where the memories of the shared server are."""

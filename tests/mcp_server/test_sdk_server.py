@@ -24,16 +24,6 @@ pytestmark = pytest.mark.anyio
 ERAS = ["legacy", "2026-07-28"]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 async def test_what_a_conversation_was_offered_goes_with_it(place: Place) -> None:
     with place.sheaf() as sheaf:
         given = list[weakref.ref[Offer]]()

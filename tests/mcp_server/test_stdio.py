@@ -60,16 +60,6 @@ NO_RESOURCE = [
 Opened = Callable[..., AbstractAsyncContextManager[Client]]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 @pytest.fixture(params=["legacy", "auto"])
 def opened(request: pytest.FixtureRequest, place: Place) -> Opened:
     """A client and its server: in a process of its own, with these options, or else in a thread of this one.
