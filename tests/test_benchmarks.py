@@ -12,6 +12,7 @@ import pytest
 from memsheaf.memory import parse
 
 ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.long  # `make race`; mypy reads the benchmarks with every `make check`
 OPERATIONS = {"save", "read", "list", "catalog", "search", "start"}
 
 

@@ -30,6 +30,7 @@ def judged(rows: list[Row]) -> dict[str, str]:
     return {row.name: row.wanted for row in rows if row.wanted}
 
 
+@pytest.mark.long
 def test_postgresql_is_measured(team: Team, postgres: Server, tmp_path: Path, source: str) -> None:
     create_bare(postgres)
     rows = list(measure_postgres(str(tmp_path), team.settings("ana", "m"), source, LEAST))
@@ -46,6 +47,7 @@ def test_postgresql_is_measured(team: Team, postgres: Server, tmp_path: Path, so
     }
 
 
+@pytest.mark.long
 def test_git_is_measured(tmp_path: Path, source: str) -> None:
     rows = list(measure_git(str(tmp_path), source, LEAST))
 
