@@ -252,12 +252,7 @@ def _agree(new: Statement, one: Clause, was: Statement, other: Clause, known: It
         return 0
     if not new.change:
         is_plain = one.subject == other.subject and one.verb == other.verb and not lacking
-        is_value = all(map(is_value_word, fresh | stale)) or (
-            one.verb in ("is", "are", "ist", "est", "es")
-            and max(len(fresh), len(stale)) <= REST
-            and _is_named(new, fresh)
-        )
-        return 2 if is_plain and is_value and bool(fresh) else 0
+        return 2 if is_plain and fresh and all(map(is_value_word, fresh | stale)) else 0
     if any(map(_tells_apart, lacking)) or not _fits(one, other):
         return 1
     return 2 if one.subject & other.subject else 0
@@ -285,11 +280,6 @@ def _is_same_relation(one: Clause, other: Clause, new: Statement, was: Statement
         return True
     is_named = bool(other.value & names_in(was.text)) or len(other.value) <= REST
     return bool(one.value & names_in(new.text)) and is_named and one.how == other.how
-
-
-def _is_named(said: Statement, value: Iterable[str]) -> bool:
-    """Whether a value is written as a name: with a capital letter, a digit or a sign in it."""
-    return bool(value) and set(value) <= names_in(said.text)
 
 
 def _tells_apart(word: str) -> bool:

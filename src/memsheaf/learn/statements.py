@@ -27,11 +27,9 @@ FOR = r"\b(?:for|für|para|pour)\s+(?!\d)(\D+?)(?=\s+(?:on|at|in|to|from|with|no
 _ADDED = rf"(?<![,:] ){FOR}"
 _PIVOT = r":\s|\s(?:on|at|in|to|from|with|within|under|below|via|up|um|auf|sur|en|per)\s|(?<!\w)\d"
 _MOVE = r"(?i)(?!to\b)(.+?)\s+(?:from\s.+\s)?(?:to|auf|à|a)\s+(.+)"
-_DONE = r"(?i)(?:\w+ ){0,2}?(\w+(?:ed|wn|ten|ilt))\b"
 _PREPOSITION = r"(?i)\s*(?:\w+\s+){0,2}?(on|at|in|to|from|with|under|via|by|into|auf|bei|mit|en|sur|con|dans)\b"
 _NUMBER = rf"(?<![\w.-])v?(\d[\d.,:/]*|(?:{_COUNTED.replace(' ', '|')})\b)\s*([^\W\d_]+|%)?"
 _THE_USER = r"(?i)^\s*the user(?:'s\b|\s*$|(?= (?:is|has|does|was|would|can|will|never|always|\w+(?:s|ed))\b))"
-_ROLE = r"(?i)\s*(?:the|our|my|the user's)\s+\D+"
 _LETTER = r"(?<=\w )[A-Z]\b(?!['’])"
 _WEEKDAY = "(?:周|週|星期|礼拜)[一二三四五六日天]|[月火水木金土日]曜"
 MOVED = frozenset(("upgrad", "downgrad", "move", "switch", "migrat", "renam", "chang", "port", "convert"))
@@ -103,7 +101,6 @@ def _trim(book: PhraseBook, text: str) -> str:
         .sub("", f" {text}")
         .strip()
     )
-    text = re.sub(r"(?i)^(?:the|our|a|an|my|its|using|der|die|das|le|la|el)\s+", "", text).strip(" .。'\"")
     return text if len(text.split()) <= SHORT else ""
 
 
@@ -123,9 +120,6 @@ def _read_clauses(book: PhraseBook, text: str) -> Iterable[Clause]:
     for piece in held:
         piece = re.sub(_THE_USER, " ", piece) if book.is_spaced else book.compiled("{weak}").sub("", piece)
         verb = verbs.search(piece)
-        is_act = bool(verb and set(stems(verb[0])) & set(_ACTS.split()))
-        if is_act and verb and (second := verbs.match(piece, verb.end())):
-            verb = second  # "deploys go out", "releases are signed"
         is_verb = bool(verb)
         if not verb or (not piece[: verb.start()].strip() and not re.search(r"\w", piece[verb.end() :])):
             verb = compiled(_PIVOT).search(piece)
@@ -133,13 +127,6 @@ def _read_clauses(book: PhraseBook, text: str) -> Iterable[Clause]:
         before, after = piece[:start], piece[end:]
         if verb and book.compiled("{owns}").fullmatch(verb[0].strip() + " "):
             before, after = after, before
-        elif (
-            verb
-            and verb[0].strip() in ("is", "was")
-            and re.fullmatch(r"\s*[A-Z]\w+(?: [A-Z]\w+)?\s*", before)
-            and re.fullmatch(_ROLE, after)
-        ):
-            before, after = after, before  # Tom is the product owner
         elif verb and stem(verb[0].strip().lower()) in MOVED and (moved := re.fullmatch(_MOVE, after)):
             before, after = f"{before} {moved[1]}", moved[2]
         elif verb and book.is_spaced:
@@ -155,10 +142,8 @@ def _read_clauses(book: PhraseBook, text: str) -> Iterable[Clause]:
         about |= set() if about else set(stems(verb[0] if verb else "")) & set(_ACTS.split())
         value = frozenset(stems(after) or indexed.words(book.compiled("{weak}|{strong}").sub(" ", after)))
         last = about
-        joined = re.match(_PREPOSITION, after) or (None if is_verb else re.match(_PREPOSITION, piece[start:]))
+        joined = re.match(_PREPOSITION, after)
         how, said = joined[1].lower() if joined else "", verb[0].strip().lower() if verb and is_verb else ""
-        done = re.match(_DONE, after) if said in ("is", "are", "was", "were", "gets", "get") else None
-        said = done[1].lower() if done else said
         yield Clause(frozenset(about), said, value, sorts_of(after), how)
 
 
