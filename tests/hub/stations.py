@@ -49,11 +49,11 @@ class Line:
     def notice(self) -> str:
         return self.hub.notice
 
-    def push(self, commit: Commit) -> str:
+    def push(self, *commits: Commit) -> str:
         self._reach()
         self._break("before push")
-        position = self.hub.push(commit)
-        self.pushed.append(commit)
+        position = self.hub.push(*commits)
+        self.pushed += commits
         self._break("after push")
         return position
 

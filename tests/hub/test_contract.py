@@ -56,6 +56,21 @@ def test_what_one_machine_pushes_another_pulls(open_hub: OpenHub) -> None:
     assert one.machine == "m1"
 
 
+def test_several_commits_are_made_in_their_order_up_to_one_that_is_refused(open_hub: OpenHub) -> None:
+    hub, cursor = open_hub(), open_hub("m2").pull().cursor
+    first, second = commit(("a.md", None, b"1")), commit(("a.md", b"1", b"2"), ("b.md", None, b"b"))
+    third = commit(("b.md", b"b", None))
+    hub.push(first, second)
+    hub.push(first, second, third)
+    pulled = open_hub("m2").pull(cursor)
+    assert [one.commit.id for one in pulled.commits] == [first.id, second.id, third.id]
+    fits, refused, behind = commit(("c.md", None, b"c")), commit(("a.md", b"1", b"3")), commit(("d.md", None, b"d"))
+    with pytest.raises(Changed):
+        hub.push(fits, refused, behind)
+    hub.push(fits)
+    assert state(open_hub("m2").pull()) == {"a.md": b"2", "c.md": b"c"}
+
+
 def test_texts_and_paths_come_as_they_are(open_hub: OpenHub) -> None:
     texts = [b"", b"\0\x01", b"\xff\xfe", b"a\r\nb\r", b" \n", "ünï 🦉".encode(), b"x" * 300_000]
     paths = ["a b.md", "notes/deep/er/x.md", "ünï/🦉.md", "it's (1) + 2, & @x.md", "a.md", "b.md", "c.md"]

@@ -35,13 +35,13 @@ class Unplugged:
             raise HubUnreachable("unplugged")
         return getattr(self.hub, name)
 
-    def push(self, commit: Commit) -> str:
+    def push(self, *commits: Commit) -> str:
         self.pushes += 1
         if self.out:
             if self.out == "after":
-                self.hub.push(commit)
+                self.hub.push(*commits)
             raise HubUnreachable("unplugged")
-        return self.hub.push(commit)
+        return self.hub.push(*commits)
 
 
 @pytest.fixture
@@ -214,10 +214,34 @@ def test_offline_changes_are_queued_where_that_is_wanted_and_pushed_later_in_ord
     assert len(one.waiting()) == 4
     reopened = machine(queue=True, join=False)
     reopened.sync()
+    assert plug(reopened).pushes == 1
     two.sync()
     assert files(two) == {"a.md": b"2"}
     assert [(commit.by, commit.why) for commit in two.history("a.md")] == [("user", "better"), ("agent", "")]
     consistent(reopened, two)
+
+
+def test_of_queued_changes_those_before_a_refused_one_are_made_as_they_were(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machine(queue=True), machine("m2")
+    plug(one).out = "all"
+    queued = [put(one, f"{name}.md", b"mine") for name in "abcd"]
+    plug(one).out = ""
+    push = plug(one).push
+
+    def push_behind_another(*commits: Commit) -> str:
+        monkeypatch.undo()
+        put(two, "c.md", b"theirs")
+        return push(*commits)
+
+    monkeypatch.setattr(plug(one), "push", push_behind_another)
+    [conflict] = one.sync().conflicts
+    two.sync()
+    assert [commit.id for name in "ab" for commit in two.history(f"{name}.md")] == [one.id for one in queued[:2]]
+    others = {f"{name}.md": b"mine" for name in "abd"}
+    assert files(one) == files(two) == {"c.md": b"theirs", conflict.copy: b"mine", **others}
+    consistent(one, two)
 
 
 def test_a_push_that_was_cut_in_the_middle_is_made_once(machine: Machines) -> None:

@@ -117,15 +117,15 @@ class Hub(Protocol):
     def notice(self) -> str:
         """A warning when the versions of the hub and of this program differ, else ""."""
 
-    def push(self, commit: Commit) -> str:
-        """Make all changes or none; returns the position: a pull from a later cursor does not return the commit.
+    def push(self, *commits: Commit) -> str:
+        """Make commits in this order, each whole or not at all; returns the position of the last one.
 
-        A commit whose id the hub has is not made again.
+        A pull from a later cursor does not return them. A commit whose id the hub has is not made again.
 
         Raises:
-            Changed: a path is not at the version `before`; nothing was changed.
+            Changed: a path is not at the version `before`; that commit and those after it were not made.
             PathRefused: it would be one file with another where case and composition of names do not count.
-            HubUnreachable: no answer. The commit may have been made; pushing it again is safe.
+            HubUnreachable: no answer. The commits may have been made; pushing them again is safe.
             HubRefused: no permission, a client or a schema that is too old, or a commit that is too large.
         """
 

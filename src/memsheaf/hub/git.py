@@ -21,9 +21,9 @@ from contextlib import contextmanager, suppress
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, PathRefused, StoreFailed
 from memsheaf.hub import COPY, Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, time_left
 from memsheaf.hub.git_history import WITH_STEPS, GitCommit, GitHistory, now_iso
-from memsheaf.hub.git_import import make_commit, make_history, make_note
+from memsheaf.hub.git_import import make_commits, make_history, make_note
 from memsheaf.hub.git_program import REMOTE, GitProgram, LocalGitFailed
-from memsheaf.store import Commit, Revision
+from memsheaf.store import Commit, Revision, Version
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import sha256
@@ -75,22 +75,31 @@ class GitRemote:
         """A warning when a newer version of memsheaf wrote to the branch, else ""."""
         return f"{self._settings.shown} was written by a newer memsheaf: update this one" * self._history.is_newer
 
-    def push(self, commit: Commit) -> str:
-        """Make all changes or none; see `Hub.push`."""
-        mine, author = HubCommit(commit, machine=self._settings.machine), self.me or self._settings.machine_name
-        wanted = {(step.path, step.after) for step in commit.revisions}
+    def push(self, *commits: Commit) -> str:
+        """Make all commits or none; see `Hub.push`."""
+        author = self.me or self._settings.machine_name
+        made: dict[str, str] = {}  # by id
 
         def make() -> str:
-            if (there := self._history.find(commit.id)) is None:
-                self._history.check_new(commit.revisions)
-                return make_commit(self._git, self._history.head, mine, author)
-            if {(step.path, step.after) for step in there.commit.revisions} != wanted:
-                raise HubRefused(f"the hub has another commit with the id {commit.id}")
-            return ""
+            fresh = []
+            for commit in commits:
+                there = self._history.find(commit.id)
+                if there is None:
+                    fresh.append(HubCommit(commit, machine=self._settings.machine))
+                elif after(there.commit) != after(commit):
+                    raise HubRefused(f"the hub has another commit with the id {commit.id}")
+            self._history.check_new([one.commit for one in fresh])
+            names = make_commits(self._git, self._history.head, fresh, author) if fresh else [""]
+            made.update(zip((one.commit.id for one in fresh), names, strict=False))
+            return names[-1]
+
+        def after(commit: Commit) -> set[tuple[str, Version]]:
+            return {(step.path, step.after) for step in commit.revisions}
 
         def work() -> str:
-            if made := self._swap(make):
-                self._history.save(self._history.note(made, commit.id, self._history.head))
+            if self._swap(make):
+                lines = [self._history.note(name, commit_id, self._history.head) for commit_id, name in made.items()]
+                self._history.save(b"".join(lines))
             return self._cursor
 
         return self._work(work)

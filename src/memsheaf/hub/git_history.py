@@ -220,13 +220,16 @@ class GitHistory:
         shas = "".join(f"{record.sha}\n" for record in records).encode()
         return self.log("--no-walk=unsorted", "--stdin", *WITH_STEPS, given=shas) if shas else ()
 
-    def check_new(self, steps: Sequence[Revision]) -> None:
+    def check_new(self, commits: Sequence[Commit]) -> None:
         """Raise PathRefused for a new path that some file systems take for another one of the tree."""
-        new = {fold(step.path): step.path for step in steps if step.before == ABSENT != step.after}
-        gone = {step.path for step in steps if step.after == ABSENT}
-        for _, _, path in self.entries() if new else ():
-            if path not in gone and (mine := new.get(fold(path), path)) != path:
-                raise PathRefused(mine, f"it is the same file as {path!r} on some file systems")
+        steps = [step for one in commits for step in sorted(one.revisions, key=lambda step: step.after != ABSENT)]
+        is_needed = any(step.before == ABSENT for step in steps)
+        paths = {fold(path): path for _, _, path in self.entries()} if is_needed else {}
+        for step in steps:
+            if step.after == ABSENT:
+                paths.pop(fold(step.path), None)
+            elif step.before == ABSENT and (other := paths.setdefault(fold(step.path), step.path)) != step.path:
+                raise PathRefused(step.path, f"it is the same file as {other!r} on some file systems")
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """The mode, the object and the path of all that the tree has."""

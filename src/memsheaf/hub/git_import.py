@@ -32,29 +32,32 @@ Entry = tuple[str, str, str]
 """What a tree has at a path: the mode, the object, the path."""
 
 
-def make_commit(git: GitProgram, head: str, commit: HubCommit, author: str) -> str:
-    """Make a commit on a head, and give its name.
+def make_commits(git: GitProgram, head: str, commits: Sequence[HubCommit], author: str) -> list[str]:
+    """Make commits on a head, one on the other, and give their names.
 
     Raises:
-        Changed: a path is not at the version that its change was made for; no commit was made.
+        Changed: a path is not at the version that its change was made for; all that was made is for nothing.
         HubRefused: a text is not there, or too large.
     """
-    changed = ""
-    for step in commit.commit.revisions:
+    changed, made = "", list[str]()
+    for step in (step for one in commits for step in one.commit.revisions):
         check_stored(step.path)
         if step.after != ABSENT and (step.new is None or len(step.new) > READ_LIMIT):
             raise HubRefused(f"the text of {step.path!r} is too large, or no longer kept here")
     with git.talk("fast-import", "--quiet", "--done", "--force") as (given, answers):
         importing = _Import(given, answers, head)
-        for step in commit.commit.revisions:
-            if not importing.is_at(step.path, step.before):
-                changed = changed or step.path
-        if not changed:
+        for commit in commits:
+            for step in commit.commit.revisions:
+                if not importing.is_at(step.path, step.before):
+                    changed = changed or step.path
+            if changed:
+                break
             importing.add(commit, author)
+            made.append(importing.last)
         given.write(b"done\n")
     if changed:
         raise Changed(changed)
-    return importing.last
+    return made
 
 
 def make_history(
@@ -95,11 +98,11 @@ class _Import:
 
     def is_at(self, path: str, version: Version) -> bool:
         """Whether a path is at a version, and no folder of it is a file."""
-        if not self._head:
+        if not self.last:
             return version == ABSENT
         folders = [path[:end] for end, letter in enumerate(path) if letter == "/"]
         for name in (*folders, path):
-            mode, kind, *rest = self._ask(f"ls {self._head} {name}").split(maxsplit=3)
+            mode, kind, *rest = self._ask(f"ls {self.last} {name}").split(maxsplit=3)
             if mode == b"missing":
                 return version == ABSENT
             if name != path and kind == b"blob":

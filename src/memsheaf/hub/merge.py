@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import count, islice
+from itertools import count
 
 from memsheaf.errors import Busy, Changed, HubRestored, MemsheafError, PathRefused
 from memsheaf.guard.paths import CATALOG, check_stored, fold
@@ -23,7 +23,7 @@ from memsheaf.hub.replica_state import (
     write_state,
 )
 from memsheaf.store import ABSENT, Commit, Revision, Version, tombstones, version_of
-from memsheaf.store.commit_queries import HUB, JOINED, OTHERS, commit_authors
+from memsheaf.store.commit_queries import HUB, JOINED, OTHERS, commit_authors, read_commits
 from memsheaf.store.journal_lines import is_commit_id, needle_of
 from memsheaf.store.transaction import Transaction
 from memsheaf.store.trust import TrustLedger, written
@@ -61,10 +61,9 @@ class Merge:
 
     def waiting(self, ids: Sequence[str] | None = None) -> list[Commit]:
         """The pending commits, oldest first, or those with these ids; ids without a journal line are skipped."""
-        found: list[Commit] = []
-        for name in self.state.pending if ids is None else ids:
-            found += islice(self._transaction.journal.commits(f'{{"commit": "{name}"'.encode()), 1)
-        return found
+        wanted = self.state.pending if ids is None else ids
+        found = read_commits(self._transaction.journal, wanted)
+        return [found[name] for name in wanted if name in found]
 
     def hold_secrets(self) -> list[Commit]:
         """The pending commits, split so that each file with a new secret has a commit of its own, which is not pushed

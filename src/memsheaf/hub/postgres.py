@@ -123,10 +123,13 @@ class PostgresHub:
             return "the hub is of a newer version of memsheaf: upgrade this one when you can"
         return "the hub is of an older version of memsheaf" if self.hello.version < CLIENT else ""
 
-    def push(self, commit: Commit) -> str:
+    def push(self, *commits: Commit) -> str:
         """As `Hub.push`."""
         if self.hello.version < CLIENT:
             raise hinted(HubRefused(self.notice), "Whoever installed it runs `memsheaf team migrate`.")
+        return [self._push(commit) for commit in commits][-1]
+
+    def _push(self, commit: Commit) -> str:
         steps = commit.revisions
         [(position, changed)] = self._ask(
             "SELECT * FROM memsheaf.push($1, $2, $3, $4, $5, $6, $7, $8, $9::text[], $10::text[], $11::text[], "

@@ -26,7 +26,6 @@ from memsheaf.errors import (
     NotFound,
     PathRefused,
 )
-from memsheaf.guard.paths import CATALOG
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline, time_left
 from memsheaf.hub.erasures import Erasures, has_had, kept_aside, recreation, without_erased
 from memsheaf.hub.merge import Merge, attribute, for_hub
@@ -45,6 +44,7 @@ from memsheaf.store.transaction import Transaction
 from memsheaf.store.trust import TrustLedger
 from memsheaf.values import NamedTuple
 
+AT_ONCE = 100  # commits that are pushed together
 ROUNDS = 5  # of pulling and pushing in one sync, while others push
 CATCH_UP = 2.0  # seconds that a refused change waits for the one that was faster
 QUEUE_SECONDS = 2.0  # that a change waits for the hub where it can be pushed later
@@ -332,21 +332,27 @@ class Replica(FolderStore):
             waiting, state = merge.hold_secrets(), merge.state
             known = {one.id for one in waiting}
             merge.save(state._replace(pending=tuple(name for name in state.pending if name in known)))
-        for commit in waiting:
-            paths = [step.path for step in commit.revisions]
-            if any(path in state.held for path in paths):
-                continue
+        free = [one for one in waiting if not any(step.path in state.held for step in one.revisions)]
+        groups = [free[start : start + AT_ONCE] for start in range(0, len(free), AT_ONCE)]
+        while groups:
+            group = groups.pop(0)
             try:
-                if any(path != CATALOG for path in paths):
-                    self.hub.push(for_hub(commit))
-            except (Changed, PathRefused):
+                if to_push := [one for one in map(for_hub, group) if one.revisions]:
+                    self.hub.push(*to_push)
+            except (Changed, PathRefused, HubRefused) as error:
+                if middle := len(group) // 2:  # the halves show which one is refused
+                    groups[:0] = [group[:middle], group[middle:]]
+                    continue
+                if isinstance(error, HubRefused):
+                    raise
                 return pushed, False
             with self._access.transaction() as transaction:
                 now = read_state(transaction.history)
-                add_ahead(transaction.history, commit.id, paths)
-                pending = tuple(name for name in now.pending if name != commit.id)
+                for commit in group:
+                    add_ahead(transaction.history, commit.id, [step.path for step in commit.revisions])
+                pending = tuple(name for name in now.pending if not any(name == one.id for one in group))
                 write_state(transaction.history, now._replace(pending=pending, down_at=0.0))
-            pushed.append(commit)
+            pushed += group
         return pushed, True
 
     # erasing
