@@ -297,7 +297,8 @@ def test_a_transcript_of_codex_is_read(hooks: HookRunner) -> None:
 def test_the_worker_descends_from_nobody_whom_a_host_may_end(
     hooks: HookRunner, eventually: Callable[[Callable[[], object]], None]
 ) -> None:
-    lines = ["import os", "from memsheaf.hosts.answer import spawn_worker", f"spawn_worker({str(hooks.project)!r})"]
+    lines = ["import os", "from memsheaf.hosts.answer import spawn_apart"]
+    lines += [f"spawn_apart('work', {str(hooks.project)!r})"]
     lines += ["try: print(os.waitpid(-1, 0))", "except ChildProcessError: print('none')"]
     words = [sys.executable, "-c", "\n".join(lines)]
     done = subprocess.run(words, env=hooks.environment, capture_output=True, text=True, check=True)

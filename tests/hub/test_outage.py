@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,12 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from hub.git_remotes import git
 from hub.machines import ScopeOnMachine
 from hub.outage_costs import Outage
 from hub.test_contract import push
 from hub.test_git_transport import Network, network
 from memsheaf.errors import HubUnreachable, MemsheafError
 from memsheaf.hub import Machine
+from memsheaf.scope import Scope
+from memsheaf.work import hub_scopes
 
 __all__ = ["network"]  # the fixture
 LONG, SHORT = 60.0, 20.0
@@ -28,8 +34,8 @@ def hang(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     """A machine whose hub says nothing from now on, which would be waited for a minute."""
     place = request.getfixturevalue("bare" if request.param == "git" else "team")
     monkeypatch.setattr("memsheaf.hub.opening.SILENT_SECONDS", LONG)
-    monkeypatch.setattr("memsheaf.hub.replica.QUEUE_SECONDS", 0.5)
-    monkeypatch.setattr("memsheaf.hub.replica.REFUSE_SECONDS", 0.5)
+    monkeypatch.setattr("memsheaf.hub.QUEUE_SECONDS", 0.5)
+    monkeypatch.setattr("memsheaf.hub.REFUSE_SECONDS", 0.5)
     monkeypatch.setattr("memsheaf.work.hub_scopes.SILENT_SECONDS", 0.5)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
 
@@ -93,3 +99,21 @@ def test_a_git_remote_is_asked_once_who_uses_it(network: Network) -> None:
     assert ask()[:2] == (0, 1)
     push(hub, "a.md", None, b"1")
     assert ask() == (1, 1, 1)
+
+
+def test_what_a_slow_remote_did_not_take_in_time_is_pushed_when_the_command_has_ended(
+    network: Network, tmp_path: Path
+) -> None:
+    machine = ScopeOnMachine(tmp_path / "laptop", "user", network.bare)
+    machine.environment |= {name: value for name, value in os.environ.items() if "SSH" in name}
+    machine.join()
+    address = f"ssh://host{network.bare}"
+    hub_scopes.configure(Scope.parse("user"), machine.settings, str(tmp_path), url=address)
+    network.plan(delay=1.0)
+    line = [sys.executable, "-P", "-m", "memsheaf", "remember", "They drink green tea.", "--scope", "user"]
+    done = subprocess.run(line, env=machine.environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "changes wait here" in done.stderr
+    ends = time.monotonic() + 60
+    while "green" not in git(network.bare, "log", "-p", "--all") and time.monotonic() < ends:
+        time.sleep(0.2)
+    assert "green" in git(network.bare, "log", "-p", "--all")

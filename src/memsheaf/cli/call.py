@@ -223,6 +223,10 @@ class Call:
             elif sheaf.replica and (state := sheaf.replica.state()).pending and len(state.pending) > len(state.held):
                 where = sheaf.replica.settings.shown
                 self.console.note(f"{sheaf.scope}: changes wait here for {where}; `memsheaf hub sync` tries again")
+                if sheaf.replica.was_cut_short and self.environment is os.environ and not self.options.home:
+                    from memsheaf.hosts.answer import spawn_apart
+
+                    spawn_apart("sync", here(), str(sheaf.scope))  # who is slow gets it all the same
             for path in sheaf.reader.set_aside():
                 self.console.note(
                     f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said "

@@ -157,7 +157,7 @@ class _Call:
             last = _age_of(self._own("worked"))
             if kind == END or (kind != COMPACT and self.event.host in WITHOUT_END and last > AGAIN):
                 save(self._own("worked"), b"")
-                spawn_worker(self.cwd)
+                spawn_apart("work", self.cwd)
         return HookReply()
 
     # the start of a conversation
@@ -187,7 +187,7 @@ class _Call:
             if transcript:
                 found.follow(transcript, from_end=source in ("resume", "fork") and found.is_new)
         if self.is_changed or os.path.exists(self._own(WAITING)):
-            spawn_worker(self.cwd)
+            spawn_apart("work", self.cwd)
         return HookReply(text, self._line(0))
 
     def _start_text(self) -> str:
@@ -314,9 +314,9 @@ def _keepable(prompt: str) -> str:
     return without_secrets(prompt[: 2 * KEPT])[:KEPT]  # half a secret would not be recognised
 
 
-def spawn_worker(cwd: str) -> None:
-    """Start the process that learns."""
-    if (ended := spawn(["work", cwd])) >= 0:
+def spawn_apart(*words: str) -> None:
+    """Start a process of the hooks, and leave it alone: one that learns, or syncs."""
+    if (ended := spawn(list(words))) >= 0:
         os.close(ended)
 
 

@@ -28,6 +28,8 @@ from memsheaf.values import NamedTuple, Protocol
 
 COPY = os.path.join("hub.git", "repository.git")
 """The local copy of a git remote in the state directory of a scope; it may hold every text that was ever pushed."""
+QUEUE_SECONDS = 2.0  # that a change waits for the hub where it can be pushed later
+REFUSE_SECONDS, SLOWEST = 5.0, 50_000  # and where it cannot, with so many bytes a second besides
 
 _ends: ContextVar[float] = ContextVar("ends", default=float("inf"))  # the deadline of this thread
 
@@ -186,6 +188,10 @@ class HubSettings(NamedTuple):
     def queues(self) -> bool:
         """Whether changes are kept here while the hub cannot be reached."""
         return (self.offline or ("refuse" if self.is_postgres else "queue")) == "queue"
+
+    def time_for(self, size: int) -> float:
+        """The seconds that a change of so many bytes waits for the hub."""
+        return QUEUE_SECONDS if self.queues else REFUSE_SECONDS + size / SLOWEST
 
     @property
     def shown(self) -> str:

@@ -18,7 +18,7 @@ from psycopg import errors
 from psycopg.rows import TupleRow
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, PathRefused, hinted
-from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, time_left
+from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, deadline, time_left
 from memsheaf.store import Commit, Revision
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple, json
@@ -274,7 +274,8 @@ class PostgresHub:
         """Close the connections."""
         with self._guard:
             if self._unhinted:
-                self._hint()
+                with deadline(HINT_EVERY):
+                    self._hint()
             for connection in (self._cursor.connection if self._cursor else None, self._listener):
                 if connection is not None:
                     connection.close()

@@ -47,8 +47,6 @@ from memsheaf.values import NamedTuple
 AT_ONCE = 100  # commits that are pushed together
 ROUNDS = 5  # of pulling and pushing in one sync, while others push
 CATCH_UP = 2.0  # seconds that a refused change waits for the one that was faster
-QUEUE_SECONDS = 2.0  # that a change waits for the hub where it can be pushed later
-REFUSE_SECONDS, SLOWEST = 5.0, 50_000  # and where it cannot, with so many bytes a second besides
 RETRY_AFTER = 15.0  # seconds in which a hub that did not answer is not asked again by a change
 _LOCAL_LOCKS = ("turn", "hub")
 
@@ -89,6 +87,7 @@ class Replica(FolderStore):
         self.erasures = Erasures(settings, hub, self.state, self._change_state, self._now)
         self._only_here = False
         self._is_behind = False  # the hub refused a change: it has a text that is not here
+        self.was_cut_short = False  # the hub did not answer within the deadline of a change that waits now
         self.eraser: Callable[[str], Sequence[str]] | None = self._erase_file
         """Erases a memory wherever this machine has it, and gives what was left; None while that has to wait."""
         self.ledger: TrustLedger | None = None
@@ -105,8 +104,7 @@ class Replica(FolderStore):
             As FolderStore.commit.
         """
         self.settings.check_address()
-        size = sum(len(change.data or b"") for change in changes)
-        seconds = QUEUE_SECONDS if self.settings.queues else REFUSE_SECONDS + size / SLOWEST
+        seconds = self.settings.time_for(sum(len(change.data or b"") for change in changes))
         for last in (False, True):
             try:
                 with deadline(seconds):
@@ -153,6 +151,7 @@ class Replica(FolderStore):
             merge.save(merge.state._replace(down_at=down_at), durable=False)
             if not self.settings.queues:
                 raise HubUnreachable(f"{error}; nothing was saved here") from error
+            self.was_cut_short |= not self._is_down(state)
             return
         self._agreed.add(commit.id)
         add_ahead(transaction.history, commit.id, [step.path for step in commit.revisions])
