@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memsheaf.cli.call import Call, here, plural
-from memsheaf.cli.command import Argument, Usage, group
+from memsheaf.cli.command import Argument, group
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import MemsheafError
 from memsheaf.hub.replica import Synced
@@ -122,29 +122,24 @@ def status_hub(call: Call) -> int:
     )
 
 
-@hub.action(_SCOPE, _OFFLINE)
+@hub.action(_SCOPE, _OFFLINE._replace(required=True))
 def set_hub(call: Call) -> int:
     """Set what happens to changes while the hub does not answer."""
-    offline = call.options.offline
-    if not offline:
-        raise Usage("say what to set: --offline refuse or --offline queue")
-    scope = Scope.parse(call.options.scope)
-    now = hub_scopes.configure(scope, call.settings(), here(), offline=offline)
-    does = "queued here" if now.queues else "refused"
-    return call.answer(
-        {"scope": str(scope), "offline": offline}, f"{scope}: while its hub does not answer, changes are {does}"
+    scope, offline = Scope.parse(call.options.scope), call.options.offline
+    does = (
+        "queued here" if hub_scopes.configure(scope, call.settings(), here(), offline=offline).queues else "refused"
     )
+    said = f"{scope}: while its hub does not answer, changes are {does}"
+    return call.answer({"scope": str(scope), "offline": offline}, said)
 
 
 @hub.action(_SCOPE)
 def remove_hub(call: Call) -> int:
     """Disconnect a memory from its hub. The memories stay on both sides."""
     scope = Scope.parse(call.options.scope)
-    gone = hub_scopes.detach(scope, call.settings(), here())
-    return call.answer(
-        {"scope": str(scope), "hub": gone.shown},
-        f"{scope} is no longer shared through {gone.shown}; the memories stay",
-    )
+    shown = hub_scopes.detach(scope, call.settings(), here()).shown
+    said = f"{scope} is no longer shared through {shown}; the memories stay"
+    return call.answer({"scope": str(scope), "hub": shown}, said)
 
 
 def _scopes(call: Call) -> Sequence[Scope]:
