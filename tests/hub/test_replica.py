@@ -390,6 +390,20 @@ def test_memories_whose_names_are_one_on_some_machines_are_both_kept(machine: Ma
     assert sync(two) == []
 
 
+def test_a_memory_that_was_spelled_otherwise_before_it_was_pushed_keeps_its_name(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2", queue=True)
+    put(one, "b.md", b"1")
+    two.sync()
+    plug(two).out = "all"
+    for path, data in (("A.md", b"ours"), ("A.md", None), ("a.md", b"ours"), ("b.md", b"ours")):
+        put(two, path, data)
+    put(one, "b.md", b"theirs")
+    plug(two).out = ""
+    assert sync(two) == [("b.md", "b-2.md")]
+    consistent(one, two)
+    assert files(one) == {"a.md": b"ours", "b.md": b"theirs", "b-2.md": b"ours"}
+
+
 def test_a_first_pull_that_was_cut_short_begins_again(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = machine(), machine("m2", join=False)
     put(one, "a.md", b"1")

@@ -180,8 +180,9 @@ class Merge:
             if copy := self._keep_both(path, step, told):
                 hub[copy], authors[copy] = (ABSENT, None), authors.get(path, ("outside", ""))
         there = self._transaction.journal.heads(None)
-        names = {fold(path): path for path in there if hub.get(path, ("?", None))[0] != ABSENT}
-        for path in [path for path, (version, _) in hub.items() if version == ABSENT]:  # one file on some systems
+        new = [path for path in there if path in hub and hub[path][0] == ABSENT]
+        names = {fold(path): path for path in there.keys() - {*new}}
+        for path in new:  # what is one file with another on some systems gets another name
             if (other := names.setdefault(fold(path), path)) != path:
                 none = Revision(path, ABSENT, ABSENT)
                 if copy := self._keep_both(path, none, told, other):
