@@ -109,9 +109,8 @@ class Sentence(NamedTuple):
 
 
 class PhraseMatch(NamedTuple):
-    """Which list fits a sentence, what is to be kept of it, and where in it the clause begins that says it."""
+    """What is to be kept of a sentence that a phrase fits, and where in it the clause begins that says it."""
 
-    title: str
     start: int
     end: int
     clause: int
@@ -137,7 +136,7 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> 
             least = LASTING if len(message.text) <= SHORT else PASTED
             is_dictated = (is_dictated and said.is_item) or _dictates(said)
             if is_dictated and said.is_item:
-                proposal = _proposal(said.text, _kind_of(said.spoken), True, today)
+                proposal = _proposal(said.text, classify(said.spoken)[0], True, today)
             else:
                 proposal = _find_request(said, earlier, today) or _find_lasting(said, today, least)
             if proposal is None and corrections and len(message.text) <= SHORT:
@@ -163,7 +162,7 @@ def _dictates(said: Sentence) -> bool:
     """Whether a line asks to remember the list below it: *remember:*."""
     if not said.spoken.endswith((":", "：")):
         return False
-    return any(_find(language, f"{said.spoken} x", ("remember",)) for language in _lexicons(said.spoken))
+    return any(_find(language, f"{said.spoken} x", "remember") for language in _lexicons(said.spoken))
 
 
 def _dangles(sentence: str) -> bool:
@@ -222,14 +221,14 @@ def _find_request(said: Sentence, earlier: Sentence, today: date) -> Proposal | 
         if re.search(_ASKED, said.spoken) and not _is(language, said.spoken, "polite"):
             continue
         if _is(language, said.spoken, "remember that"):
-            return _proposal(earlier.text, _kind_of(earlier.spoken), True, today)
+            return _proposal(earlier.text, classify(earlier.spoken)[0], True, today)
         if (last := re.search(_LAST_CLAUSE, said.spoken)) and _is(language, last[1], "remember that"):
             meant = Sentence(said.text[starts[-1] : last.start()], said.spoken[starts[-1] : last.start()])
             meant = earlier if earlier.text and _dangles(meant.spoken) else meant
-            return _proposal(meant.text, _kind_of(meant.spoken), True, today)
-        if found := _find(language, said.spoken, ("remember",)):
+            return _proposal(meant.text, classify(meant.spoken)[0], True, today)
+        if found := _find(language, said.spoken, "remember"):
             meant = _meant(said, found, starts[-1], earlier)
-            return _proposal(meant.text, _kind_of(meant.spoken), True, today)
+            return _proposal(meant.text, classify(meant.spoken)[0], True, today)
     return None
 
 
@@ -264,7 +263,7 @@ def _find_correction(said: Sentence, today: date) -> Proposal | None:
     starts = _starts(_lexicons(said.spoken)[0], said.spoken, len(said.spoken))
     if any(re.match(_OPEN, said.spoken[at:]) for at in starts):
         return None
-    proposal = _proposal(said.text, _kind_of(said.spoken), False, today)
+    proposal = _proposal(said.text, classify(said.spoken)[0], False, today)
     return proposal._replace(why=CORRECTION) if proposal else None
 
 
@@ -281,23 +280,23 @@ def _told(said: Sentence, start: int = 0, end: int | None = None) -> str:
 
 def _is(language: PhraseBook, sentence: str, title: str) -> bool:
     """Whether a phrase of this list is all of a sentence."""
-    found = _find(language, sentence, (title,))
+    found = _find(language, sentence, title)
     return found is not None and found.clause == found.start
 
 
-def _find(language: PhraseBook, sentence: str, titles: tuple[str, ...]) -> PhraseMatch | None:
-    """The first phrase of these lists that is all of a sentence, but for what may stand before it."""
+def _find(language: PhraseBook, sentence: str, title: str) -> PhraseMatch | None:
+    """The first phrase of a list that is all of a sentence, but for what may stand before it."""
     end = len(sentence.rstrip(_STOPS))
     starts = _starts(language, sentence, end)
     clauses = _clauses(language, sentence, starts[-1], end)
-    fitting = list(language.candidates(titles, sentence))
+    fitting = list(language.candidates((title,), sentence))
     for places in (starts, clauses):
-        for title, phrase, pattern in fitting:
+        for _, phrase, pattern in fitting:
             for place in places if places is starts or not phrase.startswith("...") else ():
                 if match := pattern.fullmatch(sentence, place, end):
                     if "kept" in pattern.groupindex:
-                        return PhraseMatch(title, *match.span("kept"), match.start("kept"))
-                    return PhraseMatch(title, place if places is starts else starts[-1], end, place)
+                        return PhraseMatch(*match.span("kept"), match.start("kept"))
+                    return PhraseMatch(place if places is starts else starts[-1], end, place)
     return None
 
 
@@ -321,11 +320,6 @@ def _clauses(language: PhraseBook, sentence: str, start: int, end: int) -> list[
         if not language.compiled(_TURNED).fullmatch(sentence, place, end):
             found.append(place)
     return found
-
-
-def _kind_of(sentence: str) -> str:
-    """The type of what is to be remembered."""
-    return classify(sentence)[0]
 
 
 def _proposal(text: str, kind: str, explicit: bool, today: date) -> Proposal | None:
