@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import HEADER_LIMIT, ParsedText, conflicted, edited, join, split, with_quotes, written
 from memsheaf.yaml_subset import quoted
@@ -154,8 +155,8 @@ def test_unicode_line_separators_do_not_break_lines() -> None:
     assert page.get("name") == "a\u2028b\x85c"
 
 
-@pytest.mark.parametrize(
-    ("line", "value"),
+@each_case(
+    "line, value",
     [
         ("name: NO", "NO"),
         ("name: 012", "012"),
@@ -185,8 +186,8 @@ def test_every_value_is_the_string_that_stands_there(line: str, value: str) -> N
     assert (page.problem, page.get("name", "absent")) == ("", value)
 
 
-@pytest.mark.parametrize(
-    ("line", "items"),
+@each_case(
+    "line, items",
     [
         ("tags: []", ()),
         ("tags: [ ]  # none", ()),
@@ -217,7 +218,7 @@ def test_one_level_of_nesting_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         "key: &a x", "key: *a", "key: !t x", "key: @home", "key: `x`", "key: %x", "key: |", "key: >-",
@@ -286,8 +287,8 @@ UNTIDY = (
 )
 
 
-@pytest.mark.parametrize(
-    ("fields", "old", "new"),
+@each_case(
+    "fields, old, new",
     [
         ({"type": "user"}, "", ""),
         ({"odd key": ["x", "y"]}, "", ""),
@@ -333,8 +334,8 @@ def test_a_new_body_begins_on_its_own_line() -> None:
     assert edited("---\na: b\n---", body="") == "---\na: b\n---"
 
 
-@pytest.mark.parametrize(
-    ("text", "fields"),
+@each_case(
+    "text, fields",
     [
         ("no header", {"a": "b"}),
         ("---\na: &b c\n---\n", {"a": "b"}),
@@ -357,7 +358,7 @@ def test_a_header_that_could_not_be_read_is_not_joined(fields: dict[str, str]) -
         join(fields, "body")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value",
     ["Prefers tabs", "it's", 'say "hi"', "C#", "a:b", "2026-11-15", "日本語", "v1.2",
      ".editorconfig:3@9f2c", "é", "(x)", "1st", "3 days", "a\\b", "می\u200cخواهم"],
@@ -366,7 +367,7 @@ def test_plain_values_stay_plain(value: str) -> None:
     assert quoted(value) == value
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value",
     ["", " a", "a ", "NO", "on", "Yes", "null", "~", "y", "012", "1e3", "1.10", "12:30:45", "0x1F", "0o17",
      "1_000", "-1", "+1", ".5", ".inf", ".NaN", "2026-11-15T10:00:00Z", "2026-11-15 10:00", "a: b", "a:",

@@ -245,7 +245,7 @@ def test_the_limit_is_the_last_size_that_loads() -> None:
     assert parse("a.md", text.encode() + b"y").state == "held"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     [
         "prefs.sync-conflict-20260305-101010-ABCDEFG.md",
@@ -417,7 +417,7 @@ def test_spelling_that_needs_invisible_characters_is_kept(value: str) -> None:
     assert clean_field("name", value) == value
 
 
-@pytest.mark.parametrize(
+@each_case(
     "hidden",
     ["\n", "\r\n#", "\x00", "\x7f", "\x85", "\u2028", "\u200b", "\u2060", "\ufeff", "\u202e", "\u2066",
      "\u200d", "\u200c", "\xad", "\U000e0041", "\ufe01\ufe02", "\U000e0155\U000e0156", "\u3164", "\ud800"],

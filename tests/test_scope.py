@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import each_case
 from memsheaf.config import Settings, load
 from memsheaf.errors import ScopeRefused
 from memsheaf.scope import NAMED, Places, Scope, find_repository, resolve
@@ -54,7 +55,7 @@ def test_a_scope_reads_back_as_it_is_written(text: str) -> None:
     assert str(Scope.parse(text)) == text
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     ["", "/", "//", " ", "all", "*", "agent", "agent/", "/agent", "user/", "user/x", "project/", "project/x",
      "agent//x", "session/a/b", " user", "user ", "USER", "agents/x", "agent/\x00", "agent/x\n", "team/.",
@@ -74,9 +75,7 @@ def test_a_hostile_name_names_no_scope(case: dict[str, Any], layer: str, tmp_pat
         root_of(tmp_path, home, Scope(layer, case["input"]))
 
 
-@pytest.mark.parametrize(
-    "name", ["con", "NUL", "com1", "lpt9", "a" * 65, "é", "ａ", "a_b", "a.b", "a b", "a\\b", "~"]
-)
+@each_case("name", ["con", "NUL", "com1", "lpt9", "a" * 65, "é", "ａ", "a_b", "a.b", "a b", "a\\b", "~"])
 def test_a_name_that_some_system_reads_otherwise_is_refused(name: str) -> None:
     with pytest.raises(ScopeRefused):
         Scope.parse(f"agent/{name}")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each_case
 from memsheaf.guard.secret_formats import FORMATS
 from memsheaf.guard.secret_values import is_password, is_placeholder, is_striking, is_token
 from memsheaf.guard.secrets import find_secrets, new_secrets, without_secrets
@@ -139,7 +140,7 @@ def test_secrets_of_many_kinds_and_languages_are_found() -> None:
     assert [text for text in texts if not find_secrets(text)] == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "gh\u200bp_" + FAKE * 2,

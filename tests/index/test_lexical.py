@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each_case
 from memsheaf.index import lexical
 from memsheaf.index.lexical import Lexicon, put_words
 from memsheaf.memory import Memory, parse
@@ -66,8 +67,8 @@ def test_a_stem_is_never_longer_than_its_word_by_more_than_an_e(word: str) -> No
 # words
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@each_case(
+    "text, expected",
     [
         ("deploy_prod.sh", ["deploy", "prod", "sh"]),
         ("AuthService", ["auth", "servic", "authservic"]),
