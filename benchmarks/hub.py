@@ -133,8 +133,9 @@ def measure_hubs(work: str, effort: Effort) -> str:
         machine["postgresql"] = str(connection.info.server_version // 10000)
         from hub.postgres_server import Team
 
-        team = Team(server, "bench")
-        database = list(measure_postgres(work, team.settings("ana", "m"), source, effort))
+        team, fresh = Team(server, "bench"), Team(server, "first")
+        joining = [fresh.settings(member, "m") for member in ("ana", "ben")]
+        database = list(measure_postgres(work, team.settings("ana", "m"), joining, source, effort))
     git = list(measure_git(work, source, effort))
     lines = ["# What a hub costs", ""]
     lines += [
@@ -154,8 +155,10 @@ def measure_hubs(work: str, effort: Effort) -> str:
 # PostgreSQL
 
 
-def measure_postgres(work: str, settings: HubSettings, source: str, effort: Effort) -> Iterator[Row]:
-    """Every promise that was made for a database."""
+def measure_postgres(
+    work: str, settings: HubSettings, joining: Sequence[HubSettings], source: str, effort: Effort
+) -> Iterator[Row]:
+    """Every promise that was made for a database; `joining` are two members of an empty team."""
     machine = HubMachine(settings, os.path.join(work, "postgres"))
     cases = Cases()
     with _bare(settings.url) as (insert_at_once, select):
@@ -186,9 +189,7 @@ def measure_postgres(work: str, settings: HubSettings, source: str, effort: Effo
     yield cases.row("a sync that brings nothing", "sync", "SELECT 1")
     yield from _writers(machine, settings, effort)
     yield _notice(machine, settings, effort, wanted="at most 2 s")
-    fresh = settings._replace(namespace=settings.namespace.replace(":team", ":project/first"))
-    _create_space(settings, fresh.namespace)
-    yield from _first_replica(work, "first-postgres", fresh, source, effort)
+    yield from _first_replica(work, "first-postgres", joining, source, effort)
 
 
 @contextmanager
@@ -201,11 +202,6 @@ def _bare(url: str) -> Iterator[tuple[Callable[[Commit], object], Callable[[], o
             return connection.execute("INSERT INTO bare (path, data) VALUES (%s, %s)", [step.path, step.new])
 
         yield insert, lambda: connection.execute("SELECT 1").fetchall()
-
-
-def _create_space(settings: HubSettings, namespace: str) -> None:
-    with psycopg.connect(settings.url, autocommit=True) as connection:
-        connection.execute("SELECT memsheaf.join_space(%s)", [namespace])
 
 
 def _writers(machine: HubMachine, settings: HubSettings, effort: Effort) -> Iterator[Row]:
@@ -297,7 +293,7 @@ def measure_git(work: str, source: str, effort: Effort) -> Iterator[Row]:
     yield Row(f"lost or doubled, of {len(done.ids):,} acknowledged", f"{lost} lost, {doubled} doubled", "", "", "0")
     yield _notice(machine, settings, effort)
     fresh = settings._replace(namespace="memsheaf/team/first")
-    yield from _first_replica(work, "first-git", fresh, source, effort)
+    yield from _first_replica(work, "first-git", [fresh, fresh], source, effort)
 
 
 def _git(*words: str) -> None:
@@ -345,28 +341,33 @@ def _notice(machine: HubMachine, settings: HubSettings, effort: Effort, wanted: 
     return Row("from a commit until an idle listening replica has the file", shown, "", "", wanted)
 
 
-def _first_replica(work: str, name: str, settings: HubSettings, source: str, effort: Effort) -> Iterator[Row]:
-    """A machine brings its memories, another one joins; beside it an import of the same; recall on both."""
+def _first_replica(
+    work: str, name: str, members: Sequence[HubSettings], source: str, effort: Effort
+) -> Iterator[Row]:
+    """A member brings their memories, another one joins; beside it an import of the same; recall on both."""
     homes = {who: _home(os.path.join(work, name, who)) for who in ("first", "second", "folder")}
     cases = Cases()
     with Sheaf.open(SCOPE, settings=homes["folder"]) as sheaf:
         cases.time("import", lambda: sheaf.take_in(source))
     with Sheaf.open(SCOPE, settings=homes["first"]) as sheaf:
         sheaf.take_in(source)
-    cases.time("add", lambda: attach(SCOPE, settings.url, homes["first"], work, namespace=settings.namespace))
-    cases.time("join", lambda: attach(SCOPE, settings.url, homes["second"], work, namespace=settings.namespace))
+    for what, home, settings in zip(("add", "join"), ("first", "second"), members, strict=True):
+        begin = partial(attach, SCOPE, settings.url, homes[home], work, namespace=settings.namespace)
+        cases.time(what, begin)
     with (
         Sheaf.open(SCOPE, settings=homes["second"]) as joined,
         Sheaf.open(SCOPE, settings=homes["folder"]) as plain,
     ):
         assert len(joined.list()) == len(plain.list()) == effort.size
+        assert all(row.trust == "shared" for row in joined.list())
         for number in range(effort.times):
             message = query(number * 7 % effort.size)
             for what, sheaf in (("recall", joined), ("recall in a folder", plain)):
                 cases.time(what, partial(sheaf.recall, message))
     yield cases.row(f"first replica of {effort.size:,} memories", "join", "import", "at most 3", unit="s")
     yield cases.row(f"a folder of {effort.size:,} memories is given the hub", "add", "import", unit="s")
-    yield cases.row(f"recall among {effort.size:,} on a replica", "recall", "recall in a folder", "equal")
+    title = f"recall among {effort.size:,} that another member saved"
+    yield cases.row(title, "recall", "recall in a folder", "equal")
 
 
 def _home(folder: str) -> Settings:

@@ -33,7 +33,9 @@ def judged(rows: list[Row]) -> dict[str, str]:
 @pytest.mark.long
 def test_postgresql_is_measured(team: Team, postgres: Server, tmp_path: Path, source: str) -> None:
     create_bare(postgres)
-    rows = list(measure_postgres(str(tmp_path), team.settings("ana", "m"), source, LEAST))
+    fresh = Team(postgres, f"{team.name}2")
+    joining = [fresh.settings(member, "m") for member in ("ana", "ben")]
+    rows = list(measure_postgres(str(tmp_path), team.settings("ana", "m"), joining, source, LEAST))
 
     assert [row.ours for row in rows if "lost" in row.name] == ["0 lost, 0 doubled"]
     assert judged(rows) == {
@@ -43,7 +45,7 @@ def test_postgresql_is_measured(team: Team, postgres: Server, tmp_path: Path, so
         "lost or doubled, of 8 acknowledged": "0",
         "from a commit until an idle listening replica has the file": "at most 2 s",
         "first replica of 12 memories": "at most 3",
-        "recall among 12 on a replica": "equal",
+        "recall among 12 that another member saved": "equal",
     }
 
 

@@ -94,15 +94,16 @@ class _Import:
         self._given = given
         self._answers = answers
         self._head = head
+        self._made: dict[str, Version] = {}  # what the commits of this run left, by path
         self.last = head
 
     def is_at(self, path: str, version: Version) -> bool:
         """Whether a path is at a version, and no folder of it is a file."""
-        if not self.last:
-            return version == ABSENT
+        if path in self._made or not self._head:
+            return version == self._made.get(path, ABSENT)
         folders = [path[:end] for end, letter in enumerate(path) if letter == "/"]
         for name in (*folders, path):
-            mode, kind, *rest = self._ask(f"ls {self.last} {name}").split(maxsplit=3)
+            mode, kind, *rest = self._ask(f"ls {self._head} {name}").split(maxsplit=3)
             if mode == b"missing":
                 return version == ABSENT
             if name != path and kind == b"blob":
@@ -120,6 +121,7 @@ class _Import:
         named = {"paths": [step.path for step in steps]} if len(steps) <= MOST_NAMED else {}
         subject = f"Change {steps[0].path if len(steps) == 1 else f'{len(steps)} memories'}"
         files = b"".join(map(_file, steps))
+        self._made |= {step.path: step.after for step in steps}
         self._commit(author, hub_commit.machine, commit.at, one_line(commit.why, 72) or subject, said | named, files)
 
     def begin(self, said: Mapping[str, object], at: str, others: Iterable[Entry], subject: str) -> None:
