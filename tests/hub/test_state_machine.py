@@ -155,7 +155,8 @@ class Story(RuleBasedStateMachine):
     @rule(machine=machines, path=paths)
     def edit(self, machine: int, path: str) -> None:
         station, new = self.stations[machine], self.ledger.text(path, "person")
-        self.ledger.accept(station.files().get(path), new)
+        known = next(station.replica.history(path), None)  # a removal that nobody has noticed is none
+        self.ledger.accept(station.files().get(path, known and known.revisions[0].new), new)
         station.edit(path, new)
 
     @rule(machine=machines, path=paths)

@@ -106,3 +106,19 @@ def test_a_deletion_by_a_person_is_not_undone_by_our_write(tmp_path: Path) -> No
             transaction.carry_out(Commit("0123456789ab", "2026-11-15T00:00:00.000Z", "agent", "", (revision,)))
 
     assert not (tmp_path / "a.md").exists()
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FolderStore(str(tmp_path))
+    store.commit([Change("a.md", OLD + OURS, ABSENT)], by="user")
+    read = os.read
+
+    def read_while_saved(fd: int, size: int) -> bytes:
+        data = read(fd, size)
+        if data == OLD + OURS:  # an editor empties it and writes: the read may have the new text and the old end
+            save_in_place(tmp_path / "a.md")
+            data = THEIRS + data[len(THEIRS) :]
+        return data
+
+    monkeypatch.setattr(os, "read", read_while_saved)
+    assert store.read("a.md").data == THEIRS

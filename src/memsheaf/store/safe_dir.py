@@ -33,6 +33,7 @@ _LINKS = {errno.ELOOP, errno.EMLINK, errno.ENOTDIR}
 READ = _BASE | _NOFOLLOW | os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
 FLUSH = READ if os.name == "posix" else _BASE | os.O_RDWR  # Windows flushes only what it may write
 CREATE = _BASE | _NOFOLLOW | os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_READS = 5  # of a file that is written again and again
 APPEND = _BASE | _NOFOLLOW | os.O_RDWR | os.O_APPEND
 
 
@@ -350,10 +351,16 @@ def read_all(fd: int, limit: int) -> bytes:
 
 
 def _read_from(fd: int, size: int, limit: int) -> bytes:
-    expected = min(limit, size)
-    data = os.read(fd, expected + 1)  # one more: it grew if we get it
-    while expected < len(data) < limit and (more := os.read(fd, min(limit - len(data), 1 << 20))):
-        data += more
+    """Read to the end; again when the file was cut in this moment, as editors do: a read may mix two texts then."""
+    for _ in range(_READS):
+        expected = min(limit, size)
+        data = os.read(fd, expected + 1)  # one more: it grew if we get it
+        while expected < len(data) < limit and (more := os.read(fd, min(limit - len(data), 1 << 20))):
+            data += more
+        size = os.fstat(fd).st_size
+        if len(data) <= size:
+            break
+        os.lseek(fd, 0, os.SEEK_SET)
     return data[:limit]
 
 
