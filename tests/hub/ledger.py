@@ -23,7 +23,7 @@ class Ledger:
     gone: set[bytes] = field(default_factory=set)
     erased: set[bytes] = field(default_factory=set)
     copied: set[bytes] = field(default_factory=set)
-    restored: set[bytes] = field(default_factory=set)
+    twice: set[bytes] = field(default_factory=set)
     numbers: count[int] = field(default_factory=count)
 
     def text(self, path: str, by: str = "agent") -> bytes:
@@ -53,14 +53,10 @@ class Ledger:
                 self._move(text, self.perhaps)
 
     def doubt_copied(self, texts: set[bytes]) -> None:
-        """These may have got a second name, which whoever replaces them at the first does not know."""
+        """These may have got a second name, which whoever replaces them or goes back to them does not know."""
         self.doubt(*texts & self.gone)
         self.copied |= texts
-
-    def restore(self, text: bytes | None) -> None:
-        """Somebody went back to a text, which a rejoin may have kept under another name: then it is there twice."""
-        if text in self.copied:
-            self.restored.add(text)
+        self.twice |= texts
 
     def doubt_erased(self, *texts: bytes | None) -> None:
         """These were made of a text that was erased elsewhere, and go with it or not."""
@@ -78,7 +74,7 @@ class Ledger:
         found = Counter(files.values())
         return [
             *(f"lost: {_shown(text)}" for text in sorted(self.kept - set(found))),
-            *(f"doubled: {_shown(text)}" for text, times in found.items() if times > 1 + (text in self.restored)),
+            *(f"doubled: {_shown(text)}" for text, times in found.items() if times > 1 + (text in self.twice)),
             *(f"back: {_shown(text)}" for text in sorted(self.gone & set(found))),
             *(f"nobody's: {_shown(text)}" for text in sorted(set(found) - self.kept - self.perhaps - self.gone)),
         ]

@@ -131,7 +131,6 @@ class Story(RuleBasedStateMachine):
             return
         for step in commit.revisions:
             self.ledger.accept(step.old, None)
-            self.ledger.restore(step.new)
             is_apart = any(version_of(files.get(step.path)) != step.before for files in others)
             if station.line.is_down or is_apart:  # the hub has another text by now, or somebody replaced this one
                 self.ledger.doubt(step.new)

@@ -82,6 +82,7 @@ class GitRemote:
 
         def make() -> str:
             fresh = []
+            made.clear()  # of an attempt before
             for commit in commits:
                 there = self._history.find(commit.id)
                 if there is None:
