@@ -22,7 +22,6 @@ class Ledger:
     perhaps: set[bytes] = field(default_factory=set)
     gone: set[bytes] = field(default_factory=set)
     erased: set[bytes] = field(default_factory=set)
-    copied: set[bytes] = field(default_factory=set)
     twice: set[bytes] = field(default_factory=set)
     numbers: count[int] = field(default_factory=count)
 
@@ -35,7 +34,7 @@ class Ledger:
     def accept(self, old: bytes | None, new: bytes | None) -> None:
         """Somebody who had `old` before them saved `new` (None: nothing), and was told so or needs no answer."""
         if old is not None and old != new:
-            self._move(old, self.perhaps if old in self.copied else self.gone)
+            self._move(old, self.perhaps if old in self.twice else self.gone)
         if new is not None and old in self.erased:
             self.doubt_erased(new)
         elif new is not None:
@@ -55,7 +54,6 @@ class Ledger:
     def doubt_copied(self, texts: set[bytes]) -> None:
         """These may have got a second name, which whoever replaces them or goes back to them does not know."""
         self.doubt(*texts & self.gone)
-        self.copied |= texts
         self.twice |= texts
 
     def doubt_erased(self, *texts: bytes | None) -> None:
@@ -85,7 +83,6 @@ class Ledger:
         self.kept = set(files.values())
         self.perhaps = set()
         self.erased -= self.kept
-        self.copied = set()
 
     def _move(self, text: bytes, fate: set[bytes]) -> None:
         for other in (self.kept, self.perhaps, self.gone):
