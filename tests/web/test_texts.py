@@ -36,7 +36,7 @@ def test_every_text_that_is_named_is_there_and_every_other_is_used() -> None:
     single = {(section, name) for section, name in named if name and name != "get"}
     there = {(section, name) for section, names in TEXTS.items() for name in names}
     assert {one for one in single if one[0] in TEXTS} - there == set()
-    by_key = re.findall(r"_refuse\(\d+, \"([a-z_]+)\"\)", SOURCES)
+    by_key = [name for call in re.findall(r"_refuse\((.+)\)", SOURCES) for name in re.findall(r"\"([a-z_]+)\"", call)]
     single |= {("access", name) for name in by_key} | {("when", name) for name in ("now", "minutes", "hours")}
     single |= {("when", name) for name in re.findall(r"\bt\.([a-z_]+)", (WEB / "dates.py").read_text())}
     assert {one for one in there if one[0] not in sections} - single == set()
