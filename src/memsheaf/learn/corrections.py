@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.index.database import Match
 from memsheaf.learn.statements import (
+    FOR,
     MOVED,
     Clause,
     Statement,
@@ -32,7 +33,7 @@ from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer as indexed
 from memsheaf.text.classifier import replaces
-from memsheaf.text.phrases import make_title, occasion
+from memsheaf.text.phrases import compiled, make_title, occasion
 from memsheaf.text.similarity import words
 from memsheaf.text.tokenizer import stem
 from memsheaf.values import Protocol
@@ -189,6 +190,9 @@ def _corrects(new: Statement, old_text: str, old: Memory | None = None) -> int:
     known = was.stems | set(stems(old.name) if old else ())
     if not new.stems or words(new.text) == words(was.text):
         return 0
+    ours, theirs = (set(stems(" ".join(compiled(FOR).findall(one)))) for one in (new.text, old_text))
+    if ours - known and theirs - new.stems:  # for this, and for that
+        return 0
     rejected, chosen = set(stems(new.out)), set(stems(new.into))
     about = {word for one in new.clauses for word in one.subject} - rejected - chosen
     if any(_tells_apart(word) for word in about - {word for one in was.clauses for word in one.subject}):
@@ -213,6 +217,8 @@ def _corrects(new: Statement, old_text: str, old: Memory | None = None) -> int:
         if set(indexed.words(new.text)) <= set(indexed.words(old_text)) | {*known, "instead"}:
             return 0
         is_value = any(rejected <= one.value for one in was.clauses)
+        if chosen and not shared and names_in(new.text) - rejected - chosen - known:
+            return 0
         if about <= known and (shared - generic_words() or is_bare(new) or (len(rest) <= REST and is_value)):
             return 3
         if len(shared) >= REST and not any(_tells_apart(word) for word in about - known):
