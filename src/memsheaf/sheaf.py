@@ -94,6 +94,8 @@ class Sheaf:
         self.index = index
         self.tools = tools
         self._settings = settings
+        self.people_only = False  # set where an agent may change nothing even without a hub
+        is_reviewed = scope.layer == "team" and self.settings.policy_of(scope) != "auto"
         self.writer = Writer(
             scope,
             store,
@@ -103,7 +105,7 @@ class Sheaf:
             clock=clock,
             ledger=ledger,
             own_context=scope.layer == "agent" and bool(settings and settings.agent_context),
-            people_only=scope.layer == "team" and hasattr(store, "hub") and self.settings.policy_of(scope) != "auto",
+            people_only=lambda: self.people_only or (is_reviewed and has_hub(store.root, self.settings.home)),
         )
         self.overview = ScopeOverview(self.writer, clock)
         self.reader = ScopeReader(self.writer, lambda: self.state, tools=tools)

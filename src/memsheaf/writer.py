@@ -75,7 +75,7 @@ class Writer:
         clock: Callable[[], float],
         ledger: TrustLedger | None = None,
         own_context: bool = False,
-        people_only: bool = False,
+        people_only: Callable[[], bool] = lambda: False,
     ) -> None:
         self.scope = scope
         self.store = store
@@ -86,7 +86,7 @@ class Writer:
         self._ledger = ledger
         self.find_ledger: Callable[[], TrustLedger | None] = lambda: None  # a team can get a hub at any time
         self._own_context = own_context
-        self.people_only = people_only
+        self.people_only = people_only  # asked each time, for this reason, too
         self.around: Callable[[], Iterable[Writer]] = lambda: ()  # the keepers of scopes that are seen with this one
         self._facts: dict[Version, list[str]] = {}  # the words of texts that were compared
 
@@ -131,7 +131,7 @@ class Writer:
 
     def require_person(self, by: str = "", made: Memory | None = None, was: Memory | None = None) -> None:
         """Raise ReviewRequired, with what was to be `made`, when an agent would change what only people change."""
-        if self.people_only and not self._is_person(by or self.by):
+        if self.people_only() and not self._is_person(by or self.by):
             raise ReviewRequired(str(self.scope), made if made and made.state == "ok" else None, was)
 
     def spelled(self, path: str) -> str:

@@ -288,6 +288,10 @@ def test_a_running_server_notices_that_its_team_got_a_hub(tmp_path: Path, bare: 
         (ana.root / mine).write_text((ana.root / mine).read_text().replace("importer", "exporter"))
         assert mine in call("memory_search", query="exporter")
         assert "saved by" not in call("memory_read", filename=mine)
+        header = "---\nname: Backups\ndescription: When backups run\ntype: project\n---\n"
+        written = call("memory_write", filename="project_backups.md", content=f"{header}Backups run every night.\n")
+        assert "waits for review" in written
+        assert not (ana.root / "project_backups.md").exists()
 
 
 def test_what_is_edited_after_a_hub_was_removed_is_ones_own(pair: tuple[ScopeOnMachine, ScopeOnMachine]) -> None:

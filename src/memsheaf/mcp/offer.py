@@ -102,7 +102,7 @@ class Offer:
         about = f"{memory.path}@{memory.version}"
         said = f"'{one_line(for_prompt(memory.name), 80)}' ({memory.path})"
         if name == "memory_delete":
-            if self.memory.place(memory.path)[0].writer.people_only:
+            if self.memory.place(memory.path)[0].writer.people_only():
                 return None  # the call is refused
             scope = memory.path.rpartition(":")[0]
             undo = f"memsheaf undo --scope {scope}" if scope else "memsheaf undo"

@@ -134,7 +134,7 @@ class OpenScopes:
                 opened.writer.recover()  # what a crash left half done would look as if something were gone
             if self._on_open:
                 self._on_open(opened)
-            opened.writer.people_only |= name in self.beside and self.settings.policy_of(parsed) != "auto"
+            opened.people_only = name in self.beside and self.settings.policy_of(parsed) != "auto"
             opened.writer.around = lambda: (each.writer for each in self.sheaves())
             self._open[name] = self._by_root[root] = self._stack.enter_context(opened)
         return self._open[name]
