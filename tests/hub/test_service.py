@@ -14,8 +14,9 @@ from hub.conftest import OpenHub
 from hub.postgres_server import Server, Team
 from hub.servers import as_superuser, service_url, token
 from hub.test_contract import push
+from hub.test_postgres import between
 from memsheaf.errors import CapReached, HubRefused, HubUnreachable
-from memsheaf.hub import Erasure, HubSettings
+from memsheaf.hub import Erasure, HubSettings, deadline
 from memsheaf.hub.postgres_admin import digest_of, invite, new_token
 from memsheaf.hub.service import HubService, TokenMember
 
@@ -152,6 +153,28 @@ def test_a_service_sees_nothing_before_it_names_a_member(service: HubService, te
             continue
         with pytest.raises(HubRefused):
             hub.pull()
+
+
+def test_a_server_gives_up_a_database_that_is_silent(service: HubService, team: Team, postgres: Server) -> None:
+    team.url("ana")
+    settings = HubSettings(service.url, team.namespace, "s", "s")
+    with ThreadPoolExecutor(1) as thread, between(settings, postgres) as (through, proxy):
+        slow = HubService(through.url)
+        hub = slow.open_hub(through, f"{team.name}.ana")
+        push(hub, "a.md", None, b"1")
+        limits = "SELECT current_setting('statement_timeout'), current_setting('lock_timeout')"
+        assert slow.ask("", limits) == [("5min", "8s")]
+
+        def push_within() -> None:
+            with deadline(1.0):
+                push(hub, "b.md", None, b"2")
+
+        proxy.mode = "swallow"
+        with pytest.raises(HubUnreachable):
+            thread.submit(push_within).result(timeout=60)
+        proxy.mode = "pass"
+        assert thread.submit(push, hub, "c.md", None, b"3").result(timeout=60)
+        slow.close()
 
 
 def test_a_member_opens_their_own_memories_and_projects_of_the_team(service: HubService, team: Team) -> None:

@@ -42,10 +42,20 @@ _KEPT_OUT = "authentication failed|does not exist|pg_hba|permission denied|not p
 """What a server says to somebody it does not let in; there is no code at this point."""
 
 
-class _Bounded(psycopg.Connection[TupleRow]):
+class BoundedConnection(psycopg.Connection[TupleRow]):
     """A connection that is closed after a silence, as when packets get lost."""
 
     patience = 10.0
+
+    def limit(self, seconds: float, namespace: str = "") -> None:
+        """Let nothing that is silent, or waits for a lock, take longer than this."""
+        self.patience = seconds
+        whole = str(round(seconds * 30_000))  # a first pull over a slow network takes its time
+        self.execute(
+            "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
+            "set_config('memsheaf.namespace', %s, false)",
+            [whole, _milliseconds(seconds), namespace],
+        )
 
     def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **options: Any) -> T:
         """Wait for an answer."""
@@ -318,22 +328,13 @@ class PostgresHub:
         return self._cursor
 
     def _connect(self) -> Connection:
-        limit = str(round(self._timeout * 800))  # milliseconds: the server gives up first, and the connection stays
-        whole = str(round(self._timeout * 30_000))  # a first pull over a slow network takes its time
         if not (left := time_left(self._timeout)):
             raise HubUnreachable(f"{self._settings.shown} does not answer")
         try:
-            connection = _Bounded.connect(
-                self._settings.url, autocommit=True, connect_timeout=max(2, round(left)),
-                application_name="memsheaf", keepalives=1, keepalives_idle=5, keepalives_interval=2,
-                keepalives_count=3, tcp_user_timeout=limit,
-            )  # fmt: skip
-            connection.patience = self._timeout
-            connection.execute(
-                "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
-                "set_config('memsheaf.namespace', %s, false)",
-                [whole, limit, self._settings.namespace],
+            connection = BoundedConnection.connect(
+                self._settings.url, autocommit=True, application_name="memsheaf", **options_for(self._timeout, left)
             )
+            connection.limit(self._timeout, self._settings.namespace)
         except psycopg.Error as error:
             raise translate_error(error, self._settings.shown) from error
         return connection
@@ -348,6 +349,18 @@ class PostgresHub:
         self._hinted, self._unhinted = time.monotonic(), False
         with suppress(MemsheafError):
             self._ask("SELECT pg_notify($1, '')", self._channel)
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(round(seconds * 800))  # the server gives up first, and the connection stays
+
+
+def options_for(seconds: float, left: float) -> dict[str, Any]:
+    """The options of a connection that is given up after a silence, and `left` seconds to connect."""
+    return {
+        "connect_timeout": max(2, round(left)), "keepalives": 1, "keepalives_idle": 5,
+        "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": _milliseconds(seconds),
+    }  # fmt: skip
 
 
 def translate_error(error: psycopg.Error, where: str) -> MemsheafError:

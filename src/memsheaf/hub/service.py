@@ -9,14 +9,22 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
 from memsheaf.errors import CapReached, HubRefused, hinted
-from memsheaf.hub import HubSettings
-from memsheaf.hub.postgres import NAME_MEMBER, PostgresHub, explain_connection, translate_error
+from memsheaf.hub import HubSettings, time_left
+from memsheaf.hub.postgres import (
+    NAME_MEMBER,
+    BoundedConnection,
+    PostgresHub,
+    explain_connection,
+    options_for,
+    translate_error,
+)
 from memsheaf.hub.postgres_admin import JOBS, digest_of, team_of
 from memsheaf.values import NamedTuple, json, sha256
 
@@ -51,11 +59,17 @@ class HubService:
             raise hinted(HubRefused("that is no address of a database"), "It begins with postgresql://.")
         self.shown = settings.check_address()
         logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what fails is told by whoever needed it
+        self.options = {**options_for(WAIT_SECONDS, WAIT_SECONDS), "options": f"-c search_path={JOBS}"}
         self.pool = ConnectionPool(
-            url, min_size=1, max_size=POOL, timeout=WAIT_SECONDS, open=False, check=ConnectionPool.check_connection,
-            kwargs={"autocommit": True, "options": f"-c search_path={JOBS}", "application_name": "memsheaf server"},
+            url, connection_class=BoundedConnection, min_size=1, max_size=POOL, timeout=WAIT_SECONDS, open=False,
+            check=ConnectionPool.check_connection, configure=lambda made: made.limit(WAIT_SECONDS),
+            kwargs={**self.options, "autocommit": True, "application_name": "memsheaf server"},
         )  # fmt: skip
         self.pool.open()
+
+    def lend(self) -> AbstractContextManager[BoundedConnection]:
+        """A connection of the pool; until the deadline of this thread."""
+        return self.pool.connection(time_left(WAIT_SECONDS))
 
     def close(self) -> None:
         """Close the connections."""
@@ -78,7 +92,7 @@ class HubService:
     def key(self) -> bytes:
         """A secret that all servers with this login share, derived from its password."""
         try:
-            with self.pool.connection() as connection:
+            with self.lend() as connection:
                 about = connection.info
                 password = about.password or os.urandom(32).hex()  # without one, each server has its own
                 return sha256(f"{about.user}:{password}:{about.dbname}".encode()).digest()
@@ -96,7 +110,7 @@ class HubService:
 
     def open_hub(self, settings: HubSettings, login: str) -> PostgresHub:
         """A namespace, for a member; the connections are those of the pool."""
-        return PostgresHub(settings, member=login, connect=self.pool.connection)
+        return PostgresHub(settings, member=login, connect=self.lend)
 
     def join_space(self, login: str, namespace: str) -> None:
         """Give a member access to a namespace, and create it if needed. Raises HubRefused, HubUnreachable."""
@@ -107,7 +121,7 @@ class HubService:
         """Run one statement, for a member or for none, and return its rows; the namespace, if given, is its first
         parameter. Raises HubRefused, HubUnreachable."""
         try:
-            with self.pool.connection() as connection:
+            with self.lend() as connection:
                 with connection.pipeline(), connection.transaction():
                     connection.execute(NAME_MEMBER, [login, namespace])
                     given = (namespace, *values) if namespace else ()

@@ -23,7 +23,6 @@ from procrastinate.jobs import Status
 from memsheaf.caps import Caps, ChatCaps
 from memsheaf.config import Settings
 from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, ModelFailed
-from memsheaf.hub.postgres_admin import JOBS
 from memsheaf.hub.service import HubService, TakenTurns, TokenMember
 from memsheaf.learn.inbox import BATCH_BYTES, Batch, Inbox
 from memsheaf.learn.learner import learning_reason
@@ -100,8 +99,8 @@ class HubWorker:
                 time.sleep(stalled / 3)
 
     async def _run(self, concurrency: int, once: bool, stalled: float) -> None:
-        options = {"options": f"-c search_path={JOBS}"}
-        app = App(connector=PsycopgConnector(conninfo=self._service.url, min_size=1, max_size=4, kwargs=options))
+        url, options = self._service.url, self._service.options
+        app = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=4, kwargs=options))
         app.task(name=LEARN)(self.learn)
         app.task(name=CONSOLIDATE)(self.consolidate)
         async with app.open_async():
