@@ -180,8 +180,12 @@ class ReviewRequired(ReadOnly):
 
 
 class HubRefused(Refused):
-    """The hub does not let this member, or this version of memsheaf, do that. Nothing was changed."""
+    """The hub does not let this member, or this version of memsheaf, do that. Nothing was changed.
 
+    `lacks_permission` is set where another role would let them.
+    """
+
+    lacks_permission = False
     hint = "`memsheaf hub status` shows your role and the versions."
 
 

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from memsheaf.erasure import Proof, erase
 from memsheaf.errors import HubUnreachable, hinted
-from memsheaf.hub.replica import Replica, Synced
+from memsheaf.hub.replica import Replica
+from memsheaf.hub.replica_state import Synced
 from memsheaf.learn.learner import Learner
 from memsheaf.store.state import State
 from memsheaf.writer import Writer

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from memsheaf.embed import Embedder
     from memsheaf.erasure import Proof
-    from memsheaf.hub.replica import Replica, Synced
+    from memsheaf.hub.replica import Replica
+    from memsheaf.hub.replica_state import Synced
     from memsheaf.learn.consolidate import Approve, ConsolidationReport, Progress
     from memsheaf.learn.learner import Distilled, Learner
     from memsheaf.learn.schedule import Gate
@@ -198,9 +199,8 @@ class Sheaf:
         from memsheaf.hub_sync import synchronize
 
         if self.replica is None or not has_hub(self.root, self.settings.home):
-            raise hinted(
-                ScopeRefused(f"{self.scope} has no hub"), f"`memsheaf hub add {self.scope} URL` gives it one."
-            )
+            error = ScopeRefused(f"{self.scope} has no hub")
+            raise hinted(error, f"`memsheaf hub add {self.scope} URL` gives it one.")
         synced = synchronize(self.writer, self.learning, self.state, clock=self._clock, again=again)
         if synced.pulled and self.writer.ledger:  # look up who saved it, so that no question waits for that
             self.reader.committers(self.writer.index.rows("author IS NULL")[:1])

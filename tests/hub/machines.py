@@ -15,7 +15,8 @@ from typing import Any
 from hub.postgres_server import Team
 from memsheaf import config
 from memsheaf.cli import main
-from memsheaf.hub.replica import Replica, Synced
+from memsheaf.hub.replica import Replica
+from memsheaf.hub.replica_state import Synced
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.work import hub_scopes

@@ -131,6 +131,7 @@ class Story(RuleBasedStateMachine):
             return
         for step in commit.revisions:
             self.ledger.accept(step.old, None)
+        for step in commit.revisions:
             is_apart = any(version_of(files.get(step.path)) != step.before for files in others)
             if station.line.is_down or is_apart:  # the hub has another text by now, or somebody replaced this one
                 self.ledger.doubt(step.new)

@@ -8,7 +8,7 @@ from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, group
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import MemsheafError
-from memsheaf.hub.replica import Synced
+from memsheaf.hub.replica_state import Synced
 from memsheaf.scope import Scope
 from memsheaf.work import hub_scopes
 from memsheaf.work.hub_scopes import HubStatus
@@ -179,7 +179,7 @@ def _told(scope: str, synced: Synced) -> Iterator[Part]:
         yield Note(f"  {path} could not be placed here: {why}", "yellow")
     if synced.pending:
         yield Note(f"  not pushed yet: {plural(synced.pending, 'change')}", "yellow")
-    if synced.pending and synced.refused:
+    if synced.pending and synced.lacks_permission:
         way_out = f"`memsheaf hub rejoin {scope}` puts the hub's texts back; yours stay in `memsheaf log`"
         yield Note(f"  {way_out}", "yellow")
 
@@ -219,7 +219,12 @@ def _status(one: HubStatus) -> Iterator[Part]:
         if said:
             yield Note(f"  {said}", style)
     waits = len(state.pending) - len(state.held)
-    yield from _told(one.scope, Synced((), (), waits, (), state.held, state.left, refused=state.refused))
+    yield from _told(
+        one.scope,
+        Synced(
+            (), (), waits, (), state.held, state.left, refused=state.refused, lacks_permission=bool(state.refused)
+        ),
+    )
     for conflict in state.told[-5:]:
         if conflict.copy:
             yield f"  kept both on {conflict.at[:10]}: {conflict.path} is the hub's, {conflict.copy} was here"

@@ -87,6 +87,18 @@ def check_journalled(path: str) -> str:
     return path if path == CATALOG else check_stored(path)
 
 
+def with_suffix(path: str, suffix: str) -> str:
+    """A path with something at the end of its name, which is cut where it would be too long.
+
+    >>> with_suffix("notes/tea.md", "-2"), len(with_suffix("x" * 100 + ".md", "-2"))
+    ('notes/tea-2.md', 103)
+    """
+    stem, dot, ending = path.rpartition(".")
+    folder, slash, name = stem.rpartition("/")
+    room = min(STEM_LIMIT, PATH_LIMIT - len(f"{folder}{slash}{dot}{ending}".encode())) - len(suffix)
+    return f"{folder}{slash}{name.encode()[:room].decode('utf-8', 'ignore')}{suffix}{dot}{ending}"
+
+
 def is_fact(path: str) -> bool:
     """Whether a memory is corrected only by another that supersedes it.
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from types import MappingProxyType
 
 from memsheaf.errors import NotFound
+from memsheaf.guard.paths import with_suffix
 from memsheaf.hub import Erasure, Hub, HubSettings, Machine, Pulled
 from memsheaf.hub.replica_state import ERASED, ReplicaState
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
@@ -127,8 +128,7 @@ def kept_aside(
         yield
         return
     (step,) = memory.revisions
-    stem, dot, ending = step.path.rpartition(".")
-    copy = f"{stem}-{os.urandom(4).hex()}{dot}{ending}"
+    copy = with_suffix(step.path, f"-{os.urandom(4).hex()}")
     with transaction() as opened:
         opened.carry_out(_moved(memory, step.path, copy, at))
     with suppress(NotFound):

@@ -165,7 +165,9 @@ class GitProgram:
         if f"'{REMOTE}'" in why:
             return hinted(HubUnreachable("this git is too old"), "Install git 2.31 or newer.")
         if refused or _REFUSED.search(why):
-            return hinted(HubRefused(f"{self._shown}: {why}"), f"Try it by hand: git ls-remote {self._shown}")
+            found = HubRefused(f"{self._shown}: {why}")
+            found.lacks_permission = refused
+            return hinted(found, f"Try it by hand: git ls-remote {self._shown}")
         return HubUnreachable(f"{self._shown}: {why}")
 
     @contextmanager

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import count
 
 from memsheaf.errors import Busy, Changed, HubRestored, MemsheafError, PathRefused
-from memsheaf.guard.paths import CATALOG, check_stored, fold
+from memsheaf.guard.paths import CATALOG, check_stored, fold, with_suffix
 from memsheaf.hub import HubCommit, HubSettings, Pulled
 from memsheaf.hub.replica_state import (
     TOLD,
@@ -290,10 +290,9 @@ class Merge:
     def _name_of_copy(self, path: str, text: bytes) -> tuple[str, bool]:
         """The name under which a text is kept beside the one that has its path, and whether it is still free: another
         machine that met the same text may have kept it already."""
-        stem, dot, ending = path.rpartition(".")
         names = set(map(fold, self._transaction.journal.heads(None)))
         for number in count(2):
-            name = f"{stem}-{number}{dot}{ending}"
+            name = with_suffix(path, f"-{number}")
             found = self._present(name)
             if found == text or (found is None and fold(name) not in names):
                 return check_stored(name), found is None

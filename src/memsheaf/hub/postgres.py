@@ -387,7 +387,9 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
         )
     if isinstance(error, psycopg.OperationalError):
         return HubUnreachable(f"{where} does not answer: {message}")
-    return HubRefused(f"{where} refused: {message}")
+    found = HubRefused(f"{where} refused: {message}")
+    found.lacks_permission = isinstance(error, errors.InsufficientPrivilege)
+    return found
 
 
 def explain_connection(error: psycopg.Error, where: str) -> MemsheafError:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 
 from memsheaf.errors import (
@@ -30,8 +30,8 @@ from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline,
 from memsheaf.hub.erasures import Erasures, has_had, kept_aside, recreation, without_erased
 from memsheaf.hub.merge import Merge, attribute, for_hub
 from memsheaf.hub.replica_state import (
-    Conflict,
     ReplicaState,
+    Synced,
     add_ahead,
     has_another_hub,
     read_ahead,
@@ -42,32 +42,12 @@ from memsheaf.store import ABSENT, Change, Commit, Erased, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.transaction import Transaction
 from memsheaf.store.trust import TrustLedger
-from memsheaf.values import NamedTuple
 
 AT_ONCE = 100  # commits that are pushed together
 ROUNDS = 5  # of pulling and pushing in one sync, while others push
 CATCH_UP = 2.0  # seconds that a refused change waits for the one that was faster
 RETRY_AFTER = 15.0  # seconds in which a hub that did not answer is not asked again by a change
 _LOCAL_LOCKS = ("turn", "hub")
-
-
-class Synced(NamedTuple):
-    """What a sync did: commits that came, changes that went, what waits and what was kept twice.
-
-    `refused` says why the hub does not take what waits, "" when it does; `is_copy` that the folder was copied from
-    another machine since the last sync.
-    """
-
-    pulled: tuple[HubCommit, ...] = ()
-    pushed: tuple[Commit, ...] = ()
-    pending: int = 0
-    conflicts: tuple[Conflict, ...] = ()
-    held: Mapping[str, str] = {}
-    left: Mapping[str, str] = {}
-    erasures: tuple[Erasure, ...] = ()
-    whole: bool = False
-    refused: str = ""
-    is_copy: bool = False
 
 
 class _PendingFirst(MemsheafError):
@@ -235,7 +215,8 @@ class Replica(FolderStore):
         self.settings.check_address()
         pulled: list[HubCommit] = []
         pushed: list[Commit] = []
-        whole, refused, is_through = False, "", True
+        whole, is_through = False, True
+        refused: HubRefused | None = None
         before = self.state()
         try:
             with self.lock("hub", wait=time_left(self._access.wait)):
@@ -260,22 +241,26 @@ class Replica(FolderStore):
         except HubUnreachable:
             self._change_state(lambda now: now._replace(down_at=self._clock()))
             raise
-        if refused != before.refused:
-            self._change_state(lambda now: now._replace(refused=refused))
+        why = f"{refused}; {refused.hint}" if refused else ""
+        lacking = why if refused and refused.lacks_permission else ""
+        if lacking != before.refused:
+            self._change_state(lambda now: now._replace(refused=lacking))
         state = self.state()
         fresh = tuple(one for one in state.told if one not in before.told)
         erased = tuple(one for one in state.erased if one not in before.erased)
         waits = len(state.pending) - len(state.held)
-        return Synced(tuple(pulled), tuple(pushed), waits, fresh, state.held, state.left, erased, whole, refused)
+        return Synced(
+            tuple(pulled), tuple(pushed), waits, fresh, state.held, state.left, erased, whole, why, bool(lacking)
+        )
 
     def rejoin(self) -> Synced:
         """Forget what was pulled and bring both sides together again, as at first: no text is lost on either.
 
-        What was erased is erased again where a hub has it back. Where the hub has refused what waits here, its texts
+        What was erased is erased again where a hub has it back. Where this member may not write, the hub's texts
         are put back instead; ours stay in the journal.
         """
         with suppress(HubRestored):
-            if self.state().refused and self.sync().refused:
+            if self.state().refused and self.sync().lacks_permission:
                 with self.lock("hub"), self._access.transaction() as transaction:
                     self._merge(transaction).withdraw()
                 return self.sync()
@@ -312,14 +297,14 @@ class Replica(FolderStore):
             merge.save(state._replace(pulled_at=self._now()))
         return pulled
 
-    def _send(self) -> tuple[list[Commit], str, bool]:
+    def _send(self) -> tuple[list[Commit], HubRefused | None, bool]:
         """Tell erasures and push what waits: what went, why the hub does not take it, and whether that was all."""
         try:
             self.erasures.tell_hub()
             sent, is_through = self._push_pending()
-            return sent, "", is_through
+            return sent, None, is_through
         except HubRefused as error:
-            return [], f"{error}; {error.hint}", True
+            return [], error, True
 
     def _push_pending(self) -> tuple[list[Commit], bool]:
         """Push what waits, in order; gives what went, and whether the hub took all that may go."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from memsheaf.errors import MemsheafError, PathRefused, StoreFailed, hinted
-from memsheaf.hub import Erasure, HubSettings
+from memsheaf.hub import Erasure, HubCommit, HubSettings
 from memsheaf.store import HISTORY, HUB, Commit
 from memsheaf.store.safe_dir import APPEND, CREATE, Folder, flush, read_file, write_all
 from memsheaf.values import NamedTuple, json
@@ -41,7 +41,7 @@ class ReplicaState(NamedTuple):
     `erasing` are erasures that were not sent to the hub yet, `erased` those that were carried out here, and
     `proofs` what was left of those that are not reported yet, "" for nothing.
     `down_at` is when the hub did not answer, 0 when it did; `machine` is the id under which this folder reported;
-    `refused` is why the hub did not take what waits.
+    `refused` is why this member may not write what waits.
     """
 
     joined: bool = False
@@ -59,6 +59,26 @@ class ReplicaState(NamedTuple):
     reported_at: float = 0.0
     machine: str = ""
     refused: str = ""
+
+
+class Synced(NamedTuple):
+    """What a sync did: commits that came, changes that went, what waits and what was kept twice.
+
+    `refused` says why the hub does not take what waits, "" when it does; `lacks_permission` that another role
+    could write; `is_copy` that the folder was copied from another machine since the last sync.
+    """
+
+    pulled: tuple[HubCommit, ...] = ()
+    pushed: tuple[Commit, ...] = ()
+    pending: int = 0
+    conflicts: tuple[Conflict, ...] = ()
+    held: Mapping[str, str] = {}
+    left: Mapping[str, str] = {}
+    erasures: tuple[Erasure, ...] = ()
+    whole: bool = False
+    refused: str = ""
+    lacks_permission: bool = False
+    is_copy: bool = False
 
 
 def read_state(history: Folder) -> ReplicaState:

@@ -13,8 +13,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import HubUnreachable, MemsheafError, ScopeRefused, hinted
 from memsheaf.hub import COPY, HubMember, HubSettings, Machine, deadline
 from memsheaf.hub.opening import SILENT_SECONDS, this_machine
-from memsheaf.hub.replica import Synced
-from memsheaf.hub.replica_state import ReplicaState, remove_hub, settings_of, write_settings
+from memsheaf.hub.replica_state import ReplicaState, Synced, remove_hub, settings_of, write_settings
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.access import StoreAccess
