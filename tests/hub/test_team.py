@@ -93,6 +93,17 @@ def test_members_see_who_is_there_and_who_did_what(ana: Run, run: Run, team: Tea
     assert ana("team", "prune", "--days", "30")[1] == "Dropped 0 texts.\n"
 
 
+def test_a_folder_joins_anew_as_another_member(ana: Run, run: Run, team: Team) -> None:
+    scope = f"team/{team.name}"
+    assert ana("remember", "--scope", scope, "The staging database is wiped at night")[0] == 0
+    line = json.loads(ana("team", "invite", "bob", "--json")[1])["line"]
+    assert ana("hub", "remove", scope)[0] == 0
+    code, _, err = ana(*line.replace("'", "").split()[1:])
+    assert code == 0, err
+    assert ana("remember", "--scope", scope, "The backup is made at noon")[0] == 0
+    assert {one["member"] for one in json.loads(ana("team", "log", "--json")[1])["commits"]} == {"ana", "bob"}
+
+
 def test_roles_limit_and_a_removed_member_is_kept_out(ana: Run, run: Run, team: Team) -> None:
     scope = ("--scope", f"team/{team.name}")
     eve = invited(ana, run, "eve", "--role", "reader")

@@ -72,7 +72,7 @@ def open_replica(root: str, state: State, clock: Callable[[], float], days: floa
     settings = settings._replace(offline=settings.offline or offline)
     hub = _lent.get(root)
     if hub is None:
-        settings = settings._replace(machine=id_of_copy(settings.machine, root))
+        settings = settings._replace(machine=id_of_copy(settings, root))
         hub = _DeferredHub(settings, os.path.join(state.folder, os.path.dirname(COPY)))
     return Replica(root, settings, hub, clock=clock, retention_days=days)
 
@@ -82,13 +82,15 @@ def lend_hub(root: str, hub: Hub) -> None:
     _lent[root] = hub
 
 
-def id_of_copy(machine: str, root: str) -> str:
-    """The id of a machine, made from the one it was given and from where a folder is: a folder that was copied, with
-    or to a whole disk, does not speak for the one it was copied from."""
-    place = str(os.stat(os.path.join(root, HISTORY)).st_ino)
+def id_of_copy(settings: HubSettings, root: str) -> str:
+    """The id of a machine, made from the one it was given, from the login in a database, as it is one member's, and
+    from where a folder is: a folder that was copied, with or to a whole disk, does not speak for the one it was
+    copied from."""
+    place = settings.shown.rpartition("@")[0].rpartition("/")[2] if settings.is_postgres else ""
+    place += str(os.stat(os.path.join(root, HISTORY)).st_ino)
     with suppress(OSError), open("/etc/machine-id", encoding="ascii", errors="replace") as file:
         place += file.read()
-    return sha256(f"{machine} {place}".encode()).hexdigest()[:16]
+    return sha256(f"{settings.machine} {place}".encode()).hexdigest()[:16]
 
 
 def this_machine(state: str) -> tuple[str, str]:
