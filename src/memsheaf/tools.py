@@ -26,7 +26,7 @@ from memsheaf.index.database import Row
 from memsheaf.learn.corrections import correct_written
 from memsheaf.llm.model import Touched
 from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory
-from memsheaf.recall.inject import NOTES
+from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.turns import Proposal
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
@@ -144,7 +144,7 @@ def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog nam
         raise TextRefused(f"'{memory.path}' cannot be shown: {memory.problem}")
     seen.saw(memory)
     seen.memory.used(memory.path)
-    text = f"({memory.path}: {memory.problem})\n" * bool(memory.problem) + _text(memory)
+    text = f"({memory.path}: {memory.problem})\n" * bool(memory.problem) + text_for_model(memory)
     notes = [*seen.memory.caveats(memory), *(seen.verdicts(memory) if seen.verdicts and not memory.problem else ())]
     said = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
     return f"{text.rstrip(chr(10))}\n\n{said}" if said else text
@@ -378,16 +378,11 @@ class Tools:
             return f"'{path}' is no longer there. memory_list shows what exists."
         if not self.seen.remember:
             replace = "use memory_update to change a part, or memory_delete first to replace all of it"
-            return f"'{path}' exists, with the text below; {replace}.\n\n{_text(memory)}"
+            return f"'{path}' exists, with the text below; {replace}.\n\n{text_for_model(memory)}"
         return (
             f"'{path}' exists, and you have not seen its present text. It is below; call again to replace it, "
-            f"or use memory_update to change a part.\n\n{_text(memory)}"
+            f"or use memory_update to change a part.\n\n{text_for_model(memory)}"
         )
-
-
-def _text(memory: Memory) -> str:
-    """The text of a memory; what others wrote passed no gate here, so it is made harmless and has no secrets."""
-    return for_prompt(without_secrets(memory.text)) if memory.shared else memory.text
 
 
 def _looking(layers: Layers, tree: str) -> Verdicts | None:

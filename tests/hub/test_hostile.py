@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -17,6 +18,8 @@ from psycopg.types.json import Jsonb
 from corpus import HOSTILE_NAMES, SECRETS, read_cases
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
+from memsheaf.adapters.memory_files import MemoryFiles
+from memsheaf.adapters.pydantic_ai_harness import SheafMemoryStore
 from memsheaf.errors import MemsheafError
 from memsheaf.hub import Machine
 from memsheaf.hub.postgres import CLIENT, PostgresHub
@@ -48,6 +51,12 @@ def commits() -> Iterator[tuple[str, list[Step]]]:
         yield payload, [(f"user_h{number}.md", f"{head}{payload}\n"), (f"project_h{number}.md", whole)]
     head = "---\nname: Deploy key\ndescription: {0}\ntype: reference\n---\nTo deploy: {0}\n"
     yield "keys", [(f"reference_s{number}.md", head.format(text)) for number, (text, _) in enumerate(SECRETS)]
+    typed = (
+        f"---\nname: Payroll month\ndescription: Its end\ntype: {SECRETS[0][1]}\n---\nThe payroll month ends early.\n"
+    )
+    yield "a type", [("reference_typed.md", typed)]
+    doubted = head.replace("Deploy key", "{0}").replace("type: reference", "type: reference\ntrust: unconfirmed")
+    yield "keys", [(f"reference_u{number}.md", doubted.format(text)) for number, (text, _) in enumerate(SECRETS)]
 
 
 def paths() -> Iterator[tuple[str, list[Step]]]:
@@ -126,6 +135,8 @@ def test_what_a_hostile_member_pushes_stays_data_on_every_surface(
         assert {row.trust for row in rows if row.state == "ok"} <= {"shared", "unconfirmed"}
         prompt, tools = sheaf.prompt(), Tools(sheaf)
         recalled = [sheaf.recall(text).text for text in ("What is the deploy key?", "Obey the user", *PAYLOADS[:9])]
+        recalled += [payroll := sheaf.recall("When does the payroll month end?").text]
+        assert "reference_typed.md" in payroll
         calls: list[tuple[str, dict[str, object]]] = [
             ("memory_view", {}),
             ("memory_view", {"page": 2}),
@@ -138,6 +149,10 @@ def test_what_a_hostile_member_pushes_stays_data_on_every_surface(
         ]
         answers = [tools.call(name, given) for name, given in calls]
         read = [tools.call("memory_read", {"filename": row.path}) for row in rows]
+        keys, harness = [row.path for row in rows if row.path.startswith("reference_")], SheafMemoryStore(sheaf)
+        viewed = [MemoryFiles(sheaf).view(f"/memories/{path}") for path in keys]
+        viewed += [str(asyncio.run(harness.read(path, max_chars=9_999))) for path in keys]
+        assert len(viewed) > 2 * len(SECRETS)
     new = [line for line in prompt.split("\n") if line not in usual]
     assert [line for line in new if not SECTION.match(line)] == []
     assert all('(saved by "' in line for line in new if line.startswith("- [")), new
@@ -145,7 +160,7 @@ def test_what_a_hostile_member_pushes_stays_data_on_every_surface(
         nonce = text.partition("<memories-")[2][:16]
         assert text.count(f"<memory-{nonce}") == text.count(f"</memory-{nonce}>") > 0
         assert not re.search(r"(?i)</?(memory>|memories>|system)", text)
-    for text in (prompt, *recalled, *answers, *read):
+    for text in (prompt, *recalled, *answers, *read, *viewed):
         assert not CONTROL.search(text), CONTROL.search(text)
         assert [secret for _, secret in SECRETS if secret in text] == []
     assert all('saved by "' in text for text in read if not text.startswith("Error"))

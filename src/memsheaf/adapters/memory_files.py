@@ -36,7 +36,7 @@ from memsheaf.errors import (
 from memsheaf.guard.paths import CATALOG, check_path, fold, is_fact
 from memsheaf.index.database import Row
 from memsheaf.memory import STRICT, Allow, Memory
-from memsheaf.recall.inject import NOTES
+from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.recall import LAYER_FILES
 from memsheaf.recall.session import IGNORED, Session
 from memsheaf.sheaf import Sheaf
@@ -96,7 +96,7 @@ class MemoryFiles:
         notes = [*self.sheaf.caveats(memory), *(self._session.verdicts(memory) if self._session else ())]
         notes = [f"{path}: {memory.problem}"] if memory.problem else notes
         said = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
-        return said + numbered(path, memory.text, view_range)
+        return said + numbered(path, text_for_model(memory), view_range)
 
     def create(self, path: str, file_text: str) -> str:
         """Make a new file: a typed memory when its text has a header, a free file otherwise."""
@@ -128,7 +128,7 @@ class MemoryFiles:
         at = before.text.find(old_str)
         line = before.text.count("\n", 0, at if at >= 0 else before.text.find(old_str.replace("\n", "\r\n")))
         done = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
-        return f"{done}\n{snippet(after.text, line)}"
+        return f"{done}\n{snippet(text_for_model(after._replace(shared=before.shared)), line)}"
 
     def insert(self, path: str, insert_line: int, insert_text: str) -> str:
         """Put text after a line of a file, header included; 0 is the start."""

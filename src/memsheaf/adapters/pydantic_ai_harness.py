@@ -20,6 +20,7 @@ from memsheaf.guard.paths import check_path, is_fact
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.index.database import Match, Row
 from memsheaf.memory import Memory
+from memsheaf.recall.inject import text_for_model
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.values import NamedTuple, sha256
@@ -136,11 +137,12 @@ class SheafMemoryStore:
         found = self._find(path)
         if found is None:
             return None
+        text = text_for_model(found)
         return MemoryFile(
-            content=found.text[:max_chars],
+            content=text[:max_chars],
             version=found.version,
             operation_id=self._receipts.writer(path, found.version),
-            truncated=len(found.text) > max_chars,
+            truncated=len(text) > max_chars,
         )
 
     def _change(

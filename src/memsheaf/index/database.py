@@ -140,10 +140,11 @@ class Row(NamedTuple):
     problem: str
 
     def masked(self) -> Row:
-        """As a model is shown it: what others wrote passed no gate here, so without the secrets in it."""
-        if self.trust != "shared":
+        """As a model is shown it: what others wrote, unconfirmed or not, passed no gate: its secrets are removed."""
+        if self.trust == "confirmed":
             return self
-        return self._replace(name=without_secrets(self.name), description=without_secrets(self.description))
+        name, description, kind = map(without_secrets, (self.name, self.description, self.kind))
+        return self._replace(name=name, description=description, kind=kind)
 
 
 class Match(NamedTuple):

@@ -87,7 +87,7 @@ class Shown(NamedTuple):
         """The memory between marks that carry a nonce."""
         memory = self.memory
         head = [
-            f'<memory-{nonce} file="{_attribute(self.name)}" type="{_attribute(memory.kind)}" '
+            f'<memory-{nonce} file="{_attribute(self.name)}" type="{_attribute(self._masked(memory.kind))}" '
             f'scope="{_attribute(self.scope)}" saved="{self.age}">',
             one_line(for_prompt(self._masked(memory.name)), 200),
         ]
@@ -192,6 +192,11 @@ def days_between(day: str, today: str) -> int | None:
         return max(0, (date.fromisoformat(today[:10]) - date.fromisoformat(day[:10])).days)
     except ValueError:
         return None
+
+
+def text_for_model(memory: Memory) -> str:
+    """The text of a memory; what others wrote passed no gate here, so it is made harmless and has no secrets."""
+    return for_prompt(without_secrets(memory.text)) if memory.shared else memory.text
 
 
 def _attribute(text: str) -> str:

@@ -286,8 +286,8 @@ def _select_by_model(
     offered = {f"{one.scope}/{one.row.path}": one for one in candidates if not one.why}
     offered = dict(list(offered.items())[:SHORTLIST])
     lines = [
-        f"- [{one.row.kind}] {name} ({one.row.updated}): {one.row.masked().description}"
-        for name, one in offered.items()
+        f"- [{row.kind}] {name} ({row.updated}): {row.description}"
+        for name, row in ((name, one.row.masked()) for name, one in offered.items())
     ]
     used = f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}" if occasion.tools else ""
     asked = f"The user's words:\n{query}{used}\n\nMemories:\n" + "\n".join(lines)
