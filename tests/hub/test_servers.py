@@ -140,9 +140,19 @@ def test_members_see_their_own_memories_and_the_teams(first: HubSite, second: Hu
     assert len(documents(team, "project/shop")) == 2
     assert documents(team, "user/ben") == {}
     with closing(PostgresHub(team.settings("ben", "m2"))) as hub:  # the proposal is there for all who may approve
-        [(_, proposal, member)] = hub.proposals()
+        [(name, proposal, member)] = hub.proposals()
         assert (proposal["content"], proposal["replaces"]) == ("We deploy on Mondays.", "project_deploy.md")
         assert member == "ana"
+        assert hub.decide(name, "rejected")
+
+        async def propose_again() -> str:
+            async with second.client(ana) as client:
+                shared = f"team/{team.name}:project_deploy.md"
+                return await say(client, "memory_update", filename=shared, old_text="Fridays", new_text="Mondays")
+
+        told = asyncio.run(propose_again())
+        assert f"proposed before as {name}, and rejected; it does not wait" in told
+        assert hub.proposals() == []
     assert first.post("/mcp", ana, {}, Project="../ben").status_code == 400
 
 

@@ -248,10 +248,13 @@ class PostgresHub:
         )
         return [(row[0], row[1], row[2]) for row in self._ask(query, self._settings.namespace)]
 
-    def propose(self, proposal: str, value: Mapping[str, object]) -> None:
-        """Have a proposal wait for a person's review; one that was decided before is not asked about again."""
+    def propose(self, proposal: str, value: Mapping[str, object]) -> str:
+        """Have a proposal wait for a person's review, and return ""; one that was decided before is not asked about
+        again, and what was decided is returned."""
         given = json.dumps([{"id": proposal, "proposal": value}], ensure_ascii=False)
         self._ask("SELECT memsheaf.finish_turns($1, '', $2::jsonb)", self._settings.namespace, given)
+        query = "SELECT outcome FROM memsheaf.proposals WHERE namespace = $1 AND id = $2"
+        return str(self._ask(query, self._settings.namespace, proposal)[0][0])
 
     def decide(self, proposal: str, outcome: str) -> bool:
         """Say what a person decided about a proposal; False when it waits no longer."""

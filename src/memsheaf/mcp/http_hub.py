@@ -92,9 +92,12 @@ class MemberOffer(Offer):
             return ToolAnswer("Error: this server is for reading only.", failed=True)
         try:
             answer = _called(self, name, arguments, **more)
-            for scope in (one.scope for one in answer.touched if one.action == "proposed"):
+            for one in (one for one in answer.touched if one.action == "proposed"):
                 with self.replicas.use(self.caller) as view:
-                    share_proposals(view.layers.sheaf(scope))
+                    outcome = share_proposals(view.layers.sheaf(one.scope)).get(one.path)
+                if outcome:
+                    said = f"the same was proposed before as {one.path}, and {outcome}; it does not wait for review"
+                    return ToolAnswer(f"Error: not saved: {said}. Tell the user, who can save it.", failed=True)
             return answer
         except MemsheafError as error:
             return ToolAnswer(f"Error: {error}. {error.hint}", failed=True)

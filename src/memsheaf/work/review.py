@@ -265,10 +265,12 @@ def fetch_proposals(sheaf: Sheaf) -> None:
             state.save(HUB_IDS, [*there])
 
 
-def share_proposals(sheaf: Sheaf) -> None:
-    """Move what waits for review in a scope to its hub: what a server keeps does not last. Raises HubUnreachable."""
+def share_proposals(sheaf: Sheaf) -> dict[str, str]:
+    """Move what waits for review in a scope to its hub: what a server keeps does not last. Returns, by id, what a
+    person decided before about the same, "" where it waits. Raises HubUnreachable."""
     hub: Any = sheaf.replica.hub if sheaf.replica else None
-    queue = ReviewQueue(sheaf.state)
+    queue, decided = ReviewQueue(sheaf.state), {}
     for one in queue.all():
-        hub.propose(one.id, one.to_json())
+        decided[one.id] = hub.propose(one.id, one.to_json())
         queue.remove(one.id)
+    return decided
