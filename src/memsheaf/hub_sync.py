@@ -51,7 +51,7 @@ def erase_for_all(path: str, writer: Writer, learner: Learner, state: State, *, 
     """
     writer.require_person()
     store = writer.store
-    if not isinstance(store, Replica) or not store.state().joined:
+    if not isinstance(store, Replica):
         return erase(path, writer, learner, state, clock=clock)
     try:
         synchronize(writer, learner, state, clock=clock)

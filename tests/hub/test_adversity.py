@@ -15,7 +15,7 @@ from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
 from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync
 from memsheaf.cli import main
-from memsheaf.errors import HubRefused
+from memsheaf.errors import HubRefused, HubUnreachable
 from memsheaf.hub import HubSettings, Pulled
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.postgres import PostgresHub
@@ -88,18 +88,48 @@ def test_a_memory_with_a_name_that_was_erased_elsewhere_outlives_the_first_sync(
     assert files(three) == {"a.md": b"another memory"}
 
 
+LONG = f"{'é' * 50}.md"  # the longest name there is
+
+
+@pytest.mark.parametrize("name", ["a.md", LONG])
 def test_a_file_that_a_person_made_in_place_of_a_removed_one_outlives_its_erasure_elsewhere(
-    machine: Machines,
+    machine: Machines, name: str
 ) -> None:
     one, two = machine("m1"), machine("m2")
-    put(one, "a.md", b"erased")
+    put(one, name, b"erased")
     sync(two)
-    put(two, "a.md", None)
-    one.erase("a.md", by="user")
-    save(two, "a.md", b"made by hand")
+    put(two, name, None)
+    one.erase(name, by="user")
+    save(two, name, b"made by hand")
     two.sync()
     consistent(one, two)
-    assert files(one) == {"a.md": b"made by hand"}
+    assert files(one) == {name: b"made by hand"}
+
+
+def test_a_name_that_cannot_be_longer_is_cut_for_the_text_beside_it(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, LONG, b"1")
+    sync(two)
+    put(one, LONG, b"theirs")
+    save(two, LONG, b"ours")
+    assert sync(two) == [(LONG, f"{'é' * 49}-2.md")]
+    consistent(one, two)
+
+
+def test_nothing_is_erased_here_alone_while_a_rejoin_waits_for_the_hub(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, "a.md", b"to be erased")
+    sync(two)
+    plug(two).out = "all"
+    with pytest.raises(HubUnreachable):
+        two.rejoin()
+    with pytest.raises(HubUnreachable):
+        two.erase("a.md", by="user")
+    assert files(two) == {"a.md": b"to be erased"}
+    plug(two).out = ""
+    two.erase("a.md", by="user")
+    consistent(one, two)
+    assert files(one) == {}
 
 
 def test_a_text_that_two_machines_keep_beside_the_hubs_is_there_once(machine: Machines) -> None:

@@ -350,7 +350,7 @@ class Replica(FolderStore):
             HubUnreachable: nothing was erased.
         """
         self.settings.check_address()
-        if self._only_here or not self.state().joined:
+        if self._only_here:
             return super().erase(path, by=by)
         path = self._access.spelling(path)
         seen = self._version_here(path)
