@@ -18,12 +18,14 @@ help: ## list the targets
 demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, no server)
 	@$(BIN)/memsheaf demo
 
-# The frameworks take seconds to import: one process does, beside the others. Three on two cores, since many tests wait.
-FRAMEWORKS := tests/adapters tests/llm tests/test_examples.py
+# Frameworks, models and the browser take seconds to load: one process each has them, beside three for the rest. That
+# is more than there are cores, since many tests wait.
+ALONE := web chat adapters+llm+test_examples.py
+PATHS = $(patsubst %,tests/%,$(subst +, ,$(1)))
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
-	@$(MEMORY) $(BIN)/pytest $(FRAMEWORKS) > $(VENV)/frameworks.log 2>&1 & beside=$$!; \
-	$(MEMORY) $(BIN)/pytest -n 3 --dist worksteal $(FRAMEWORKS:%=--ignore=%); failed=$$?; \
-	wait $$beside || failed=1; cat $(VENV)/frameworks.log; exit $$failed
+	@$(foreach part,$(ALONE),$(MEMORY) $(BIN)/pytest $(call PATHS,$(part)) > $(VENV)/$(part).log 2>&1 & beside="$$beside $$!";) \
+	$(MEMORY) $(BIN)/pytest -n 3 --dist worksteal $(addprefix --ignore=,$(call PATHS,$(ALONE))); failed=$$?; \
+	for one in $$beside; do wait $$one || failed=1; done; cat $(ALONE:%=$(VENV)/%.log); exit $$failed
 
 quick: $(VENV)/.dev ## the inner loop: the tests of the core, in under a minute
 	$(MEMORY) $(BIN)/pytest -n 2 --dist worksteal tests/text tests/guard tests/store tests/recall tests/index/test_catalog.py tests/test_memory.py \
@@ -77,7 +79,7 @@ conformance: $(VENV)/.dev ## the test suites of LangGraph's store and of the Ant
 clients: $(VENV)/.dev ## MCP's conformance suite and inspector, an old client, five coding agents (needs npm; 2 GB, minutes)
 	$(BIN)/pytest -m long $(MCP_CLIENTS) tests/hosts
 
-mutants: $(VENV)/.dev ## introduce 86 faults, one at a time; the tests that are named with each must notice (minutes)
+mutants: $(VENV)/.dev ## introduce 85 faults, one at a time; the tests that are named with each must notice (minutes)
 	$(BIN)/python tests/mutation/mutants.py
 
 docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists

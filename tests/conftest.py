@@ -4,6 +4,7 @@ No property is judged by its time: the first example compiles patterns, and a bu
 tries more examples.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -22,6 +23,12 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("untimed")
 # A shell starts a job in the background with SIGINT ignored, and every process of a test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+gc.disable()  # until all is imported, which stays and need not be looked through
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -61,6 +61,7 @@ runpy.run_path({!r}, run_name="__main__")
 """
 RUNNER = """
 import contextlib, gc, io, json, os, sys, tempfile, traceback
+gc.disable()
 import agent_framework, anthropic.resources, google.adk.runners, langgraph.graph, mcp, openai.resources, pydantic_ai
 import mcp.client.streamable_http, memsheaf.tools, memsheaf.work.layers, numpy, pydantic_ai_harness.memory
 from memsheaf import Settings, Sheaf
@@ -72,6 +73,7 @@ with tempfile.TemporaryDirectory() as place:  # what an example needs is loaded 
         sheaf.distil()
         sheaf.recall("When do we ship?")
 gc.freeze()
+gc.enable()
 for folder, times, examples in json.load(sys.stdin):
     if os.fork():
         os.wait()

@@ -134,7 +134,7 @@ SHORT = {"none": {40: 0.3}, "static": {40: 0.63}, "semantic": {40: 0.77}}
 
 
 @pytest.mark.parametrize(
-    ("draws", "all_floors"), [(2, SHORT), pytest.param(8, FLOORS, marks=pytest.mark.long)], ids=["short", "long"]
+    ("draws", "all_floors"), [(1, SHORT), pytest.param(8, FLOORS, marks=pytest.mark.long)], ids=["short", "long"]
 )
 def test_gold_is_shown_and_small_talk_gets_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draws: int, all_floors: dict[str, dict[int, float]]

@@ -17,62 +17,21 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 __all__ = [
-    "ABSENT",
-    "Allow",
-    "Blamed",
-    "Commit",
-    "Distilled",
-    "Exported",
-    "Finding",
-    "Imported",
-    "Layers",
-    "Memory",
-    "MemsheafError",
-    "Message",
-    "Page",
-    "Proof",
-    "Recall",
-    "Revision",
-    "Row",
-    "Scope",
-    "Session",
-    "Settings",
-    "Sheaf",
-    "Tools",
-    "Turn",
-    "__version__",
-    "load_model",
-]
+    "ABSENT", "Allow", "Blamed", "Commit", "Distilled", "Exported", "Finding", "Imported", "Layers", "Memory",
+    "MemsheafError", "Message", "Page", "Proof", "Recall", "Revision", "Row", "Scope", "Session", "Settings",
+    "Sheaf", "Tools", "Turn", "__version__", "load_model",
+]  # fmt: skip
 
 _HOME = {
-    "ABSENT": "store",
-    "Allow": "memory",
-    "Blamed": "history",
-    "Commit": "store",
-    "Distilled": "learn.learner",
-    "Exported": "transfer",
-    "Finding": "doctor",
-    "Imported": "transfer",
-    "Layers": "work.layers",
-    "Memory": "memory",
-    "MemsheafError": "errors",
-    "Message": "recall.turns",
-    "Page": "index.catalog",
-    "Proof": "erasure",
-    "Recall": "recall.recall",
-    "Revision": "store",
-    "Row": "index.database",
-    "Scope": "scope",
-    "Session": "recall.session",
-    "Settings": "config",
-    "Sheaf": "sheaf",
-    "Tools": "tools",
-    "Turn": "recall.turns",
+    "ABSENT": "store", "Allow": "memory", "Blamed": "history", "Commit": "store", "Distilled": "learn.learner",
+    "Exported": "transfer", "Finding": "doctor", "Imported": "transfer", "Layers": "work.layers",
+    "Memory": "memory", "MemsheafError": "errors", "Message": "recall.turns", "Page": "index.catalog",
+    "Proof": "erasure", "Recall": "recall.recall", "Revision": "store", "Row": "index.database", "Scope": "scope",
+    "Session": "recall.session", "Settings": "config", "Sheaf": "sheaf", "Tools": "tools", "Turn": "recall.turns",
     "load_model": "llm",
-}
+}  # fmt: skip
 
-# Known to type checkers under this name: `import memsheaf` itself stays free.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `import memsheaf` itself stays free
 if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.doctor import Finding

@@ -37,12 +37,10 @@ MAX_TOTAL = 1 << 30
 MAX_RATIO = 200  # unpacked to packed, past the first megabyte
 MAX_DIRECTORY = 32 << 20
 MAX_JOURNAL = 256 << 20  # bytes of one segment of a journal
-INNER = ("tasks", "sessions")
-"""The folders of a project in which each folder is a scope of its own."""
+INNER = ("tasks", "sessions")  # the folders of a project in which each folder is a scope of its own
 LOGS = "logs"
 HISTORY = ".history"
-SHARED = ".shared.json"
-"""Names the members that came with a repository where they were exported: nobody here vouches for them."""
+SHARED = ".shared.json"  # lists the members that came with a repository, and so are not vouched for by the user
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, ValueError,
     LookupError, RuntimeError, NotImplementedError, PathRefused,
@@ -50,9 +48,7 @@ _DAMAGED = (
 """What unpacking raises when an archive is damaged, lies, or is locked with a password."""
 _PAST = re.compile(r"journal-[0-9]{6}\.jsonl|tombstones")
 
-
-Load = Callable[[int], bytes]
-"""Gives the bytes of a member, so many at most."""
+Load = Callable[[int], bytes]  # gives the bytes of a member, so many at most
 LINK = "it is a link, which is not followed, or no plain file"
 NO_MARKDOWN = "it is no Markdown"
 

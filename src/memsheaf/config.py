@@ -250,32 +250,24 @@ def _user_home(environment: Mapping[str, str]) -> str:
 
 
 def _beside_home(what: str, home: str, environment: Mapping[str, str], platform: str) -> str:
-    """The folder of the cache or of the state: the one that is named, else below a home that is named, else the
-    platform's."""
+    """The folder of the cache or state: the one named, else below a named home, else the platform's."""
     named = environment.get(f"MEMSHEAF_{what.upper()}")
     if not named and environment.get("MEMSHEAF_HOME"):
         return os.path.join(home, what)
-    return os.path.abspath(named or (_cache if what == "cache" else _state)(environment, platform))
+    return os.path.abspath(named or _platform_folder(what, environment, platform))
 
 
-def _cache(environment: Mapping[str, str], platform: str) -> str:
+def _platform_folder(what: str, environment: Mapping[str, str], platform: str) -> str:
+    """Where a platform has the cache or the state of programs."""
     home = _user_home(environment)
     if platform == "win32":
         base = environment.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
-        return os.path.join(base, "memsheaf", "Cache")
+        return os.path.join(base, "memsheaf", what.capitalize())
     if platform == "darwin":
-        return os.path.join(home, "Library", "Caches", "memsheaf")
-    return os.path.join(environment.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "memsheaf")
-
-
-def _state(environment: Mapping[str, str], platform: str) -> str:
-    home = _user_home(environment)
-    if platform == "win32":
-        base = environment.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
-        return os.path.join(base, "memsheaf", "State")
-    if platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", "memsheaf", "State")
-    return os.path.join(environment.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state"), "memsheaf")
+        place = ("Caches", "memsheaf") if what == "cache" else ("Application Support", "memsheaf", "State")
+        return os.path.join(home, "Library", *place)
+    usual = os.path.join(home, ".cache") if what == "cache" else os.path.join(home, ".local", "state")
+    return os.path.join(environment.get(f"XDG_{what.upper()}_HOME") or usual, "memsheaf")
 
 
 def _read_file(path: str) -> tuple[dict[str, object], list[str]]:
@@ -317,7 +309,7 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 def _drop(file: dict[str, object], key: str) -> bool:
-    """Take a setting out of what the file says; False when it is not there."""
+    """Remove a setting from the text of the file; False when it is not there."""
     table: object = file
     *tables, name = [*filter(None, split_key(key)[0].split(".")), split_key(key)[1]]
     for part in tables:

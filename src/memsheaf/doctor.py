@@ -24,13 +24,9 @@ from memsheaf.worktree import tracked_private
 
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
 
+FULL, NEARLY_FULL = 8 << 20, 100 << 20  # free bytes below which the next save may fail, and below which one soon may
 
-FULL, NEARLY_FULL = 8 << 20, 100 << 20
-"""Bytes: with fewer free, the next save may fail; and soon may."""
-
-
-CLOCK_SECONDS = 300
-"""By so much clocks may differ."""
+CLOCK_SECONDS = 300  # by which clocks may differ
 
 
 class Finding(NamedTuple):
@@ -97,12 +93,8 @@ def _place(sheaf: Sheaf) -> Iterator[Finding]:
         yield Finding("info", sheaf.root, "nothing has been remembered here yet", "`memsheaf add` makes the first")
         return
     if (kind := file_system(sheaf.root)) in NETWORK:
-        yield Finding(
-            "error",
-            sheaf.root,
-            f"it is on a network file system ({kind}), where locks do not hold",
-            "keep it on a local disk",
-        )
+        said = f"it is on a network file system ({kind}), where locks do not hold"
+        yield Finding("error", sheaf.root, said, "keep it on a local disk")
     if not os.access(sheaf.root, os.W_OK):
         yield Finding("error", sheaf.root, "this user may not write here", "check the owner and mode of the folder")
     yield from disk(sheaf.root, free_bytes(sheaf.root))
@@ -116,24 +108,19 @@ def free_bytes(path: str) -> int:
 
 
 def disk(path: str, free: int) -> Iterator[Finding]:
-    """What is to be said about so many free bytes."""
+    """The finding about this many free bytes."""
     if free < FULL:
-        yield Finding(
-            "error", path, f"the disk is full: {free:,} bytes are free", "make room; until then nothing is saved"
-        )
+        said = f"the disk is full: {free:,} bytes are free"
+        yield Finding("error", path, said, "make room; until then nothing is saved")
     elif free < NEARLY_FULL:
         yield Finding("warning", path, f"the disk is nearly full: {free >> 20:,} MiB are free", "make room soon")
 
 
 def _journal(sheaf: Sheaf) -> Iterator[Finding]:
     history = os.path.relpath(os.path.join(sheaf.store.journals, HISTORY), sheaf.root)
+    advice = "the memories are not affected; that one change can no longer be undone"
     for place in sheaf.store.damaged():
-        yield Finding(
-            "warning",
-            f"{history}/{place}",
-            "this line of the journal cannot be read",
-            "the memories are not affected; that one change can no longer be undone",
-        )
+        yield Finding("warning", f"{history}/{place}", "this line of the journal cannot be read", advice)
 
 
 def _journals(store: FolderStore) -> Iterator[Finding]:
@@ -167,23 +154,16 @@ def _caches(cache: str) -> Iterator[Finding]:
 
 
 def _tracked(sheaf: Sheaf) -> Iterator[Finding]:
+    said = "git tracks it: whoever gets the repository can read what was forgotten or said in private"
     for path in tracked_private(sheaf.store.checkout, sheaf.root):
-        yield Finding(
-            "error",
-            path,
-            "git tracks it: whoever gets the repository can read what was forgotten or said in private",
-            f"git rm --cached {quote(path)}; if it was pushed, `git filter-repo` takes it out of the history",
-        )
+        advice = f"git rm --cached {quote(path)}; if it was pushed, `git filter-repo` takes it out of the history"
+        yield Finding("error", path, said, advice)
 
 
 def _catalog(sheaf: Sheaf) -> Iterator[Finding]:
     if os.path.lexists(os.path.join(sheaf.root, CATALOG)) and not sheaf.store.is_published(CATALOG):
-        yield Finding(
-            "warning",
-            CATALOG,
-            "it was not written by memsheaf, and stays as it is; the catalog is in the prompt, and in no file",
-            "remove or rename it, and the catalog is written there again",
-        )
+        said = "it was not written by memsheaf, and stays as it is; the catalog is in the prompt, and in no file"
+        yield Finding("warning", CATALOG, said, "remove or rename it, and the catalog is written there again")
 
 
 def _files(sheaf: Sheaf) -> Iterator[Finding]:
@@ -201,7 +181,7 @@ def _files(sheaf: Sheaf) -> Iterator[Finding]:
 
 def _row(row: Row) -> Iterator[Finding]:
     advice = {
-        "bad": f"`memsheaf edit {row.path}` to mend the header; until then it is kept as it is",
+        "bad": f"`memsheaf edit {row.path}` to fix the header; until then it is kept as it is",
         "held": "look at the file; it is listed, but neither loaded nor changed",
         "copy": "compare it with the memory of the same name, keep what is right, and remove the copy",
     }
@@ -209,19 +189,12 @@ def _row(row: Row) -> Iterator[Finding]:
         problem = without_secrets(row.problem)
         yield Finding("error" if row.state != "copy" else "warning", row.path, problem, advice[row.state])
     if row.trust == "shared" and row.state in ("ok", "free") and row.path not in (CONTEXT, NOTES):
-        yield Finding(
-            "info",
-            row.path,
-            "somebody else wrote it, so it is listed apart and never taken for your word",
-            f"`memsheaf review --approve {row.path}` if you have read it and want it as your own",
-        )
+        said = "somebody else wrote it, so it is listed apart and never taken for your word"
+        approve = f"`memsheaf review --approve {row.path}` if you have read it and want it as your own"
+        yield Finding("info", row.path, said, approve)
     if row.trust == "unconfirmed":
-        yield Finding(
-            "info",
-            row.path,
-            "it is not confirmed, so it stays out of the catalog",
-            f"`memsheaf review --approve {row.path}` if it is right; --reject if not",
-        )
+        approve = f"`memsheaf review --approve {row.path}` if it is right; --reject if not"
+        yield Finding("info", row.path, "it is not confirmed, so it stays out of the catalog", approve)
 
 
 def _notice(said: str) -> Finding:
@@ -234,11 +207,8 @@ def _warnings(memory: Memory) -> Iterator[Finding]:
 
 
 def _secrets(memory: Memory) -> Iterator[Finding]:
-    text = memory.text
+    text, erase = memory.text, f"`memsheaf erase {memory.path}`"
     for secret in find_secrets(text):
-        yield Finding(
-            "warning",
-            memory.path,
-            f"line {text.count(chr(10), 0, secret.start) + 1} holds {secret.kind}",
-            f"change it where it is in use; save the rest under another name, then `memsheaf erase {memory.path}`",
-        )
+        said = f"line {text.count(chr(10), 0, secret.start) + 1} holds {secret.kind}"
+        advice = f"change it where it is in use; save the rest under another name, then {erase}"
+        yield Finding("warning", memory.path, said, advice)

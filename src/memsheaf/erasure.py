@@ -37,8 +37,7 @@ CHUNK = 1 << 15
 TITLE = 5  # words; nor does a name or a description of fewer, outside of a header
 _STEPS = re.compile(CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"')
 Pieces = Mapping[bytes, frozenset[bytes]]
-NESTED = ("tasks", "sessions")
-"""Folders of a project in which other scopes live: what they say is theirs to erase, and is named."""
+NESTED = ("tasks", "sessions")  # folders of other scopes in a project: only named, as they are erased separately
 
 
 class Proof(NamedTuple):

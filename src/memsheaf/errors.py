@@ -11,6 +11,7 @@
     │   │   ├── SecretFound    a text with a key, a token or a password in it
     │   │   ├── Duplicate      a text that says what another memory says already
     │   │   └── NotWorth       a text that holds for the moment only, or that the code and its history say
+    │   │       └── Personal       what is about one person, for a team
     │   ├── CreateOnly       a fact is never edited: another supersedes it
     │   ├── Blocked          a step of the work that something stands in the way of
     │   ├── ReadOnly         this sheaf was opened for reading
@@ -70,7 +71,7 @@ class NotFound(MemsheafError):
 
 
 class Exists(MemsheafError):
-    """Something is there already, and nobody said to replace it."""
+    """Something exists already, and replacing it was not requested."""
 
     hint = "`memsheaf update` and `memsheaf edit` change it."
 
@@ -148,6 +149,16 @@ class NotWorth(TextRefused):
         self.why = why
 
 
+class Personal(NotWorth):
+    """What is about one person is not for a team to read. Nothing was stored."""
+
+    hint = "Keep it in the scope user; what holds for everybody in the team has another type, such as project."
+
+    def __init__(self, scope: str) -> None:
+        TextRefused.__init__(self, f"it is about one person, and all of {scope} would read it; nothing was stored")
+        self.why = "it is about one person"
+
+
 class CreateOnly(Refused):
     """A fact of the repository is never edited, nor removed by a machine. Nothing was changed."""
 
@@ -180,10 +191,7 @@ class ReviewRequired(ReadOnly):
 
 
 class HubRefused(Refused):
-    """The hub does not let this member, or this version of memsheaf, do that. Nothing was changed.
-
-    `lacks_permission` is set where another role would let them.
-    """
+    """The hub refuses this member or version; nothing was changed. `lacks_permission`: another role could do it."""
 
     lacks_permission = False
     hint = "`memsheaf hub status` shows your role and the versions."

@@ -98,7 +98,7 @@ class FactRules:
 
 
 def content_of(memory: Memory) -> tuple[object, ...]:
-    """All that a fact says, whoever vouches for it."""
+    """The content of a fact, without its source and trust."""
     return memory.name, memory.description, memory.kind, memory.citations, memory.reason, memory.body, memory.expires
 
 

@@ -145,10 +145,7 @@ _NO_FIELDS: Mapping[str, str | Sequence[str] | None] = {}
 
 
 def edited(
-    text: str,
-    *,
-    fields: Mapping[str, str | Sequence[str] | None] = _NO_FIELDS,
-    body: str | None = None,
+    text: str, *, fields: Mapping[str, str | Sequence[str] | None] = _NO_FIELDS, body: str | None = None
 ) -> str:
     """The same text with these fields set (None removes one) and this body; all else byte for byte.
 

@@ -140,7 +140,7 @@ def find_undone(commits: Iterable[CommitSummary]) -> set[str]:
 
 
 class CommitLog:
-    """The commits of a scope in the last year, newest first, without texts. What is known is not read again."""
+    """The commits of a scope in the last year, newest first, without texts; cached."""
 
     def __init__(self, store: FolderStore, clock: Callable[[], float]) -> None:
         self._store = store
@@ -166,7 +166,7 @@ class CommitLog:
         return takewhile(lambda commit: local_day(commit.at) >= day, self.commits())
 
     def days(self) -> Mapping[str, Counter[str]]:
-        """How many commits each day had, here, by whoever made them."""
+        """How many commits each local day had, by author."""
         self.commits()
         return self._days
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from typing import Any
 
 from memsheaf.config import Settings
 from memsheaf.embed import Embedder
 from memsheaf.embed import find as find_embedder
 from memsheaf.errors import BadSettings, Busy, EmbedderFailed, ModelFailed
 from memsheaf.learn import consolidate, rehearsal, schedule
-from memsheaf.learn.consolidate import Approve, ConsolidationReport, Progress, Target
+from memsheaf.learn.consolidate import ConsolidationReport, Progress, Target
 from memsheaf.learn.learner import Distilled, Learner, LearningScope
 from memsheaf.llm import Model, load_model
 from memsheaf.llm.spend import Ledger, Metered
@@ -81,7 +82,7 @@ class ScopeLearning:
     def distil(
         self, model: Model | str | None, *, deadline: float, progress: Progress | None, learner: Learner | None
     ) -> Distilled:
-        """Make memories of the turns that wait, then consolidate if that is due and nobody has to be asked."""
+        """Make memories of waiting turns, then consolidate if that is due and needs no confirmation."""
         self._writer.require_writable()
         extracting = metered("extract", model, self._settings, clock=self._clock)
         done = (learner or self.learner).distil(extracting, deadline=deadline, progress=progress)
@@ -91,18 +92,9 @@ class ScopeLearning:
             return done._replace(report=self.dream(model)[1])
         return done
 
-    def consolidate(
-        self,
-        model: Model | str | None,
-        *,
-        apply: bool,
-        progress: Progress | None,
-        mine: Approve | None,
-        only: Collection[str] | None,
-    ) -> ConsolidationReport:
-        """Merge what says the same and retire what is past, or plan it. Raises Busy."""
-        asked = metered("consolidate", model, self._settings, clock=self._clock)
-        return self._consolidate(asked, apply=apply, progress=progress, mine=mine, only=only)
+    def consolidate(self, model: Model | str | None, **options: Any) -> ConsolidationReport:
+        """Merge what says the same and retire what is past, or plan it, as `Sheaf.consolidate` says. Raises Busy."""
+        return self._consolidate(metered("consolidate", model, self._settings, clock=self._clock), **options)
 
     def dream(
         self, model: Model | str | None, *, planning: bool = False, progress: Progress | None = None
@@ -135,15 +127,7 @@ class ScopeLearning:
             team=self._writer.ledger is not None and self._writer.scope.layer == "team" and self._policy != "auto",
         )
 
-    def _consolidate(
-        self,
-        model: Model | None,
-        *,
-        apply: bool,
-        progress: Progress | None,
-        mine: Approve | None = None,
-        only: Collection[str] | None = None,
-    ) -> ConsolidationReport:
+    def _consolidate(self, model: Model | None, *, apply: bool, **options: Any) -> ConsolidationReport:
         store = self._writer.store
         with ExitStack() as held:
             if apply and hasattr(store, "hub"):  # no other machine does the same
@@ -156,9 +140,7 @@ class ScopeLearning:
                 apply=apply,
                 learned=self.learner.inbox.learned(),
                 embedder=self._fast_embedder(),
-                progress=progress,
-                mine=mine,
-                only=only,
+                **options,
             )
 
     def expect(self, question: str, path: str) -> None:

@@ -60,10 +60,7 @@ _BLANK_PAGE = ParsedText("", "")
 
 
 class Allow(NamedTuple):
-    """The checks that a change may skip because somebody insists.
-
-    `secrets`: it may hold a secret. `anyway`: another memory may say it already, or it may seem not worth keeping.
-    """
+    """Checks that a change may skip on request: `secrets`, and with `anyway` the gates for duplicates and worth."""
 
     secrets: bool = False
     anyway: bool = False
@@ -200,7 +197,7 @@ class Memory(NamedTuple):
 
 
 def parse(path: str, data: bytes) -> Memory:
-    """What is in a file, whoever wrote it. Never raises.
+    """The memory in a file, well-formed or not. Never raises.
 
     >>> parse("user_tabs.md", b"---\\nname: Tabs\\ntype: user\\n---\\nUse tabs.\\n").description
     'Use tabs.'
@@ -219,7 +216,7 @@ def parse(path: str, data: bytes) -> Memory:
     page = split(text)
     problem = page.problem or _wrong_shape(page)
     if is_conflict_copy(path):
-        why = "a copy that a sync program made of two versions; keep one of them"
+        why = "a conflict copy that a sync program made; keep one of the two"
         return Memory(path, data, page, "copy", why, page.warnings)
     if problem:
         return Memory(path, data, page, "bad", problem, page.warnings)
@@ -362,7 +359,7 @@ def _refused(path: str, reason: str) -> TextRefused:
 
 
 def _echoed(value: str) -> str:
-    """A value as a message may say it: what could be a secret is not said."""
+    """A value for an error message, without what could be a secret."""
     return repr(value) if re.fullmatch(r"[A-Za-z ]{0,20}|[0-9 :TZ.+-]{1,30}", value) else "something else"
 
 

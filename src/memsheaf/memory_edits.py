@@ -10,6 +10,7 @@ from memsheaf.guard.paths import CATALOG, check_path, file_name, is_fact
 from memsheaf.memory import STRICT, Allow, Memory, check, clean_field, compose, parse
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.commit_queries import find_version, trail
+from memsheaf.store.tombstones import DOUBTED
 from memsheaf.text_edits import (
     checked,
     dated,
@@ -23,6 +24,7 @@ from memsheaf.text_edits import (
     vouched,
     with_description,
 )
+from memsheaf.timeouts import retry
 from memsheaf.writer import Writer
 
 
@@ -81,7 +83,7 @@ def remember(
     def store() -> Memory:
         found = writer.find(path) if path else writer.same_name(kind, name)
         if found is None and not path:
-            return writer.store_new(fresh, kind, name, expect or ABSENT, allow=allow)
+            return _store_new(writer, fresh, expect or ABSENT, allow)
         if found is None:
             new = placed(fresh, check_path(path))
             return writer.store_one(new, expect or ABSENT, f"remember {name}", allow=allow)
@@ -96,7 +98,44 @@ def remember(
         new = fitted(new, found, lambda one: bool(writer.index.same_file(one))) if rename else new
         return writer.store_one(new, found.version, f"replace {name}", was=found, allow=allow)
 
-    return writer.again(store, expect)
+    return _retry(writer, store, expect)
+
+
+def _store_new(writer: Writer, fresh: Memory, expect: Version, allow: Allow) -> Memory:
+    """Store a memory under a file name that is free; the index knows which are, the store has the last word.
+
+    Raises Changed when somebody has just made that file, or one that bears this very name.
+    """
+
+    def taken(path: str) -> bool:
+        others = writer.index.same_file(path)
+        for other in others:
+            found = writer.find(other)
+            if found and (found.name, found.kind) == (fresh.name, fresh.kind):
+                raise Changed(other)  # since the name was asked for
+        return bool(others)
+
+    memory = placed(fresh, file_name(fresh.kind, fresh.name, taken))
+    return writer.store_one(memory, expect, f"remember {fresh.name}", alone=True, allow=allow)
+
+
+def _retry(writer: Writer, work: Callable[[], Memory], expect: Version | None) -> Memory:
+    """Run a read-modify-write; retry when the file changed meanwhile, unless a version was expected."""
+    if expect is not None:
+        return work()
+    busy = f"the memories of {writer.scope} change faster than they can be read"
+    return retry(work, busy=busy, meanwhile=lambda: writer.index.look(thorough=True))
+
+
+def _for_change(writer: Writer, path: str, expect: Version | None) -> Memory:
+    """One memory that is to be changed. Raises NotFound, BadHeader, Changed."""
+    writer.require_writable()
+    memory = writer.read(path)
+    if memory.state not in ("ok", "free"):
+        raise BadHeader(memory.path, memory.problem)
+    if expect is not None and expect != memory.version:
+        raise Changed(memory.path)
+    return memory
 
 
 def revise(
@@ -142,11 +181,11 @@ def _edit(
     """Store the text that `change` makes of a memory and the day; again when another writer was faster."""
 
     def store() -> Memory:
-        memory, today = writer.for_change(path, expect), writer.today()
+        memory, today = _for_change(writer, path, expect), writer.today()
         changed = redated(memory, change(memory, today), today)
         return writer.store_one(changed, memory.version, why, was=memory, allow=allow)
 
-    return writer.again(store, expect)
+    return _retry(writer, store, expect)
 
 
 def put(
@@ -215,7 +254,7 @@ def rename(
         sure = Allow(allow.secrets, anyway=True)
         return writer.store_one(new, was.version, f"rename {was.name} to {title}", was=was, allow=sure)
 
-    return writer.again(store, expect)
+    return _retry(writer, store, expect)
 
 
 def pin(writer: Writer, path: str, on: bool = True, *, expect: Version | None = None) -> Memory:
@@ -227,10 +266,7 @@ def pin(writer: Writer, path: str, on: bool = True, *, expect: Version | None = 
 def pin_many(
     writer: Writer, wanted: Iterable[tuple[str, Version]], on: bool = True, *, also: str = ""
 ) -> Commit | None:
-    """As `pin`, for several as one commit, all or none; None when nothing was to be done.
-
-    `also` is added to the reason that the commit gives.
-    """
+    """As `pin`, for several as one commit, all or none; None without changes. `also` is added to the reason."""
     found = [_with_header(writer, path, version or None) for path, version in wanted]
     changing = [one for one in found if one.pinned != on]
     verb = "pin" if on else "unpin"
@@ -245,7 +281,7 @@ def confirm(writer: Writer, path: str) -> Memory:
 
 def confirm_many(writer: Writer, wanted: Iterable[tuple[str, Version]], *, also: str = "") -> Commit | None:
     """As `confirm`, for several as one commit, all or none; None when nothing was to be written. Raises Changed."""
-    found = [writer.for_change(path, version or None) for path, version in wanted]
+    found = [_for_change(writer, path, version or None) for path, version in wanted]
     if shared := [(one.path, one.version) for one in found if one.shared]:
         if writer.ledger:
             writer.ledger.add(shared, "user")
@@ -272,7 +308,7 @@ def _set_fields(
 
 def _with_header(writer: Writer, path: str, expect: Version | None) -> Memory:
     """A memory that is to be changed in its header. Raises NotFound, BadHeader, Changed."""
-    memory = writer.for_change(path, expect)
+    memory = _for_change(writer, path, expect)
     if memory.state != "ok":
         raise BadHeader(memory.path, "there is none")
     return memory
@@ -292,10 +328,7 @@ def forget(writer: Writer, path: str, *, why: str = "", expect: Version | None =
 
 
 def forget_many(writer: Writer, wanted: Iterable[tuple[str, Version]], *, why: str = "") -> Commit:
-    """Remove memories as one commit, all or none: each by its path, at this version or with "" at any.
-
-    Raises what `forget` does.
-    """
+    """Remove memories as one commit, all or none, each at this version ("" for any). Raises as `forget`."""
     found: dict[str, Memory] = {}
     for path, version in wanted:
         memory = writer.find(path)
@@ -320,11 +353,13 @@ def bury(writer: Writer, memories: Sequence[Memory]) -> None:
     """Note that memories are about to be removed: they are not learned again from a conversation."""
     writer.index.ready()  # what is new to the journal is taken in first: that lifts the tombstone of such a text
     writer.index.notice(one.path for one in memories)
-    writer.bury_removed(memories)
+    for is_sure, why in ((True, "forgotten"), (False, DOUBTED)):  # what was unconfirmed comes back no better
+        if gone := [(one.path, one.data) for one in memories if (one.trust == "confirmed") == is_sure]:
+            writer.store.bury(gone, why)
 
 
 def undo(writer: Writer, commit: str = "") -> Commit:
-    """Take back a commit: the one named, or the last of ours that stands. Undo an undo by its id.
+    """Undo a commit: the one named, or the last of ours that is not undone. Undo an undo by its id.
 
     What a person did outside, and events of a task, are taken back only when they are named.
 

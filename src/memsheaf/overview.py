@@ -72,10 +72,7 @@ class ScopeOverview:
         return self._commits
 
     def counts(self, since: str) -> ScopeCounts:
-        """How many memories there are, and those added since a day that are still there.
-
-        It is kept until somebody writes to the index, as every commit does.
-        """
+        """How many memories there are, and those added since a day and still there; cached until the next write."""
         self._index.look()
         state = since, self._index.query(database_state)
         if self._counts is None or self._counts[0] != state:
@@ -104,7 +101,7 @@ class ScopeOverview:
         return self._index.query(lambda db: first_vectors(db, embedder))
 
     def embed_all(self, progress: Callable[[int, int], None] | None = None, *, seconds: float) -> None:
-        """Make the vectors that are missing, for about so many seconds."""
+        """Make missing vectors, for about this many seconds."""
         self._index.embed_all(progress, seconds=seconds)
 
     def read_bytes(self, path: str) -> bytes:

@@ -115,7 +115,7 @@ def open_root(folder: str, root: str, checkout: str) -> FolderStore:
 
 
 def ledger_of(folder: str, root: str, places: Locations) -> TrustLedger | None:
-    """Where it is recorded what this machine wrote in a root; None where nobody else writes."""
+    """The ledger of what this machine wrote in a root; None where no other writes."""
     checkout = checkout_of(folder, places.home)
     if not checkout:
         return places.team if not root else None

@@ -19,8 +19,7 @@ from memsheaf.store import Commit, Version
 from memsheaf.store.commit_queries import find_version, trail
 from memsheaf.writer import Writer
 
-# Known to type checkers under this name: opening a scope imports no more than it needs.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; opening a scope imports no more than it needs
 if TYPE_CHECKING:
     from typing import TypeVar
 
@@ -54,8 +53,6 @@ class ScopeReader:
         self._prompt: tuple[tuple[object, ...], str] | None = None
         self._counts, self._owners = browse.Counts(), browse.Owners()
         self._is_team = not writer.store.checkout  # where others write, they are its members
-
-    # rows
 
     def look(self, *, thorough: bool = False, sweep: bool = False) -> None:
         """Notice what other programs did to the files; `thorough` as `list` does, with `sweep` in every file."""
@@ -219,8 +216,6 @@ class ScopeReader:
         """The files that may be near-duplicates of these words, likely ones first."""
         return [path for path, _ in self._index.alike(words)]
 
-    # the index
-
     def embedding(self) -> Embedding:
         """How many memories can be found by meaning so far."""
         return self._index.embedding()
@@ -228,7 +223,7 @@ class ScopeReader:
     def embed_all(
         self, progress: Callable[[int, int], None] | None = None, *, seconds: float = float("inf")
     ) -> Embedding:
-        """Embed what is not embedded yet, for about so many seconds; it may be interrupted at any time."""
+        """Embed what is not embedded yet, for about this many seconds; may be interrupted at any time."""
         return self._index.embed_all(progress, seconds=seconds)
 
     def delete_index(self) -> None:
@@ -240,17 +235,15 @@ class ScopeReader:
         return self._index.files()
 
     def set_aside(self) -> Sequence[str]:
-        """The files that somebody else's MEMORY.md was moved to since this was opened."""
+        """The files that a foreign MEMORY.md was moved to since this was opened."""
         return self._index.kept
-
-    # files
 
     def find(self, path: str) -> Memory | None:
         """One memory as it is on disk now, None when there is none. Raises PathRefused."""
         return self._writer.find(path)
 
     def named(self, kind: str, name: str) -> Memory | None:
-        """The memory that bears this very name."""
+        """The memory with exactly this name."""
         self._index.ready()
         return self._writer.same_name(kind, name)
 
@@ -289,8 +282,6 @@ class ScopeReader:
 
         path = self._writer.spelled(path) if path else ""
         return [one for one in reversed(recall_records(self._state())) if not path or path in one.paths]
-
-    # what a model is shown
 
     def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
         """One line a memory, within its budget: what MEMORY.md holds, with what others wrote apart."""
@@ -378,13 +369,8 @@ class ScopeReader:
         found = filter(None, map(self._writer.find, (CONTEXT, NOTES)))
         return [explain_untrusted(one.path, str(self._writer.scope)) for one in found if one.trust == "shared"]
 
-    # the journal
-
     def log(self, path: str = "", *, limit: int | None = None) -> Iterator[Commit]:
-        """The commits of this scope or of one memory, newest first; edits made outside are noticed first.
-
-        Those of a memory go back beyond its renaming.
-        """
+        """The commits of this scope or of one memory, also before its renaming, newest first, with outside edits."""
         self._index.look(thorough=True)
         commits = trail(self._store, self._writer.spelled(path)) if path else self._store.history()
         return islice(commits, limit)
@@ -398,7 +384,7 @@ class ScopeReader:
         return self._store.last_id() or ""
 
     def last_change(self, commit: str = "") -> Commit:
-        """The commit that `undo` would take back: the one named, or the last of ours that stands.
+        """The commit that `undo` would undo: the one named, or the last of ours that is not undone.
 
         Raises:
             NoSuchCommit: there is none, or several begin with that id.

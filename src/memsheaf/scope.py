@@ -93,6 +93,16 @@ def check_label(label: str, what: str) -> str:
     return folded
 
 
+def named_folders(parent: str) -> list[str]:
+    """The folders in one that are named as scopes may be, in order; links are none."""
+    try:
+        with os.scandir(parent) as entries:
+            found = sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    return [name for name in found if re.fullmatch(_LABEL, name) and not re.fullmatch(_DEVICES, name)]
+
+
 def resolve(scope: Scope, places: Places) -> str:
     """The root folder of a scope. Nothing is created."""
     if scope.layer == "user":

@@ -52,7 +52,7 @@ def open_store(
 
 
 def find_ledger(scope: Scope, root: str, settings: Settings) -> TrustLedger | None:
-    """Where it is recorded what this machine wrote in a folder that others write, too; None where nobody else does.
+    """The ledger of what this machine wrote in a shared folder; None where no other writes.
 
     What members of a team wrote is theirs also when it has no hub any more.
     """

@@ -17,8 +17,7 @@ from memsheaf.errors import BadSettings, Changed, NotFound, Refused, StoreFailed
 from memsheaf.values import NamedTuple, json, sha256
 
 FILE = "config.toml"
-OPEN_TABLES = ("learning.scopes.", "projects.", "teams.")
-"""Tables whose keys are not known beforehand."""
+OPEN_TABLES = ("learning.scopes.", "projects.", "teams.")  # tables whose keys are not known beforehand
 
 _CHOICES = {
     "scope": ("project", "user"),

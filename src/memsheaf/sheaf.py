@@ -18,11 +18,9 @@ from memsheaf.scope import Scope, has_hub
 from memsheaf.scope_opening import embedder_of, find_ledger, open_store, state_of
 from memsheaf.store import Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.values import utc_time
+from memsheaf.values import TYPE_CHECKING, utc_time
 from memsheaf.writer import Writer
 
-# Known to type checkers under this name: embedders are looked for when somebody searches, what learns when it does.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec, TypeVar
 
@@ -221,8 +219,6 @@ class Sheaf:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # asking
-
     def read(self, path: str) -> Memory:
         """Give one memory, as it is on disk now. Raises NotFound, PathRefused."""
         return self.writer.read(path)
@@ -273,8 +269,6 @@ class Sheaf:
     diff = _asks(ScopeReader.diff)
     blame = _asks(ScopeReader.blame)
 
-    # changing
-
     remember = _changes(memory_edits.remember)
     revise = _changes(memory_edits.revise)
     insert = _changes(memory_edits.insert)
@@ -312,8 +306,6 @@ class Sheaf:
             from memsheaf.recall.recall_log import log_recall
 
             log_recall(self.state, utc_time(self._clock()), message, paths)
-
-    # learning
 
     @property
     def learning(self) -> Learner:
@@ -380,10 +372,7 @@ class Sheaf:
     def dream(
         self, model: Model | str | None = None, *, planning: bool = False, progress: Progress | None = None
     ) -> tuple[tuple[Gate, ...], ConsolidationReport | None]:
-        """Consolidate if every gate is open: gives the gates, and None when nothing was done. Raises Busy.
-
-        While the agent is `planning` nothing is.
-        """
+        """Consolidate unless a gate is closed or the agent is `planning`; gates and result, or None. Raises Busy."""
         return self._learning.dream(model, planning=planning, progress=progress)
 
     def gates(self) -> tuple[Gate, ...]:
@@ -414,8 +403,6 @@ class Sheaf:
         from memsheaf.hub_sync import erase_for_all
 
         return erase_for_all(path, self.writer, self.learning, self.state, clock=self._clock)
-
-    # moving
 
     def export(self, target: str, *, history: bool = False, only: Collection[str] = ()) -> Exported:
         """Write every file of every layer to a new zip, tar or folder, with `history` the journals, too.

@@ -207,7 +207,7 @@ def _values(memory: Memory) -> Iterator[str]:
 
 
 def _place(told: Sequence[str], at: int) -> str:
-    """Where among what is told a place is, in words."""
+    """The position within the text, in words."""
     for number, text in enumerate(told):
         if at <= len(text):
             line = text.count("\n", 0, at) + 1

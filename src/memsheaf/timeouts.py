@@ -19,7 +19,7 @@ class TimeUp(Exception):
 
 
 def within(seconds: float, work: Callable[[], T], *, name: str) -> T:
-    """Run `work` in a thread of this name for so many seconds. Raises what it raised, or TimeUp."""
+    """Run `work` in a thread of this name with a time-out. Raises what it raised, or TimeUp."""
     done: list[T] = []
     failed: list[Exception] = []
 
@@ -50,7 +50,7 @@ def retry(
     times: int = 100,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> T:
-    """Run a read-modify-write again as long as somebody else wrote first. `meanwhile` is called in between.
+    """Repeat a read-modify-write while concurrent writes come first. `meanwhile` is called in between.
 
     Raises:
         Busy: others were faster every time. `busy` says what they changed.

@@ -48,7 +48,7 @@ def explain_error(error: MemsheafError) -> str:
 
 
 def broken(error: Exception) -> str:
-    """What a model is told of an unexpected error.
+    """The message to a model about an unexpected error.
 
     >>> broken(OSError(28, "No space left on device"))
     'the memory could not be used: No space left on device (OSError); tell the user.'

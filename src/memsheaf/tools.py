@@ -35,7 +35,6 @@ from memsheaf.tool_schema import SHAPES, arguments_of, from_json, parameters, sc
 from memsheaf.values import TYPE_CHECKING, Annotated, NamedTuple, sha256
 from memsheaf.work.layers import Layers
 
-# Known to type checkers under this name: a start does not import `typing`, and a conversation is somebody else's.
 if TYPE_CHECKING:
     from typing import Any
 
@@ -46,9 +45,7 @@ RENAMED = {"memory_replace": "memory_update"}
 PAGE, MOST_PAGES = 200, 1_000_000
 REFUSED = 100  # calls of a conversation that were not worth keeping, and may be made once more
 
-
-Verdicts = Callable[[Memory], Sequence[str]]
-"""What the folder of the work says about a memory."""
+Verdicts = Callable[[Memory], Sequence[str]]  # what the working tree says about a memory
 
 
 class ToolAnswer(NamedTuple):
@@ -221,9 +218,7 @@ def memory_list(
 
 
 def memory_search(
-    seen: SeenVersions,
-    query: Annotated[str, "Words to look for"],
-    limit: Annotated[int, "At most so many"] = 10,
+    seen: SeenVersions, query: Annotated[str, "Words to look for"], limit: Annotated[int, "At most so many"] = 10
 ) -> str:
     """Find memories by their words and by what they mean."""
     rows = seen.memory.search(query, limit=max(1, min(limit, 50)))

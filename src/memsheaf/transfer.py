@@ -287,7 +287,7 @@ class _Import:
 
 
 def _doubted(memory: Memory) -> Memory:
-    """A memory that nobody here vouched for, as unconfirmed. Raises TextRefused when it has no header to say so."""
+    """A memory from elsewhere, as unconfirmed. Raises TextRefused when it has no header to say so."""
     if memory.state != "ok":
         raise TextRefused(f"{memory.path!r} was somebody else's where it was exported, and has no header to say so")
     return parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())

@@ -28,7 +28,7 @@ def foreign_owners(checkout: str) -> set[int]:
 
 
 def foreign_owner(path: str) -> int | None:
-    """The user who owns this path, when that is somebody else; None when it is not there or nobody can tell."""
+    """The owner of this path, when that is another user; None when it is missing or unknown."""
     if not hasattr(os, "geteuid"):
         return None
     try:

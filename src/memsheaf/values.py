@@ -89,7 +89,7 @@ else:
 
     @cache
     def _constructor(count):
-        """The code that makes a tuple of so many items; each class has it with the names of its own."""
+        """The constructor code for a tuple of this size; each class gets it with its own names."""
         items = ", ".join(f"item{number}" for number in range(count))
         return eval(f"lambda _cls, {items}: _new(_cls, ({items},))").__code__
 

@@ -30,17 +30,11 @@ if TYPE_CHECKING:
 FILE_LIMIT = 1 << 20
 MAX_FILES = 20_000
 MAX_DEPTH = 40
-SCAN_LIMIT = 64 << 20
-"""How many bytes are searched for words where git does not do it."""
-KEEP_LIMIT = 16 << 20
-"""How many bytes of texts are kept for the next question."""
-PATIENCE = 2.0
-"""Seconds that git may take."""
-THOROUGH = 15.0
-"""Seconds that it may take to look at all of a repository."""
-FOUND = 20
-"""So many objects that hold an erased text are told."""
-
+SCAN_LIMIT = 64 << 20  # bytes that are searched for words where git does not do it
+KEEP_LIMIT = 16 << 20  # bytes of texts that are cached
+PATIENCE = 2.0  # seconds that git may take
+THOROUGH = 15.0  # seconds that it may take to look at all of a repository
+FOUND = 20  # objects with an erased text that are named
 _SKIPPED = frozenset({"node_modules", "bower_components", "__pycache__", "site-packages", "venv"})
 _QUIET = (
     "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false",
@@ -66,7 +60,7 @@ class _Listing(NamedTuple):
 
 
 class WorkingTree:
-    """A folder that holds somebody's work. What was read once is not read again; open another to look anew.
+    """A working tree. Files are read once; open another to see changes.
 
     >>> with WorkingTree.open(around(".")) as tree:                              # doctest: +SKIP
     ...     print(check(Citation("src/app.py", 12), tree).said)
@@ -83,10 +77,7 @@ class WorkingTree:
 
     @classmethod
     def open(cls, folder: str, *, memories: str = "", environment: Mapping[str, str] = os.environ) -> WorkingTree:
-        """Open a working tree. What lies in the folder `memories` is no evidence, so it is not searched.
-
-        Raises CitationRefused when the folder cannot be read.
-        """
+        """Open a working tree, without the folder `memories`, which is no evidence. Raises CitationRefused."""
         path = os.path.realpath(folder)
         try:
             root = Folder.open(path)
@@ -217,10 +208,7 @@ class WorkingTree:
 def committers(
     root: str, files: Collection[tuple[str, str]], *, environment: Mapping[str, str] = os.environ
 ) -> dict[tuple[str, str], str]:
-    """Who committed these files of a folder last, "" for nobody; nothing when git cannot tell in time.
-
-    `files` are paths and versions.
-    """
+    """Who last committed these files (path, version) of a folder, "" for none; {} without an answer in time."""
     tree = around(root)
     git = _Git.at(tree, environment)
     below = _relative(os.path.realpath(root), tree)
@@ -322,7 +310,7 @@ class _Git:
 
     @contextmanager
     def _running(self, *words: str, seconds: float = PATIENCE) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
-        """Git at work, for so many seconds at most: what it prints, and how it ended."""
+        """Run git with a time-out: its output, and its exit code."""
         from subprocess import DEVNULL, PIPE, Popen
 
         command = [*self._command, *words]
@@ -347,7 +335,7 @@ def tracked(checkout: str, root: str, environment: Mapping[str, str] = os.enviro
 
 
 def tracked_private(checkout: str, root: str, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Those of them that are nobody else's business, as they are called in the checkout: journals, sessions, logs."""
+    """The private files that git tracks, by their paths in the checkout: journals, sessions, logs."""
     below = _relative(os.path.realpath(root), os.path.realpath(checkout)) if checkout else "."
     found = tracked(checkout, root, environment) or ()
     return [os.path.normpath(f"{below}/{path}") for path in found if _is_private(path.split("/"))]
@@ -366,10 +354,7 @@ def _is_private(steps: Sequence[str]) -> bool:
 def remains(
     checkout: str, root: str, pieces: Collection[bytes], environment: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """Where git still has a piece of some texts: commits, index, other objects, and the working tree beside the root.
-
-    Also says when that was not seen to the end.
-    """
+    """Where git still has a piece of these texts: commits, index, objects, working tree; or that it stopped early."""
     git = _Git.at(checkout, environment)
     if git is None or not pieces:
         return ["git's history, which was not searched: there is no git to ask"] if git is None else []

@@ -14,12 +14,12 @@ from types import MappingProxyType
 from memsheaf.errors import (
     BadHeader,
     Busy,
-    Changed,
     Duplicate,
     Exists,
     MemsheafError,
     NotFound,
     PathRefused,
+    Personal,
     ReadOnly,
     ReviewRequired,
     StoreFailed,
@@ -34,26 +34,18 @@ from memsheaf.recall.inject import CONTEXT
 from memsheaf.scope import Scope
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.tombstones import DOUBTED
 from memsheaf.text.similarity import LIKE, alike, fact
 from memsheaf.text_edits import fitted, merged, placed, refuse_secrets, refuse_unworthy, relinked, vouched
-from memsheaf.timeouts import retry
 
-# Known to type checkers under this name, so that opening a scope imports no more than it needs.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; opening a scope imports no more than it needs
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     from memsheaf.fact_rules import FactRules
     from memsheaf.index.database import Row
     from memsheaf.recall.turns import Proposal
     from memsheaf.store.tombstones import Tombstone
     from memsheaf.store.trust import TrustLedger
 
-    T = TypeVar("T")
-
-Near = Sequence[tuple[str, Version]]
-"""The paths and versions of memories that may say the same, as `Index.alike` gives them."""
+Near = Sequence[tuple[str, Version]]  # memories that may say the same, from `Index.alike`
 LINKS = 50  # memories that may name a file which gets another name
 FACTS_KEPT = 4_096  # texts whose words are kept, so that learning reads each once
 
@@ -120,7 +112,7 @@ class Writer:
 
     @property
     def ledger(self) -> TrustLedger | None:
-        """What is known to be this user's; the rest came from others. None where nobody else writes."""
+        """The ledger of what this user wrote; the rest came from others. None where no other writes."""
         self._ledger = self._ledger or self.find_ledger()
         return self._ledger
 
@@ -155,7 +147,7 @@ class Writer:
             raise PathRefused(without_secrets(error.path[:1000]), error.why) from None
 
     def same_name(self, kind: str, name: str) -> Memory | None:
-        """The memory that bears this very name: a correction belongs there."""
+        """The memory with exactly this name, to which a correction belongs."""
         for _ in range(2):
             path = self.index.named(kind, name.strip())
             found = self.find(path) if path else None
@@ -163,40 +155,6 @@ class Writer:
                 return found
             self.index.look(thorough=True)  # it was given another name meanwhile
         return None
-
-    def store_new(self, fresh: Memory, kind: str, name: str, expect: Version, *, allow: Allow = STRICT) -> Memory:
-        """Store a memory under a file name that is free; the index knows which are, the store has the last word.
-
-        Raises Changed when somebody has just made that file, or one that bears this very name.
-        """
-
-        def taken(path: str) -> bool:
-            others = self.index.same_file(path)
-            for other in others:
-                found = self.find(other)
-                if found and (found.name, found.kind) == (name.strip(), kind):
-                    raise Changed(other)  # since the name was asked for
-            return bool(others)
-
-        memory = placed(fresh, file_name(kind, name, taken))
-        return self.store_one(memory, expect, f"remember {name}", alone=True, allow=allow)
-
-    def again(self, work: Callable[[], T], expect: Version | None) -> T:
-        """Run a read-modify-write; retry when the file changed meanwhile, unless a version was expected."""
-        if expect is not None:
-            return work()
-        busy = f"the memories of {self.scope} change faster than they can be read"
-        return retry(work, busy=busy, meanwhile=lambda: self.index.look(thorough=True))
-
-    def for_change(self, path: str, expect: Version | None) -> Memory:
-        """One memory that is to be changed. Raises NotFound, BadHeader, Changed."""
-        self.require_writable()
-        memory = self.read(path)
-        if memory.state not in ("ok", "free"):
-            raise BadHeader(memory.path, memory.problem)
-        if expect is not None and expect != memory.version:
-            raise Changed(memory.path)
-        return memory
 
     def store_one(
         self,
@@ -219,7 +177,7 @@ class Writer:
         return memory
 
     def _doubted(self, memory: Memory, near: Near) -> Memory:
-        """A new memory, unconfirmed when a machine writes what nobody vouched for, here or in a scope around."""
+        """A new memory, unconfirmed when a machine writes what was doubted here or in a wider scope."""
         if self.by == "user" or memory.trust == "unconfirmed":
             return memory
         others = (one for one in self.around() if one is not self)
@@ -237,12 +195,6 @@ class Writer:
                     return True
         return self.store.doubted(wanted, memory.path)
 
-    def bury_removed(self, memories: Sequence[Memory]) -> None:
-        """Note that memories are removed: they are not learned again, nor do they come back better than they were."""
-        for is_sure, why in ((True, "forgotten"), (False, DOUBTED)):
-            if gone := [(one.path, one.data) for one in memories if (one.trust == "confirmed") == is_sure]:
-                self.store.bury(gone, why)
-
     def commit(
         self,
         changes: Sequence[Change],
@@ -256,7 +208,7 @@ class Writer:
         rewriting: bool = False,
         near: Near | None = None,
     ) -> Commit:
-        """Make changes; they are `alone` when no path of theirs is one file with another somewhere.
+        """Make changes; `alone` when none of their paths can be the same file as another one.
 
         Every change of ours passes here. What holds a new secret goes no further, nor does what is not worth
         keeping or is there already, unless `allow` says so. A fact is not edited, unless an older text of
@@ -282,6 +234,7 @@ class Writer:
             if memory.state == "ok":
                 refuse_unworthy(memory, was.get(path))
                 if path not in was:
+                    self.refuse_personal(memory)
                     self.refuse_duplicate(memory, near)
         only = changes[0].path if len(changes) == 1 else ""
         self.require_person(by, made.get(only), was.get(only))
@@ -321,6 +274,11 @@ class Writer:
         from memsheaf.fact_rules import FactRules
 
         return FactRules(self.store, self.index, self.find)
+
+    def refuse_personal(self, memory: Memory) -> None:
+        """Raise Personal for a memory about one person in a team's scope."""
+        if self.scope.layer == "team" and memory.kind == "user":
+            raise Personal(str(self.scope))
 
     def refuse_duplicate(self, memory: Memory, near: Near | None = None) -> None:
         """Raise Duplicate when another memory, one of those `near`, says the same in almost the same words.
@@ -446,5 +404,5 @@ class Writer:
             self.refuse_duplicate(memory)
 
     def buried(self, memory: Memory) -> Tombstone | None:
-        """The tombstone that stands in the way of learning this; None when nobody wants it gone."""
+        """The tombstone that prevents learning this; None without one."""
         return self.store.buried(fact(memory))

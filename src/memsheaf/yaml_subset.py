@@ -60,7 +60,7 @@ def read_key(line: str, start: int, number: int) -> tuple[str, int]:
     while after < len(line) and line[after] in " \t":
         after += 1
     if after == colon + 1 and after < len(line):
-        raise TextRefused(f"line {number}: a blank is missing after the colon")
+        raise TextRefused(f"line {number}: a space is missing after the colon")
     return key, after
 
 

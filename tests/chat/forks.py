@@ -104,6 +104,7 @@ def run_program(
 
 
 def _serve(ours: socket.socket) -> None:
+    gc.disable()
     for name in (*IMPORTED, "memsheaf.cli.talk"):
         with suppress(ImportError):  # an extra that is not installed
             importlib.import_module(name)
@@ -117,6 +118,7 @@ def _serve(ours: socket.socket) -> None:
             nowhere, environment = io.StringIO(), {"MEMSHEAF_HOME": home, "MEMSHEAF_EMBEDDER": "none", "HOME": home}
             main(["chat", "-p", message], environment=environment, stdout=nowhere, stderr=nowhere)
     gc.freeze()
+    gc.enable()
     codes: dict[int, int] = {}
     while True:
         data, descriptors, *_ = socket.recv_fds(ours, 1 << 20, 3)

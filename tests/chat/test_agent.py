@@ -303,7 +303,11 @@ def test_a_model_that_fails_is_one_line_and_nothing_is_lost(scene: Scene) -> Non
 
 def test_a_stream_that_breaks_keeps_the_half_that_came(scene: Scene) -> None:
     def breaks(request: Request) -> list[object]:
-        return [Spoken("Half of "), Spoken("the answer"), ModelFailed("hung up before its answer was whole")]
+        return [
+            Spoken("Half of "),
+            Spoken("the answer"),
+            ModelFailed("closed the connection before its answer was complete"),
+        ]
 
     with scene.chat([breaks, "Whole."]) as agent:
         events, ended = run(agent, "Tell me something long")
@@ -381,7 +385,7 @@ def test_a_long_conversation_is_made_shorter_and_what_the_layers_say_survives(sc
         last = requests(agent)[-1]
         assert agent.kept is not None
         kept = agent.kept.messages()
-    assert "made shorter" in notices(events)
+    assert "compacted" in notices(events)
     texts = "\n".join(said.text for said in last.conversation)
     assert "Ship the parser" in last.system + texts
     assert len(texts) < 4 * 20_000
@@ -459,7 +463,7 @@ def test_a_turn_that_is_made_to_fit_recalls_all_the_same(scene: Scene) -> None:
         run(agent, "Tell me a long story, " + "and then some more of it. " * 400)
         question = "When do we deploy to production?"
         events, ended = run(agent, f"{question} {'.' * 4_000} {question}")
-    assert "made shorter" in notices(events)
+    assert "compacted" in notices(events)
     assert ended.recalled == ("project_deploy-day.md",)
 
 
@@ -550,7 +554,7 @@ def test_what_waits_for_a_person_is_told(scene: Scene) -> None:
     with scene.chat(["Good to know."]) as agent:
         run(agent, "I prefer single quotes over double quotes for strings.")
         assert agent.learned(wait=30.0) == ()
-        assert agent.asides() == ["1 wait for your yes: /review"]
+        assert agent.asides() == ["1 waiting for review: /review"]
         assert agent.asides() == []
 
 

@@ -95,11 +95,11 @@ def test_a_call_in_a_few_words(workshop: FolderTools, name: str, arguments: dict
         ("read", {"path": ""}, "a path must not be empty."),
         ("read", {"path": "a\0b"}, "a path must not hold a NUL character."),
         ("read", {"path": "~/a"}, "'~' is not expanded: write the path in full"),
-        ("read", {"path": "a\ud800"}, "read: an argument holds half characters."),
+        ("read", {"path": "a\ud800"}, "read: an argument holds unpaired surrogates."),
         ("read", {"path": "x" * 4_000}, "read could not be done: File name too long."),
         ("read", {"path": "a" + "/b" * 3_000}, "a path has at most 4,096 characters."),
         ("write", {"path": "a/" * 2_500_000 + "b", "content": ""}, "a path has at most 4,096 characters."),
-        ("read", {"path": "/proc/self/environ"}, "is a view of the system, and no file"),
+        ("read", {"path": "/proc/self/environ"}, "is not a regular file"),
         ("grep", {"pattern": "x", "context": 99}, "context is between 0 and 20."),
         *(
             ("grep", {"pattern": wrong}, "the expression cannot be read: ")
@@ -208,7 +208,7 @@ def test_what_is_no_plain_text_is_not_read_and_nothing_hangs(root: Path) -> None
         ("pipe", "is no plain file"),
         ("folder", "is a folder; glob lists"),
         (".", "is a folder; glob lists"),
-        ("binary", "is no text, but binary"),
+        ("binary", "is a binary file"),
         ("loop", "is no plain file"),
         ("/dev/zero", "is no plain file"),
         ("zero", "is no plain file"),

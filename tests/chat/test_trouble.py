@@ -53,7 +53,7 @@ TROUBLE = [
     ([status(429, headers={"retry-after": "60"}, message="slow down")], "answered 429: slow down"),
     ([status(500, message="on fire")] * 3, "answered 500"),
     ([status(401, message="who are you?")], "answered 401"),
-    ([breaks_after("Half of ")], "hung up before its answer was whole"),
+    ([breaks_after("Half of ")], "closed the connection before its answer was complete"),
     ([say("Half of ") + error_event("server_error", "Overloaded")], "Overloaded"),
     ([garbage()], "cannot be used"),
 ]

@@ -420,7 +420,7 @@ def test_there_is_one_more_try_and_no_third(
 ) -> None:
     server.play(reply)
     said = failure(embedder)
-    assert "answered 429: busy" in said or "closed the connection before its answer was whole" in said
+    assert "answered 429: busy" in said or "closed the connection before its answer was complete" in said
     assert (len(server.asked), pauses) == (2, [http.PAUSE])
 
 

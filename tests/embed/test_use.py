@@ -106,7 +106,7 @@ def test_the_language_is_told_by_the_tokenizers(
 
 def test_weights_we_do_not_know_are_refused_and_nothing_is_kept(tmp_path: Path, weights: Weights) -> None:
     for other in (weights._replace(pieces="0" * 64), weights._replace(weights="0" * 64)):
-        with pytest.raises(EmbedderFailed, match="not the file we know"):
+        with pytest.raises(EmbedderFailed, match="expected SHA-256"):
             UniversalSentenceEncoder(other, str(tmp_path / "cache")).encode(["a"])
     with pytest.raises(EmbedderFailed, match="cannot be read"):
         UniversalSentenceEncoder(Weights(str(tmp_path)), str(tmp_path / "cache")).encode(["a"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import zipfile
 from collections.abc import Callable
@@ -105,12 +106,26 @@ def test_the_draft_of_a_process_that_died_is_taken_over(source: ModelArchive, ca
     assert vectors(source, cache) == first
 
 
+def test_a_draft_that_another_process_writes_is_left_alone(source: ModelArchive, cache: Path) -> None:
+    cache.mkdir()
+    draft = cache / f"{FILE}.draft"
+    with draft.open("wb") as other:  # it may be in its place, and mapped, by the time that it is cut
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write(b"half")
+        other.flush()
+        first = vectors(source, cache)
+        assert draft.read_bytes() == b"half"
+    assert os.listdir(cache) == [draft.name]
+    assert vectors(source, cache) == first
+    assert os.listdir(cache) == [FILE]
+
+
 @pytest.mark.parametrize("changed", ["weights", "tokenizer"])
 def test_weights_we_do_not_know_are_refused_and_nothing_is_kept(
     source: ModelArchive, cache: Path, changed: str
 ) -> None:
     other = source._replace(**{changed: "0" * 64})
-    with pytest.raises(EmbedderFailed, match="not the file we know") as caught:
+    with pytest.raises(EmbedderFailed, match="expected SHA-256") as caught:
         vectors(other, cache)
     assert "memsheaf[semantic]" in caught.value.hint
     assert not cache.exists()

@@ -113,6 +113,8 @@ PUSH 0ddba110ddba a.md,b.md - X
 PUSH not_an_id new.md - X
 PUSH 0ddba110ddba new.md NULL X
 PUSH THEIRS new.md - X
+SELECT memsheaf.erase('V', '0ddba110ddba', '', '', '{PATH,../x.md}', '{}')
+SELECT memsheaf.erase('V', '0ddba110ddba', '', '', '{NULL}', '{}')
 BEGIN; SELECT pg_current_xact_id(); PUSH 0ddba110ddba new.md - X
 SELECT memsheaf.report('V', 'm1', 'taken over', '[]')
 SELECT memsheaf.invite('V', 'eve', 'admin', 'SCRAM-SHA-256$4096:AAAA$AAAA:AAAA')

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
+from subprocess import PIPE
 
 import psycopg
 import pytest
@@ -16,12 +21,13 @@ from hub.postgres_server import Team
 from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync
 from memsheaf.cli import main
 from memsheaf.errors import HubRefused, HubUnreachable
-from memsheaf.hub import HubSettings, Pulled
+from memsheaf.hub import Erasure, HubSettings, Pulled
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import add_ahead, read_ahead, remove_hub, write_settings
 from memsheaf.store import HISTORY, Commit, version_of
+from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.transaction import Transaction
 
@@ -104,6 +110,97 @@ def test_a_file_that_a_person_made_in_place_of_a_removed_one_outlives_its_erasur
     two.sync()
     consistent(one, two)
     assert files(one) == {name: b"made by hand"}
+
+
+@pytest.mark.parametrize("queue", [True, False])
+def test_a_change_on_an_edit_that_nobody_noted_is_not_told_as_changed_when_the_answer_is_lost(
+    machine: Machines, queue: bool
+) -> None:
+    one, two = machine("m1", queue=queue), machine("m2")
+    put(one, "a.md", b"first")
+    sync(two)
+    two.erase("a.md", by="user")
+    save(one, "a.md", None)
+    plug(one).out = "after"
+    if queue:
+        made = put(one, "a.md", b"second")
+        assert next(one.history("a.md")).id == made.id
+    else:
+        with pytest.raises(HubUnreachable):
+            put(one, "a.md", b"second")
+    plug(one).out = ""
+    sync(one)
+    consistent(one, two)
+    assert files(two) == {"a.md": b"second"}
+    assert not one.state().pending
+
+
+def test_a_change_whose_answer_was_lost_is_not_kept_beside_the_one_that_replaced_it(machine: Machines) -> None:
+    one, two = machine("m1", queue=True), machine("m2")
+    put(one, "a.md", b"first")
+    put(one, "b.md", b"erased: git begins its history anew")
+    one.erase("b.md", by="user")
+    plug(one).out = "after"
+    put(one, "a.md", b"second")
+    plug(one).out = ""
+    sync(two)
+    put(two, "a.md", b"third")
+    sync(one)
+    consistent(one, two)
+    assert files(one) == {"a.md": b"third"}
+
+
+def test_a_change_whose_answer_was_lost_and_that_was_erased_since_does_not_come_back(machine: Machines) -> None:
+    one, two = machine("m1", queue=True), machine("m2")
+    plug(one).out = "after"
+    put(one, "a.md", b"erased")
+    plug(one).out = ""
+    sync(two)
+    two.erase("a.md", by="user")
+    consistent(one, two)
+    assert files(one) == {}
+
+
+def test_a_memory_that_was_removed_here_does_not_come_back_with_the_erasure_of_another_of_its_name(
+    machine: Machines,
+) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, "a.md", b"erased")
+    one.erase("a.md", by="user")
+    put(two, "a.md", b"another")
+    save(two, "a.md", None)
+    two.adopt({"a.md"})
+    consistent(two, one)
+    assert files(two) == {}
+
+
+def test_a_removal_of_what_was_pushed_without_an_answer_is_not_taken_back(machine: Machines) -> None:
+    one, two = machine("m1", queue=True), machine("m2")
+    plug(one).out = "after"
+    put(one, "a.md", b"removed")
+    plug(one).out = ""
+    sync(two)
+    put(two, "b.md", b"erased: git begins its history anew, without the ids of commits")
+    two.erase("b.md", by="user")
+    save(one, "a.md", None)
+    consistent(one, two)
+    assert files(two) == {}
+
+
+def test_a_machine_that_joins_again_has_no_older_version_of_what_was_erased(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, "a.md", b"first")
+    sync(two)
+    plug(two).out = "all"
+    with pytest.raises(HubUnreachable):
+        two.rejoin()
+    put(one, "a.md", b"second")
+    put(one, "b.md", b"erased: git begins its history anew, without the first text")
+    one.erase("b.md", by="user")
+    one.erase("a.md", by="user")
+    plug(two).out = ""
+    consistent(two, one)
+    assert files(one) == {}
 
 
 def test_a_name_that_cannot_be_longer_is_cut_for_the_text_beside_it(machine: Machines) -> None:
@@ -281,6 +378,54 @@ def test_a_commit_with_an_odd_id_or_time_is_journalled_as_any_other(
     assert one.damaged() == []
     assert [len(commit.id) for commit in one.history("a.md")] == [12]
     consistent(one, two)
+
+
+def test_an_erasure_of_names_that_no_memory_has_stops_no_sync(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(two, "a.md", b"one")
+    put(two, "b.md", b"two")
+    one.sync()
+    real, odd = plug(one).hub.pull, Erasure("0e0e0e0e0e0e", ("../x", "", "MEMORY.md", "None", "a.md"), ())
+    monkeypatch.setattr(plug(one).hub, "pull", lambda cursor="": real(cursor)._replace(erasures=[odd]))
+    one.sync()
+    assert files(one) == {"b.md": b"two"}
+
+
+def test_to_wait_for_another_process_here_is_not_to_wait_for_the_hub(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, held = machine("m1"), machine("m2"), threading.Event()
+    for name in ("QUEUE_SECONDS", "REFUSE_SECONDS"):
+        monkeypatch.setattr(f"memsheaf.hub.{name}", 2.0)
+
+    def hold() -> None:
+        with StoreAccess(one.root, clock=time.time).locked("lock"):
+            held.set()
+            time.sleep(3.0)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    one.hub.close()
+    put(one, "a.md", b"text")
+    thread.join()
+    assert (one.state().pending, one.state().down_at) == ((), 0.0)
+    two.sync()
+    assert files(two) == {"a.md": b"text"}
+
+
+def test_a_join_that_is_interrupted_leaves_no_hub(tmp_path: Path) -> None:
+    environment = os.environ | {"MEMSHEAF_HOME": str(tmp_path), "GIT_SSH_COMMAND": "sleep 60 #"}
+    command = [sys.executable, "-m", "memsheaf", "hub", "add", "user", "ssh://silent.invalid/memory.git"]
+    with subprocess.Popen(command, env=environment, stdout=PIPE, stderr=PIPE) as process:
+        settings = tmp_path / "user" / HISTORY / "hub.json"
+        while not settings.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    assert (process.returncode, settings.exists()) == (130, False)
 
 
 @pytest.mark.parametrize("odd", [{"id": "a" * 16}, {"at": "nonsense"}, {"at": ""}, {"undoes": "a" * 16}])

@@ -83,6 +83,18 @@ def test_a_memory_is_erased_on_every_machine_and_each_reports(machines: Sequence
 
 
 @both
+def test_what_others_erased_is_told_also_when_it_was_changed_here(machines: Sequence[ScopeOnMachine]) -> None:
+    ana, ben, _ = machines
+    path = ana.remember("Merger", SECRET)
+    ben.sync()
+    (ben.root / path).write_text((ben.root / path).read_text() + "And in autumn.\n")
+    assert ana.run("erase", path, "--yes")[0] == 0
+    code, said = ben.run("hub", "sync", scoped=False)
+    assert (code, f"{path} was erased for all: here, too" in said) == (0, True), said
+    assert "erased" not in ben.run("hub", "sync", scoped=False)[1]
+
+
+@both
 def test_a_home_that_was_copied_does_not_report_for_the_machine_it_was_copied_from(
     machines: Sequence[ScopeOnMachine], tmp_path: Path
 ) -> None:

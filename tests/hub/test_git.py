@@ -21,10 +21,10 @@ import pytest
 from hub.git_remotes import git, open_git
 from hub.test_contract import commit, push, state
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable
+from memsheaf.guard.paths import is_memory_path
 from memsheaf.hub import Erasure, HubSettings, Machine
 from memsheaf.hub import git as git_module
 from memsheaf.hub.git import GitRemote
-from memsheaf.hub.git_history import is_memory_path
 from memsheaf.hub.git_import import MOST_NAMED
 from memsheaf.store import ABSENT, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
@@ -210,6 +210,12 @@ def test_a_message_that_lies_brings_nothing_that_a_journal_cannot_hold(bare: Pat
         repr(pulled).encode()
         assert (found.id, found.why, found.undoes, len(found.by)) == ("0" * 12, "?", "", 60)
         assert found.at.startswith("20")
+    odds: list[dict[str, object]] = [{"id": 7}, {"format": True}, {"format": -7}, {"paths": [7]}]
+    for number, odd in enumerate(odds):
+        (checkout / "a.md").write_text(f"odd {number}\n")
+        commit_all(checkout, f"x\n\nMemsheaf: {json.dumps(said | {'on': git(checkout, 'rev-parse', 'HEAD')} | odd)}")
+    git(checkout, "push", "--quiet")
+    assert [one.commit.by for one in hub.pull(cursor).commits[1:]] == ["Ana Person"] * 4
     with pytest.raises(HubRefused, match="newer"):
         push(hub, "b.md", None, b"2", why="\ud800\0")
     push(open_git(bare, "m3", namespace="memsheaf/agent/x"), "b.md", None, b"2", why="\ud800\0")
@@ -258,6 +264,23 @@ def test_a_remote_restored_from_a_backup_is_told_and_nothing_is_overwritten(bare
     with pytest.raises(HubRestored):
         two.pull(cursor)
     assert state(two.pull()) == {"a.md": b"1", "b.md": b"b"}
+
+
+def test_a_remote_restored_from_a_backup_is_told_also_when_somebody_erased_since(bare: Path) -> None:
+    one, two = open_git(bare), open_git(bare, "m2")
+    push(one, "a.md", None, b"1")
+    shutil.copytree(bare, bare.parent / "backup.git")
+    push(two, "b.md", None, b"in no backup")
+    behind, cursor = one.pull().cursor, two.pull().cursor
+    shutil.rmtree(bare)
+    shutil.copytree(bare.parent / "backup.git", bare)
+    third = open_git(bare, "m3")
+    before = third.pull().cursor
+    third.erase(Erasure("0123456789ab", ("a.md",), ()))
+    assert third.pull(before).whole
+    for hub, known in ((one, behind), (two, cursor)):
+        with pytest.raises(HubRestored):
+            hub.pull(known)
 
 
 def test_a_branch_that_was_removed_is_told(bare: Path) -> None:
@@ -534,10 +557,16 @@ def test_a_remote_that_declines_refuses(bare: Path) -> None:
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\necho 'this branch is closed' >&2\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(HubRefused, match="declined") as caught:
+    with pytest.raises(HubRefused, match=r"declined.*: this branch is closed") as caught:
         push(open_git(bare), "a.md", None, b"1")
     assert "git ls-remote" in caught.value.hint
+    assert caught.value.lacks_permission
     hook.unlink()
+    git(bare, "update-ref", "refs/heads/memsheaf", git(bare, "commit-tree", "-m", "x", git(bare, "mktree")))
+    with pytest.raises(HubRefused, match="'refs/heads/memsheaf' exists") as caught:  # and none is faster
+        push(open_git(bare), "a.md", None, b"1")
+    assert not caught.value.lacks_permission
+    git(bare, "update-ref", "-d", "refs/heads/memsheaf")
     push(open_git(bare), "a.md", None, b"1")
 
 

@@ -66,6 +66,9 @@ def test_a_project_with_a_hub_is_not_moved_into_its_repository(own: Callable[...
     laptop = own("laptop", "project")
     work = laptop.folder / "work"
     laptop.run("hub", "remove", "project", scoped=False)
+    added = laptop.run("hub", "add", "project", str(laptop.place), "--name", "shop", scoped=False)
+    assert (added[0], "/hub.git as shop: 0 memories" in added[1]) == (0, True), added
+    laptop.run("hub", "remove", "project", scoped=False)
     subprocess.run(["git", "init", "-q"], cwd=work, check=True)
     laptop.join()  # the project of the repository
     laptop.remember("Deploy day", "We deploy on Fridays.")

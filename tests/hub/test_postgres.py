@@ -392,6 +392,15 @@ def test_versions_that_do_not_fit_are_told_or_refused(postgres: Server, team: Te
     as_superuser(other, f"{allow} 1; UPDATE memsheaf.about SET version = {CLIENT - 1}")
     with pytest.raises(HubRefused, match="older version"):
         attempt(4)
+    with closing(PostgresHub(other.settings("ana", "m1"))) as hub:
+        for write in (
+            lambda: hub.erase(Erasure("e" * 12, ("1.md",), ())),
+            lambda: hub.propose("aa", {}),
+            lambda: hub.decide("aa", "approved"),
+        ):
+            with pytest.raises(HubRefused, match="older version"):
+                write()
+        assert "1.md" in state(hub.pull())
     as_superuser(other, "UPDATE memsheaf.about SET version = 99")
     assert migrate_database(postgres.url("dba", "dba", database)) == (99, 99)
     with closing(PostgresHub(other.settings("ana", "m1"))) as hub:

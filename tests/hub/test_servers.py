@@ -105,6 +105,8 @@ def revoke(team: Team, made: str) -> str:
 def test_a_token_that_does_not_hold_opens_nothing(first: HubSite, team: Team, postgres: Server) -> None:
     made, other = token(team, "ana"), Team(postgres, f"{team.name}x")
     assert first.post("/turns", made, {}).status_code == 400
+    long = {"conversation": "c", "messages": [{"role": "user", "text": str(number)} for number in range(1001)]}
+    assert "a request takes 1,000" in first.post("/turns", made, long).json()["error"]
     theirs = token(other, "ana")
     wrong = [made[:-1], new_token(team.name), f"{team.name}.{theirs.partition('.')[2]}", "x", expire(team, made)]
     for shown in [*wrong, revoke(other, theirs)]:

@@ -133,7 +133,10 @@ class Story(RuleBasedStateMachine):
             self.ledger.accept(step.old, None)
         for step in commit.revisions:
             is_apart = any(version_of(files.get(step.path)) != step.before for files in others)
-            if station.line.is_down or is_apart:  # the hub has another text by now, or somebody replaced this one
+            was_erased = (
+                step.new in self.ledger.erased
+            )  # which this machine has not heard of: a rejoin erases it again
+            if station.line.is_down or is_apart or was_erased:  # or somebody replaced it, here or on the hub
                 self.ledger.doubt(step.new)
             else:
                 self.ledger.accept(None, step.new)
@@ -149,6 +152,11 @@ class Story(RuleBasedStateMachine):
         self.ledger.doubt_erased(*(files.get(path) for files in others))
         elsewhere = {text for files in others for name, text in files.items() if name != path}
         self.ledger.forget(set(erased.texts) - elsewhere)  # what has another name now is kept
+        self.ledger.twice |= self.unknown_after_erasure()
+
+    def unknown_after_erasure(self) -> set[bytes]:
+        """Texts that the hub may have without knowing that it has their commits."""
+        return set()
 
     # what people do
 
@@ -258,6 +266,10 @@ class GitStory(Story):
 
     def open_space(self) -> Space:
         return GitSpace(self.place)
+
+    def unknown_after_erasure(self) -> set[bytes]:
+        waiting = [one for station in self.stations for one in station.replica.waiting()]
+        return {step.new for one in waiting for step in one.revisions if step.new}
 
 
 TestStory = Story.TestCase

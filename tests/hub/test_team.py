@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from hub.postgres_server import Server, Team
@@ -91,6 +92,24 @@ def test_members_see_who_is_there_and_who_did_what(ana: Run, run: Run, team: Tea
         assert archive.namelist() == ["project_the-staging-database-is-wiped-at-night.md"]
     assert "not there yet" in ana("team", "export", str(target))[2]
     assert ana("team", "prune", "--days", "30")[1] == "Dropped 0 texts.\n"
+    assert bob("erase", *scope, change["paths"][0], "--yes")[0] == 0
+    assert [one["at"][:2] for one in json.loads(ana("team", "log", "--json")[1])["commits"]] == ["20", "20"]
+
+
+def test_a_folder_that_has_memories_is_told_what_became_of_them(
+    ana: Run, run: Run, team: Team, tmp_path: Path
+) -> None:
+    scope = ("--scope", f"team/{team.name}")
+    assert ana("remember", *scope, "The staging database is wiped at night")[0] == 0
+    assert run("bob", "remember", *scope, "The build runs on Linux")[0] == 0
+    file = tmp_path / "bob" / "team" / team.name / "project_the-staging-database-is-wiped-at-night.md"
+    file.write_text("---\nname: Staging\ndescription: Mine\ntype: project\n---\nIt is wiped at noon.\n")
+    line = json.loads(ana("team", "invite", "bob", "--json")[1])["line"]
+    code, out, err = run("bob", "team", "join", line)
+    assert (code, "3 memories" in out) == (0, True), err
+    copy = f"{file.stem}-2.md"
+    assert f"both changed {file.name}: the hub's text is there, yours is {copy}" in err
+    assert f"here: project_the-build-runs-on-linux.md, {copy}" in err
 
 
 def test_a_folder_joins_anew_as_another_member(ana: Run, run: Run, team: Team) -> None:
@@ -109,7 +128,7 @@ def test_roles_limit_and_a_removed_member_is_kept_out(ana: Run, run: Run, team: 
     eve = invited(ana, run, "eve", "--role", "reader")
     code, _, err = eve("remember", *scope, "Readers write")
     assert (code, "eve has the role reader, and that needs writer" in err) == (1, True)
-    for words in (("invite", "mallory"), ("remove", "ana"), ("prune",), ("restored",)):
+    for words in (("invite", "mallory"), ("remove", "ana"), ("prune", "--days", "0"), ("restored",)):
         code, _, err = eve("team", *words)
         assert (code, "eve has the role reader, and that needs admin" in err) == (1, True)
     invited(ana, run, "eve")
@@ -173,6 +192,42 @@ def test_what_is_wrong_is_said_with_what_to_do(run: Run, ana: Run, postgres: Ser
         code, out, err = run("zoe", "team", *words)
         assert (code in (1, 2), out) == (True, ""), words
         assert said in err, (words, err)
+
+
+def test_a_login_of_a_team_in_another_database_is_not_taken_over(
+    ana: Run, run: Run, team: Team, postgres: Server
+) -> None:
+    bob, other = f"{team.name}.bob", f"{team.name}2.zoe"
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:  # a server has its logins in common
+        for login in (bob, other):
+            connection.execute(f"CREATE ROLE \"{login}\" LOGIN PASSWORD 'theirs' IN ROLE memsheaf_member")
+    for words in (("invite", "bob"), ("create", f"{team.name}2", postgres.url("dba", "dba", "hub"), "--as", "zoe")):
+        code, _, err = ana("team", *words)
+        assert (code, "the server has a login" in err) == (1, True)
+    psycopg.connect(postgres.url(bob, "theirs", "hub")).close()
+    assert invited(ana, run, "carl")("hub", "sync")[0] == invited(ana, run, "carl")("hub", "sync")[0] == 0
+
+
+def test_a_line_that_does_not_let_in_leaves_the_one_that_does(ana: Run, run: Run, team: Team) -> None:
+    old = json.loads(ana("team", "invite", "bob", "--json")[1])["line"]
+    bob = invited(ana, run, "bob")
+    assert bob("hub", "set", f"team/{team.name}", "--offline", "queue")[0] == 0
+    code, _, err = bob("team", "join", old)
+    assert (code, "authentication failed" in err) == (1, True)
+    code, out, _ = bob("hub", "sync")
+    assert (code, "pushed 0" in out) == (0, True)
+    invited(ana, run, "bob")
+    assert bob("hub", "sync")[0] == 0
+    assert "changes are queued" in bob("hub", "status")[1]
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused(run: Run, postgres: Server, team: Team) -> None:
+    name = f"ascii_{team.name}"
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
+        connection.execute(f"GRANT CREATE ON DATABASE {name} TO dba")
+    code, _, err = run("ana", "team", "create", team.name, postgres.url("dba", "dba", name), "--as", "ana")
+    assert (code, "is SQL_ASCII; it has to be UTF8" in err) == (1, True), err
 
 
 def test_a_dry_run_prints_the_sql_and_connects_to_nothing(run: Run) -> None:

@@ -24,11 +24,13 @@ from memsheaf import config
 from memsheaf.caps import Caps
 from memsheaf.cli import main
 from memsheaf.config import Settings
-from memsheaf.hub import Erasure
+from memsheaf.errors import HubRefused
+from memsheaf.hub import Erasure, HubSettings
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.service import HubService, TokenMember
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.scope import Scope
+from memsheaf.store import version_of
 from memsheaf.work.hub_jobs import HubWorker, queue_turns
 from memsheaf.work.hub_replicas import Caller, ServerReplicas
 from memsheaf.work.hub_scopes import attach
@@ -142,6 +144,43 @@ def test_what_a_member_tells_is_learned_once_in_their_name(
     work(service, settings)
     assert list(documents(team, "user/ana")) == [path]
     assert list((Path(settings.cache)).glob("hub-server-*")) == []
+
+
+def test_a_job_that_fails_while_the_database_is_gone_is_done_later(
+    service: HubService, team: Team, settings: Settings
+) -> None:
+    tell(service, team, "Remember that I prefer green tea in the morning.")
+    cut_off = HubService(service.url, teams=service.teams)
+    cut_off.close()  # neither can the turns be read, nor the job be put off
+    work(cut_off, settings)
+    assert (waiting_turns(team), waiting_jobs(team)) == (1, [("learn", "failed", "0")])
+    tell(service, team, "Remember that I drink it without milk.", name="d")
+    work(service, settings)
+    work(service, settings)
+    assert waiting_turns(team) == 0
+    assert [job[:2] for job in waiting_jobs(team)] == [("consolidate", "todo")]
+
+
+def test_what_is_past_retention_is_dropped_from_a_namespace_that_learns(
+    service: HubService, team: Team, settings: Settings
+) -> None:
+    tell(service, team, "Remember that the till of the shop opens at nine.", space="project/shop")
+    space, login = f"{team.name}:project/shop", f"{team.name}.ana"
+    hub = service.open_hub(HubSettings(service.url, space, "m1", "m1"), login)
+    for old, new in ((None, b"old"), (b"old", b"new"), (b"new", b"newer")):
+        push(hub, "a.md", old, new)
+    as_superuser(
+        team,
+        "UPDATE memsheaf.commits c SET received = c.received - interval '91 days' FROM memsheaf.revisions r "
+        "WHERE c.namespace = %s AND r.namespace = c.namespace AND r.commit = c.id AND r.after <> %s",
+        space, version_of(b"newer"),
+    )  # fmt: skip
+    with closing(HubWorker(service, settings)) as worker:
+        worker.consolidate(space, login, 0)
+    texts = rows(team, "SELECT data FROM memsheaf.texts WHERE namespace = %s ORDER BY data", space)
+    assert texts == [(b"new",), (b"newer",)]
+    with pytest.raises(HubRefused, match="needs admin"):
+        hub.administer("prune", 0)
 
 
 def test_what_was_saved_before_a_worker_died_is_not_learned_again(

@@ -213,7 +213,7 @@ def test_vectors_that_are_too_long_are_refused(sheaf: Sheaf, toy: Toy) -> None:
     toy.length = 1000.0
     fill(sheaf)
     assert found(sheaf, "word1") == ["user_note-1.md"]
-    assert sheaf.index.embedding().problem == "toy 1 gave other vectors than it should"
+    assert sheaf.index.embedding().problem == "toy 1 gave vectors of another size or length than it should"
 
 
 @pytest.mark.parametrize("question", ["", " \n", "???", "\N{PARTY POPPER}"])

@@ -671,7 +671,7 @@ def test_vectors_that_are_none_are_refused(rows: NDArray[float32], settings: Set
     with Sheaf.open("user", settings=settings, embedder=Broken()) as sheaf:
         path = remember(sheaf, "Automobile", "automobile")
         assert found(sheaf, "automobile") == [path]
-        assert "other vectors" in sheaf.index.embedding().problem
+        assert "another size or length" in sheaf.index.embedding().problem
 
 
 def test_an_embedder_that_fails_in_the_thread_is_told_of(sheaf: Sheaf, toy: Toy) -> None:

@@ -371,10 +371,10 @@ def test_nobody_there_is_told(name: str) -> None:
     crossed(
         NAMES,
         [
-            (breaks_after("one", " two"), "hung up before its answer was whole"),
+            (breaks_after("one", " two"), "closed the connection before its answer was complete"),
             (say("one", " two") + error_event("overloaded_error", "Too many of you"), "Too many of you"),
             (say("one", " two") + garbage("event: message_stop\ndata: {no JSON\n\n"), "cannot be used"),
-            (say("one", " two") + garbage(""), "hung up before its answer was whole"),
+            (say("one", " two") + garbage(""), "closed the connection before its answer was complete"),
         ],
     ),
 )
@@ -565,7 +565,7 @@ def test_openai_itself_is_talked_to_in_its_own_way_and_asked_to_keep_nothing(mon
     assert (step.said.text, step.input, step.output, step.cached) == ("Yes.", 11, 7, 5)
     assert server.requests[0].path == "/v1/responses"
     assert server.requests[0].body["store"] is False
-    assert "hung up before its answer was whole" in str(error)
+    assert "closed the connection before its answer was complete" in str(error)
 
 
 def test_a_key_that_has_gone_is_told() -> None:

@@ -41,6 +41,8 @@ CHROMIUM = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    # a process for each page, and another one in store, take an eighth of the tests' time
+    "--renderer-process-limit=1", "--disable-features=RenderDocument,SpareRendererForSitePerProcess",
 ]  # fmt: skip
 RUN_AXE = "only => axe.run(document, {resultTypes: ['violations'], ...only}).then(result => result.violations)"
 MARKER = "Object.defineProperty(window, '__xss', {set() { console.error('window.__xss was set') }})"

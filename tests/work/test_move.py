@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Layers, Sheaf
-from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, ScopeRefused
+from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, Personal, ScopeRefused
+from memsheaf.memory import Allow
 from memsheaf.store.trust import accept
 from memsheaf.work.move import change_together, erase_everywhere, move_many
 from memsheaf.work.undo import TOGETHER, undo_together
@@ -91,6 +92,19 @@ def test_what_is_moved_comes_back_in_both_scopes_by_one_undo(layers: Layers, tab
         undo_together((target, source)[which], both[which].id, layers.sheaves())
         assert source.read(tabs).body == "Use tabs here.\n"
         assert len(target.list()) == 1
+
+
+def test_what_is_about_one_person_goes_to_no_team_unless_they_insist(layers: Layers, tabs: str) -> None:
+    path = layers.user.remember("Tea", "which tea", "user", "They drink green tea.").path
+    with Sheaf.open("team/blue", settings=layers.settings) as team:
+        with pytest.raises(Personal, match="team/blue"):
+            move_many(layers.user, team, [(path, "")])
+        with pytest.raises(Personal):
+            team.remember("Coffee", "which coffee", "user", "They drink no coffee.")
+        assert (team.list(), len(layers.user.list())) == ([], 1)
+        move_many(layers.project, team, [(tabs, "")])
+        coffee = team.remember("Coffee", "when", "user", "They drink no coffee.", allow=Allow(anyway=True)).path
+        assert team.revise(coffee, "no coffee", "coffee at noon").kind == "user"  # it is there already
 
 
 def test_what_is_done_in_several_scopes_is_taken_back_together(layers: Layers, tabs: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def missing(extra: str, error: ImportError) -> ImportError:
-    """What to raise when the package of a framework is not installed, or is another version: what to install.
+    """The error for a framework package that is missing or has the wrong version, with what to install.
 
     >>> str(missing("langgraph", ModuleNotFoundError("No module named 'langgraph'", name="langgraph")))
     "langgraph is not installed: pip install 'memsheaf[langgraph]'"

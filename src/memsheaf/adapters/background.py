@@ -22,7 +22,7 @@ _log = logging.getLogger("memsheaf")
 
 @contextmanager
 def going_on(without: str) -> Iterator[None]:
-    """We are guests in somebody else's agent: what fails here is told in the log, and the agent goes on."""
+    """Log errors instead of raising them, so that the host agent goes on."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not the agent's
@@ -70,7 +70,7 @@ class Distiller:
         return bool((worker := self._worker) and worker.is_alive())
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait until nothing more is being learned, but not longer than so many seconds."""
+        """Wait until learning is finished, with a time-out in seconds."""
         if (worker := self._worker) and worker.is_alive():  # it may not have begun yet when a Ctrl-C came
             worker.join(seconds)
 

@@ -117,8 +117,6 @@ class MemoryService(BaseMemoryService):
         if memory_id:
             await asyncio.to_thread(self._forget, app_name, user_id, memory_id)
 
-    # in a thread
-
     def _open(self, app_name: str, user_id: str) -> Sheaf:
         return Sheaf.open(self._scope(app_name, user_id), settings=self._settings, by="google-adk")
 

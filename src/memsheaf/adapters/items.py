@@ -255,11 +255,10 @@ def _time(text: str) -> datetime | None:
     return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-# filters: equality, or `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`
-
-
 def passes(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a value has all that a filter asks for; `a.b` is b in a, unless a key is called so.
+    """Whether a value passes a filter: equality, or `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`.
+
+    `a.b` is b in a, unless a key is called so.
 
     >>> passes({"color": "red", "score": 4.5}, {"color": "red", "score": {"$gt": 4}})
     True

@@ -144,9 +144,7 @@ class MemsheafStore(BaseStore):
                 return self._namespaces(op)
             case PutOp():
                 return None
-        raise ValueError(f"{type(op).__name__} is no operation of a store")
-
-    # reading
+        raise ValueError(f"{type(op).__name__} is not an operation of a store")
 
     def _find(self, namespace: tuple[str, ...], key: str) -> tuple[Memory, StoredItem] | None:
         """The file of an item as it is on disk now. Raises BadHeader."""
@@ -181,7 +179,7 @@ class MemsheafStore(BaseStore):
         return [(kept, None) for kept in sorted(found, key=lambda kept: kept.updated, reverse=True)]
 
     def _matching(self, op: SearchOp, query: str, fits: ItemFilter) -> ScoredItems:
-        """The items that have to do with a query, best first: so many that a page can be filled, if there are."""
+        """The items that match a query, best first, enough to fill a page."""
         self._look()
         last = op.offset + op.limit
         found = self._wanted(self._sheaf.reader.matches(query, limit=max(MATCHES, last), look=False), fits)
@@ -238,10 +236,8 @@ class MemsheafStore(BaseStore):
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
 
-    # changing
-
     def _insist(self, plan: Callable[[], list[Change]], why: str) -> int:
-        """Make planned changes as one commit, planned anew when somebody was faster; gives how many they were."""
+        """Make planned changes as one commit, planned again after a concurrent write; gives their number."""
 
         def attempt() -> list[Change]:
             if changes := plan():
@@ -297,7 +293,7 @@ class MemsheafStore(BaseStore):
         try:
             self._insist(later, "read")
         except MemsheafError as error:  # whoever reads gets an answer
-            _log.warning("the time of items that were read goes on: %s", error)
+            _log.warning("the TTL of items that were read was not refreshed: %s", error)
 
 
 def _most(ttl: float) -> timedelta:
@@ -317,7 +313,7 @@ def _said(kept: StoredItem) -> dict[str, Any]:
 
 
 def _is_like(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
-    """Whether a namespace begins or ends so; `*` stands for any one label."""
+    """Whether a namespace begins or ends like this; `*` matches any one label."""
     path = tuple(condition.path)
     if condition.match_type == "suffix":
         namespace, path = namespace[::-1], path[::-1]

@@ -183,7 +183,7 @@ class MemoryFiles:
         return f"Successfully renamed {old_path} to {new_path}"
 
     def clear(self) -> str:
-        """Forget everything, as one commit of the user: no model can ask for this, a program of theirs does."""
+        """Forget everything, as one commit of the user. For programs; no tool of a model calls it."""
         rows = [row for row in self._below("") if not self._is_kept(row.path)]
         if rows:
             self._forget([self.sheaf.read(row.path) for row in rows], "clear all memory", by="user")
@@ -229,10 +229,7 @@ class MemoryFiles:
             name = posixpath.dirname(name)
 
     def _edit(self, path: str, change: Callable[[Memory], str]) -> tuple[Memory, Memory]:
-        """Store what a change makes of a file; if somebody writes in between, what it makes of their text.
-
-        Gives the memory before and after it.
-        """
+        """Apply a change to a file, again after a concurrent write; gives the memory before and after."""
         name = located(path)
 
         def edit() -> tuple[Memory, Memory]:

@@ -193,7 +193,7 @@ def _range(value: object) -> Sequence[int]:
 
 
 def _bounds(view_range: Sequence[int], count: int) -> tuple[int, int]:
-    """Where a range of lines, counted from 1, begins and ends among so many."""
+    """The start and end of a range of lines, counted from 1, within the number of lines."""
     if not view_range:
         return 0, count
     first, last = view_range

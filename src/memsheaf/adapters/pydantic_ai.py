@@ -44,8 +44,7 @@ try:
 except ImportError as error:
     raise missing("pydantic-ai", error) from None
 
-CONVERSATIONS = 256
-"""How many conversations one capability knows again. An older one begins anew: it may be shown a memory twice."""
+CONVERSATIONS = 256  # conversations that one capability remembers; an older one starts over, and may repeat a memory
 
 
 class Memory(AbstractCapability[AgentDepsT]):
@@ -108,10 +107,7 @@ class Memory(AbstractCapability[AgentDepsT]):
 
 
 class RunConversation:
-    """What is known of one conversation: its session, its tools, and what was recalled for which of its prompts.
-
-    A prompt is known by the id of the run that it began.
-    """
+    """The session and tools of one conversation, and what was recalled for each prompt, by the id of its run."""
 
     def __init__(self, sheaf: Sheaf, session: Session) -> None:
         self.session = session

@@ -40,8 +40,7 @@ try:
 except ImportError as error:
     raise missing("pydantic-ai-harness", error) from None
 
-RECEIPTS = 1_024
-"""How many of the latest operations are known again, at least, so that one that is told twice is done once."""
+RECEIPTS = 1_024  # latest operations remembered, at least, so that a repeated one is done once
 
 AMONG = 10_000  # files of one folder that are weighed one by one
 LEAST = 40  # characters of a snippet, as long as there is room

@@ -29,12 +29,8 @@ from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.neutralize import for_terminal, one_line
 from memsheaf.tools import READING, ToolAnswer
 
-STEPS = 50
-"""So many requests a turn may take, those of a second agent included."""
-
-CONTEXT = 120_000
-"""So many tokens a conversation may have before it is made shorter."""
-
+STEPS = 50  # requests that a turn may make, those of a sub-agent included
+CONTEXT = 120_000  # tokens of a conversation, above which it is compacted
 PLANNING = "Error: plan mode: nothing is written, memory included. Say what you would save."
 KEPT = "What was said is kept: say `go on`, or choose another model with /model."
 """What is told when a model failed and nothing better is known."""
@@ -137,7 +133,7 @@ class Agent:
         return self.talker.name
 
     def turn(self, message: str, *, ignore: bool = False) -> Generator[Event, None, None]:
-        """Answer a message, event by event. Whoever closes the iterator stops the turn: nothing said is lost."""
+        """Answer a message, event by event. Closing the iterator stops the turn; nothing said is lost."""
         turn = _RunningTurn(self)
         self._made, self.aside = 0, Cost()
         failed: Failed | None = None
@@ -166,21 +162,18 @@ class Agent:
         return self.talker
 
     def compact(self, *, by_user: bool = True) -> str:
-        """Make the conversation shorter; says what became of it. Raises Refused, StoreFailed.
-
-        What a user asks for is done at once, and also when it failed before.
-        """
+        """Make the conversation shorter at once, and say what became of it. Raises Refused, StoreFailed."""
         before = len(self.conversation)
         done, left = self.memory.compact(self.conversation, self.context // 2, by_user=by_user, name=self.id)
         if done.problem and not done.fits:
             raise Refused(done.problem)
         if done.after >= done.before:
-            return "there is nothing to make shorter yet"
+            return "there is nothing to compact yet"
         if self.kept:
             self.kept.compacted(left)
         self._take_up(left)
         sizes = f"{done.before:,} tokens became {done.after:,}"
-        return f"the conversation was made shorter: {before} messages became {len(left)}, {sizes}"
+        return f"the conversation was compacted: {before} messages became {len(left)}, {sizes}"
 
     @property
     def id(self) -> str:
@@ -207,14 +200,12 @@ class Agent:
         return self.memory.learning.distiller.is_busy
 
     def close(self, wait: float = 0.0) -> None:
-        """Wait so long at most for what is being learned, and let go. What is not learned yet waits in the inbox."""
+        """Wait at most this long for learning, then close. What is not learned yet stays in the inbox."""
         try:
             self.memory.learning.distiller.wait(wait)
         finally:
             self._leave()
             self.memory.close()
-
-    # what a request holds
 
     def _request(self) -> Request:
         self._made += 1
@@ -227,8 +218,6 @@ class Agent:
             return Request(self._plain, list(_without_memory(self.conversation)), own, self.answer_tokens)
         system, tools = f"{self._plain}\n{self._memory_prompt}", [*own, *self.memory.tools.schemas()]
         return Request(system, list(self.conversation), tools, self.answer_tokens)
-
-    # running tools
 
     def line(self, tool: str, arguments: Mapping[str, object]) -> str:
         """What a call will do, in a few words."""
@@ -307,7 +296,7 @@ class _RunningTurn:
             yield Notice(agent.compact(by_user=False))
         except (Refused, StoreFailed) as error:
             self._unfit = True
-            yield Notice(f"the conversation is long, and was not made shorter: {error}", "/compact tries again.")
+            yield Notice(f"the conversation is long, and could not be compacted: {error}", "/compact tries again.")
         users = [place for place, said in enumerate(agent.conversation) if said.role == "user"]
         self._begin = users[-1] if users else 0
 
@@ -371,7 +360,7 @@ class _RunningTurn:
         )
 
     def _keep(self, said: Said) -> None:
-        """Write a message down; what the disk refuses is told once."""
+        """Store a message; a disk error is reported once."""
         kept = self._agent.kept
         try:
             if kept:
@@ -384,7 +373,7 @@ class _RunningTurn:
 
 
 def speaks_for_user(talker: Talker) -> bool:
-    """Whether a talker only does what the user said in so many words, as the offline one does."""
+    """Whether a talker only does what the user explicitly said, as the offline one does."""
     return bool(getattr(talker, "speaks_for_user", False))
 
 

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 
-from memsheaf.chat.conversations import TITLE, Conversation, Conversations, find_lines, make_needles
-from memsheaf.config import Settings
+from memsheaf.chat.conversations import (
+    TITLE,
+    Conversation,
+    Conversations,
+    ConversationSummary,
+    find_lines,
+    make_needles,
+)
 from memsheaf.errors import MemsheafError, NotFound, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.hosts.clients import CLIENTS
@@ -79,26 +85,13 @@ class Lesson(NamedTuple):
     commit: str = ""
 
 
-@contextmanager
-def open_all(settings: Settings, cwd: str) -> Iterator[AllScopes]:
-    """All scopes of a person, to read what is kept of conversations and what they taught."""
-    with AllScopes(settings, cwd, read_only=True) as scopes:
-        yield scopes
-
-
 def list_all(scopes: AllScopes, *, query: str = "", limit: int = 50) -> list[KnownConversation]:
     """The conversations that were gone on with last; with a query, those with a message that has all its words."""
     found: list[KnownConversation] = []
     for known in _lasting(scopes):
         kept = Conversations(_state(scopes, known))
         hits = kept.search(query, limit=limit) if query.strip() else [(one, []) for one in kept.list(limit=limit)]
-        for one, lines in hits:
-            found.append(
-                KnownConversation(
-                    one.id, known.key, known.title, "", one.title, one.began, one.last, one.turns, one.model,
-                    tuple(lines),
-                )
-            )  # fmt: skip
+        found += [_known(one, known)._replace(lines=tuple(lines)) for one, lines in hits]
     needles = make_needles(query)
     for host in sorted(_hosted(scopes), key=lambda one: -one.number("at"))[:limit]:
         lines = find_lines(_host_messages(host), needles) if needles else []
@@ -111,10 +104,7 @@ def find_conversation(scopes: AllScopes, id: str) -> KnownConversation:
     """One conversation by its whole id. Raises NotFound."""
     for known in _lasting(scopes):
         if conversation := _kept(scopes, known, id):
-            one = conversation.summarize()
-            return KnownConversation(
-                one.id, known.key, known.title, "", one.title, one.began, one.last, one.turns, one.model
-            )
+            return _known(conversation.summarize(), known)
     if host := _hosted_as(scopes, id):
         return _summarize(scopes, host)
     raise hinted(
@@ -176,6 +166,10 @@ def _with_commits(sheaf: Sheaf, lessons: Mapping[str, Lesson], id: str) -> Itera
         yield path, lesson._replace(at=brought[path].at, commit=brought[path].id) if is_known else lesson
 
 
+def _known(one: ConversationSummary, scope: KnownScope) -> KnownConversation:
+    return KnownConversation(one.id, scope.key, scope.title, "", one.title, one.began, one.last, one.turns, one.model)
+
+
 def _lasting(scopes: AllScopes) -> list[KnownScope]:
     return [known for known in scopes.list() if known.layer not in SCRATCH]
 
@@ -218,9 +212,6 @@ def _shown(turn: SpokenTurn) -> SpokenTurn:
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n(… {len(text) - LONGEST:,} characters more)"
-
-
-# coding agents
 
 
 def _hosted(scopes: AllScopes) -> list[HostConversation]:

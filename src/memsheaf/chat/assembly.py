@@ -24,8 +24,7 @@ from memsheaf.llm.served_talker import load_talker
 from memsheaf.llm.spend import Ledger, MeteredTalker
 from memsheaf.llm.subprocess_model import TOOLS
 
-OFFLINE = ("", "none", "offline")
-"""How one says that there is to be no model."""
+OFFLINE = ("", "none", "offline")  # names that mean no model
 
 
 def open_agent(

@@ -52,8 +52,7 @@ class ConversationSummary(NamedTuple):
 
 
 Summaries = list[ConversationSummary]
-ConversationHits = list[tuple[ConversationSummary, list[str]]]
-"""Conversations, and the lines of each that have what was looked for."""
+ConversationHits = list[tuple[ConversationSummary, list[str]]]  # with the matching lines of each
 
 
 class Conversation:
@@ -249,12 +248,12 @@ class Conversations:
                 self._state.remove(f"{PREFIX}{conversation.id}.lock")
 
     def older(self, days: float) -> Summaries:
-        """Those that nobody went on with for so many days."""
+        """The conversations without a message for this many days."""
         before = utc_time(self._clock() - days * 86_400, milliseconds=True)
         return [self._reading(id).summarize() for id in self._newest() if self._last(id) < before]
 
     def prune(self, days: float) -> int:
-        """Remove those that nobody went on with for so many days; gives how many. One that is open stays."""
+        """Remove those without a message for this many days, except open ones; gives how many."""
         removed = 0
         for kept in self.older(days):
             with suppress(NotFound, Refused):
@@ -302,7 +301,7 @@ def _ids(state: State) -> list[str]:
 
 
 def _fresh(state: State, now: float) -> str:
-    """An id that nobody has: the minute in UTC, and a number."""
+    """A free id: the minute in UTC, and a number."""
     taken = set(_ids(state))
     while True:
         id = f"{time.strftime('%Y%m%d-%H%M', time.gmtime(now))}-{os.urandom(2).hex()}"

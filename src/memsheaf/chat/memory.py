@@ -38,13 +38,11 @@ TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow t
 if TYPE_CHECKING:
     from memsheaf.work.compaction.levels import Compacted
 
-PATIENCE = 0.5
-"""Seconds that a first request waits for memories that are ranked here; for a model that chooses it does not wait."""
+PATIENCE = 0.5  # seconds that the first request waits for local ranking; it does not wait for a model
 
 _QUOTED = 120  # characters of an old and a new line
 
-NEWS = 20
-"""So many changed lines of the catalog are told at once."""
+NEWS = 20  # changed lines of the catalog that are shown at once
 
 
 class ChatMemory:
@@ -104,10 +102,8 @@ class ChatMemory:
         """All scopes, the nearest first."""
         return self.layers.sheaves()
 
-    # what stands in the prompt, and beside a message
-
     def prompt(self) -> str:
-        """The section for the system prompt, as memory is now; from here on, changes are told as news."""
+        """The section for the system prompt, as memory is now; later changes are reported as news."""
         self._told = self.layers.prompt()
         return self._told
 
@@ -150,8 +146,6 @@ class ChatMemory:
             return name, "", ""
         return memory.path, memory.text, memory.version
 
-    # learning and fitting
-
     def learn(self, turn: Turn, *, later: bool = False) -> None:
         """Keep a finished turn, and begin to distil it, unless that is left for `later`. Raises StoreFailed, Busy."""
         if self._folder:
@@ -164,7 +158,7 @@ class ChatMemory:
     def compact(
         self, conversation: Sequence[Said], budget: int, *, by_user: bool, name: str
     ) -> tuple[Compacted, list[Said]]:
-        """Make a conversation fit so many tokens: what became of it, and what there is to go on with.
+        """Make a conversation fit this many tokens: what became of it, and the messages to go on with.
 
         What stood beside messages is left out: what matters is recalled again. Nothing of a turn off the record gets
         into the summary.
@@ -213,7 +207,7 @@ class ChatMemory:
 
 
 class Learning:
-    """What is learned behind a chat, kept until it is told."""
+    """What was learned during a chat, kept until it is reported."""
 
     def __init__(self, layers: Layers) -> None:
         self.distiller = Distiller(layers, self._take)
@@ -237,7 +231,7 @@ class Learning:
             queued, problem, corrected = self._queued, self._problem, self._corrected
             self._queued, self._problem, self._corrected = 0, "", []
             is_new, self._told = problem != self._told, problem or self._told
-        waiting = [f"{queued} wait for your yes: /review"] if queued else []
+        waiting = [f"{queued} waiting for review: /review"] if queued else []
         return [
             *corrected,
             *waiting,
@@ -281,12 +275,12 @@ def conversation_size(conversation: Sequence[Said]) -> int:
 
 
 def is_summary(said: Said) -> bool:
-    """Whether a message is what stands for an earlier part of the conversation."""
+    """Whether a message is the summary of an earlier part of the conversation."""
     return said.role == "user" and said.text.startswith(read_prompt("compacted").partition("\n")[0])
 
 
 def _paired(conversation: Sequence[Said]) -> Iterator[Said]:
-    """Messages without calls that nobody answers any more, and without answers to nothing."""
+    """The messages without unanswered tool calls and without answers whose call is gone."""
     answered = {said.answers for said in conversation if said.answers}
     called = {call.id for said in conversation for call in said.calls}
     for said in conversation:

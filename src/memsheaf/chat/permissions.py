@@ -33,7 +33,7 @@ class PermissionRequest(NamedTuple):
 
 
 class Permission:
-    """What the user allows in one conversation. With nobody to `ask`, what is not allowed beforehand is refused.
+    """What the user allows in one conversation. Without `ask`, all that was not allowed beforehand is refused.
 
     `allow` names "read" (outside the working directory), "write" (inside it), "shell", and "outside" (with "write").
 
@@ -94,7 +94,7 @@ class Permission:
         self._rules.clear()
 
     def _is_free(self, wish: PermissionRequest) -> bool:
-        """Whether nobody has to be asked: it reads here, or it was allowed beforehand."""
+        """Whether no question is needed: it only reads here, or it was allowed beforehand."""
         if wish.reach == "read":
             return not wish.outside or not self._allow.isdisjoint(("read", "outside"))
         needed = {"write" if wish.reach == "write" else wish.tool}

@@ -12,7 +12,7 @@ from contextlib import closing
 from memsheaf.chat.memory import conversation_size
 from memsheaf.errors import ModelFailed
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.llm.model import Request, Said, Spoken, Step, Talker, ToolCall
+from memsheaf.llm.model import Request, Said, Spoken, Step, Talker, ToolCall, object_schema
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import READING, ToolAnswer
 from memsheaf.values import TYPE_CHECKING, NamedTuple, parse_object
@@ -23,19 +23,15 @@ if TYPE_CHECKING:
 NOT_RUN = "Error: not run: the turn was stopped."
 BROKEN_OFF = "Error: the user stopped this while it ran, or was asked about. Look how far it got before you go on."
 STOPPED = "(stopped here)"
-MOST_DELEGATED = 30
-"""So many requests a second agent may make."""
+MOST_DELEGATED = 30  # requests that a sub-agent may make
 
 DELEGATE: dict[str, Any] = {
     "name": "agent",
     "description": "Hand a task to a second agent with a context of its own, such as a search through many files. It "
     "cannot ask back. You get its last message.",
-    "input_schema": {
-        "type": "object",
-        "properties": {"task": {"type": "string", "description": "All it needs to know, and what to report"}},
-        "required": ["task"],
-        "additionalProperties": False,
-    },
+    "input_schema": object_schema(
+        {"task": {"type": "string", "description": "All it needs to know, and what to report"}}
+    ),
 }
 
 
@@ -103,7 +99,6 @@ class TurnEnded(NamedTuple):
 
 
 Event = Recalled | Text | Calling | Called | Notice | Failed | TurnEnded
-
 
 _JSON_NAMES = {"Notice": "noted", "TurnEnded": "ended"}
 
@@ -246,7 +241,7 @@ def delegate(
     context: int,
     most: int,
 ) -> Generator[Event, None, tuple[ToolAnswer, Cost]]:
-    """Have a second agent do a task, in at most so many requests: its answer, and what it cost.
+    """Have a second agent do a task in a limited number of requests: its answer, and its cost.
 
     `blank` is a request without a conversation, `line` and `answer` are how the first agent shows and runs a call.
     It has the tools of the first, without what changes memory or delegates further. Calls are told as events, with
@@ -281,5 +276,5 @@ def delegate(
 
 
 def _arguments(call: ToolCall) -> Mapping[str, object] | None:
-    """What a model wrote, as an object; None when it is none. Nothing at all counts as no arguments."""
+    """The arguments that a model wrote, as an object; None when invalid. Empty text is no arguments."""
     return parse_object(call.arguments or "{}")

@@ -14,7 +14,7 @@ from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.config import Chat, Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.hub.replica_state import settings_of
-from memsheaf.llm import Question, load_model
+from memsheaf.llm import Question, load_model, object_schema
 from memsheaf.llm.providers import Way, way, ways
 from memsheaf.llm.spend import Ledger, Metered, Spent
 from memsheaf.prompts import read_prompt
@@ -203,17 +203,11 @@ def try_model(call: Call) -> int:
         raise Usage("there is no model in the settings; name one to try")
     model = load_model(name, **_address(settings, name), environment=call.environment)
     metered = Metered(model, Ledger.of(settings.state), settings.caps, "try")
-    schema = {
-        "type": "object",
-        "properties": {"answer": {"type": "integer"}},
-        "required": ["answer"],
-        "additionalProperties": False,
-    }
+    schema = object_schema({"answer": {"type": "integer"}})
+    question = Question(read_prompt("try"), "What is 2 + 3?", schema, max_tokens=64)
     began = time.monotonic()
     with call.console.waiting(f"Asking {name}"):
-        answer = metered.ask(
-            Question(read_prompt("try"), "What is 2 + 3?", schema, max_tokens=64), deadline=_DEADLINE
-        )
+        answer = metered.ask(question, deadline=_DEADLINE)
     seconds, spent = time.monotonic() - began, metered.spent
     value = {
         "model": model.name,

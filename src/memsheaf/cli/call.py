@@ -13,7 +13,6 @@ from memsheaf.errors import Duplicate, Exists, NotWorth, ScopeRefused, SecretFou
 from memsheaf.scope import Scope, around, resolve, unused_folder
 from memsheaf.values import TYPE_CHECKING, json
 
-# Known to type checkers under this name: settings and sheaf are imported by the commands that need them.
 if TYPE_CHECKING:
     from memsheaf.cli.command import Options
     from memsheaf.cli.output import Console, Part
@@ -26,15 +25,9 @@ if TYPE_CHECKING:
     from memsheaf.work.layers import Layers
     from memsheaf.worktree import WorkingTree
 
-PATIENCE = 2.0
-"""Seconds after which a person is told how far something is."""
-
-BY = "user"
-"""Who made the changes that come from the command line."""
-
-EMBEDDING = ("embedder", "done", "total", "running", "problem")
-"""What JSON has of the state of an index's vectors."""
-
+PATIENCE = 2.0  # seconds after which progress is shown
+BY = "user"  # author of changes that come from the command line
+EMBEDDING = ("embedder", "done", "total", "running", "problem")  # fields of an index's embedding state in JSON
 TRANSCRIPT = 1 << 28  # bytes
 TRANSCRIPT_HINT = "Give a transcript: Claude Code's JSONL, messages in JSON, or plain text with User: and Assistant:."
 
@@ -56,7 +49,7 @@ class Call:
         return self.console.answer(value, *parts, code=code)
 
     def confirm(self, question: str, *, without: str, left: str) -> bool:
-        """Whether --yes was given or a person agrees; raises Usage with the reason where nobody can be asked."""
+        """Whether --yes was given or a person agrees; raises Usage with the reason where stdin is no terminal."""
         if self.options.yes:
             return True
         if not self.console.interactive:

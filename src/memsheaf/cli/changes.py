@@ -393,7 +393,7 @@ def edited_text(environment: Mapping[str, str], name: str, text: str) -> str:
 
 
 def _draft(name: str, data: bytes, environment: Mapping[str, str]) -> str:
-    """A copy for the editor, in a folder of its own that nobody else can read."""
+    """A copy for the editor, in a private folder of its own."""
     from tempfile import mkdtemp
 
     chosen = environment.get("TMPDIR", "")

@@ -11,9 +11,9 @@ from memsheaf.cli.command import Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.errors import NotFound
 from memsheaf.text.neutralize import one_line
+from memsheaf.work.all_scopes import AllScopes
 
-# Known to type checkers under this name, so that a command imports only what it uses.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; a command imports only what it uses
 if TYPE_CHECKING:
     from memsheaf.chat.conversations import Conversations, ConversationSummary
     from memsheaf.learn.conversation_file import ConversationLine
@@ -114,10 +114,10 @@ def list_conversations(call: Call) -> int:
 
 
 def _list_all(call: Call) -> int:
-    from memsheaf.chat.all_conversations import list_all, open_all
+    from memsheaf.chat.all_conversations import list_all
 
     query = " ".join(call.options.words or ())
-    with open_all(call.settings(), here()) as scopes:
+    with AllScopes(call.settings(), here(), read_only=True) as scopes:
         found = list_all(scopes, query=query, limit=call.options.limit or (20 if query else 50))
     rows = [(one.id, minute(one.last), one.scope, one.host or "chat", one.title) for one in found]
     return call.answer(
@@ -130,14 +130,14 @@ def _list_all(call: Call) -> int:
 @conversations.action(_ID)
 def show_conversation(call: Call) -> int:
     """Print one as text, and what it taught."""
-    from memsheaf.chat.all_conversations import find_conversation, list_lessons, open_all
+    from memsheaf.chat.all_conversations import find_conversation, list_lessons
     from memsheaf.learn.conversation_file import message_record
 
     conversation = _conversations(call).open(call.options.id, reading=True)
     one, lines = conversation.summarize(), list(conversation.lines())
     lessons = []
     with (
-        open_all(call.settings(), here()) as scopes,
+        AllScopes(call.settings(), here(), read_only=True) as scopes,
         suppress(NotFound),
     ):  # of a scope without a folder
         lessons = list_lessons(scopes, find_conversation(scopes, one.id))

@@ -12,9 +12,7 @@ from types import SimpleNamespace
 
 from memsheaf.values import NamedTuple
 
-Options = SimpleNamespace
-"""What stands on a line: an attribute for each argument."""
-
+Options = SimpleNamespace  # the values of a line: an attribute for each argument
 Run = Callable[..., int]  # of a Call
 
 MODULES = {
@@ -96,9 +94,6 @@ ALIASES = {
 
 class Usage(Exception):
     """The line was written wrongly; nothing was done."""
-
-
-# What a value must look like. Each raises ValueError.
 
 
 def text(value: str) -> str:

@@ -134,7 +134,7 @@ def blame(call: Call) -> int:
     return call.answer(value, Table(rows, ("dim", "dim", "cyan")))
 
 
-@takes(Argument("commit", "the commit's id, or how it begins; the last one that stands when left out", "COMMIT"))
+@takes(Argument("commit", "the commit's id, or how it begins; without one, the last that was not undone", "COMMIT"))
 def undo(call: Call) -> int:
     """Take back a commit, by a commit of its own.
 
@@ -238,7 +238,7 @@ def _commit_parts(commit: Commit, most: int | None) -> Iterator[Part]:
 
 
 def _changes(commit: Commit, most: int | None) -> Iterator[Part]:
-    """What a commit changed: at most so many lines, and how many more there are."""
+    """What a commit changed: a limited number of lines, and how many more there are."""
     yield from map(_change, commit.revisions[:most])
     if most and len(commit.revisions) > most:
         yield Styled(f"  and {len(commit.revisions) - most:,} more (`memsheaf log --full` lists all)", "dim")

@@ -17,10 +17,7 @@ _SCOPE = Argument("scope", "which memory: user, project, agent/NAME or team/NAME
 _ANY = Argument("scope", "which memory; all that have a hub when it is left out", "SCOPE")
 _URL = Argument("url", "a git remote, such as git@HOST:me/memory.git, or postgresql://…", "URL", required=True)
 _OFFLINE = Argument(
-    "--offline",
-    "what happens to changes while the hub does not answer",
-    "WHAT",
-    choices=("refuse", "queue"),
+    "--offline", "what happens to changes while the hub does not answer", "WHAT", choices=("refuse", "queue")
 )
 _NAME = Argument("--name", "the name of the project on the hub, instead of that of its folder", "NAME")
 
@@ -64,9 +61,13 @@ def _attach(call: Call) -> int:
     with hub_scopes.open_shared(scope, call.settings(), here()) as sheaf:
         replica = sheaf.replica
         shown, count = replica.settings.shown if replica else "", len(sheaf.list())
-    said = f"{scope} is shared through {shown}: {plural(count, 'memory', 'memories')}"
+        name = replica.settings.namespace.rpartition("/")[2] if replica else ""
+    which = f" as {name}" if scope.layer == "project" else ""
+    said = f"{scope} is shared through {shown}{which}: {plural(count, 'memory', 'memories')}"
     return call.answer(
-        {"scope": str(scope), "hub": shown, "memories": count, **_value(synced)}, said, *_told(str(scope), synced)
+        {"scope": str(scope), "hub": shown, "memories": count, **sync_value(synced)},
+        said,
+        *tell_sync(str(scope), synced),
     )
 
 
@@ -105,9 +106,9 @@ def _sync(call: Call, *, again: bool) -> int:
             parts += [Note(f"{scope}: {error}", "red"), Note(f"  {error.hint}")]
             continue
         synced = synced._replace(pulled=tuple(one for one in synced.pulled if one.machine != machine))
-        values.append({"scope": str(scope), **_value(synced)})
+        values.append({"scope": str(scope), **sync_value(synced)})
         said = f"{scope}: pulled {plural(len(synced.pulled), 'change')}, pushed {len(synced.pushed)}"
-        parts += [said, *_told(str(scope), synced)]
+        parts += [said, *tell_sync(str(scope), synced)]
     failed = any("problem" in one for one in values)
     return call.answer({"scopes": values}, *parts, code=1 if failed else 0)
 
@@ -151,19 +152,22 @@ def _scopes(call: Call) -> Sequence[Scope]:
     return found
 
 
-def _value(synced: Synced) -> dict[str, object]:
+def sync_value(synced: Synced) -> dict[str, object]:
+    """A sync as JSON."""
     return {
         "pulled": len(synced.pulled),
         "pushed": len(synced.pushed),
         "pending": synced.pending,
         "kept_both": [{"path": one.path, "copy": one.copy} for one in synced.conflicts],
+        "erased": list(synced.erased),
         "held": dict(synced.held),
         "left": dict(synced.left),
         "refused": synced.refused,
     }
 
 
-def _told(scope: str, synced: Synced) -> Iterator[Part]:
+def tell_sync(scope: str, synced: Synced) -> Iterator[Part]:
+    """What a person should know of a sync."""
     if synced.is_copy:
         yield Note("  this folder was copied from another machine: to the hub it is a machine of its own", "yellow")
     for one in synced.conflicts:
@@ -171,6 +175,8 @@ def _told(scope: str, synced: Synced) -> Iterator[Part]:
             yield Note(f"  both changed {one.path}: the hub's text is there, yours is {one.copy}", "yellow")
         else:
             yield Note(f"  {one.path} was changed on the hub after you removed it here: it was restored", "yellow")
+    for path in synced.erased:
+        yield Note(f"  {path} was erased for all: here, too, with changes that waited", "yellow")
     if synced.refused:
         yield Note(f"  {synced.refused}", "red")
     for path, why in synced.held.items():
@@ -219,7 +225,7 @@ def _status(one: HubStatus) -> Iterator[Part]:
         if said:
             yield Note(f"  {said}", style)
     waits = len(state.pending) - len(state.held)
-    yield from _told(
+    yield from tell_sync(
         one.scope,
         Synced(
             (), (), waits, (), state.held, state.left, refused=state.refused, lacks_permission=bool(state.refused)
@@ -233,9 +239,6 @@ def _status(one: HubStatus) -> Iterator[Part]:
     for name, left in one.open_erasures.items():
         about = ", ".join(path for erased in state.erased if erased.id == name for path in erased.names)
         yield from (f"  {about or 'a memory'} was erased for all; not yet on {machine.shown}" for machine in left)
-    rows = [
-        (f"  {m.name}", m.member, m.seen[:16].replace("T", " "), "this machine" * (m.id == one.hub.machine))
-        for m in one.machines
-    ]
+    rows = [(f"  {m.name}", m.member, m.last_seen, "this machine" * (m.id == one.hub.machine)) for m in one.machines]
     if rows:
         yield Table(rows)

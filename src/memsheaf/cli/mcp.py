@@ -118,7 +118,7 @@ def _catalog_head(settings: Settings, scopes: Sequence[str], news: Callable[[flo
 
 
 def _offer_opener(call: Call) -> Callable[[], Offer]:
-    """What opens the memories, once somebody asks for them."""
+    """A function that opens the memories at the first request."""
 
     def open_offer() -> Offer:
         from memsheaf.mcp.offer import Offer

@@ -98,7 +98,7 @@ def pending_notes(call: Call) -> int:
     return _change_notes(call, lambda found: found.pend(text))
 
 
-@notes.action(Argument("what", "what is over and has no successor", "WHAT", required=True, choices=tuple(CLEARED)))
+@notes.action(Argument("what", "what is done and not replaced", "WHAT", required=True, choices=tuple(CLEARED)))
 def clear_notes(call: Call) -> int:
     """Move the objective or the phase to the archive."""
     return _change_notes(call, lambda found: found.clear(call.options.what), moved="cleared")
@@ -110,15 +110,13 @@ def check_notes(call: Call) -> int:
     with call.layers(read_only=True) as layers:
         found = Notes(layers.project).problems()
     return call.answer(
-        {"problems": found},
-        map(_problem_line, found) if found else "The notes are in order.",
-        code=1 if found else 0,
+        {"problems": found}, map(_problem_line, found) if found else "The notes are in order.", code=1 if found else 0
     )
 
 
 @notes.action(
     Argument("--apply", "do it, as one commit that `memsheaf undo` takes back"),
-    Argument("--days", "how old what is DONE may be; 14", "N", convert=whole),
+    Argument("--days", "how many days DONE entries are kept; 14", "N", convert=whole),
 )
 def prune_notes(call: Call) -> int:
     """Show what is over and would be moved to the archive, or move it."""

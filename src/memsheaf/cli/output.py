@@ -45,8 +45,7 @@ class Table(NamedTuple):
     empty: str = ""
 
 
-Part = str | bytes | Styled | Note | Table | Iterable["Part"] | None
-"""One piece of an answer for people: a line, bytes as they are, a table, or several pieces."""
+Part = str | bytes | Styled | Note | Table | Iterable["Part"] | None  # one part of an answer for people
 
 
 class Undelivered(Exception):
@@ -168,7 +167,7 @@ class Console:
             raise TextRefused(f"standard input is not UTF-8 at byte {error.start}") from None
 
     def ask(self, question: str) -> str:
-        """Ask a person for a line; "" when there is nobody any more."""
+        """Ask a person for a line; "" at the end of input."""
         if self.stdin is None:
             return ""
         self.stderr.write(for_terminal(question) + " ")
@@ -180,7 +179,7 @@ class Console:
         return self.ask(f"{question} [y/N]").strip().lower() in ("y", "yes")
 
     def choose(self, question: str, letters: str, also: str = "") -> str:
-        """Ask for a letter until it is one of these, or of those not shown; the last when nobody is there."""
+        """Ask for a letter until it is one of these, or of those not shown; the last at the end of input."""
         while line := self.ask(f"{question} [{'/'.join(letters)}]"):
             if line.strip()[:1].lower() in set(letters + also):
                 return line.strip()[0].lower()
@@ -204,7 +203,7 @@ class Console:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None] | None]:
-        """Give what shows on a terminal how many of how many are done; None where nobody watches."""
+        """A progress display for a terminal; None where the output is no terminal."""
         if not self.stderr.isatty():
             yield None
             return

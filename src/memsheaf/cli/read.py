@@ -12,8 +12,7 @@ from memsheaf.quick_list import list_unchanged
 from memsheaf.scope import around, shown
 from memsheaf.text.neutralize import one_line
 
-# Known to type checkers under this name: `list` loads nothing of recall.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; `list` loads nothing of recall
 if TYPE_CHECKING:
     from memsheaf.index.database import Row
     from memsheaf.index.embedding import Embedding
@@ -307,7 +306,7 @@ def _describe_embedding(made: Embedding) -> str:
         return "found by words"
     if made.done < made.total:
         share = f"{made.done:,} of {plural(made.total, 'memory', 'memories')} so far"
-        return f"found by words, and by meaning where there are vectors: {share}; `memsheaf index` sees to the rest"
+        return f"found by words, and by meaning where there are vectors: {share}; `memsheaf index` embeds the rest"
     return "found by words and meaning"
 
 

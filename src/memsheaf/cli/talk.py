@@ -41,8 +41,7 @@ from memsheaf.errors import MemsheafError, Refused, TextRefused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.text.neutralize import columns
 
-# Known to type checkers under this name: a start does not import `typing`.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; a start does not import `typing`
 if TYPE_CHECKING:
     from typing import TextIO
 
@@ -114,7 +113,7 @@ def _reader(history: InputHistory, repl: Repl, environment: Mapping[str, str]) -
 
 
 def _answer(call: Call, agent: Agent, message: str | None, web: WebProcess) -> int:
-    """One message, or all that come on standard input; nobody is there to be asked."""
+    """Answer one message, or all on standard input, without questions to a person."""
     console = call.console
     screen = JsonScreen(console.stdout) if console.json else _screen(console, live=False)
     commands, code = _commands(call, agent, screen, web), 0

@@ -340,7 +340,7 @@ def start_session(call: Call) -> int:
     _TEXT,
     SESSION,
     Argument("--section", "under which heading, or how it begins; else Worklog", "NAME"),
-    Argument("--replace", "in the place of what stands there, as for Current State"),
+    Argument("--replace", "replace what is there, as for Current State"),
 )
 def note_session(call: Call) -> int:
     """Add a bullet under a heading, with the time in the Worklog."""

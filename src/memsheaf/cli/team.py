@@ -11,16 +11,16 @@ from memsheaf import archive
 from memsheaf.adapters import missing
 from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, group, positive, whole
-from memsheaf.cli.output import Note, Table
+from memsheaf.cli.hub import sync_value, tell_sync
+from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import ArchiveRefused, HubRefused, MemsheafError, NotFound, Refused, StoreFailed, hinted
 from memsheaf.hub import HubSettings
 from memsheaf.hub.merge import is_sound
-from memsheaf.hub.replica_state import settings_of
+from memsheaf.hub.replica_state import Synced, settings_of
 from memsheaf.scope import Scope, resolve
 from memsheaf.work import hub_scopes
 
-# Known to type checkers under this name: they import psycopg, which not everybody has.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; they import psycopg, which not everybody has
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -75,12 +75,14 @@ def create(call: Call) -> int:
         return call.answer({"sql": statements}, statements)
     invitation = _admin().create_team(options.url, options.name, member)
     try:
-        _attach(call, invitation)
+        _, synced = _attach(call, invitation)
     except MemsheafError as error:
         raise hinted(error, f"The team was created; join it: memsheaf team join '{invitation.url}'") from None
     return call.answer(
-        {"team": invitation.team, "member": invitation.member, "role": "admin", "scope": f"team/{invitation.team}"},
+        {"team": invitation.team, "member": invitation.member, "role": "admin", "scope": f"team/{invitation.team}"}
+        | sync_value(synced),
         f"Created the team {invitation.team}; its scope is team/{invitation.team}, and you are its admin, {member}.",
+        *_told(invitation.team, synced),
         Note("`memsheaf team invite MEMBER` adds others.", ""),
     )
 
@@ -120,11 +122,12 @@ def join(call: Call) -> int:
       memsheaf team join 'postgresql://platform.ana:PASSWORD@db.example.com/memory'
     """
     invitation = _admin().read_invitation(" ".join(call.options.line))
-    count = _attach(call, invitation)
+    count, synced = _attach(call, invitation)
     team, member = invitation.team, invitation.member
     return call.answer(
-        {"team": team, "member": member, "scope": f"team/{team}", "memories": count},
+        {"team": team, "member": member, "scope": f"team/{team}", "memories": count, **sync_value(synced)},
         f"Joined {team} as {member}: {plural(count, 'memory', 'memories')} in team/{team}",
+        *_told(team, synced),
     )
 
 
@@ -163,7 +166,7 @@ def log(call: Call) -> int:
     for one in found:
         commit, paths = one.commit, [step.path for step in one.commit.revisions]
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-        rows.append((commit.id, commit.at[:16].replace("T", " "), one.member, shown, commit.why))
+        rows.append((commit.id, commit.at[:16].replace("T", " ") + "Z", one.member, shown, commit.why))
         about = {"commit": commit.id, "at": commit.at, "by": commit.by, "why": commit.why, "undoes": commit.undoes}
         values.append({**about, "member": one.member, "machine": one.machine, "paths": paths})
     return call.answer({"commits": values}, Table(rows))
@@ -296,15 +299,19 @@ def restored(call: Call) -> int:
     return call.answer({"team": name}, f"Each machine now runs `memsheaf hub rejoin team/{name}`.")
 
 
-def _attach(call: Call, invitation: Invitation) -> int:
-    """Join this machine, or update its password; returns the number of memories."""
+def _told(team: str, synced: Synced) -> Iterator[Part]:
+    """What joining did: what was in the folder is the team's now, too."""
+    if sent := {step.path for one in synced.pushed for step in one.revisions}:
+        yield Note(f"  pushed to the team, as it was in team/{team} here: {', '.join(sorted(sent))}", "yellow")
+    yield from tell_sync(f"team/{team}", synced)
+
+
+def _attach(call: Call, invitation: Invitation) -> tuple[int, Synced]:
+    """Join this machine, or update its password; returns the number of memories, and what was synced."""
     scope, settings = Scope("team", invitation.team), call.settings()
-    known = settings_of(resolve(scope, settings.places(here())))
-    if known and not known.unreadable and known.shown == known._replace(url=invitation.url).shown:
-        hub_scopes.configure(scope, settings, here(), url=invitation.url)
-    hub_scopes.attach(scope, invitation.url, settings, here(), namespace=invitation.namespace)
+    synced = hub_scopes.attach(scope, invitation.url, settings, here(), namespace=invitation.namespace)
     with hub_scopes.open_shared(scope, settings, here()) as sheaf:
-        return len(sheaf.list())
+        return len(sheaf.list()), synced
 
 
 def _settings(call: Call) -> HubSettings:

@@ -124,7 +124,7 @@ def _embed(call: Call, sheaf: Sheaf) -> None:
         made = sheaf.reader.embed_all(progress, seconds=EMBEDDING_TIME)
     if made.embedder and made.done < made.total:
         left = plural(made.total - made.done, "memory", "memories")
-        call.console.note(f"{left} can be found by words only so far; `memsheaf index` sees to the rest now")
+        call.console.note(f"{left} can be found by words only so far; `memsheaf index` embeds the rest now")
 
 
 def _imported_lines(done: Imported, dry_run: bool) -> Iterator[str]:

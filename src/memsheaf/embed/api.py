@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray
 
-FORMAT = "api-1"
-"""How texts are made ready. Another word whenever the vectors of a model would change by our doing."""
-TEXT_BYTES = 8_000
-"""How much of a text is sent. Many servers refuse one that is longer than their model reads."""
+FORMAT = "api-1"  # version of how texts are prepared; change it when the vectors of a model would change
+TEXT_BYTES = 8_000  # of a text that are sent; many servers refuse one that is longer than their model reads
 BATCH_TEXTS = 64
 BATCH_BYTES = 100_000
 
@@ -144,7 +142,7 @@ class ServedEmbedder:
             try:
                 answer = exchange(self._place, "/embeddings", body, headers, self._timeout)
             except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
-                wait, failure = PAUSE, self._failed("closed the connection before its answer was whole")
+                wait, failure = PAUSE, self._failed("closed the connection before its answer was complete")
             except (OSError, UnicodeError) as error:
                 raise self._unreached(error) from None
             else:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from memsheaf.embed.embedder import Embedder, Usual
 from memsheaf.values import NamedTuple
 
-ENGLISH, OTHER = 1.2, 1.5
-"""Pieces of the English tokenizer for one of the other: up to the first a text is English, from the second on not."""
+ENGLISH, OTHER = 1.2, 1.5  # tokens of the English model per token of the other: English up to, and not from
 
 _READ = 300  # characters of a text that tell its language: less than what either tokenizer cuts off
 _FAR = re.compile(r"[^\W\d_\x00-\u036f]")  # letters that are not Latin; the English tokenizer knows many of them
@@ -43,10 +42,7 @@ class WeightedEmbedder(NamedTuple):
 
 
 class Concatenated:
-    """The vectors of some embedders side by side; a cosine is then the mean of theirs, by their weights.
-
-    `fallback` is a quicker one: see `Embedder`.
-    """
+    """The vectors of several embedders side by side, weighted; `fallback` is a quicker one (see `Embedder`)."""
 
     def __init__(
         self,

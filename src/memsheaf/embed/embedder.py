@@ -35,7 +35,6 @@ class Embedder(Protocol):
     @property
     def identity(self) -> str:
         """Which vectors these are. It changes whenever they would: vectors of two identities do not compare."""
-        ...
 
     @property
     def dimensions(self) -> int:
@@ -44,7 +43,6 @@ class Embedder(Protocol):
         Raises:
             EmbedderFailed: only an answer can tell, and there is none.
         """
-        ...
 
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:
         """One row of length 1 a text, in their order. The product of two rows is their cosine.
@@ -52,4 +50,3 @@ class Embedder(Protocol):
         Raises:
             EmbedderFailed: it cannot be used after all.
         """
-        ...

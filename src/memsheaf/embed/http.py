@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from urllib.error import HTTPError
 
 ANSWER_BYTES = 50_000_000
-PAUSE = 0.5
-"""Seconds before another try, where the server names none."""
-
+PAUSE = 0.5  # seconds before another try, where the server names none
 _MESSAGE_BYTES = 65_536
 _URL = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]{1,5}))?((?:/[\w.~%+:-]+)*)/?", re.A | re.I)
 _PROXY = re.compile(r"(?:http://)?(?:[^@/]*@)?[\w.-]+(?::[0-9]+)?/?", re.A | re.I)

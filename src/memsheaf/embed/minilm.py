@@ -19,22 +19,18 @@ import numpy
 from numpy import float32
 from numpy.typing import NDArray
 
-from memsheaf.embed.tensors import Array, Vocabulary, check, load, pack, package_folder, parse
+from memsheaf.embed.tensors import Array, Vocabulary, check, layer_norm, load, pack, package_folder, parse
 from memsheaf.embed.threads import one_thread
 from memsheaf.embed.wordpiece import TOKENS, WordPiece
 from memsheaf.errors import EmbedderFailed
 from memsheaf.values import NamedTuple
 
-FORMAT = "float32-1"
-"""How the file in the cache is made and used. Another word whenever vectors would change, or what the file holds."""
+FORMAT = "float32-1"  # of the file in the cache; change it whenever the file or the vectors change
 FILE = "all-MiniLM-L6-v2.float32"
 
 Floats = NDArray[float32]
 
-HEAD = 32
-"""How many dimensions one head of attention looks at."""
-
-_EPSILON = float32(1e-12)
+HEAD = 32  # dimensions of one attention head
 _ROWS = 64  # gelu takes several steps over its numbers; this many rows of them stay near the processor
 
 # erfc(x) = (c1 t + c2 t² + … + c5 t⁵) exp(-x²) with t = 1 / (1 + p x), to 1.5e-7: Abramowitz and Stegun, 7.1.26.
@@ -65,7 +61,7 @@ class Linear(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """Attention, then two matrices with a bend between; each ends in a norm, given by its weight and bias."""
+    """Attention, then two matrices with an activation between; each ends in a norm, given by its weight and bias."""
 
     attention: Linear
     out: Linear
@@ -150,12 +146,12 @@ def forward(network: Network, batch: Sequence[Sequence[int]]) -> Floats:
     flat = numpy.concatenate([numpy.asarray(tokens, numpy.intp) for tokens in batch])
     state: Floats = network.words[flat]
     state += network.places[numpy.concatenate([numpy.arange(length) for length in lengths])]
-    state = _normed(state, network.norm)
+    state = layer_norm(state, *network.norm)
     for layer in network.layers:
         seen = _attention(_linear(state, layer.attention), lengths)
-        state = _normed(state + _linear(seen, layer.out), layer.out_norm)
+        state = layer_norm(state + _linear(seen, layer.out), *layer.out_norm)
         wide = _gelu(_linear(state, layer.up))
-        state = _normed(state + _linear(wide, layer.down), layer.down_norm)
+        state = layer_norm(state + _linear(wide, layer.down), *layer.down_norm)
     starts = numpy.cumsum([0, *lengths[:-1]])
     sums: Floats = numpy.add.reduceat(state, starts, axis=0)
     sums /= numpy.linalg.norm(sums, axis=1, keepdims=True)
@@ -166,15 +162,6 @@ def _linear(state: Floats, by: Linear) -> Floats:
     made = state @ by.weight
     made += by.bias
     return made
-
-
-def _normed(state: Floats, by: Linear) -> Floats:
-    state = state - state.mean(axis=1, keepdims=True)
-    spread = numpy.einsum("ij,ij->i", state, state)[:, None] / float32(state.shape[1])
-    state /= numpy.sqrt(spread + _EPSILON)
-    state *= by.weight
-    state += by.bias
-    return state
 
 
 def _attention(state: Floats, lengths: Sequence[int]) -> Floats:

@@ -12,6 +12,7 @@ as JSON, then the numbers of one array after the other.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import mmap
 import os
@@ -40,8 +41,19 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _LARGEST = 1 << 28  # bytes of a file that is read
 _DIGEST, _TIME = 32, 8  # bytes before the arrays
 _HEADER = 1 << 20
+_EPSILON = numpy.float32(1e-12)
 _ALIGNED = 64
 _LOOKUPS = 100_000  # that are kept of a vocabulary, found or not
+
+
+def layer_norm(state: NDArray[numpy.float32], weight: Array, bias: Array) -> NDArray[numpy.float32]:
+    """Each row with mean 0 and variance 1, by a weight and a bias."""
+    state = state - state.mean(axis=1, keepdims=True)
+    spread = numpy.einsum("ij,ij->i", state, state)[:, None] / numpy.float32(state.shape[1])
+    state /= numpy.sqrt(spread + _EPSILON)
+    state *= weight
+    state += bias
+    return state
 
 
 def package_folder(module: str, package: str) -> str:
@@ -64,7 +76,7 @@ def known_file(path: str, expected: str) -> bytes:
 def check(data: bytes, expected: str, name: str) -> bytes:
     """The data, if they have this SHA-256. Raises EmbedderFailed otherwise."""
     if sha256(data).hexdigest() != expected:
-        raise EmbedderFailed(f"{name} is not the file we know")
+        raise EmbedderFailed(f"{name} does not have the expected SHA-256")
     return data
 
 
@@ -102,19 +114,24 @@ def _kept(path: str, about: Mapping[str, str]) -> Mapping[str, Array]:
 
 
 def _keep(path: str, tensors: Tensors) -> None:
-    """Write the arrays beside their place, then move them there.
+    """Write the arrays beside their place, then move them there. Raises OSError while another process does.
 
-    All processes use one draft: should two write it at once, time or digest do not fit, and it is made anew.
+    All processes use one draft, under a lock: to shorten a file that another one has mapped would kill that one.
     """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     now = time.time_ns()
     data = now.to_bytes(_TIME, "little") + dump(tensors, offset=_DIGEST + _TIME)
     draft = f"{path}.draft"
-    with open(draft, "wb") as file:
+    with open(draft, "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.stat(draft), os.fstat(file.fileno())):
+            raise BlockingIOError("it was moved to its place in this moment")
+        file.truncate(0)
         file.write(sha256(data).digest())
         file.write(data)
-    os.utime(draft, ns=(now, now))
-    os.replace(draft, path)
+        file.flush()
+        os.utime(draft, ns=(now, now))
+        os.replace(draft, path)
 
 
 def pack(pieces: Sequence[str]) -> dict[str, Array]:
@@ -212,12 +229,12 @@ def _array(name: str, entry: object, data: bytes | memoryview, base: int) -> Arr
         case {"dtype": str(kind), "shape": [*shape], "data_offsets": [int(begin), int(end)]} if kind in _DTYPES:
             dtype = _DTYPES[kind]
         case _:
-            raise ValueError(f"the array {name!r} is not described as it should be")
+            raise ValueError(f"the array {name!r} has an invalid description")
     if not all(type(size) is int and 0 <= size <= len(data) for size in shape):
-        raise ValueError(f"the array {name!r} has no sound shape")
+        raise ValueError(f"the array {name!r} has an invalid shape")
     count = prod(shape)
     if begin < 0 or end > len(data) - base or end - begin != count * dtype.itemsize:
-        raise ValueError(f"the array {name!r} does not lie where it is said to")
+        raise ValueError(f"the array {name!r} lies outside of the file")
     if not count:
         return numpy.empty(shape, dtype)
     return numpy.frombuffer(data, dtype, count, base + begin).reshape(shape)

@@ -22,12 +22,11 @@ import numpy
 from numpy import float32
 from numpy.typing import NDArray
 
-from memsheaf.embed.tensors import Array, Vocabulary, known_file, load, pack, package_folder
+from memsheaf.embed.tensors import Array, Vocabulary, known_file, layer_norm, load, pack, package_folder
 from memsheaf.embed.threads import one_thread
 from memsheaf.values import NamedTuple
 
-FORMAT = "1"
-"""How the file in the cache is made and used. Another word whenever vectors would change, or what the file holds."""
+FORMAT = "1"  # of the file in the cache; change it whenever the file or the vectors change
 FILE = "universal-sentence-encoder-multilingual-3.float32"
 
 Floats = NDArray[float32]
@@ -38,7 +37,6 @@ _CACHED = 32  # longer words hardly return
 _UNKNOWN, _FIRST, _LAST, _SPECIAL = 0, 1, 2, 6
 _ORDERS = ((2, 0), (3, 1), (5, 2))  # how many tokens a convolution sees, and how many of them before its own
 _GAP = 2  # rows of zeros between two texts: no convolution sees farther
-_EPSILON = float32(1e-12)
 _BLANKS = re.compile("[ \t\n\f\r]+")
 
 
@@ -171,7 +169,9 @@ def forward(arrays: Mapping[str, Array], batch: Sequence[Sequence[int]]) -> Floa
     flat = numpy.fromiter(chain.from_iterable(batch), numpy.intp)
     chunk = flat % len(arrays["scale"])
     words = arrays["rows"][flat] * arrays["scale"][chunk, None] + arrays["low"][chunk, None]
-    state = _normed(words @ arrays["in.weight"] + arrays["in.bias"], arrays["in_norm.weight"], arrays["in_norm.bias"])
+    state = layer_norm(
+        words @ arrays["in.weight"] + arrays["in.bias"], arrays["in_norm.weight"], arrays["in_norm.bias"]
+    )
     width = state.shape[1] // len(_ORDERS)
     rows = numpy.arange(len(flat)) + _GAP * (1 + numpy.repeat(numpy.arange(len(batch)), lengths))
     span = int(rows[-1]) + 1 - _GAP
@@ -187,7 +187,7 @@ def forward(arrays: Mapping[str, Array], batch: Sequence[Sequence[int]]) -> Floa
             )
             seen = seen + numpy.maximum(made[rows - _GAP], float32(0))
         parts.append(seen)
-    state = _normed(numpy.concatenate(parts, axis=1), arrays["out_norm.weight"], arrays["out_norm.bias"])
+    state = layer_norm(numpy.concatenate(parts, axis=1), arrays["out_norm.weight"], arrays["out_norm.bias"])
     sums = numpy.add.reduceat(state, starts, axis=0) @ arrays["out.weight"] + lengths[:, None] * arrays["out.bias"]
     text = (sums / numpy.sqrt(lengths)[:, None]).astype(float32)
     one = numpy.maximum(text @ arrays["d0"], float32(0))
@@ -196,15 +196,6 @@ def forward(arrays: Mapping[str, Array], batch: Sequence[Sequence[int]]) -> Floa
     vectors: Floats = numpy.tanh(two @ arrays["p3"] + three @ arrays["d3"])
     vectors /= numpy.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors
-
-
-def _normed(state: Floats, weight: Floats, bias: Floats) -> Floats:
-    state = state - state.mean(axis=1, keepdims=True)
-    spread = numpy.einsum("ij,ij->i", state, state)[:, None] / float32(state.shape[1])
-    state /= numpy.sqrt(spread + _EPSILON)
-    state *= weight
-    state += bias
-    return state
 
 
 def read(source: Weights) -> dict[str, Array]:

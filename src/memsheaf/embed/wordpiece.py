@@ -16,9 +16,7 @@ TYPE_CHECKING = False  # known to type checkers by this name; numpy is slow to i
 if TYPE_CHECKING:
     from memsheaf.embed.tensors import Vocabulary
 
-TOKENS = 256
-"""How many tokens the model reads of a text, its first and last mark included."""
-
+TOKENS = 256  # tokens of a text that the model reads, first and last mark included
 _CHARACTERS = 100_000  # what 254 pieces are taken from, unless a text is made of almost nothing
 _WORD = 100  # a longer word is unknown as a whole
 _CACHED = 32  # longer words hardly return

@@ -208,10 +208,7 @@ def make(tree: Tree, text: str) -> Citation:
 
 
 def check(citation: Citation, tree: Tree, *, elsewhere: bool = True) -> Verdict:
-    """Say what became of a cited place.
-
-    Without `elsewhere` no other file is searched for it, which is the part that can take longer than a moment.
-    """
+    """Check a cited place. Without `elsewhere`, other files are not searched, which can be slow."""
     path = citation.path
     lines = tree.lines(path)
     if lines is not None:
@@ -244,9 +241,6 @@ def _checked(citation: Citation) -> Citation:
     if parse(str(citation)) != citation:
         raise CitationRefused(f"{citation.path!r} cannot be told from other words when it is cited")
     return citation
-
-
-# in the cited file
 
 
 def _check_lines(citation: Citation, lines: Sequence[bytes]) -> Verdict:
@@ -306,9 +300,6 @@ def _shows_symbol(lines: Sequence[bytes], citation: Citation) -> bool:
     return any(name.search(line) for line in _cited(lines, citation))
 
 
-# moved
-
-
 def _moved(citation: Citation, path: str, line: int) -> str:
     return str(Citation(path, line, line + citation.size - 1 if citation.last else 0))
 
@@ -323,7 +314,7 @@ def _same_lines(lines: Sequence[bytes], citation: Citation) -> list[int]:
 
 
 def _price(lines: Sequence[bytes], size: int) -> int:
-    """What hashing so many lines costs on average."""
+    """The average cost of hashing this many lines."""
     return _PER_WINDOW + size * (sum(map(len, lines)) // max(1, len(lines)) + 1)
 
 
@@ -365,7 +356,7 @@ def _candidates(citation: Citation, tree: Tree) -> Iterator[tuple[str, Sequence[
 
 
 def _namesake(path: str, tree: Tree) -> str:
-    """A sentence about the one file that bears the name of one that is gone; "" when there is none, or several."""
+    """A sentence about the only file with the name of one that is gone; "" when there is none, or several."""
     name = "/" + path.rpartition("/")[2]
     others = [other for other in tree.files() if f"/{other}".endswith(name)]
     return f" {others[0]} bears its name." if len(others) == 1 else ""

@@ -16,10 +16,8 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.text.similarity import split_code
 from memsheaf.values import NamedTuple
 
-NAMES = 20
-"""How many of the things that a text names are looked up."""
-ASKED, ASKED_IN_ALL = 200, 2_000
-"""How many words a tree is asked for at once, and for how many in all: of others nobody says that they are gone."""
+NAMES = 20  # names in a text that are looked up
+ASKED, ASKED_IN_ALL = 200, 2_000  # words looked up in a tree at once, and in all; the others are not checked
 
 # A URL, the target of a link, a piece of code, a word. Patterns stay text until they are needed: compiling costs
 # milliseconds.
@@ -148,7 +146,7 @@ def _code_symbol(code: str) -> str:
 
 
 def _is_somewhere(path: str, tree: Tree, listing: str) -> bool:
-    """Whether a path is in the tree, also when it is named from a folder further in; yes when nobody can tell."""
+    """Whether a path is in the tree, also when it is named from a folder further in; True when unknown."""
     path = path.rstrip("/")
     if f"/{path}\n" in listing or f"/{path}/" in listing or not tree.whole or tree.has(path):
         return True

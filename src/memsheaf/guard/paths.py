@@ -28,8 +28,7 @@ RESERVED_FILES = frozenset(
     {"memory.md", "agents.md", "claude.md", "gemini.md", "skill.md", "copilot-instructions.md"}
 )
 RESERVED_FOLDERS = frozenset({"tasks", "sessions", "logs"})
-FACTS = "facts/"
-"""The folder of facts that are never edited: one is corrected by another that supersedes it."""
+FACTS = "facts/"  # the folder of facts that are never edited: one is corrected by another that supersedes it
 _EVENTS = r"observability/[a-z0-9][a-z0-9-]{0,79}\.ndjson"
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"}
@@ -80,6 +79,18 @@ def check_stored(path: str) -> str:
     'observability/feature-x.ndjson'
     """
     return path if compiled(_EVENTS).fullmatch(path) else check_path(path)
+
+
+def is_memory_path(path: str) -> bool:
+    """Whether a path is one that a memory can have.
+
+    >>> [is_memory_path(path) for path in ("user_tabs.md", "README.txt", "../x.md", "MEMORY.md", ".git/x.md")]
+    [True, False, False, False, False]
+    """
+    try:
+        return check_stored(path) == path
+    except (PathRefused, ValueError):
+        return False
 
 
 def check_journalled(path: str) -> str:

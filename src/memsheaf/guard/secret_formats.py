@@ -160,8 +160,8 @@ def _beginning(kind: str, start: str, more: str, least: int) -> Format:
     # A short start must stand at the start of a word; what is long enough may be anywhere.
     edge = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))" if len(start) < 6 else ""
     # An access key has one length, and what is hexadecimal ends where that ends: a longer run is something else.
-    most, end = ("", "") if more not in (_HEX, _UPPER) else ("", f"(?!{_WORD})")
-    count = f"{{{least}}}" if more == _UPPER and least == 16 else f"{{{least},{most}}}+"
+    end = f"(?!{_WORD})" if more in (_HEX, _UPPER) else ""
+    count = f"{{{least}}}" if more == _UPPER and least == 16 else f"{{{least},}}+"
     return Format(kind, start, rf"{edge}({re.escape(start)}{more}{count}{end})", 0)
 
 
@@ -182,8 +182,7 @@ class Spot(NamedTuple):
     pattern: str
     ask: str
     back: int = -1
-    probe: str = ""
-    """What else must be found in the text in lower case, where the needle is in every text."""
+    probe: str = ""  # what else must be found in the text in lower case, where the needle is in every text
 
 
 _NAME_AND = r"[ \t]{0,2}[\w.@-]{1,60}[ \t]{0,2}[:/][ \t]{0,2}([^\s\"'`<>,;]{6,200})"

@@ -12,7 +12,7 @@ import re
 from binascii import a2b_base64
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from memsheaf.values import compiled
@@ -168,7 +168,7 @@ def is_token(value: str) -> bool:
 
 
 def is_striking(value: str) -> bool:
-    """Whether a word stands out of prose as a secret: nobody writes so who wants to be read."""
+    """Whether a word in prose looks like a secret: digits and signs mixed as in no ordinary word."""
     if not _may_be_secret(value, 8) or not _has_digit(value) or is_name(value):
         return False
     if compiled(_HEX).fullmatch(value) or compiled(_UUID).fullmatch(value) or compiled(_OBJECT).fullmatch(value):
@@ -258,9 +258,6 @@ def _entropy(value: str) -> float:
     return -sum(n / size * math.log2(n / size) for n in Counter(value).values())
 
 
-# what a text assigns to a word such as *password* or *token*
-
-
 _PASSWORDS = (
     "password", "passwd", "passwort", "passphrase", "passcode", "passord", "mot de passe", "kennwort", "contrasena",
     "senha", "wachtwoord", "heslo", "haslo", "salasana", "adgangskode", "kata sandi", "parola", "sifre",
@@ -332,15 +329,15 @@ def assigned_values(text: str) -> Iterator[tuple[str, int, int]]:
     words = tuple(word for word in (_IN_ASCII if text.isascii() else _ANNOUNCING) if word in lowered)
     if not words:
         return
-    find = lru_cache(512)(partial(find_announced, words))  # what repeats itself is judged once, and nothing is kept
     for word in _announcing(words).finditer(lowered):
         at, end = word.span()
         first = at - _BEFORE if at > _BEFORE else 0
         piece = text[first : end + _BEHIND]
-        if span := find(piece, at - first, end - first, word.lastindex or 0):
+        if span := find_announced(words, piece, at - first, end - first, word.lastindex or 0):
             yield "a key or token" if word[3] else "a password", first + span[0], first + span[1]
 
 
+@lru_cache(512)  # until the text is scanned
 def find_announced(words: tuple[str, ...], text: str, at: int, end: int, sort: int) -> tuple[int, int] | None:
     """Where the value stands that the word at this place announces, in a piece of text around it."""
     if sort == 3 and text[at:end].lower() == "key" and not is_key(text[:at]):

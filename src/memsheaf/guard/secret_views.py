@@ -38,8 +38,7 @@ _SEAM = (
 )
 
 
-Run = tuple[int, int, int]
-"""Characters of a view: where they begin, where they come from, and 1; 0 where all come from one place."""
+Run = tuple[int, int, int]  # start in the view, start in the text, and step (0: all from one place)
 
 
 class View(NamedTuple):
@@ -88,7 +87,7 @@ def undo_escapes(view: View) -> View | None:
 
 @cache
 def _character(escape: str) -> str:
-    """The character that an escape stands for; the escape itself where that would not be seen."""
+    """The character of an escape; the escape itself where that character is invisible."""
     if escape[0] == "&" and escape[1] != "#":
         return _NAMED[escape[1:-1]]
     if escape[0] == "\\" and len(escape) == 2:
@@ -98,15 +97,17 @@ def _character(escape: str) -> str:
     return chr(code) if 32 <= code < 127 else escape
 
 
+@lru_cache(512)  # until the text is scanned
 def is_torn(before: str, rest: str, alone: bool) -> bool:
     """Whether what follows a line break, in a line of its own or not, is the rest of the token before it."""
     from memsheaf.guard.secret_formats import begun
 
-    begun_before = [known.needle for known in begun(before.split()[-1:])]
-    if alone:  # and no token of its own, unless one was begun before it
-        anew = any(len(known.needle) > 2 and rest.startswith(known.needle) for known in begun([rest]))
-        return fits(rest, "rest") and (not anew or max(map(len, begun_before), default=0) > 2)
-    return fits(rest, "token") and max(map(len, begun_before), default=0) > 3
+    if not fits(rest, "rest" if alone else "token"):
+        return False
+    longest = max((len(known.needle) for known in begun(before.split()[-1:])), default=0)
+    if not alone or longest > 2:
+        return longest > (2 if alone else 3)
+    return not any(len(known.needle) > 2 and rest.startswith(known.needle) for known in begun([rest]))
 
 
 def _replaced(view: View, pattern: str, meant: Callable[[re.Match[str]], str]) -> View | None:
@@ -135,7 +136,7 @@ def _replaced(view: View, pattern: str, meant: Callable[[re.Match[str]], str]) -
 
 def close_seams(view: View) -> View | None:
     """The text with tokens that are broken over two lines or two strings put together; None when it has none."""
-    text, torn = view.text, lru_cache(512)(is_torn)  # what repeats itself is judged once, and nothing is kept
+    text = view.text
 
     def meant(match: re.Match[str]) -> str:
         """Nothing, where what follows belongs to the token before it; else the seam as it is."""
@@ -143,6 +144,6 @@ def close_seams(view: View) -> View | None:
         if "n" not in seam and "\n" not in seam:
             return ""
         may_be = alone or len(rest) >= 8
-        return "" if may_be and torn(text[max(0, match.start() - 80) : match.start()], rest, alone) else seam
+        return "" if may_be and is_torn(text[max(0, match.start() - 80) : match.start()], rest, alone) else seam
 
     return _replaced(view, _SEAM, meant) if any(mark in text for mark in "\n\\\"'") else None

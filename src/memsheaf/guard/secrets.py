@@ -14,17 +14,24 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
-from memsheaf.guard.secret_values import assigned_values, base64_text, fits, is_example, is_name, lower, wordiness
-from memsheaf.guard.secret_views import View, close_seams, normalize, undo_escapes
+from memsheaf.guard.secret_values import (
+    assigned_values,
+    base64_text,
+    find_announced,
+    fits,
+    is_example,
+    is_name,
+    lower,
+    wordiness,
+)
+from memsheaf.guard.secret_views import View, close_seams, is_torn, normalize, undo_escapes
 from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.values import NamedTuple, compiled
 
 SHORTEST = 14  # of what is known by its format
 LONGEST = 1024  # characters of a value by which it is judged
 
-
-REMOVED = "[removed: "
-"""How what stands in the place of a secret begins."""
+REMOVED = "[removed: "  # prefix of what replaces a secret
 
 
 class Secret(NamedTuple):
@@ -73,7 +80,18 @@ def removed(text: str, secrets: list[Secret]) -> str:
     return "".join([*pieces, text[done:]])
 
 
+_fits = lru_cache(512)(fits)  # until the text is scanned
+
+
 def _scan(text: str) -> list[_Found]:
+    try:
+        return _scan_views(text)
+    finally:  # what repeats itself was judged once, and nothing is kept
+        for judged in (_fits, is_torn, find_announced):
+            judged.cache_clear()
+
+
+def _scan_views(text: str) -> list[_Found]:
     if text.isascii():
         return _in_text(View(text))
     normal = compiled(f"[{INVISIBLE}]").sub("", unicodedata.normalize("NFKC", text))
@@ -130,9 +148,6 @@ def _merged(found: list[_Found]) -> list[_Found]:
 
 def _as_found(view: View, kind: str, start: int, end: int) -> _Found:
     return _Found(Secret(kind, *view.original(start, end)), view.text[start:end])
-
-
-# known formats
 
 
 def _formatted(view: View, long: list[str]) -> Iterator[_Found]:
@@ -201,9 +216,6 @@ def _is_private(data: str) -> bool:
     return (inside[:2] == b"\x02\x01" and inside[2] in (0, 1, 3)) or b"\x2a\x86\x48\x86\xf7\x0d\x01\x05" in inside
 
 
-# places where only a secret stands
-
-
 _RUN_OF_WORDS = (
     r"(?<![A-Za-z])(?:(?:[0-9]{1,2}[.):]?[ \t]{1,2})?[a-z]{3,8}(?:[ \t\n,;|]{1,4}|-| - )){11,}+"
     r"(?:[0-9]{1,2}[.):]?[ \t]{1,2})?(?:[a-z]{3,8}(?![A-Za-z]))?"
@@ -227,18 +239,17 @@ def _marked(view: View) -> Iterator[_Found]:
     from memsheaf.guard.secret_formats import COOKIE, FIVE_GROUPS, GROUPED, PAIR, PLACES, TWO_GROUPS, found
 
     text, lowered = view.text, lower(view.text)
-    judged = lru_cache(512)(fits)  # what repeats itself is judged once, and nothing is kept
     for kind, needle, pattern, ask, back, probe in PLACES:
         if needle in lowered and (not probe or compiled(probe).search(lowered)):
             for match in found(compiled(pattern), text, needle, back, lowered):
                 start, end = match.span(1)
                 if not ask:  # a key block has its dashes before it, as many as were not lost
                     start -= len(compiled(r"(?:-*+ ?)$").search(text, max(0, start - 12), start)[0])  # type: ignore[index]
-                if judged(text[start:end], ask):
+                if _fits(text[start:end], ask):
                     yield _as_found(view, kind, start, end)
     for match in compiled(COOKIE).finditer(text) if "cookie" in lowered else ():
         for pair in compiled(PAIR).finditer(text, *match.span(1)):
-            if judged(pair[2], "any" if pair[1] else "token"):
+            if _fits(pair[2], "any" if pair[1] else "token"):
                 yield _as_found(view, "a cookie", *pair.span(2))
     if "Secret" in text and "ata" in text:
         yield from _in_manifests(view)
@@ -252,7 +263,7 @@ def _marked(view: View) -> Iterator[_Found]:
         # so many groups with figures among them are one wherever they stand
         is_sure = len(match[0]) >= 29 and sum(map(str.isdigit, match[0])) > 2
         is_said = is_sure or compiled("|".join(_OF_CODES)).search(lowered, max(0, match.start() - 80), match.start())
-        if is_said and judged(match[0], "seed"):
+        if is_said and _fits(match[0], "seed"):
             yield _as_found(view, "a one-time password seed", *match.span())
 
 

@@ -15,9 +15,7 @@ from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseIndex, any_of, compi
 from memsheaf.text.spoken import spoken
 from memsheaf.values import compiled as exact
 
-LONGEST = 20_000
-"""How many characters of a text are read."""
-
+LONGEST = 20_000  # characters of a text that are read
 _ENDINGS = "py|pyi|ts|tsx|js|jsx|mjs|go|rs|java|kt|c|h|cc|cpp|hpp|rb|php|cs|swift|scala|vue|lua|ex|exs|hs|dart"
 _OF_CODE = rf"\.(?:{_ENDINGS})\b"
 _LEAD = r"(?:(?:please|now|then|and|so|also|just|okay|ok|let's|can you|could you)\b,?\s*+)*+"
@@ -176,9 +174,6 @@ def _short(words: str) -> str:
     return words if len(words) <= 60 else words[:57].rstrip() + "..."
 
 
-# output of tools
-
-
 _CODE = (
     r"\s*(?:@\w|(?:async )?def |class |import |from \S+ import|func |fn |pub |impl |function |export |const |let "
     r"|var |public |private |protected |static |return\b|if\b.*[:{]$|else\b|elif |for\b.*[:{]$|while\b|try\b"
@@ -228,7 +223,7 @@ _PASTES = (
 
 
 def _pasted(text: str) -> str:
-    """What most lines of a text were pasted from, or "" when somebody wrote them."""
+    """What most lines of a text were pasted from, or "" when they were typed."""
     if text.count("\n") < 2:
         return ""
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]

@@ -132,7 +132,7 @@ class _Call:
         self.is_changed = False
 
     def stays_silent(self) -> bool:
-        """Whether there is nothing to do: no event of ours, or memory is off; what is said then is passed over."""
+        """Whether there is nothing to do: an unknown event, or memory is off; that turn is skipped."""
         if not self.event.kind:
             note_failure(self.event.host, self.event.event, "unknown event")
         if not self.event.kind or not is_off(self.settings.state, self.root):
@@ -159,8 +159,6 @@ class _Call:
                 save(self._own("worked"), b"")
                 spawn_apart("work", self.cwd)
         return HookReply()
-
-    # the start of a conversation
 
     def _start(self) -> HookReply:
         source, transcript = self.event.text("source"), self.event.transcript
@@ -207,8 +205,6 @@ class _Call:
         with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
             return cut_bytes(layers.brief(), max(0, min(room, BRIEF_BYTES)))
 
-    # a message
-
     def _prompt(self) -> HookReply:
         prompt = self.event.prompt
         if not prompt:
@@ -238,7 +234,7 @@ class _Call:
         return HookReply(recalled.text, self._line(len(recalled.memories)))
 
     def _line(self, recalled: int) -> str:
-        """What the person is told, once: recalled now, learned since the last time, waiting for review."""
+        """The status line, each item once: recalled now, learned since the last time, waiting for review."""
         if not self.settings.hooks.line or self.is_sub_agent:
             return ""
         news = load(self._own(NEWS))
@@ -248,8 +244,6 @@ class _Call:
                 os.unlink(self._own(NEWS))
         told = [f"{count} {what}" for what, count in counts.items() if isinstance(count, int) and count > 0]
         return f"memory: {' · '.join(told)}" if told else ""
-
-    # the end of a turn
 
     def _capture(self) -> None:
         """Note what was said, durably: where the transcript holds it, or what the event says of it."""
@@ -276,8 +270,6 @@ class _Call:
             with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
                 layers.learn(Turn(self.event.conversation, messages))
             save(self._own(WAITING), b"")
-
-    # files
 
     def _named(self) -> dict[str, str]:
         return {"id": self.event.conversation, "host": self.event.host, "root": self.root, "cwd": self.cwd}

@@ -89,7 +89,7 @@ def find_client(name: str) -> Mapping[str, Any]:
 
 
 def server_values(client: str, words: Sequence[str]) -> dict[str, Any]:
-    """What stands for `{command}` and `{args}`: the words, and the scope for a host that has no project."""
+    """The values of `{command}` and `{args}`: the words, and the scope for a host without projects."""
     options = CLIENTS[client].get("options", []) if "--scope" not in words else []
     return {"command": words[0], "args": [*words[1:], *options]}
 

@@ -68,7 +68,7 @@ class HostConversation:
         self.data["captured"] = size_of(transcript)
 
     def pass_over(self, transcript: str) -> None:
-        """Note that what a transcript holds since the last turn that was captured is not to be read."""
+        """Mark the transcript, from the last captured turn to its end, as not to be read."""
         self.follow(transcript, from_end=True)
         cursor = self.number("cursor")
         begin = self.number("off_from") if cursor < self.number("off_to") else max(cursor, self.number("captured"))
@@ -170,7 +170,7 @@ def conversations(state: str) -> list[str]:
 
 
 def prune(state: str, now: float) -> None:
-    """Remove the conversations that nobody went on with for a month, and drafts that a crash left."""
+    """Remove conversations without a turn for a month, and drafts that a crash left."""
     folder = os.path.join(state, FOLDER)
     with suppress(OSError):
         for entry in list(os.scandir(folder)):

@@ -23,12 +23,8 @@ KINDS = {
 }
 """What an event of a host means. No two hosts use one name for different things."""
 
-READABLE = ("claude-code", "codex")
-"""Hosts whose transcripts are read; of the others, what their events say is kept."""
-
-WITHOUT_END = ("cursor", "windsurf", "opencode", "qwen", "vscode")
-"""Hosts that may not tell when a conversation ends."""
-
+READABLE = ("claude-code", "codex")  # hosts whose transcripts are read; of the others, what their events say is kept
+WITHOUT_END = ("cursor", "windsurf", "opencode", "qwen", "vscode")  # hosts that may not tell when a conversation ends
 _CONTEXT, _CONTEXT_END = "<hook_context>", "</hook_context>"
 
 

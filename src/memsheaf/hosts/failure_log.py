@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-PROBE = "MEMSHEAF_HOOK_PROBE"
-"""The variable with which `memsheaf doctor` tries a hook: it answers, and notes nothing."""
-
+PROBE = "MEMSHEAF_HOOK_PROBE"  # the variable with which `memsheaf doctor` tries a hook: it answers, and notes nothing
 INSIDE = "MEMSHEAF_INSIDE"
-SILENT = (INSIDE, "MEMSHEAF_OFF")
-"""Variables with which a hook says nothing: our own question to an agent, and a shell in which memory is off."""
+SILENT = (INSIDE, "MEMSHEAF_OFF")  # with one of these set, hooks do nothing: in our own model, or memory is off
 
 LOG = "hooks.log"
 LOG_BYTES = 64 << 10

@@ -89,9 +89,6 @@ def _print(out: bytes) -> None:
         pass  # the host is gone
 
 
-# the deadline
-
-
 def _seconds() -> float:
     try:
         return max(0.01, min(60.0, int(os.environ[DEADLINE]) / 1000))

@@ -165,10 +165,7 @@ def _made(value: object, path: Path) -> Iterator[Path]:
 
 
 def remove_json(text: str, wanted: object, created: Collection[Path] | None) -> str:
-    """A text without what is ours, and without the containers that were made for it (any, if None) and are empty now.
-
-    Raises ValueError.
-    """
+    """The text without our values and containers made for them (any, if None), now empty. Raises ValueError."""
     node = read_jsonc(text, wanted)
     if node is None:
         return text
@@ -183,7 +180,7 @@ def remove_json(text: str, wanted: object, created: Collection[Path] | None) -> 
         end = max(stop, end)
     after = "".join(kept) + text[end:]
     if read_value(after) != _drop(node, (), dropped):
-        raise ValueError("what came out did not hold what it should")
+        raise ValueError("the edited text would not hold the expected value")
     return after
 
 

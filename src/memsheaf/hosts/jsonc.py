@@ -11,8 +11,7 @@ from memsheaf.values import NamedTuple
 _GAP = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _SCALAR = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null')
 Step = str | int
-Path = tuple[Step, ...]
-"""A way into a value: keys of objects and places in arrays."""
+Path = tuple[Step, ...]  # a way into a value: keys of objects and places in arrays
 
 
 class JsonMember(NamedTuple):

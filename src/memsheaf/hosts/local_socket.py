@@ -72,7 +72,7 @@ def socket_path(key: bytes, *, create: bool = False) -> str:
 
 
 def ask(host: str, event: str, cwd: str, data: bytes, seconds: float) -> bytes | None:
-    """What the running server answers to a hook; None when there is none, or it takes too long."""
+    """Send a hook to the running server and give its answer; None without a server, or after the time-out."""
     key = key_of(cwd)
     path = socket_path(key)
     if not path or not os.path.lexists(path):

@@ -13,9 +13,7 @@ from memsheaf.errors import Exists, StoreFailed, hinted
 NAME = "memsheaf"
 DESCRIPTION = "Memory that outlives a conversation: plain Markdown files, recalled and learned without being asked."
 MANIFEST = ".claude-plugin/plugin.json"
-SERVER = f"plugin:{NAME}:{NAME}"
-"""How hooks of a plugin name a server of its own."""
-
+SERVER = f"plugin:{NAME}:{NAME}"  # the name of the plugin's own server in its hooks
 TEXTS = os.path.join(os.path.dirname(__file__), "claude_plugin")
 PROMPT_SECONDS, HOOK_SECONDS = 2, 10  # the hook has a deadline of its own, which is shorter
 FIELDS = ("hook_event_name", "session_id", "prompt_id", "agent_id", "transcript_path", "cwd", "prompt")

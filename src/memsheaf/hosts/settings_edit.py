@@ -49,12 +49,12 @@ def insert(text: str, format: str, wanted: Wanted) -> tuple[str, Insertion]:
         for at, piece in reversed(pieces):
             after = after[:at] + piece + after[at:]
         if rules.read(after, wanted) != rules.merge(rules.read(text, wanted), wanted):
-            raise ValueError("what came out did not hold what it should")
+            raise ValueError("the edited text would not hold the expected value")
     return after, Insertion(hash_text(text), hash_text(after), pieces, created)
 
 
 def remove(text: str, format: str, ours: Wanted, insertions: Sequence[Insertion] = ()) -> str:
-    """A text without ours: the pieces of an insertion exactly, else what bears our name. Raises NotEditable."""
+    """The text without our entries: the pieces of an insertion, else entries with our name. Raises NotEditable."""
     for insertion in insertions:
         if insertion.after == hash_text(text):
             for at, piece in insertion.pieces:
@@ -177,9 +177,6 @@ def _append(text: str, block: str, *, apart: bool) -> Pieces:
     return [(len(text), start + block.replace("\n", newline) + newline)]
 
 
-# TOML: tables by their dotted names
-
-
 def _read_toml(text: str, ours: Wanted) -> dict[str, Any]:
     return tomllib.loads(text.removeprefix("\ufeff"))
 
@@ -230,15 +227,12 @@ def _remove_toml(text: str, ours: Wanted, created: Collection[Path] | None) -> s
         if last == NAME:
             held.pop(last, None)
     if _without_empty(old) != _without_empty(new):
-        raise ValueError("our tables in it are written in a way that is not ours")
+        raise ValueError("our tables in it were rewritten by somebody else")
     return after
 
 
 def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
     return {key: held for key, held in value.items() if held != {}}
-
-
-# YAML: one block below a parent key, found by its lines; values are not read
 
 
 def _parent(ours: Wanted) -> tuple[str, object]:
@@ -328,9 +322,6 @@ def _merge_yaml(read: tuple[bool, list[str]], wanted: Wanted) -> tuple[bool, lis
 
 def _find_yaml(read: tuple[bool, list[str]], ours: Wanted) -> list[tuple[list[Step], object]]:
     return [([NAME], None)] if read[0] else []
-
-
-# a file that is ours as a whole
 
 
 def _insert_text(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:

@@ -118,7 +118,7 @@ class SettingsFiles:
         return FileChange(target, before, after, insertion)
 
     def _write(self, change: FileChange, real: str) -> bool:
-        """Put the new text in place, provided the file is what it was; False when it is not."""
+        """Write the new text unless the file changed meanwhile; False when it did."""
         folder, name = os.path.split(real)
         target, files, folders = change.target, self._files(), self._folders()
         old = files.pop(real, {})

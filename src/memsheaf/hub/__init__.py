@@ -103,9 +103,12 @@ class Machine(NamedTuple):
     @property
     def shown(self) -> str:
         """Its name, whose it is, and when it was last there."""
-        return (
-            f"{self.name}{f' of {self.member}' if self.member else ''}, last seen {self.seen[:16].replace('T', ' ')}"
-        )
+        return f"{self.name}{f' of {self.member}' if self.member else ''}, last seen {self.last_seen}"
+
+    @property
+    def last_seen(self) -> str:
+        """The minute in which it was last there, in UTC."""
+        return f"{self.seen[:16].replace('T', ' ')}Z"
 
 
 class Hub(Protocol):

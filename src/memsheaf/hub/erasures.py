@@ -85,12 +85,15 @@ def without_erased(pulled: Pulled, erased: Iterable[Erasure]) -> tuple[Pulled, E
     return pulled._replace(commits=commits), Erasure(os.urandom(6).hex(), names, versions)
 
 
-def has_had(store: FolderStore, path: str, versions: Collection[Version]) -> bool:
-    """Whether a path has, or its journal knows, one of these versions."""
-    found = {version for commit in store.history(path) for version in commit.revisions[0][1:3]}
+def may_have_had(store: FolderStore, path: str, erased: Collection[Version], unseen: Collection[str] | None) -> bool:
+    """Whether a path has had an erased text here, or may have: not when all that is known of it is `unseen`, the
+    commits that no pull has brought yet, or the folder comes to its hub (None)."""
+    commits = list(store.history(path))
+    found = {version for commit in commits for version in commit.revisions[0][1:3]}
     with suppress(NotFound):
         found.add(store.read(path).version)
-    return not found.isdisjoint(versions)
+    is_other = unseen is None or (commits and all(commit.id in unseen for commit in commits))
+    return not (is_other and found.isdisjoint(erased))
 
 
 def recreation(

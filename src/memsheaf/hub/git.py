@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LOCK_SECONDS = 15 * 60.0
 """Seconds after which a lock that was not released expires."""
-_ATTEMPTS = 100  # of a push while others push
+_ATTEMPTS, _STUCK = 100, 10  # of a push while others push, and while nobody does
 _SELDOM = 30.0  # the longest interval of polling, in seconds
 _LOST_RACE = re.compile(
     r"\[rejected\]|failed to update ref|cannot lock ref|failed to lock|incorrect old value|reference already exists"
@@ -99,7 +99,7 @@ class GitRemote:
 
         def work() -> str:
             if self._swap(make):
-                lines = [self._history.note(name, commit_id, self._history.head) for commit_id, name in made.items()]
+                lines = [self._history.note(name, commit_id) for commit_id, name in made.items()]
                 self._history.save(b"".join(lines))
             return self._cursor
 
@@ -165,7 +165,8 @@ class GitRemote:
             records = self._history.log(self._history.head) if self._history.head else ()
             versions = {*erasure.versions, *self._history.versions_of(erasure.names, records)}
             whole = erasure._replace(versions=tuple(sorted(versions)))
-            said = [one._asdict() | {"roots": roots} for one, roots in (*past, (whole, self._history.roots))]
+            replaced = (*past, (whole, self._history.last_commits()))
+            said = [one._asdict() | {"commits": commits} for one, commits in replaced]
             kept: dict[tuple[str, str, str], list[Revision]] = {}
             for one, author in self._history.snapshot(records) if records else ():
                 rest = [step for step in one.commit.revisions if step.path not in erasure.names]
@@ -298,7 +299,7 @@ class GitRemote:
             records = records if known == last else history.log(f"{last}..{head}", *WITH_STEPS)
             return Pulled(history.commits(history.first_parents(records)), self._cursor)
         erased = history.erasures()
-        since = [number for number, (_, roots) in enumerate(erased) if root in roots] if root else [0]
+        since = [number for number, (_, commits) in enumerate(erased) if last[:12] in commits] if root else [0]
         if cursor and not root and not erased:  # it was empty
             return Pulled(history.commits(history.first_parents(history.log(head, *WITH_STEPS))), self._cursor)
         if not since:
@@ -311,7 +312,7 @@ class GitRemote:
 
         `make` gives "" when there is nothing to push, and so does this.
         """
-        why = ""
+        why, tried = "", list[str]()
         for attempt in range(_ATTEMPTS):
             is_fresh = bool(attempt) or not self._history.head
             if is_fresh:
@@ -329,7 +330,8 @@ class GitRemote:
             why = self._send(made, self._branch, self._history.head) if made else ""
             if not why:
                 return made
-            if not _LOST_RACE.search(why):
+            tried.append(self._history.head)
+            if not _LOST_RACE.search(why) or tried[-_STUCK:] == [tried[-1]] * _STUCK:
                 raise self._git.failure(why, refused=True)
             time.sleep(random.uniform(0, 0.02 * min(attempt + 1, 10)))
         raise HubUnreachable(f"{self._settings.shown}: others were faster {_ATTEMPTS} times in a row: {why}")
@@ -347,7 +349,7 @@ class GitRemote:
         refused = [line for line in answer.decode("utf-8", "replace").split("\n") if line.startswith("!")]
         if not refused or "[remote failure]" in refused[0]:
             raise self._git.failure(why)
-        return one_line(refused[0].rpartition("\t")[2], 200)
+        return ": ".join(filter(None, (one_line(refused[0].rpartition("\t")[2], 200), self._git.heard)))
 
     def _ask(self, *words: str) -> bytes:
         code, answer, why = self._git.ask(*words)

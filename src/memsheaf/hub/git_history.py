@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from memsheaf.errors import PathRefused
-from memsheaf.guard.paths import check_stored, fold
+from memsheaf.guard.paths import fold, is_memory_path
 from memsheaf.hub import Erasure, HubCommit, HubSettings
 from memsheaf.hub.git_import import FORMAT, MARK
 from memsheaf.hub.git_program import GitProgram
@@ -36,9 +36,10 @@ _LOG = (
     "--no-textconv", "--no-color", "--format=%H%x00%P%x00%an%x00%ct%x00%B%x00",
 )  # fmt: skip
 _ID = re.compile("[0-9a-f]{1,15}")
-_LINE = re.compile(rb"[0-9a-f]{40} =[0-9a-f]{1,15} \d{1,9} (-|root)\n")
+_LINE = re.compile(rb"[0-9a-f]{40} =[0-9a-f]{1,15} \d{1,9}\n")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
 _LOOSE_BYTES, _LOOSE_FILES = 64 << 20, 6_000  # more than this is packed
+MOST_REPLACED = 10_000  # commits by which machines know that an erasure replaced the history they had
 
 
 class BlobChange(NamedTuple):
@@ -115,10 +116,10 @@ class GitHistory:
         [record] = self.log("--no-walk", self._known[at - 40 : at].decode(), *WITH_STEPS)
         return next(iter(self.commits([record])), None) or self._hub_commit(record, ())
 
-    def note(self, sha: str, commit_id: str, parents: Sequence[str], written_as: int = FORMAT) -> bytes:
+    def note(self, sha: str, commit_id: str, written_as: int = FORMAT) -> bytes:
         """Add a commit that the hub has; gives its line."""
         newest = max(min(written_as, 10**6), int(self._last()[2]))
-        line = f"{sha} ={commit_id} {newest} {'-' if parents else 'root'}\n".encode()
+        line = f"{sha} ={commit_id} {newest}\n".encode()
         self._known += line
         return line
 
@@ -139,7 +140,7 @@ class GitHistory:
         if old and not any(old in record.parents for record in records):
             return None
         said = ((record, record.said.get("format", 0)) for record in records)
-        self.save(b"".join([self.note(one.sha, one.commit_id, one.parents, written_as) for one, written_as in said]))
+        self.save(b"".join([self.note(one.sha, one.commit_id, written_as) for one, written_as in said]))
         return records
 
     def log(self, *words: str, given: bytes = b"") -> list[GitCommit]:
@@ -239,20 +240,18 @@ class GitHistory:
             yield mode, name, os.fsdecode(path)
 
     def erasures(self) -> list[tuple[Erasure, Sequence[str]]]:
-        """What was erased, oldest first, with the roots of the history that each erasure replaced."""
+        """What was erased, oldest first, with the commits of the history that each erasure replaced."""
         found: list[tuple[Erasure, Sequence[str]]] = []
         said = self.log("--no-walk", self.root)[0].said.get("erasures") if self._known else ()
         with suppress(KeyError, TypeError, ValueError):
             for one in said or ():
-                names, versions, roots = (tuple(map(str, one[key])) for key in ("names", "versions", "roots"))
-                names = tuple(filter(is_memory_path, names))
-                found.append((Erasure(str(one["id"]), names, versions, str(one["member"]), str(one["at"])), roots))
+                names, versions, commits = (tuple(map(str, one[key])) for key in ("names", "versions", "commits"))
+                found.append((Erasure(str(one["id"]), names, versions, str(one["member"]), str(one["at"])), commits))
         return found
 
-    @property
-    def roots(self) -> list[str]:
-        """Every first commit: people can merge histories."""
-        return [sha.decode() for sha in re.findall(rb"(?m)^(\w+) \S+ \d+ root$", self._known)]
+    def last_commits(self) -> list[str]:
+        """The last commits, by the first 12 digits of their names."""
+        return [sha.decode() for sha in re.findall(rb"(?m)^\w{12}", self._known)[-MOST_REPLACED:]]
 
     def pack(self) -> None:
         """Pack loose objects when there are many, as git itself would."""
@@ -280,26 +279,15 @@ class GitHistory:
         return HubCommit(commit, member, machine, machine == self._machine or not self.is_team)
 
 
-def is_memory_path(path: str) -> bool:
-    """Whether a path of a tree is one that a memory can have.
-
-    >>> [is_memory_path(path) for path in ("user_tabs.md", "README.txt", "../x.md", "MEMORY.md", ".git/x.md")]
-    [True, False, False, False, False]
-    """
-    try:
-        return check_stored(path) == path
-    except (PathRefused, ValueError):
-        return False
-
-
 def _said(body: str, parents: Sequence[str]) -> dict[str, Any]:
     """What memsheaf wrote into a message; nothing when it was made for another place in the history."""
     line = next((line for line in reversed(body.split("\n")) if line.startswith(MARK)), "")
     said = _parse_object(line.removeprefix(MARK))
-    is_ours = said.get("on") == (parents[0] if parents else "") and isinstance(said.get("format"), int)
-    is_ours = is_ours and _ID.fullmatch(str(said.get("id", "0")))
+    is_ours = said.get("on") == (parents[0] if parents else "") and type(said.get("format")) is int
     paths = said.get("paths", [])
-    return said if is_ours and isinstance(paths, list) and all(isinstance(one, str) for one in paths) else {}
+    is_ours = is_ours and said["format"] >= 0 and isinstance(paths, list)
+    texts = [said.get("id", "0"), *paths] if is_ours else []
+    return said if texts and all(isinstance(one, str) for one in texts) and _ID.fullmatch(texts[0]) else {}
 
 
 def _parse_object(text: str) -> dict[str, Any]:

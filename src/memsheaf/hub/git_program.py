@@ -50,6 +50,7 @@ _REFUSED = re.compile(
     r"(?i)permission|denied|\b40[13]\b|authentication|not granted|could not read (username|password)|not allowed"
     r"|dubious ownership|read-only|unauthorized|host key verification|hook declined|protected branch|prohibited"
 )
+_HEARD = re.compile(rb"(?m)^remote: (?:error: |fatal: )?([^%\r\n]+)$")
 _NO_NEWS = re.compile(
     r"(?i)could not read from remote|^please make sure|^and the repository exists|^\S* *$|^hint:|^fast-import:"
     r"|hung up unexpectedly"
@@ -66,6 +67,7 @@ class GitProgram:
     def __init__(self, folder: str, url: str, shown: str, timeout: float) -> None:
         self.folder = folder
         self._timeout = timeout
+        self.heard = ""  # the first line of what the remote said last, progress apart
         self._shown = shown
         self._url, name, password = split_login(url)  # for a helper of ours: no list of processes shows it
         self._secrets = [one for one in (password, name if len(name) >= TOKEN else "") if one]
@@ -153,6 +155,8 @@ class GitProgram:
                         raise silent from None
                     seen = len(late.stderr or b"")
         why = self._told(said, f"git ended with {process.returncode}")
+        heard = _HEARD.search(said)
+        self.heard = one_line(heard[1].decode("utf-8", "replace"), 200) if heard else ""
         if process.returncode and (os.fsencode(self.folder) in said or b"did not send all necessary objects" in said):
             raise LocalGitFailed(why)  # of what is wrong there git says where, but for an object that is missing
         return process.returncode, answer, why
@@ -166,7 +170,7 @@ class GitProgram:
             return hinted(HubUnreachable("this git is too old"), "Install git 2.31 or newer.")
         if refused or _REFUSED.search(why):
             found = HubRefused(f"{self._shown}: {why}")
-            found.lacks_permission = refused
+            found.lacks_permission = refused and bool(_REFUSED.search(why))
             return hinted(found, f"Try it by hand: git ls-remote {self._shown}")
         return HubUnreachable(f"{self._shown}: {why}")
 

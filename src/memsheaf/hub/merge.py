@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from itertools import count
 
-from memsheaf.errors import Busy, Changed, HubRestored, MemsheafError, PathRefused
-from memsheaf.guard.paths import CATALOG, check_stored, fold, with_suffix
+from memsheaf.errors import Busy, Changed, MemsheafError
+from memsheaf.guard.paths import CATALOG, check_stored, fold, is_memory_path, with_suffix
 from memsheaf.hub import HubCommit, HubSettings, Pulled
 from memsheaf.hub.replica_state import (
     TOLD,
@@ -35,7 +35,6 @@ _UNKNOWN = "1970-01-01T00:00:00.000Z"
 PORTION, PORTION_BYTES = 2_000, 1 << 20  # most revisions and bytes of one pushed commit
 AT_ONCE = 500  # texts of one commit of a first pull
 MOMENTS = 5  # attempts to replace a file that is being edited
-FEW = 10  # memories that may be missing from a full pull
 
 
 class Merge:
@@ -101,10 +100,7 @@ class Merge:
         newer = {path for paths in ahead.values() for path in paths}
         theirs = {path: step for path, step in _last_steps(pulled).items() if path not in newer}
         if pulled.whole:
-            known = transaction.journal.heads(None).keys()
-            gone = known - theirs.keys() - newer - {CATALOG}
-            if len(gone) > max(FEW, len(known) // 2):
-                raise HubRestored(f"the hub lacks {len(gone)} of the {len(known)} memories here; none was removed")
+            gone = transaction.journal.heads(None).keys() - theirs.keys() - newer - {CATALOG}
             theirs |= {path: Revision(path, ABSENT, ABSENT) for path in gone}
         if outside := tuple(transaction.outside(theirs.keys())):
             transaction.note_outside(outside, self._now())
@@ -173,10 +169,13 @@ class Merge:
         changed on the other stays as it was changed. What holds a new secret is a commit of its own, and is held.
         """
         authors = {step.path: (one.by, one.why) for one in waiting for step in one.revisions}
+        ours = {(step.path, step.after) for one in waiting for step in one.revisions}
         hub = {path: (step.before, step.old) for path, step in _bases(waiting).items()}
         told: list[Conflict] = []
         for path, step in theirs.items():
             hub[path] = step.after, step.new
+            if (path, step.after) in ours:
+                continue  # it had arrived, and what came after it is ours
             if copy := self._keep_both(path, step, told):
                 hub[copy], authors[copy] = (ABSENT, None), authors.get(path, ("outside", ""))
         there = self._transaction.journal.heads(None)
@@ -387,7 +386,4 @@ def _bases(waiting: Sequence[Commit]) -> dict[str, Revision]:
 
 def is_sound(step: Revision) -> bool:
     """Whether a pulled revision may be written: an allowed path, and a text with the hash that it claims."""
-    try:
-        return check_stored(step.path) == step.path and version_of(step.new) == step.after
-    except PathRefused:
-        return False
+    return is_memory_path(step.path) and version_of(step.new) == step.after

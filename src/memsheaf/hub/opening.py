@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakValueDictionary
@@ -24,8 +23,6 @@ _lent: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 
 SILENT_SECONDS = 5.0
 """Seconds without any data after which a hub counts as unreachable."""
-MACHINE = "machine"
-"""The file in the state directory that holds the id of this machine."""
 
 
 class _DeferredHub:
@@ -91,12 +88,3 @@ def id_of_copy(settings: HubSettings, root: str) -> str:
     with suppress(OSError), open("/etc/machine-id", encoding="ascii", errors="replace") as file:
         place += file.read()
     return sha256(f"{settings.machine} {place}".encode()).hexdigest()[:16]
-
-
-def this_machine(state: str) -> tuple[str, str]:
-    """The id of this machine, made when it has none, and its name. Raises StoreFailed."""
-    kept = State(state)
-    if not (found := kept.read(MACHINE)):
-        found = os.urandom(8).hex().encode()
-        kept.write(MACHINE, found)
-    return found.decode("ascii", "replace").strip(), socket.gethostname()[:64]

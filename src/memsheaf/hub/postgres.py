@@ -135,16 +135,21 @@ class PostgresHub:
 
     def push(self, *commits: Commit) -> str:
         """As `Hub.push`."""
+        return [self._push(commit) for commit in commits][-1]
+
+    @property
+    def _written(self) -> str:
+        """The namespace, for what writes. Raises HubRefused when the hub is of an older version."""
         if self.hello.version < CLIENT:
             raise hinted(HubRefused(self.notice), "Whoever installed it runs `memsheaf team migrate`.")
-        return [self._push(commit) for commit in commits][-1]
+        return self._settings.namespace
 
     def _push(self, commit: Commit) -> str:
         steps = commit.revisions
         [(position, changed)] = self._ask(
             "SELECT * FROM memsheaf.push($1, $2, $3, $4, $5, $6, $7, $8, $9::text[], $10::text[], $11::text[], "
             "$12::bytea[])",
-            self._settings.namespace, CLIENT, commit.id, commit.at, _storable(self._settings.machine, 200),
+            self._written, CLIENT, commit.id, commit.at, _storable(self._settings.machine, 200),
             _storable(commit.by, 200), _storable(commit.why, 10_000), commit.undoes,
             _array(step.path for step in steps), _array(step.before for step in steps),
             _array(step.after for step in steps),
@@ -165,7 +170,10 @@ class PostgresHub:
             return Pulled((), cursor)
         head = json.loads(rows[0][5])
         self._pulled = head["cursor"]
-        erasures = [Erasure(one[0], tuple(one[1]), tuple(one[2]), *one[3:]) for one in head["erasures"] or ()]
+        erasures = [
+            Erasure(one[0], tuple(map(str, one[1])), tuple(map(str, one[2])), *one[3:])
+            for one in head["erasures"] or ()
+        ]
         return Pulled(list(_commits(rows[1:])), self._pulled, not cursor, erasures)
 
     def wait(self, seconds: float) -> bool:
@@ -210,7 +218,7 @@ class PostgresHub:
         """As `Hub.erase`."""
         self._ask(
             "SELECT memsheaf.erase($1, $2, $3, $4, $5::text[], $6::text[])",
-            self._settings.namespace, erasure.id, erasure.at, self._settings.machine, list(erasure.names),
+            self._written, erasure.id, erasure.at, self._settings.machine, list(erasure.names),
             list(erasure.versions),
         )  # fmt: skip
         self._hint()
@@ -252,14 +260,14 @@ class PostgresHub:
         """Have a proposal wait for a person's review, and return ""; one that was decided before is not asked about
         again, and what was decided is returned."""
         given = json.dumps([{"id": proposal, "proposal": value}], ensure_ascii=False)
-        self._ask("SELECT memsheaf.finish_turns($1, '', $2::jsonb)", self._settings.namespace, given)
+        self._ask("SELECT memsheaf.finish_turns($1, '', $2::jsonb)", self._written, given)
         query = "SELECT outcome FROM memsheaf.proposals WHERE namespace = $1 AND id = $2"
         return str(self._ask(query, self._settings.namespace, proposal)[0][0])
 
     def decide(self, proposal: str, outcome: str) -> bool:
         """Say what a person decided about a proposal; False when it waits no longer."""
         query = "SELECT memsheaf.decide_proposal($1, $2, $3)"
-        return bool(self._ask(query, self._settings.namespace, proposal, outcome)[0][0])
+        return bool(self._ask(query, self._written, proposal, outcome)[0][0])
 
     def log(self, limit: int = 50) -> Sequence[HubCommit]:
         """As `Hub.log`."""

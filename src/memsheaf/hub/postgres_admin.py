@@ -252,6 +252,9 @@ def _administering(url: str) -> Iterator[psycopg.Connection[TupleRow]]:
         with psycopg.connect(url, connect_timeout=10, application_name="memsheaf") as connection:
             if connection.info.server_version < OLDEST:
                 raise HubRefused(f"{shown} is PostgreSQL {connection.info.server_version // 10000}; 15 is the oldest")
+            if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+                hint = "CREATE DATABASE memory ENCODING 'UTF8' TEMPLATE template0 makes one."
+                raise hinted(HubRefused(f"the encoding of {shown} is {encoding}; it has to be UTF8"), hint)
             yield connection
     except psycopg.errors.InsufficientPrivilege as error:
         raise hinted(

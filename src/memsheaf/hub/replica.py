@@ -26,8 +26,9 @@ from memsheaf.errors import (
     NotFound,
     PathRefused,
 )
+from memsheaf.guard.paths import is_memory_path
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline, time_left
-from memsheaf.hub.erasures import Erasures, has_had, kept_aside, recreation, without_erased
+from memsheaf.hub.erasures import Erasures, kept_aside, may_have_had, recreation, without_erased
 from memsheaf.hub.merge import Merge, attribute, for_hub
 from memsheaf.hub.replica_state import (
     ReplicaState,
@@ -66,6 +67,7 @@ class Replica(FolderStore):
         self._agreed: set[str] = set()  # commits that the hub has
         self.erasures = Erasures(settings, hub, self.state, self._change_state, self._now)
         self._only_here = False
+        self._gone: list[str] = []  # what was erased here since the last sync, as others erased it
         self._is_behind = False  # the hub refused a change: it has a text that is not here
         self.was_cut_short = False  # the hub did not answer within the deadline of a change that waits now
         self.eraser: Callable[[str], Sequence[str]] | None = self._erase_file
@@ -84,12 +86,10 @@ class Replica(FolderStore):
             As FolderStore.commit.
         """
         self.settings.check_address()
-        seconds = self.settings.time_for(sum(len(change.data or b"") for change in changes))
         for last in (False, True):
             try:
-                with deadline(seconds):
-                    self._push_first()
-                    return super().commit(changes, by=by, why=why, undoes=undoes)
+                self._push_first()
+                return super().commit(changes, by=by, why=why, undoes=undoes)
             except Changed as error:
                 if self._is_behind:
                     self._catch_up(error.path)
@@ -102,7 +102,7 @@ class Replica(FolderStore):
     def _push_first(self) -> None:
         """Push what waits, as the next change may build on it; a hub that does not answer is met again there."""
         if (state := self.state()).pending and not self._is_down(state):
-            with suppress(HubUnreachable, Busy):
+            with suppress(HubUnreachable, Busy), deadline(self.settings.time_for(0)):
                 self.sync()
 
     def _push(self, transaction: Transaction, commit: Commit) -> None:
@@ -120,9 +120,11 @@ class Replica(FolderStore):
             if any(step.path in waits for step in commit.revisions):
                 self._note_edited(transaction, commit)
                 return  # it builds on what is held here
-            self.hub.push(for_hub(commit))
+            with deadline(self.settings.time_for(sum(len(step.new or b"") for step in commit.revisions))):
+                self.hub.push(for_hub(commit))
         except Changed:
-            self._note_edited(transaction, commit)
+            if self._note_edited(transaction, commit):
+                raise _PendingFirst from None
             self._is_behind = True
             raise
         except (HubUnreachable, Busy) as error:
@@ -138,18 +140,19 @@ class Replica(FolderStore):
         if state.down_at:
             merge.save(state._replace(down_at=0.0), durable=False)
 
-    def _note_edited(self, transaction: Transaction, commit: Commit) -> None:
-        """Make what a person edited here a commit of its own, before one that was made on top of it.
+    def _note_edited(self, transaction: Transaction, commit: Commit) -> bool:
+        """Make what a person edited here a commit of its own, before one on top of it; returns whether they did.
 
         The hub refuses what builds on a text that it has not seen, so a commit that it takes needs no such look,
-        which costs more the more memories there are. Raises _PendingFirst when something was edited.
+        which costs more the more memories there are.
         """
         heads = transaction.journal.heads([step.path for step in commit.revisions])
         known = {path: head.version for path, head in heads.items()}
         edited = {step.path for step in commit.revisions if step.before != known.get(step.path, ABSENT)}
-        if outside := tuple(transaction.outside(edited)) if edited else ():
+        outside = tuple(transaction.outside(edited)) if edited else ()
+        if outside:
             transaction.note_outside(outside, self._now())
-            raise _PendingFirst
+        return bool(outside)
 
     def _is_down(self, state: ReplicaState) -> bool:
         """Whether the hub did not answer a moment ago: whoever waits for a change is not made to wait again."""
@@ -170,7 +173,7 @@ class Replica(FolderStore):
         self._is_behind = False
         before = self._version_here(path)
         ends = time.monotonic() + CATCH_UP
-        with suppress(HubUnreachable, Busy):
+        with suppress(HubUnreachable, Busy), deadline(self.settings.time_for(0)):
             while True:
                 self.sync()
                 if self._version_here(path) != before or time.monotonic() > ends:
@@ -238,8 +241,10 @@ class Replica(FolderStore):
                     pushed += sent
                     if is_through:
                         break
-        except HubUnreachable:
+        except HubUnreachable as error:
             self._change_state(lambda now: now._replace(down_at=self._clock()))
+            if self.settings.queues and error.hint == HubUnreachable.hint:
+                error.hint = "Reading goes on, and changes are kept here until it answers."
             raise
         why = f"{refused}; {refused.hint}" if refused else ""
         lacking = why if refused and refused.lacks_permission else ""
@@ -247,10 +252,10 @@ class Replica(FolderStore):
             self._change_state(lambda now: now._replace(refused=lacking))
         state = self.state()
         fresh = tuple(one for one in state.told if one not in before.told)
-        erased = tuple(one for one in state.erased if one not in before.erased)
+        gone, self._gone = tuple(self._gone), []
         waits = len(state.pending) - len(state.held)
         return Synced(
-            tuple(pulled), tuple(pushed), waits, fresh, state.held, state.left, erased, whole, why, bool(lacking)
+            tuple(pulled), tuple(pushed), waits, fresh, state.held, state.left, gone, whole, why, bool(lacking)
         )
 
     def rejoin(self) -> Synced:
@@ -284,6 +289,8 @@ class Replica(FolderStore):
             return Pulled((), state.cursor)  # a sync of the whole scope brings it: more than the folder has the text
         for erasure in erasures:
             self._erase_pulled(erasure)
+        if pulled.whole and state.joined and self._send()[0]:
+            return self._pull()  # a push whose answer was lost may have arrived, which a whole pull does not show
         with self._access.transaction() as transaction:
             merge = self._merge(transaction)
             if (merge.state.joined, merge.state.cursor) != (state.joined, state.cursor):
@@ -359,7 +366,8 @@ class Replica(FolderStore):
             raise Changed(path)
         if self._version_here(path) == ABSENT and next(self.history(path), None) is None:
             raise NotFound(path)
-        first = Erasure(os.urandom(6).hex(), (path,), ())
+        known = {version for one in self.history(path) for version in one.revisions[0][1:3]} - {ABSENT}
+        first = Erasure(os.urandom(6).hex(), (path,), tuple(known))  # the hub may have lost the oldest
         self.hub.erase(first)  # the decision: killed behind it, the next pull tells this machine, too
         erased = super().erase(path, by=by)
         self.erasures.note(first._replace(names=erased.names, versions=erased.versions), "")
@@ -385,15 +393,17 @@ class Replica(FolderStore):
 
         A folder that comes to the hub may have a name that was erased there for a memory of its own.
         """
+        erasure = erasure._replace(names=tuple(filter(is_memory_path, erasure.names)))
         left: list[str] = []
         nothing: dict[str, list[str]] = {}
         state = self.state()
         unseen = {*state.pending, *self._ask_history(read_ahead, nothing)} if state.joined else None
         for name in erasure.names:
-            if state.joined or has_had(self, name, erasure.versions):
+            if may_have_had(self, name, erasure.versions, unseen):
                 later = recreation(self, name, erasure.versions, unseen)
                 with suppress(NotFound), kept_aside(later, self._access.transaction, self._now()), self.only_here():
                     left += self.eraser(name) if self.eraser else ()
+                    self._gone += [name] if later is None else []
         self.erasures.note(erasure, ", ".join(left))
 
     def _erase_file(self, path: str) -> Sequence[str]:

@@ -62,7 +62,7 @@ class ReplicaState(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """What a sync did: commits that came, changes that went, what waits and what was kept twice.
+    """What a sync did: commits that came, changes that went, what waits, was kept twice, and was erased by others.
 
     `refused` says why the hub does not take what waits, "" when it does; `lacks_permission` that another role
     could write; `is_copy` that the folder was copied from another machine since the last sync.
@@ -74,7 +74,7 @@ class Synced(NamedTuple):
     conflicts: tuple[Conflict, ...] = ()
     held: Mapping[str, str] = {}
     left: Mapping[str, str] = {}
-    erasures: tuple[Erasure, ...] = ()
+    erased: tuple[str, ...] = ()
     whole: bool = False
     refused: str = ""
     lacks_permission: bool = False

@@ -8,8 +8,7 @@ from contextlib import closing
 from memsheaf.values import sha256, sqlite3
 
 SCHEMA = 17
-HIDDEN, LISTED, WAITING = 0, 1, 2
-"""Classes of `listed`: not for the catalog, in the catalog, unconfirmed."""
+HIDDEN, LISTED, WAITING = 0, 1, 2  # classes of `listed`: not for the catalog, in the catalog, unconfirmed
 COUNTS = ("tally:0", "tally:1", "tally:2")
 RANK = "pinned DESC, day DESC, time DESC, path"
 _WAIT = 0.05  # seconds

@@ -11,9 +11,8 @@ from memsheaf.index.rows import where_kind
 from memsheaf.store import Version
 from memsheaf.store.commit_queries import OTHERS, commit_authors
 from memsheaf.text.neutralize import plain_name
-from memsheaf.values import NamedTuple, sqlite3
+from memsheaf.values import TYPE_CHECKING, NamedTuple, sqlite3
 
-TYPE_CHECKING = False  # known to type checkers by this name
 if TYPE_CHECKING:
     from memsheaf.index.search import Index
     from memsheaf.store.folder import FolderStore
@@ -74,7 +73,7 @@ def places(
 
 
 class Counts:
-    """How many rows a filter lets through; known until somebody writes to the database."""
+    """How many rows pass a filter; cached until the next write to the database."""
 
     def __init__(self) -> None:
         self._known: dict[Filter, int] = {}
@@ -92,7 +91,7 @@ class Counts:
 
 
 def set_drift(db: sqlite3.Connection, found: Iterable[tuple[str, Version, bool]]) -> None:
-    """Note of these versions whether a citation of theirs did not hold."""
+    """Store for these versions whether one of their citations drifted."""
     with writing(db):
         db.execute("DELETE FROM drift WHERE path NOT IN (SELECT path FROM entry)")
         db.executemany("INSERT OR REPLACE INTO drift VALUES (?, ?, ?)", found)

@@ -44,7 +44,7 @@ def abandoned(cache: str, *, clock: Callable[[], float] = time.time) -> list[Cac
 
 
 def remove(caches: list[Cache]) -> None:
-    """Remove indexes, as far as nobody is opening them."""
+    """Remove indexes, except those that are being opened."""
     for one in caches:
         with suppress(OSError, Busy), locked(one.base, "opening", wait=0):
             for path in {*one.files, f"{one.base}.opening.lock"}:

@@ -38,15 +38,10 @@ _SHARED = (
 
 SECTIONS = {"user": "User", "feedback": "Feedback", "project": "Project", "reference": "Reference", "": "Other"}
 
-Rank = tuple[bool, int, int, str]
-"""Not pinned, minus the day, minus the time, the path: smaller comes first."""
+Rank = tuple[bool, int, int, str]  # not pinned, minus the day, minus the time, the path: smaller comes first
+Line = tuple[Rank, str, bytes]  # one memory as the catalog shows it: rank, section ("" for unknown types), text
 
-Line = tuple[Rank, str, bytes]
-"""One memory as the catalog shows it: rank, section ("" for unknown types), text."""
-
-
-Groups = dict[str, list[tuple[str, bytes]]]
-"""For each section the path and the text of its lines, in the order of the paths."""
+Groups = dict[str, list[tuple[str, bytes]]]  # for each section the path and the lines, ordered by path
 
 
 class Sheet(NamedTuple):
@@ -134,7 +129,7 @@ class Ranking:
         return self.complete or old is None or old[0][0]
 
     def sheet(self, total: int, waiting: int) -> Sheet:
-        """The catalog, when there are so many in all and so many unconfirmed."""
+        """The catalog, given the total number and the number of unconfirmed memories."""
         many_pins = len(self.lines) > MAX_PINNED and not self.lines[MAX_PINNED][0][0]
         if total <= MAX_LINES or many_pins:
             return lay_out(self.lines, total, waiting=waiting)
@@ -210,7 +205,7 @@ class CatalogPublisher:
         return Page(sheet.data.decode(), sheet.shown, tally[LISTED])
 
     def publish_unchanged_root(self, db: sqlite3.Connection) -> None:
-        """Publish when no commit of ours has just changed the root."""
+        """Publish the catalog when this process has not just changed the root by a commit."""
         known, present = notes(db), self._store.stamps([CATALOG, ""])
         marks = known.marks
         folders = [""] if present[""] == marks.get("") else []

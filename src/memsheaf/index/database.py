@@ -84,9 +84,7 @@ CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
 PRAGMA user_version = {SCHEMA};
 """
 
-UNUSABLE = "-"
-"""The version of what is there and cannot be used: a link, a folder, a name that is not allowed."""
-
+UNUSABLE = "-"  # the version of what is there and cannot be used: a link, a folder, a name that is not allowed
 ROW = "path, kind, name, description, updated, state, trust, pinned, size, version, problem"
 _WAITING = "SELECT 1 FROM entry WHERE id > ? UNION ALL SELECT 1 FROM entry WHERE pending = 1 LIMIT 1"
 
@@ -108,7 +106,7 @@ class IndexNotes:
 
     @property
     def tally(self) -> list[int]:
-        """How many rows are hidden, listed and waiting. Raises sqlite3.DatabaseError when nobody counted."""
+        """How many rows are hidden, listed and waiting. Raises sqlite3.DatabaseError without counts."""
         try:
             return [self._rows[name][0] for name in COUNTS]
         except KeyError as error:
@@ -191,7 +189,7 @@ def connect_alone() -> sqlite3.Connection:
 
 
 def delete(database: str) -> None:
-    """Remove the database, so that whoever has it open keeps all of it, and whoever opens it finds none of it.
+    """Remove the database with all its files: open connections keep working, new ones find nothing.
 
     SQLite would take a log that is still there for that of a new database, and mix the two.
     """
@@ -233,7 +231,7 @@ def _connect(database: str) -> sqlite3.Connection:
 
 
 def is_free(database: str) -> bool:
-    """Whether nobody writes to the database just now."""
+    """Whether no process writes to the database now."""
     try:
         with (
             locked(base_of(database), "opening", wait=0),
@@ -285,7 +283,7 @@ def notes(db: sqlite3.Connection) -> IndexNotes:
 def set_marks(
     db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], known: IndexNotes | None = None, /, **facts: int
 ) -> None:
-    """Remember stamps of folders and of the catalog, and numbers by name; what is `known` is not written again."""
+    """Store stamps of folders and of the catalog, and numbers by name, except those already in `known`."""
     rows = [(_MARK + path, *stamp) for path, stamp in stamps.items() if stamp]
     rows += [(name, number, 0, 0, 0) for name, number in facts.items()]
     if known:
@@ -396,7 +394,7 @@ _LOCAL = thread_local()
 
 @contextmanager
 def existing_vectors() -> Iterator[None]:
-    """In this thread, search with the vectors that there are: those that are missing are made by somebody else."""
+    """In this thread, search with existing vectors only and make none."""
     _LOCAL.makes_none = True
     try:
         yield

@@ -180,10 +180,7 @@ class SemanticSearch:
         return Embedding(name, done, total, self._is_running(), self._problem)
 
     def embed_all(self, progress: Progress | None = None, *, seconds: float = inf) -> None:
-        """Make every vector that is missing, in this thread, as far as it gets in so many seconds.
-
-        When another process is at it, wait for it.
-        """
+        """Make missing vectors in this thread, for at most this many seconds; waits for another process."""
         self.stop()
         self._off_until = 0.0
         until = Deadline(seconds)
@@ -269,7 +266,7 @@ class SemanticSearch:
         stop: threading.Event | Deadline | None = None,
         most: int = sys.maxsize,
     ) -> None:
-        """Make the vectors that are missing, in so many batches at most, and delete those that nobody needs."""
+        """Make missing vectors in at most `most` batches, and delete unused ones."""
         known: dict[bytes, StoredVector] | None = None
         while most and (behind := table.waiting(db, BATCH)):
             most -= 1
@@ -340,7 +337,7 @@ class SemanticSearch:
             self._is_calm.wait(GIVE_WAY)
 
     def _vector_of(self, embedder: Embedder, question: str) -> NDArray[float32]:
-        """The vector of a question. Raises EmbedderFailed, also when it takes so long that nobody would wait."""
+        """The vector of a question. Raises EmbedderFailed, also after the time-out."""
         if (known := self._asked.get(question)) is not None:
             return known
         rows = _in_time(embedder, lambda: _encode(embedder, [question]))
@@ -419,7 +416,7 @@ def _encode(embedder: Embedder, texts: Sequence[str]) -> NDArray[float32]:
         rows = numpy.asarray(embedder.encode(texts), numpy.float32)
         is_sound = rows.shape == (len(texts), embedder.dimensions)
         if not is_sound or not (numpy.linalg.norm(rows, axis=1) < LONGEST).all():
-            raise EmbedderFailed(f"{embedder.identity} gave other vectors than it should")
+            raise EmbedderFailed(f"{embedder.identity} gave vectors of another size or length than it should")
         return rows
 
     return _translated(encode)
@@ -436,7 +433,7 @@ def _translated(work: Callable[[], T]) -> T:
 
 
 def _in_time(embedder: Embedder, work: Callable[[], T]) -> T:
-    """Do it; with an embedder that is `remote`, stop waiting when nobody would wait longer. Raises EmbedderFailed."""
+    """Do it, with a time-out if the embedder is `remote`. Raises EmbedderFailed."""
     if not getattr(embedder, "remote", False):
         return work()
     try:

@@ -17,14 +17,13 @@ import numpy
 from numpy import bool_, float32
 from numpy.typing import NDArray
 
+from memsheaf.embed.threads import one_thread
 from memsheaf.index.vectors import quantize
 from memsheaf.values import sha256
 
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "everyday.txt")
 NEIGHBOURS = 3
-WEIGHT = 0.6
-"""What being near to an everyday message takes from being near to a memory."""
-
+WEIGHT = 0.6  # what being near to an everyday message takes from being near to a memory
 SILENT = 0.93  # of small talk of kinds that are not here recalls nothing; of kinds that are here, more
 TALK = 7  # kinds that must be silent; the others, pasted code and work on other things, may speak of a stored topic
 EVERY = 3  # one in so many is compared with the store: enough for a share
@@ -59,7 +58,8 @@ class Everyday:
 
     def handicap(self, question: Floats) -> float:
         """What a message must be nearer to a memory because of its nearness to them."""
-        return WEIGHT * float(_nearest(self._vectors @ question))
+        with one_thread():
+            return WEIGHT * float(_nearest(self._vectors @ question))
 
     def threshold(self, best: Callable[[Floats], Floats]) -> float:
         """What few of them reach: the cosine with the best memory, less their nearness to each other.
@@ -67,7 +67,8 @@ class Everyday:
         `best` gives for each of some vectors the highest cosine with a memory.
         """
         some = slice(0, self._talk, EVERY)
-        reached = best(self._vectors[some]) - float32(WEIGHT) * self._near[some]
+        with one_thread():
+            reached = best(self._vectors[some]) - float32(WEIGHT) * self._near[some]
         return round(float(numpy.quantile(reached, SILENT)), 4)
 
 
@@ -114,7 +115,8 @@ def file_name(identity: str, dimensions: int) -> str:
 def _near_others(vectors: Floats, sizes: Sequence[int]) -> Floats:
     """How near each is to those of other kinds, of which there are so many each."""
     of_kind = numpy.repeat(numpy.arange(len(sizes)), sizes)
-    cosines = vectors @ vectors.T
+    with one_thread():
+        cosines = vectors @ vectors.T
     return numpy.array([_nearest(row[of_kind != kind]) for kind, row in zip(of_kind, cosines, strict=True)], float32)
 
 

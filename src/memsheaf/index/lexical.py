@@ -28,8 +28,7 @@ WEAK = 0.2
 ENOUGH, ENOUGH_MORE, MANY = 0.5, 0.135, 1_000
 TEXT_WEIGHT = 2.0  # of a share of 1, in a score: where meaning counts as well, it adds a quarter for each spread
 
-LITERAL = 10.0
-"""What a term of a script without spaces is worth, in telling words, that a question and a memory hold literally."""
+LITERAL = 10.0  # weight, in telling words, of a literal match in a script without spaces
 _LITERALS = "[\u4e00-\u9fff]{2,}さん|[\u3005\u30a1-\u30ff\u3400-\u9fff]{3,}|[\uac00-\ud7af]{4,}"
 _TALK = "怎么样 为什么 什么时 么时候 没问题 有没有 是不是 能不能 可不可 不可以 谢谢你 对不起 没关系 今天天"
 
@@ -103,7 +102,7 @@ class Lexicon:
 
 
 def enough(count: int) -> float:
-    """How many telling words one of so many memories must have in common with a question to be worth showing.
+    """How many telling words a memory must share with a question to be shown, given the number of memories.
 
     Of many memories, one shares a word with any question. It was set so that 1 unrelated question in 20 finds one.
 
@@ -125,7 +124,7 @@ def words_of(row: int, memory: Memory) -> tuple[object, ...]:
 
 
 def _weight(count: int, total: int) -> float:
-    """How telling a word is that so many memories of all hold."""
+    """The weight of a word, given how many of all memories have it (BM25)."""
     return log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
 
 
@@ -148,7 +147,7 @@ def _count(db: sqlite3.Connection, match: str, most: int) -> int:
 
 
 def _candidates(db: sqlite3.Connection, terms: list[Term], most: int) -> list[int]:
-    """The rows that hold the rarest words, so many that they can be weighed one by one."""
+    """The rows with the rarest words, few enough to be scored one by one."""
     scores: dict[int, float] = {}
     seen = 0
     for term in sorted(terms, key=lambda term: term.often):

@@ -56,7 +56,7 @@ STAT_NS = 6_000  # what a sweep pays for each file, before one was ever timed
 FEW = 8  # so many memories of one commit wait with their words until somebody searches
 REPORTED = 200  # so many files are read between two reports
 
-_FAILED = "the disk did not give it when it was last looked at"
+_FAILED = "it could not be read when it was last checked"
 
 Known = tuple[int, int, int, int, int, str, int]
 _KNOWN = "mtime, ctime, size, inode, id, version, pending"
@@ -211,7 +211,7 @@ class Refresher:
         return as_number(head) if head else 0
 
     def _buries(self, db: sqlite3.Connection) -> bool:
-        """Whether a file that is gone was removed by somebody, and not by git with a change of branch."""
+        """Whether a missing file was removed by hand, and not by git with a change of branch."""
         head = self._head()
         return not self._store.checkout or (head != 0 and head == notes(db).fact("head"))
 
@@ -363,11 +363,7 @@ class Refresher:
         return bool(waiting)
 
     def follow(
-        self,
-        db: sqlite3.Connection,
-        commit: Commit,
-        before: Mapping[str, Stamp | None],
-        parsed: Mapping[str, Memory],
+        self, db: sqlite3.Connection, commit: Commit, before: Mapping[str, Stamp | None], parsed: Mapping[str, Memory]
     ) -> None:
         """Take over a commit of our own. `before` are the stamps of its folders from just before it."""
         with writing(db):
@@ -434,7 +430,7 @@ class Refresher:
         self.has_uses = found.more
 
     def take_in_words(self, db: sqlite3.Connection) -> None:
-        """Bring the full text up to date: a single save does not, whoever searches does."""
+        """Bring the full-text index up to date, which a single save does not do."""
         if waiting := unworded(db):
             with writing(db):
                 self._put_words(db, waiting)

@@ -242,12 +242,11 @@ def put_uses(db: sqlite3.Connection, days: Mapping[str, str], today: int, *, by_
         db.executemany("UPDATE entry SET day = max(day, ?2) WHERE path = ?1", rows)
 
 
-_APART = ("CONTEXT.md", "NOTES.md", "NOTES-archive.md")
-"""What stands in every prompt in full, and what was taken out of it."""
+_APART = ("CONTEXT.md", "NOTES.md", "NOTES-archive.md")  # in every prompt in full, or archived out of it
 
 
 def _description(memory: Memory) -> str:
-    """The description that is listed: a first line that passed no gate is told without its secrets."""
+    """The description in the catalog; a first line of an unchecked file is shown without its secrets."""
     if memory.page.get("description") or memory.problem:
         return memory.description
     return first_line(without_secrets(memory.body[:BEGINNING]))

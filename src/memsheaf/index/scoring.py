@@ -10,20 +10,14 @@ from memsheaf.index.vectors import NEAREST
 from memsheaf.values import NamedTuple
 
 NEAR_WEIGHT = 0.25
-USUAL = Usual(mean=0.1, spread=0.1)
-"""For an embedder that does not say."""
-
-WORD, WORDS_FREE = 0.08, 0.5
-"""What each telling word in common beyond the first half adds to a fit."""
-
+USUAL = Usual(mean=0.1, spread=0.1)  # for an embedder that has none of its own
+WORD, WORDS_FREE = 0.08, 0.5  # what each telling word in common beyond the first half adds to a fit
 SAMPLE = 50  # so many vectors count as much as what is usual
 DIGITS = 5  # what follows depends on the order in which vectors were stored
 
 
 class Near(NamedTuple):
-    """What a question is near to: the usual cosines, the cosine from which on it is about a memory, the nearest rows,
-    and the cosine of any row.
-    """
+    """The usual cosines, the one from which a question is about a memory, the nearest rows, and all cosines."""
 
     usual: Usual
     enough: float
@@ -32,7 +26,7 @@ class Near(NamedTuple):
 
 
 def estimate_usual(count: int, mean: float, spread: float, usual: Usual = USUAL) -> Usual:
-    """What so many cosines of a question say, nearer to what is usual the fewer they are.
+    """The mean and spread of a question's cosines, pulled towards the usual ones when there are few.
 
     >>> estimate_usual(0, 0.0, 0.0), estimate_usual(50, 0.3, 0.2)
     (Usual(mean=0.1, spread=0.1), Usual(mean=0.2, spread=0.15))

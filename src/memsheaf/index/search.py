@@ -39,7 +39,6 @@ from memsheaf.store import Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.values import TYPE_CHECKING, sqlite3
 
-# Known to type checkers under this name: nothing of vectors is loaded before somebody searches.
 if TYPE_CHECKING:
     from typing import TypeVar
 
@@ -128,10 +127,7 @@ class Index:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Meanwhile a commit of ours changes folders: a look takes that for no reason to examine everything.
-
-        If somebody else changed them, too, the first look after it finds out.
-        """
+        """Within this, our own commit does not trigger a full scan; the next look finds changes of others."""
         with self._guard:
             self._refresher.commits += 1
         try:
@@ -160,12 +156,12 @@ class Index:
 
     @property
     def kept(self) -> Sequence[str]:
-        """Files that somebody else's MEMORY.md was moved to since this was opened."""
+        """Files that a foreign MEMORY.md was moved to since this was opened."""
         return self._refresher.catalog.moved
 
     @property
     def swept_by_others(self) -> bool:
-        """Whether a thread looks now and then with `sweep`, so that nobody who asks has to wait for it."""
+        """Whether a thread sweeps regularly, so that queries do not have to."""
         return self._refresher.swept_by_others
 
     @swept_by_others.setter
@@ -177,7 +173,7 @@ class Index:
         self._refresher.has_uses = True
 
     def ready(self) -> None:
-        """Look once, if nobody did yet: answers about names need the whole folder to be known."""
+        """Scan once, if not yet done: answers about names need the whole folder."""
         if not self._refresher.has_looked:
             self.look()
 
@@ -219,7 +215,7 @@ class Index:
         return self._healing(lambda db: int(db.execute(sql, values).fetchone()[0]))
 
     def named(self, kind: str, name: str) -> str:
-        """The path of the memory that bears this very name, "" when there is none."""
+        """The path of the memory with exactly this name, "" when there is none."""
         sql = "SELECT ifnull(min(path), '') FROM entry WHERE name = ? AND kind = ? AND version <> ''"
         return self._healing(lambda db: str(db.execute(sql, (name, kind)).fetchone()[0]))
 
@@ -261,7 +257,7 @@ class Index:
     def embed_all(
         self, progress: Callable[[int, int], None] | None = None, *, seconds: float = float("inf")
     ) -> Embedding:
-        """Make all vectors that are missing, in this thread; `progress` is told how many of how many are done.
+        """Make all missing vectors in this thread; `progress` is called with done and total.
 
         It ends after about so many seconds, and may be interrupted at any time: what was made is kept.
         """

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     Best = Callable[[NDArray[float32]], NDArray[float32]]
 
-FIRST, NEXT, MOST = 600, 800, 16
-"""Characters of the text in the first passage and in each of the next, and how many passages there are at most."""
+FIRST, NEXT, MOST = 600, 800, 16  # characters of the first and of later passages; passages at most
 
 KEY = 16  # bytes
 NEAREST = 50
@@ -151,10 +150,7 @@ class VectorTable:
         return {key: StoredVector(scale, data) for key, scale, data in db.execute(sql, (self._embedder,))}
 
     def add(
-        self,
-        db: sqlite3.Connection,
-        done: Mapping[int, Sequence[bytes]],
-        vectors: Mapping[bytes, StoredVector],
+        self, db: sqlite3.Connection, done: Mapping[int, Sequence[bytes]], vectors: Mapping[bytes, StoredVector]
     ) -> None:
         """Store the vectors of some rows, given by the keys of their passages, and pass over these rows from now on.
 
@@ -176,7 +172,7 @@ class VectorTable:
             self._set_cursor(db, max(done))
 
     def finish(self, db: sqlite3.Connection) -> None:
-        """Once nothing waits: pass over rows that have their vectors, and delete what nobody used for a month."""
+        """Once nothing waits: skip rows that have their vectors, and delete those unused for a month."""
         today = self._today()
         last, used = db.execute("SELECT a, b FROM note WHERE name = ?", (self._name,)).fetchone() or (0, 0)
         newest = db.execute("SELECT max(id) FROM entry").fetchone()[0] or 0

@@ -47,8 +47,7 @@ _ACTIONS = {
 }
 
 Progress = Callable[[int, int], None]
-Approve = Callable[[PlanGroup], bool]
-"""Whether a person lets a group be done that touches what they wrote."""
+Approve = Callable[[PlanGroup], bool]  # whether a person lets a group be done that touches what they wrote
 
 
 class Target(Memories, Protocol):
@@ -56,11 +55,9 @@ class Target(Memories, Protocol):
 
     def list(self) -> Sequence[Row]:
         """Every file, in the order of the paths."""
-        ...
 
     def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
         """All these changes as one commit, or none. Raises Changed, Refused."""
-        ...
 
 
 class Dropped(NamedTuple):
@@ -126,7 +123,7 @@ def run(
         StoreFailed: nothing was done.
     """
     if only is not None:
-        mine = _anything
+        mine = lambda group: True  # noqa: E731
     if not apply:
         return _check(target, _chosen(_plan(target, state, now, model, progress, mine), only), state, embedder)
     with schedule.at_work(state):
@@ -164,10 +161,6 @@ def _plan(
         past.settled,
     )
     return _ask(target, plan, model, today, progress) if model else plan
-
-
-def _anything(group: PlanGroup) -> bool:
-    return True
 
 
 def _chosen(plan: _Plan, only: Collection[str] | None) -> _Plan:

@@ -47,7 +47,7 @@ _COMMON_NAME = re.compile(r"[^\W_]+\.\w+")  # a file name of one word is in many
 
 
 class ConversationLine(NamedTuple):
-    """One line of a conversation's file: a message, facts, or what stands for all that was said before."""
+    """One line of a conversation's file: a message, facts, or a summary of all before it."""
 
     at: str
     said: Said | None = None
@@ -58,9 +58,6 @@ class ConversationLine(NamedTuple):
 def lock_conversations(state: State) -> AbstractContextManager[None]:
     """The lock of those who write to conversations here. Raises Busy, StoreFailed."""
     return state.lock("conversations", wait=LOCK_SECONDS)
-
-
-# writing
 
 
 def clean_message(said: Said, *, silent: bool = False) -> Said:
@@ -155,9 +152,6 @@ def message_record(said: Said) -> dict[str, object]:
     }  # fmt: skip
 
 
-# reading
-
-
 def read_lines(state: State, name: str) -> Iterator[ConversationLine]:
     """The lines of a file that can be understood, oldest first, however long it is."""
     return (line for data in _lines(state, name) if (line := decode_line(data)))
@@ -198,7 +192,7 @@ def _lines(state: State, name: str) -> Iterator[bytes]:
 
 
 def decode_line(data: bytes) -> ConversationLine | None:
-    """The line in some bytes of a file; None when they are not one, because a crash or somebody else cut into it."""
+    """The line in some bytes of a file; None when it is damaged."""
     found = parse_object(data)
     if found is None:
         return None
@@ -240,9 +234,6 @@ def _list(value: object) -> list[object]:
 
 def _text_of(value: dict[str, object], key: str) -> str:
     return found if isinstance(found := value.get(key), str) else ""
-
-
-# erasing
 
 
 def forget(state: State, texts: Sequence[bytes], names: Sequence[str] = ()) -> None:

@@ -45,8 +45,7 @@ SAYS = 3  # words of a sentence that speaks of something as *he*, *it* or *we*
 REST = 2  # words that an old sentence may have beside the one that is rejected, where the new one has none of them
 NAME = 5  # letters of what cannot be meant by chance
 
-CORRECTION = "the user corrects it"
-"""The `why` of a proposal that is worth nothing without the memory that it corrects."""
+CORRECTION = "the user corrects it"  # the `why` of a proposal that only makes sense with the memory it corrects
 
 _BEING = (
     "i is ar are wa was were be can must will stai stay go goe get run live happen begin start call name locat kept "
@@ -60,11 +59,9 @@ class Memories(Protocol):
 
     def matches(self, query: str, *, limit: int) -> Sequence[Match]:
         """What has to do with a text, best first."""
-        ...
 
     def read(self, path: str) -> Memory:
         """One memory as it is now."""
-        ...
 
 
 def find_corrected(target: Memories, proposal: Proposal) -> Proposal:

@@ -210,8 +210,6 @@ class DailyLog:
         walked = (found for place in places for found in os.walk(place))
         return [os.path.join(folder, name) for folder, _, names in walked for name in names]
 
-    # writing
-
     def _append(self, turn: Turn, by: str) -> bool:
         texts = [("user", message.text) for message in turn.messages if message.role == "user"]
         texts += [("agent", _shorten(message.text)) for message in turn.messages if message.role == "assistant"][-1:]
@@ -274,8 +272,6 @@ class DailyLog:
             return len(blocks) - len(kept)
 
         return retry(purge, busy=f"{path!r} changes faster than it can be read")
-
-    # reading
 
     def _pages_in_order(self) -> list[tuple[str, str, Stamp]]:
         """The path, the day and the stamp of every page, in the order in which they were written."""

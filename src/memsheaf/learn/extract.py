@@ -16,7 +16,7 @@ from memsheaf.guard.secrets import REMOVED, without_secrets
 from memsheaf.learn.corrections import CORRECTION, Memories, drop_retracted, find_corrected
 from memsheaf.learn.pasted import PASTED, read_own_words
 from memsheaf.learn.rules import find_stated_facts
-from memsheaf.llm import Model, Question, answer
+from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, Proposal, Turn
@@ -38,8 +38,7 @@ FROM_TOOLS, FROM_OTHERS = 0.2, 0.5  # shares from a tool, or not from the user, 
 SAME_WORDS, SAME_MEANING = 0.75, 0.9  # from both on, two texts say the same in other words
 COVERED = 0.8  # share of the words the user asked for; with less, a model has said something else
 
-Decided = tuple["JudgedProposal", Change | None]
-"""What became of a proposal, and the change that saves it."""
+Decided = tuple["JudgedProposal", Change | None]  # what became of a proposal, and the change that saves it
 
 
 class ProposalWriter(Protocol):
@@ -49,27 +48,21 @@ class ProposalWriter(Protocol):
         self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
     ) -> tuple[Change, Memory, Memory | None]:
         """The change a proposal makes, under a name that is not taken; the memory after it, and the one before."""
-        ...
 
     def judge(self, memory: Memory, was: Memory | None) -> None:
         """Raise Refused for what may not be stored."""
-        ...
 
     def buried(self, memory: Memory) -> Tombstone | None:
         """The tombstone of a memory that a person does not want."""
-        ...
 
     def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
         """Make changes as one commit. Raises Changed."""
-        ...
 
     def accept(self, change: Change, was: Memory | None, why: str) -> Commit:
         """Make a change that a person wants. Raises Changed."""
-        ...
 
     def bury(self, memory: Memory, *, undo: bool = False) -> None:
         """Note that a person does not want this, or with `undo` that they do not mind it after all."""
-        ...
 
 
 class JudgedProposal(NamedTuple):
@@ -134,10 +127,7 @@ def decide(
     *,
     policy: Callable[[str], str],
 ) -> list[Decided]:
-    """Judge proposals: each is to be saved, with its change, or queued, or dropped with the reason.
-
-    `policy` gives the policy of the scope of a path.
-    """
+    """Judge proposals: save, queue or drop each, with the reason. `policy` gives the policy for a path."""
     decided: list[Decided] = []
     taken: dict[str, Memory] = {}
     for proposal in proposals:
@@ -199,9 +189,6 @@ def save(keeper: ProposalWriter, decided: Sequence[Decided], why: str) -> list[J
     return done
 
 
-# asking a model
-
-
 def _ask_model(target: Memories, turns: Sequence[Turn], model: Model, today: date, deadline: float) -> list[Proposal]:
     near = _find_related(target, turns)
     nonce = os.urandom(8).hex()
@@ -229,13 +216,7 @@ def _schema(near: Collection[str]) -> dict[str, object]:
     properties: dict[str, object] = {name: {"type": "string", "enum": values} for name, values in choices.items()}
     properties |= {name: {"type": "string"} for name in ("name", "description", "content")}
     properties["messages"] = {"type": "array", "items": {"type": "integer"}}
-    memory = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return {
-        "type": "object",
-        "properties": {"memories": {"type": "array", "maxItems": MOST, "items": memory}},
-        "required": ["memories"],
-        "additionalProperties": False,
-    }
+    return object_schema({"memories": {"type": "array", "maxItems": MOST, "items": object_schema(properties)}})
 
 
 def _find_related(target: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
@@ -330,9 +311,6 @@ def _find_turn(turns: Sequence[Turn], numbers: object) -> str:
     return turns[-1].conversation
 
 
-# judging
-
-
 def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], target: Memories) -> list[Proposal]:
     """What a model proposes, with the trust that its words deserve: it is the user's when the user said it.
 
@@ -369,7 +347,7 @@ def _texts(turns: Sequence[Turn], role: str) -> list[str]:
 
 
 def _refuse_unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memories) -> None:
-    """Raise Refused for what lost a secret, says nothing, or that nobody said, unless the user asked for it."""
+    """Raise Refused for a proposal that lost a secret, is empty, or was not said, unless the user asked for it."""
     if REMOVED in proposal.content:
         raise Refused("a secret was taken out of it")
     claimed = telling(proposal.content)

@@ -114,7 +114,7 @@ class Inbox:
         return Batch(_identity(found.values()), turns[0].conversation, turns, tries, tuple(found))
 
     def holds(self, batch: Batch) -> bool:
-        """Whether a batch is still what was handed out: nobody erased from it meanwhile."""
+        """Whether a batch is unchanged since it was handed out: nothing was erased from it."""
         found = [stored for number in batch.numbers if (stored := self._load(number))]
         return batch.id == _identity(found) and batch.turns == tuple(stored.turn for stored in found)
 
@@ -191,8 +191,6 @@ class Inbox:
         self.purge(lambda text: False)
         return count
 
-    # adding
-
     def _prepare(self, turn: Turn, counts: dict[str, int]) -> _StoredTurn:
         """A turn as it may be stored, with its digests. `counts` is how often each text came before."""
         conversation = _label(turn.conversation)
@@ -262,8 +260,6 @@ class Inbox:
             seen.add(unnoted.turn.conversation, unnoted.keys, last)
         return seen, last
 
-    # handing out
-
     def _next(self, most: int, done: Sequence[int]) -> dict[int, _StoredTurn]:
         """The oldest turn, and those of the same conversation for which there is room."""
         self._listed = [number for number in self._listed if number not in done]
@@ -298,8 +294,6 @@ class Inbox:
         for number in cursor.done:
             self._state.remove(_name(number))
         return cursor
-
-    # files
 
     def _locked(self) -> AbstractContextManager[None]:
         return self._state.lock("inbox", wait=LOCK_SECONDS)
@@ -344,7 +338,7 @@ class Inbox:
 
 
 class _SeenMessages:
-    """The file of digests, and what was added since it was read. Whoever adds holds the lock of the inbox.
+    """The file of digests, and what was added since it was read. Adding needs the lock of the inbox.
 
     A line is the digest of a message, or `@` and the digests of a conversation and of its latest turn, or `#` and the
     number of the last turn that was written before. Lines are added without a flush: what a power cut takes can be

@@ -35,9 +35,7 @@ from memsheaf.values import NamedTuple, Protocol
 ATTEMPTS = 3  # unusable answers of a model about a batch, after which rules alone read it
 GIVE_UP_SECONDS = 86_400.0  # after which rules read it when the model does not answer at all
 LOOK_BACK = 500  # commits among which that of an interrupted batch is found
-ALREADY_LEARNING = "another process is learning already"
-"""The problem that is none: what waits is being read."""
-
+ALREADY_LEARNING = "another process is learning already"  # no error: the queue is being read
 _WANTED, _TRIED = "wanted", "tried.json"
 
 
@@ -47,15 +45,12 @@ class LearningScope(Memories, Protocol):
     @property
     def root(self) -> str:
         """The folder that holds its files."""
-        ...
 
     def log(self, *, limit: int | None = None) -> Iterable[Commit]:
         """Its commits, newest first; those of other scopes name them in their paths."""
-        ...
 
     def undo(self, commit: str, /) -> object:
         """Take a commit back. Raises NoSuchCommit, Changed."""
-        ...
 
 
 class Distilled(NamedTuple):
@@ -238,7 +233,7 @@ class Learner:
         return done
 
     def _learn_batch(self, batch: Batch, model: Model | None, deadline: float) -> list[JudgedProposal] | None:
-        """Save or queue what comes of a batch; None when somebody erased from it meanwhile."""
+        """Save or queue the results of a batch; None when something was erased from it meanwhile."""
         why = learning_reason(batch)
         if batch.tries > 1 and "" in self._committed_scopes(why):
             return []  # it was saved, and then the process died

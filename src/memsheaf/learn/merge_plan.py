@@ -17,7 +17,7 @@ from memsheaf.guard.paths import is_fact
 from memsheaf.history import diff
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Change
-from memsheaf.text.dates import absolute
+from memsheaf.text.dates import absolute, parse_day
 from memsheaf.text.similarity import LIKE, fact, likeness, same, says_more
 from memsheaf.values import NamedTuple, sha256
 
@@ -115,7 +115,7 @@ def find_groups(memories: Sequence[Memory], today: date, most: int, *, mine: boo
 
 def _find_expired(memories: Iterable[Memory], today: date, mine: bool) -> Iterator[PlanGroup]:
     for memory in memories:
-        ended = _date(memory.expires)
+        ended = parse_day(memory.expires)
         if ended and ended < today and not is_fixed(memory, mine=mine):
             yield PlanGroup("expired", f"it expired on {ended.isoformat()}", (memory,), retired=(memory.path,))
 
@@ -124,7 +124,7 @@ def _find_relative_dates(memories: Iterable[Memory], today: date, mine: bool) ->
     """Memories whose "tomorrow" becomes the day it meant, if all of the text was written on one day."""
     for memory in memories:
         is_changed = bool(memory.updated) and memory.updated[:10] != memory.created[:10]
-        day = None if is_changed else _date(memory.created)
+        day = None if is_changed else parse_day(memory.created)
         if day is None or is_fixed(memory, mine=mine):
             continue
         described = memory.page.get("description")
@@ -194,10 +194,7 @@ def _neighbours(said: Sequence[frozenset[str]]) -> list[list[int]]:
 
 
 def _may_retire(other: Memory, keeper: Memory, mine: bool) -> bool:
-    """Whether one may be retired for the other, if they say the same.
-
-    What is unconfirmed adds nothing to what is confirmed, and what is fixed cannot take anything up.
-    """
+    """Whether one may be retired for the keeper; if that is fixed or more trusted, only one that adds nothing."""
     if is_fixed(other, mine=mine) or other.kind != keeper.kind or other.expires != keeper.expires:
         return False
     is_keeper_fixed = is_fixed(keeper, mine=mine)
@@ -234,7 +231,7 @@ def unite(
     name: str = "",
     description: str = "",
 ) -> str:
-    """The text of a memory that stands for others, too: their evidence, and the trust of the least trusted."""
+    """The text of a merged memory, with the evidence of all and the trust of the least trusted."""
     everyone = (keeper, *others)
     citations = dict.fromkeys(place for memory in everyone for place in memory.citations)
     supersedes = dict.fromkeys([*(path for memory in everyone for path in memory.supersedes), *replaced])
@@ -255,11 +252,3 @@ def unite(
 def _source(memory: Memory) -> str:
     """The source after a change: what a person wrote, and let be changed, stays theirs."""
     return "user" if memory.source == "user" else BY
-
-
-def _date(value: str) -> date | None:
-    """The day a header names; None for what is none."""
-    try:
-        return date.fromisoformat(value[:10])
-    except ValueError:
-        return None

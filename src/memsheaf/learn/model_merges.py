@@ -8,7 +8,7 @@ changes nothing. What it proposes is checked like everything else, afterwards.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
 
 from memsheaf.errors import CapReached, ModelFailed, TextRefused
@@ -16,7 +16,7 @@ from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.learn.corrections import subject
 from memsheaf.learn.merge_plan import PlanGroup, is_fixed, is_usable, unite
-from memsheaf.llm import Model, Question, answer
+from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.text.neutralize import for_prompt, link_text, one_line
@@ -32,25 +32,14 @@ PATH = 300  # characters
 
 _ACTIONS = ("merge", "rewrite", "retire", "keep")
 _TEXTS = ("action", "keep", "name", "description", "content")
-_OPERATION: Mapping[str, object] = {
-    "type": "object",
-    "properties": {
+_OPERATION = object_schema(
+    {
         "action": {"type": "string", "enum": list(_ACTIONS)},
         "files": {"type": "array", "items": {"type": "string"}},
-        "keep": {"type": "string"},
-        "name": {"type": "string"},
-        "description": {"type": "string"},
-        "content": {"type": "string"},
-    },
-    "required": ["action", "files", "keep", "name", "description", "content"],
-    "additionalProperties": False,
-}
-_SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {"operations": {"type": "array", "items": _OPERATION, "maxItems": MEMBERS}},
-    "required": ["operations"],
-    "additionalProperties": False,
-}
+        **{name: {"type": "string"} for name in _TEXTS[1:]},
+    }
+)
+_SCHEMA = object_schema({"operations": {"type": "array", "items": _OPERATION, "maxItems": MEMBERS}})
 
 
 def in_turn(memories: Sequence[Memory], cursor: str) -> list[Memory]:

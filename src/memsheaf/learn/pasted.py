@@ -20,18 +20,10 @@ from memsheaf.text.phrases import any_of, compiled
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.values import NamedTuple
 
-OTHERS = "\ufffb"
-"""Stands for each character that is somebody else's, so that places in both texts are the same."""
-
-LONG = 400
-"""How many characters of a message may be a person's who types; what is longer may be pasted."""
-
-MOST = 8_192
-"""How many characters of a message are looked at; of a longer one, its beginning and its end."""
-
-NAME = 3
-"""How many words in quotation marks are a name; more are what somebody said."""
-
+OTHERS = "\ufffb"  # stands for each character that is somebody else's, so that places in both texts are the same
+LONG = 400  # characters of a message that a person types; a longer one may be pasted
+MOST = 8_192  # characters of a message that are read; of a longer one, its beginning and its end
+NAME = 3  # words in quotation marks that are a name; more are a quotation
 PASTED = "it may be pasted: a person has to say that these are their words"
 
 _HIDDEN = "\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f"  # turn the direction of text, or are not drawn at all
@@ -133,7 +125,7 @@ def read_own_words(text: str) -> OwnWords:
 
 
 def _find_sign(said: str) -> int:
-    """Where the words of somebody else may begin."""
+    """Where quoted words may begin."""
     line = sentence = clause = 0
     for end in compiled(_END).finditer(said):
         at, mark = end.start(), end[0]
@@ -158,7 +150,7 @@ def _find_sign(said: str) -> int:
 
 
 def _is_sign(clause: str, sentence: str, mark: str) -> bool:
-    """Whether a clause, by what ends it, introduces what follows as somebody else's words."""
+    """Whether a clause, by how it ends, introduces a quotation."""
     is_dictated = _has("dictates", sentence.rstrip(":： "), whole=True)
     if mark == "\n":
         is_announced = clause.endswith((":", "：")) and not is_dictated
@@ -224,7 +216,7 @@ def _others(match: re.Match[str]) -> str:
 
 
 def _introduces(sentence: str) -> bool:
-    """Whether a sentence speaks of a text, or of what somebody else said."""
+    """Whether a sentence introduces a text, or what another person said."""
     return _has("as text", compiled(_MINE).sub("", sentence))
 
 

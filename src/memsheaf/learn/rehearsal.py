@@ -32,8 +32,7 @@ RIVALS = 50
 MOST = 500  # questions that are kept
 NAME = "expected.json"
 
-FirstPaths = tuple[Sequence[str], ...]
-"""The paths that a question finds first: by words, and by meaning."""
+FirstPaths = tuple[Sequence[str], ...]  # the paths that a question finds first: by words, and by meaning
 
 
 class Expectation(NamedTuple):
@@ -44,7 +43,7 @@ class Expectation(NamedTuple):
 
 
 def expectations(state: State) -> list[Expectation]:
-    """The questions that somebody stored, oldest first."""
+    """The stored questions, oldest first."""
     found = state.load(NAME)
     pairs = found if isinstance(found, list) else []
     return [

@@ -32,32 +32,15 @@ from memsheaf.text.phrases import (
 from memsheaf.text.spoken import SHOWN
 from memsheaf.values import NamedTuple
 
-LASTING = 0.5
-"""How likely a sentence must be worth keeping where nobody asks for it."""
-
-PASTED = 0.8
-"""The same in a long message, which may be pasted."""
-
-EXPLAINING = 0.2
-"""How likely a sentence must be that is kept together with the one before it."""
-
-TELLING = 2
-"""How many words a sentence has that stands without the one before it, where it points at something."""
-
-ASIDE = 6
-"""How many words may stand before a request to remember; with more, it is their sentence that is meant."""
-
-SHORT = 300
-"""How long a message may be, in characters, that was surely typed."""
-
-CLAUSES = 6
-"""How many clauses of a sentence are looked at, besides the first."""
-
-LONGEST = 400
-"""How long a sentence may be, in characters; what is longer was pasted."""
-
-MOST = 100
-"""How many sentences are read at the beginning of a message, and at its end."""
+LASTING = 0.5  # least probability that a sentence is worth keeping, unless somebody asks for it
+PASTED = 0.8  # the same in a long message, which may be pasted
+EXPLAINING = 0.2  # the same for a sentence that is kept together with the one before it
+TELLING = 2  # least words of a sentence with a pronoun that is kept without the one before it
+ASIDE = 6  # most words before a request to remember; with more, their sentence is meant
+SHORT = 300  # characters of a message that was surely typed
+CLAUSES = 6  # clauses of a sentence that are read, besides the first
+LONGEST = 400  # characters of a sentence; a longer one was pasted
+MOST = 100  # sentences that are read at the beginning of a message, and at its end
 
 # Titles in braces are lists of a language: what may stand before a phrase, what makes a clause a question, a doubt or
 # a report, and what stands between two clauses, with spaces between words and without.

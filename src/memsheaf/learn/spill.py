@@ -16,9 +16,7 @@ from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple, sha256
 
-DAYS = 30.0
-"""How long a file stays after it was last written, unless the settings say otherwise."""
-
+DAYS = 30.0  # days that a file is kept after it was last written, unless the settings say otherwise
 _PREFIX, _SUFFIX = "spill-", ".txt"
 _MARK = "=== message "
 _ERASED = "(erased: it said what an erased memory said)"
@@ -32,8 +30,7 @@ class Spill(NamedTuple):
     messages: int
 
 
-BLANK = f"{_PREFIX}{'0' * 24}{_SUFFIX}"
-"""As long as every name of such a file."""
+BLANK = f"{_PREFIX}{'0' * 24}{_SUFFIX}"  # as long as every name of such a file
 
 
 def make_spill(entries: Sequence[TranscriptEntry], taken: Iterable[int]) -> Spill:
@@ -50,7 +47,7 @@ def make_spill(entries: Sequence[TranscriptEntry], taken: Iterable[int]) -> Spil
 
 
 def write_spill(state: State, spill: Spill, *, now: float, days: float = DAYS) -> str:
-    """Write it, and remove files that are older than so many days. Gives its path. Raises StoreFailed."""
+    """Write it, and remove files older than this many days. Gives its path. Raises StoreFailed."""
     state.write(spill.name, spill.text.encode())
     for name in _names(state):
         if name != spill.name and _age(state, name, now) > days:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from memsheaf.llm.model import Answer, Model, Question, answer, failed
+from memsheaf.llm.model import Answer, Model, Question, answer, failed, object_schema
 
-__all__ = ["Answer", "Model", "Question", "answer", "failed", "load_model"]
+__all__ = ["Answer", "Model", "Question", "answer", "failed", "load_model", "object_schema"]
 
 
 def load_model(name: str, *, url: str = "", key: str = "", environment: Mapping[str, str] = os.environ) -> Model:

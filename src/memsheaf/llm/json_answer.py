@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import NoReturn
 
-ANSWER_BYTES = 4_000_000
-"""How large an answer may be, with all that is around it. What we ask for has a few thousand bytes."""
+ANSWER_BYTES = 4_000_000  # limit of an answer; what we ask for has a few thousand bytes
 
 _FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
 _TYPES: Mapping[str, type | tuple[type, ...]] = {

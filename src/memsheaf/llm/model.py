@@ -13,13 +13,20 @@ from memsheaf.values import NamedTuple, Protocol
 
 
 class Question(NamedTuple):
-    """A side-query: what the model is told, what it is asked, and the JSON schema that its answer follows."""
+    """A side-query: system prompt, question, and the JSON schema of the answer."""
 
     system: str
     text: str
     schema: Mapping[str, object]
     max_tokens: int = 256
     temperature: float = 0.0
+
+
+def object_schema(properties: Mapping[str, object]) -> dict[str, object]:
+    """The JSON schema of an object that has all of these properties, and no others."""
+    return {
+        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False
+    }  # fmt: skip
 
 
 class Answer(NamedTuple):
@@ -36,7 +43,6 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """Which model this is."""
-        ...
 
     def ask(self, question: Question, *, deadline: float) -> Answer:
         """Give the answer, in at most `deadline` seconds.
@@ -44,11 +50,10 @@ class Model(Protocol):
         Raises:
             ModelFailed: there is none, in time and in its shape.
         """
-        ...
 
 
 def answer(model: Model, question: Question, deadline: float) -> object:
-    """What a model says, whoever made it: in time, or ModelFailed, whatever went wrong."""
+    """Ask any model, with a time-out. Raises ModelFailed for every error."""
     from memsheaf.timeouts import TimeUp, within
 
     try:
@@ -70,10 +75,7 @@ def failed(message: str, hint: str = "") -> ModelFailed:
     return error
 
 
-# conversations: messages, calls, steps
-
-MOST_TOKENS = 8_192
-"""How much a model may say in one step, unless somebody says otherwise."""
+MOST_TOKENS = 8_192  # most tokens of one answer, by default
 
 
 class ToolCall(NamedTuple):
@@ -147,12 +149,11 @@ class Step(NamedTuple):
 
 
 class Talker(Protocol):
-    """Somebody who goes on with a conversation. `name` is how it is called in messages."""
+    """Continues a conversation. `name` is used in messages."""
 
     @property
     def name(self) -> str:
         """Who this is."""
-        ...
 
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
         """Say what comes next: pieces as they come, and at the end one `Step`.
@@ -163,4 +164,3 @@ class Talker(Protocol):
             ModelFailed: there is no whole answer. What was said until then is not lost: the pieces were given.
             CapReached: it would cost more than may be spent. Nothing was asked.
         """
-        ...

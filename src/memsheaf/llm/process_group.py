@@ -141,7 +141,7 @@ def _feed(inlet: int, text: bytes) -> None:
 def _leashed(
     line: Sequence[str], folder: str, environment: Mapping[str, str], *, together: bool
 ) -> Iterator[tuple[Popen[bytes], int]]:
-    """A program at work, and the descriptor to write to what it reads: whoever takes it closes it.
+    """A running program, and the descriptor of its standard input, which the caller closes.
 
     It ends with the block, and all it started with it. `together`: its errors come with what it prints.
     """

@@ -15,9 +15,7 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
 CHOOSE = "`memsheaf config set model.name NAME` chooses a model; `memsheaf models` shows what can be used here."
-NO_KEY = "none"
-"""What is sent where a client insists on a key and none is needed."""
-
+NO_KEY = "none"  # sent where a client requires a key and none is needed
 _PROVIDER = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _MODEL = re.compile(r"[\w@][\w.:/@+\[\]-]{0,199}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
@@ -68,7 +66,7 @@ _SAME = {"gemini": "google", "llama.cpp": "llama-cpp", "llamacpp": "llama-cpp", 
 
 
 class Choice(NamedTuple):
-    """A model that somebody chose. `variable` is where its key is, "" when none is sent; `place` None: the usual."""
+    """A chosen model. `variable` holds its key, "" when none is sent; `place` None is the provider's address."""
 
     name: str
     provider: str
@@ -112,10 +110,7 @@ def choose(name: str, *, url: str = "", key: str = "", environment: Mapping[str,
     variable = key or next(iter([] if url else present or known.keys), "")
     choice = Choice(name, provider, model, place, variable)
     if lacking := _package_lacking(known):
-        raise failed(
-            f"{name} needs the package {lacking}, which is not installed",
-            f"`{_install(known)}` brings it.",
-        )
+        raise failed(f"{name} needs the package {lacking}, which is not installed", f"`{_install(known)}` brings it.")
     key_of(choice, environment)
     if provider not in PROVIDERS:
         _require_known(choice)
@@ -172,9 +167,6 @@ def _bad(message: str, hint: str = CHOOSE) -> BadSettings:
     return hinted(BadSettings(message), hint)
 
 
-# which can be used from here; nothing is sent
-
-
 class Way(NamedTuple):
     """A way to a model: a provider, a server on this machine or a command. `problem` is why it cannot be used now."""
 
@@ -185,7 +177,7 @@ class Way(NamedTuple):
 
 
 def ways(environment: Mapping[str, str]) -> list[Way]:
-    """All ways that we know, in the order of how they are told."""
+    """All known ways, in the order in which they are listed."""
     served = [_served(name, provider, environment) for name, provider in PROVIDERS.items()]
     return [*served, *(way(tool, environment=environment, kind="command") for tool in TOOLS)]
 
@@ -214,7 +206,7 @@ def _served(name: str, provider: Provider, environment: Mapping[str, str]) -> Wa
 
 
 def _silent(place: ServerAddress | None) -> str:
-    """What is wrong with a server on this machine that does not open; elsewhere it is not tried."""
+    """The problem of a server on this machine that does not accept connections; others are not tried."""
     if not place or not place.is_here:
         return ""
     try:

@@ -41,8 +41,7 @@ from memsheaf.llm.model import Answer, Question, Request, Said, Spoken, Step, To
 from memsheaf.llm.providers import CHOOSE, NO_KEY, Choice
 from memsheaf.llm.text_tool_calls import Written, sendable
 
-Connect = Callable[[str, bool], Any]
-"""Makes an HTTP client of `httpx` or `httpx2`, as `Wire.client` does."""
+Connect = Callable[[str, bool], Any]  # makes an HTTP client of `httpx` or `httpx2`, as `Wire.client` does
 Give = Callable[[Spoken | Step], None]
 
 _TOOL = "answer"
@@ -186,10 +185,7 @@ def _value(response: ModelResponse, question: Question) -> object:
 
 
 def messages(conversation: Sequence[Said], kept: Mapping[Said, ModelResponse]) -> list[ModelMessage]:
-    """A conversation as requests and responses in turns, and every call with an answer.
-
-    A message of the model that is among the `kept` goes back as it came.
-    """
+    """A conversation as alternating requests and responses, every call answered; `kept` ones as they came."""
     found: list[ModelMessage] = []
     calls: dict[str, ToolCallPart] = {}
     heard, taken = list[Said](), set[str]()

@@ -30,12 +30,11 @@ _HINTS = {
     403: "The key is not allowed to do this: look at its rights at the provider.",
     404: "The model or the address is not known there: check model.name and model.url.",
     429: "Try again later; what needs no model went on without it.",
-    529: "Many ask it at the moment: try again later; what needs no model went on without it.",
+    529: "It is overloaded: try again later; what needs no model went on without it.",
 }
 _TOO_LONG = "What was sent is longer than this model reads: make it shorter, or choose another model."
 
-LOADING = Lock()
-"""Held by the thread that imports pydantic-ai: threads that import it side by side may see half of it."""
+LOADING = Lock()  # held while pydantic-ai is imported: concurrent imports may see a partial module
 
 
 class Served:
@@ -105,7 +104,7 @@ def told(error: Exception, name: str, key: str, wire: Wire) -> ModelFailed:
     if "Timeout" in names:
         return failed(f"{name} gave no answer in time")
     if wire.status and ("RemoteProtocolError" in names or "ReadError" in names):
-        return failed(f"{name} hung up before its answer was whole")
+        return failed(f"{name} closed the connection before its answer was complete")
     if wire.status:
         return failed(f"{name} gave an answer that cannot be used: {said or reason}")
     if is_unreachable(error):
@@ -168,7 +167,7 @@ class Wire:
         """Take an answer as far as it may be long: whole, before anybody makes something of it, or as it comes."""
         self.status, self.moved = response.status_code, time.monotonic()
         if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
-            raise self._refused("sent a packed answer, which nobody asked for")
+            raise self._refused("sent a compressed answer, which was not requested")
         if self._streams and response.status_code == 200:
             response.stream = self._handed_on(response.stream)
             return

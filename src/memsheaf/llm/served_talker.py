@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     Give = Callable[[Spoken | Step], None]
 
-IDLE, IDLE_HERE = 120.0, 900.0
-"""For how many seconds a model may be silent: one elsewhere, and one on this machine, which may read slowly."""
+IDLE, IDLE_HERE = 120.0, 900.0  # seconds of silence allowed: elsewhere, and on this machine, which is slower
 
 STREAM_BYTES = 64_000_000
 _PAUSES = (0.5, 2.0)  # seconds before a request is made again, when nobody says how long to wait
@@ -140,15 +139,15 @@ class ServedTalker:
         return Written(tools, first=sum(len(said.calls) for said in request.conversation))
 
     def _step(self, response: ModelResponse, said: Said, request: Request, wire: Wire) -> Step:
-        """What a response says as a step. Raises ModelFailed when it is not whole, or says nothing."""
+        """A response as a step. Raises ModelFailed when it is incomplete or empty."""
         details = response.provider_details or {}
         cut = response.finish_reason == "length"
         is_over = "finish_reason" in details or wire.is_done or wire.status is None
         if response.state == "incomplete" or not is_over:
-            raise failed(f"{self.name} hung up before its answer was whole")
+            raise failed(f"{self.name} closed the connection before its answer was complete")
         if not said.text.strip() and not said.calls:
             why = f": {one_line(sendable(str(details['refusal'])), 200)}" if details.get("refusal") else ""
-            why = why or (f": its thoughts took all of the {request.max_tokens:,} tokens" if cut else "")
+            why = why or (f": its reasoning took all of the {request.max_tokens:,} tokens" if cut else "")
             raise failed(f"{self.name} gave an empty answer{why}")
         if said.calls:
             self._keep(said, response)
@@ -168,7 +167,7 @@ class ServedTalker:
             self._kept[said] = response
 
     def _dollars(self, response: ModelResponse) -> float | None:
-        """What a response cost; None where nobody asks for money, and where the price is not known."""
+        """What a response cost; None where it is free, or its price is not known."""
         if self._is_free:
             return None
         try:

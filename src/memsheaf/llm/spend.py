@@ -23,12 +23,8 @@ from memsheaf.store.state import State
 from memsheaf.timeouts import TimeUp, within
 from memsheaf.values import NamedTuple
 
-DAYS = 400
-"""How long the ledger remembers."""
-
-CHAT = "chat"
-"""The purpose of what conversations cost. They have an allowance of their own, and all else has another."""
-
+DAYS = 400  # days that the ledger keeps
+CHAT = "chat"  # the purpose of what conversations cost; they have an allowance of their own, and all else has another
 _BYTES_A_TOKEN = 4
 _WAIT = 5.0  # seconds for the ledger's lock, which is held for a write; fewer when the question has not so many
 _MOST = 10**9  # tokens; whoever reports more does not count
@@ -113,10 +109,7 @@ class Ledger:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(night))
 
     def spent(self, day: str = "", *, chat: bool | None = None) -> Spent:
-        """What was spent on a day, today if none is named, by all runs together.
-
-        With `chat`, only what conversations spent, or with False, only what all else did.
-        """
+        """What all runs spent on a day, or today; with `chat`, by conversations only (True) or all else (False)."""
         day = day or self.today()
         return _sum(day, self._requests(day), chat=chat)
 
@@ -250,43 +243,19 @@ class Metered:
         self._ledger.settle(entry, cost)
 
 
-class Talked(NamedTuple):
-    """What a conversation has cost, as far as its model says, and else about.
-
-    `cached` of the `input` tokens came from a cache. `dollars` are those of the steps whose price is known, None when
-    none is.
-    """
-
-    requests: int = 0
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-    dollars: float | None = None
-
-
 class MeteredTalker:
-    """A talker that talks within caps, and whose every step is in the ledger. One object is one conversation.
-
-    A step that was stopped, or failed, costs what was sent and what was heard until then.
-    """
+    """A talker within caps, with every step in the ledger; one that stops or fails costs what was sent and heard."""
 
     def __init__(self, talker: Talker, ledger: Ledger, caps: ChatCaps, purpose: str = CHAT) -> None:
         self._talker = talker
         self._ledger = ledger
         self._caps = caps
         self._purpose = purpose
-        self._lock = Lock()
-        self._spent = Talked()
 
     @property
     def name(self) -> str:
         """Who this is."""
         return self._talker.name
-
-    @property
-    def spent(self) -> Talked:
-        """What the conversation has cost so far, the steps that were stopped or failed included."""
-        return self._spent
 
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
         """Say what comes next: pieces as they come, and at the end one `Step`.
@@ -310,21 +279,8 @@ class MeteredTalker:
                         heard += len(piece.text.encode("utf-8", "surrogatepass"))
                     yield piece
         finally:
-            self._settle(entry, _cost(most, heard, last), last, time.monotonic() - began)
-
-    def _settle(self, entry: Reserved, cost: Spent, last: Step | None, seconds: float) -> None:
-        """Note what a step did cost."""
-        step = last or Step(Said("assistant", ""))
-        with self._lock:
-            so_far = self._spent
-            self._spent = Talked(
-                so_far.requests + 1,
-                so_far.input + (_count(step.input) or cost.input),
-                so_far.output + (_count(step.output) or cost.output),
-                so_far.cached + _count(step.cached),
-                so_far.dollars if step.dollars is None else (so_far.dollars or 0.0) + step.dollars,
-            )
-        self._ledger.settle(entry, cost._replace(seconds=seconds))
+            cost = _cost(most, heard, last)
+            self._ledger.settle(entry, cost._replace(seconds=time.monotonic() - began))
 
 
 def _most(request: Request) -> Spent:
@@ -362,7 +318,7 @@ def _tokens(text: str) -> int:
 
 
 def _count(value: object) -> int:
-    """A number of tokens that somebody reports, as far as it can be one."""
+    """A reported number of tokens, 0 when it is invalid."""
     return min(value, _MOST) if isinstance(value, int) and value > 0 else 0
 
 

@@ -29,15 +29,11 @@ _CODEX_WITHOUT = (
     *("apps", "plugins", "memories", "browser_use", "computer_use"),
 )
 """What could act, read or reach further, if a conversation talked it into that. Unknown names do no harm."""
-_SCHEMA_BYTES = 100_000
-"""A command line has room for 128 KiB in one word."""
+_SCHEMA_BYTES = 100_000  # one argument of a command line holds 128 KiB
 
 
 class Tool(NamedTuple):
-    """How a command is asked: its words, given the files beside it, and how its answer is read.
-
-    `variables` go into its environment. `install` says how to get it.
-    """
+    """How a command is called, how its answer is read, its environment `variables`, and how to `install` it."""
 
     line: Callable[[Question, str, str], list[str]]
     answer: Callable[[bytes, Question], Answer]

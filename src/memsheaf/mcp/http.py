@@ -85,7 +85,7 @@ def serve(
 
 
 def admit_token(token: str) -> Admit:
-    """Let in whoever shows this token."""
+    """Admit requests with this token."""
 
     async def admit(shown: str, headers: object) -> bool:
         return hmac.compare_digest(shown.encode(), token.encode())

@@ -20,8 +20,7 @@ except ImportError as error:
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.mcp.protocol import MESSAGE_BYTES
 
-Admit = Callable[[str, list[tuple[bytes, bytes]]], Awaitable[bool]]
-"""Whether a bearer token lets a request with these headers in. What it raises is told as 503."""
+Admit = Callable[[str, list[tuple[bytes, bytes]]], Awaitable[bool]]  # checks a bearer token; an error is sent as 503
 FastPath = Callable[[list[tuple[bytes, bytes]], bytes, Receive], Awaitable[bytes | None]]
 
 PATH, HEALTH = "/mcp", "/health"
@@ -55,7 +54,7 @@ class AccessCheck:
         self._ending = anyio.Event()
 
     def close(self) -> None:
-        """Let nobody in any more, and end the streams on which a client waits for news."""
+        """Refuse new requests, and end the streams on which clients wait for changes."""
         self._ending.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,7 +83,7 @@ class AccessCheck:
         if len(named) != 1 or named[0].lower() not in self._hosts:
             return _said(421, "this server is not known under that host; --allow-host NAME adds one")
         if not is_same_site(scope, self._hosts):
-            return _said(403, "pages of other sites may not ask")
+            return _said(403, "requests from pages of other sites are refused")
         if self._ending.is_set():
             return _said(503, "the server is ending", {"connection": "close"})
         if method not in ("GET", "HEAD", "POST", "DELETE"):
@@ -136,7 +135,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | Response:
     """Read the whole body; an error response when it is too large or too slow."""
     body = await read_body(scope, receive, MESSAGE_BYTES)
     if body == TOO_SLOW:
-        return _said(TOO_SLOW, "the body did not come in time", {"connection": "close"})
+        return _said(TOO_SLOW, "the body did not arrive in time", {"connection": "close"})
     return _said(body, f"a message may have {MESSAGE_BYTES:,} bytes") if isinstance(body, int) else body
 
 

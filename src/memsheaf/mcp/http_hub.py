@@ -43,7 +43,7 @@ _caller: ContextVar[Caller] = ContextVar("caller")
 
 
 def admit_members(service: HubService) -> Admit:
-    """Let in whoever shows the token of a member; the rest of the request is theirs."""
+    """Admit requests with the token of a member, and serve them as that member."""
 
     async def admit(token: str, headers: list[tuple[bytes, bytes]]) -> bool:
         known = await anyio.to_thread.run_sync(service.find_member, token)
@@ -58,7 +58,7 @@ def admit_members(service: HubService) -> Admit:
 
 
 def _on_replica(method: Callable[Concatenate[Offer, P], R]) -> Callable[Concatenate[MemberOffer, P], R]:
-    """A method of `Offer` that works on the replicas of whoever asks."""
+    """A method of `Offer` that works on the replicas of the member who asks."""
 
     @wraps(method)
     def ask(offer: MemberOffer, /, *given: P.args, **named: P.kwargs) -> R:
@@ -121,7 +121,7 @@ class MemberClients(Clients):
         return ClientSession(self._opened(True), context.session._connection, set())
 
     async def watch(self) -> None:
-        """Tell nobody."""
+        """Send no notifications."""
         await anyio.sleep_forever()
 
     async def _attend(self) -> None:
@@ -149,7 +149,7 @@ def parse_turns(body: bytes) -> tuple[str, list[Turn]]:
     """The scope that learns, "" for the nearest, and the turns of a conversation. Raises TextRefused."""
     try:
         given = json.loads(body)
-        rows = [Message(*(row.get(key, "") for key in Message._fields)) for row in given["messages"][:MOST_MESSAGES]]
+        rows = [Message(*(row.get(key, "") for key in Message._fields)) for row in given["messages"]]
         name, scope = given.get("conversation", ""), given.get("scope", "")
         if not all(isinstance(one, str) for one in (name, scope, *chain(*rows))) or {row.role for row in rows} - {
             *ROLES
@@ -157,5 +157,7 @@ def parse_turns(body: bytes) -> tuple[str, list[Turn]]:
             raise ValueError
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
         raise TextRefused(f"a conversation is {_SHAPE}; a role is one of {', '.join(ROLES)}") from None
+    if len(rows) > MOST_MESSAGES:
+        raise TextRefused(f"these are {len(rows):,} messages; a request takes {MOST_MESSAGES:,}")
     starts = [at for at, row in enumerate(rows) if row.role == "user" or not at]
     return scope, [Turn(name, tuple(rows[at:end])) for at, end in pairwise([*starts, len(rows)])]

@@ -87,8 +87,6 @@ class Offer:
             sheaf.reader.leave_sweeps_to_others()
         return sheaves
 
-    # tools
-
     def question(self, name: str, arguments: object) -> Confirmation | None:
         """What to ask a person, where the client can, before this call is made."""
         name = RENAMED.get(name, name)
@@ -164,8 +162,6 @@ class Offer:
             raise Refused("there is no file name")
         return self.memory.read(filename)
 
-    # resources
-
     def resources(self, cursor: str = "") -> tuple[list[Resource], str]:
         """A page of what can be read, and the cursor of the next. The catalog and the context stand first."""
         self._require_on()
@@ -215,8 +211,6 @@ class Offer:
         found.sort(key=lambda path: not path.startswith(value))  # what begins so stands first
         return found[:PAGE], len(found)
 
-    # prompts
-
     def prompt(self, name: str, arguments: Mapping[str, str], *, progress: Progress | None = None) -> str:
         """What a prompt says, for the user's side of the conversation. Raises Refused."""
         self._require_on()
@@ -246,7 +240,7 @@ class Offer:
         return before.replace("{query}", for_prompt(query)) + recalled + after
 
     def _near(self, query: str) -> str:
-        """What comes nearest, for a person who asked: recall alone is silent where it is not sure."""
+        """The nearest memories, for a person who asked; plain recall shows nothing when unsure."""
         rows = [row for row in self.memory.search(query, limit=5) if row.trust == "confirmed"]
         if not rows:
             return "Nothing that is remembered has to do with it."
@@ -274,17 +268,12 @@ class Offer:
         )
         return shown.replace("{report}", without_secrets("\n".join(lines)) or "Nothing was found.")
 
-    # changes
-
     def last(self) -> str:
         """Where the journals are now, for `changes` later."""
         return " ".join(f"{sheaf.scope}={sheaf.reader.last_id()}" for sheaf in self._sheaves())
 
     def changes(self, since: str | None, *, look: bool = True) -> tuple[ResourceChange | None, str]:
-        """What changed since `last` was asked, whoever did it, and what it would say now.
-
-        Without a `look`, what was done with an editor is not noticed.
-        """
+        """What changed since `last` gave `since`, and what it gives now. Without `look`, edits by hand are missed."""
         if look:
             for sheaf in self._sheaves():
                 sheaf.reader.look(sweep=True)

@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
-MESSAGE_BYTES = 4 << 20
-"""What one message may have."""
-INSTRUCTION_BYTES = 2_000
-"""What Claude Code keeps of a server's instructions."""
-HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""The versions that begin with `initialize`, in order."""
-MODERN = "2026-07-28"
-"""The version in which every request says who asks, and what the client can."""
+MESSAGE_BYTES = 4 << 20  # bytes of one message
+INSTRUCTION_BYTES = 2_000  # what Claude Code keeps of a server's instructions
+HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # versions with `initialize`, oldest first
+MODERN = "2026-07-28"  # the version in which every request says who asks, and what the client can
 _META = "io.modelcontextprotocol/"
 VERSION_KEY, CAN_KEY, CLIENT_KEY = f"{_META}protocolVersion", f"{_META}clientCapabilities", f"{_META}clientInfo"
 INFO_KEY, LISTEN_KEY = f"{_META}serverInfo", f"{_META}subscriptionId"
@@ -34,8 +30,7 @@ PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -326
 NO_RESOURCE, UNSUPPORTED = -32002, -32022
 LISTENED = ("promptsListChanged", "resourcesListChanged", "toolsListChanged")
 _FLAGS: tuple[object, ...] = (True, False, None)
-FORM = {"type": "object", "properties": {}}
-"""What a person fills in to say yes: nothing."""
+FORM = {"type": "object", "properties": {}}  # an empty form, to confirm
 _ANSWERED = (("inputResponses", dict, False), ("requestState", str, False))
 _PARTS = {
     "tools/call": (("name", str, True), ("arguments", dict, False), *_ANSWERED),
@@ -72,7 +67,7 @@ def listed(*, reading: bool = False, tools: bool = True) -> Message:
 
 
 def instructions(protocol: str, head: Callable[[int], str] | None) -> str:
-    """What a client is told at the start: how to use memory, and the head of the catalog, given its room."""
+    """The instructions for a client: how to use memory, and the head of the catalog as far as it fits."""
     found = head(INSTRUCTION_BYTES - len(protocol.encode()) - 2) if head else ""
     return f"{protocol}\n\n{found}" if found else protocol
 
@@ -87,7 +82,7 @@ class ProtocolError(Exception):
 
 
 def capabilities(*, listening: bool) -> Message:
-    """What the server can: with `listening`, changes are told to those who listen, and to nobody else."""
+    """The capabilities of the server: with `listening`, changes are sent to listening clients only."""
     return {
         "prompts": {"listChanged": listening},
         "resources": {"subscribe": True, "listChanged": True},

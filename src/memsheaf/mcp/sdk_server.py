@@ -68,7 +68,7 @@ class SdkServer(Server[None]):
 
     @property
     def instructions(self) -> str:
-        """What a client that comes now is told, with the catalog as it is now."""
+        """The instructions for a new client, with the catalog as it is now."""
         return instructions(self._protocol, self._head)
 
     @instructions.setter
@@ -81,7 +81,7 @@ class SdkServer(Server[None]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """As the SDK has it; but resources come and go, and clients are told."""
+        """As the SDK does, with notifications when the list of resources changes."""
         options = notification_options or NotificationOptions(resources_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
@@ -96,9 +96,6 @@ async def _watching(server: Server[None]) -> AsyncIterator[None]:
         group.cancel_scope.cancel()
 
 
-# handlers
-
-
 async def _given(found: types.Result, context: Context, params: object) -> types.Result:
     return found
 
@@ -111,10 +108,7 @@ async def _answer(
 
 
 async def _subscribe(
-    clients: Clients,
-    change: Callable[[set[str], str], None],
-    context: Context,
-    params: types.SubscribeRequestParams,
+    clients: Clients, change: Callable[[set[str], str], None], context: Context, params: types.SubscribeRequestParams
 ) -> types.Result:
     with _told(context):
         change((await clients.conversation(context)).subscribed, params.uri)
@@ -134,7 +128,7 @@ async def _greet(clients: Clients, context: Context, params: object) -> None:
 
 @contextmanager
 def _told(context: Context) -> Iterator[None]:
-    """Tell what goes wrong as the protocol wants it, and no more of a mistake of ours than its name."""
+    """Turn errors into protocol errors; of an internal error only its name is sent."""
     try:
         yield
     except MemsheafError as error:
@@ -145,9 +139,6 @@ def _told(context: Context) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001  it must not end the session
         traceback.print_exc()
         raise MCPError(INTERNAL, f"Internal error: {type(error).__name__}") from None
-
-
-# what needs the memories
 
 
 async def _worked(clients: Clients, context: Context, work: Work, *, writes: bool = False) -> Result:

@@ -43,8 +43,7 @@ from memsheaf.mcp.protocol import (
 )
 from memsheaf.mcp.work_queue import END, Cancelled, PendingRequest, WorkQueue, is_hung_up, own_streams
 
-# Known to type checkers under this name: what answers calls is imported when there is one.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; what answers calls is imported when there is one
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
@@ -57,7 +56,7 @@ WATCH_SECONDS = 2.0
 
 
 class StdioServer:
-    """One client over two streams. `opened` gives what is offered, once somebody asks for it.
+    """One client over two streams. `opened` opens the offer at the first request.
 
     `head` renders the head of the catalog for the instructions within a byte limit. `hooks` is the project whose
     hooks are answered, too. `news` brings what other machines learned, within so many seconds.
@@ -101,8 +100,6 @@ class StdioServer:
         self._looking = threading.Lock()
         self._closing = threading.Event()
         self._unheard = False  # the client closed its end: nobody reads our answers
-
-    # the loop
 
     def run(self, *, exits: bool = False) -> None:
         """Answer until the client hangs up; then finish pending requests, if anybody still reads the answers.
@@ -189,8 +186,6 @@ class StdioServer:
         self._work.put(request)
         return None
 
-    # one thread that works
-
     def _serve(self) -> None:
         """Do what needs the memories, one thing after the other."""
         while (task := self._work.get()) is not END:
@@ -275,7 +270,7 @@ class StdioServer:
         return called(offer, params, reply, self._progress(request))
 
     def _ask(self, request: PendingRequest, question: Confirmation) -> Message | None:
-        """Have the client ask its user: in an answer that it answers, or in a request of ours."""
+        """Have the client ask its user: by an input-required result, or by our own request."""
         from memsheaf.mcp.answers import asking, form
 
         if self._era == "modern":
@@ -289,7 +284,7 @@ class StdioServer:
         return None
 
     def _told(self, number: object, message: Message) -> None:
-        """Take the answer to a question of ours."""
+        """Handle the answer to our own request."""
         from memsheaf.mcp.offer import Reply
 
         request, question = self._asked.pop(number, (None, None)) if isinstance(number, str) else (None, None)
@@ -314,8 +309,6 @@ class StdioServer:
         self._listeners.subscribed.discard(request.params["uri"])
         return {}
 
-    # what is answered at once
-
     def _greeting(self, params: Message) -> Message:
         """Agree on a version, and tell what there is."""
         check_params("initialize", params)
@@ -335,8 +328,6 @@ class StdioServer:
 
     def _list(self, key: str) -> Message:
         return {key: self._listed[key]}
-
-    # notifications
 
     def _noticed(self, method: str, params: Message) -> None:
         """Take a notification; those that mean nothing to us are passed over."""
@@ -361,7 +352,7 @@ class StdioServer:
             self._listeners.streams.pop(request.id, None)
 
     def _watch(self) -> None:
-        """Look now and then whether somebody else changed something."""
+        """Check regularly for changes by other processes."""
         while not self._closing.wait(self._watch_seconds):
             self._tell(look=True)
             if self._hooks:
@@ -376,8 +367,6 @@ class StdioServer:
             if change:
                 is_listed = self._era == "handshake" and self._offer.has_listed
                 self._listeners.announce(change, has_listed=is_listed)
-
-    # writing
 
     def _answer(self, number: object, result: Message, method: str = "") -> None:
         if self._era == "modern":

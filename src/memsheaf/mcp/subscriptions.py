@@ -38,8 +38,7 @@ T = TypeVar("T")
 WATCH_SECONDS = 2.0
 MOMENT = 0.25  # seconds that a call may hold one of the two slots
 
-Opened = Callable[[bool], Offer]
-"""Gives what is offered: to one conversation (True), or to all clients that nobody can tell apart (False)."""
+Opened = Callable[[bool], Offer]  # opens an offer: for one conversation (True), or shared by all clients (False)
 Context = ServerRequestContext[Any, Any]
 
 
@@ -88,7 +87,7 @@ class WorkSlots:
 
 
 class Clients:
-    """All who are being served. Nobody is told of what happened before they came."""
+    """All connected clients. They get notifications of changes since they connected."""
 
     def __init__(self, opened: Opened, *, watch: float = WATCH_SECONDS) -> None:
         self.turns = WorkSlots()
@@ -102,8 +101,6 @@ class Clients:
         self._listening = 0
         self._seen: str | None = None  # the last commit that anybody was told about; None while nobody is there
         self._woken = anyio.Event()
-
-    # what each is offered
 
     async def offer_for(self, context: Context) -> Offer:
         """What the client that asks is offered. Raises MemsheafError."""
@@ -132,8 +129,6 @@ class Clients:
                     self._shared = await anyio.to_thread.run_sync(self._opened, False)
         return self._shared
 
-    # who is told what changed
-
     async def listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
@@ -155,7 +150,7 @@ class Clients:
         self._woken.set()
 
     async def watch(self) -> None:
-        """Tell every change of ours, and look now and then whether somebody else made one."""
+        """Send notifications of our own changes, and check regularly for those of other processes."""
         looked = anyio.current_time()
         while True:
             with anyio.move_on_after(self._seconds):
@@ -179,7 +174,7 @@ class Clients:
                 traceback.print_exc()
 
     async def _attend(self) -> None:
-        """Remember where the journal is, now that there is somebody to tell what comes after it."""
+        """Note the last commit at the first client, so that later ones are reported."""
         if self._seen is None:
             last = await anyio.to_thread.run_sync((await self.shared_offer()).last)
             self._seen = last if self._seen is None else self._seen

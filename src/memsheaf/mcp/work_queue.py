@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from memsheaf.errors import Refused, hinted
 from memsheaf.mcp.protocol import meta_of
 
-# Known to type checkers under this name: a start imports little.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # known to type checkers by this name; a start imports little
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 

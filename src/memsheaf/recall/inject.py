@@ -173,17 +173,19 @@ def render_recall(shown: Sequence[Shown], nonce: str) -> str:
     return f"<memories-{nonce}>\n{read_prompt('recalled')}\n{inner}</memories-{nonce}>\n"
 
 
-def fit_within(one: Shown, before: Sequence[Shown], room: int, nonce: str) -> Shown | None:
-    """The memory, cut so that it and those before it take at most `room` bytes; None when too little is left."""
-    over = len(render_recall([*before, one], nonce).encode()) - room
-    if over <= 0:
-        return one
+def fit_within(one: Shown, room: int, nonce: str, *, is_first: bool) -> tuple[Shown | None, int]:
+    """The memory, cut to at most `room` bytes, and how many are left for others; None when there are too few."""
+
+    def left(memory: Shown) -> int:
+        return room - len((render_recall([memory], nonce) if is_first else memory.envelope(nonce)).encode())
+
+    if (rest := left(one)) >= 0:
+        return one, rest
     size = min(MEMORY_BYTES, len(one.text.encode()))
-    for limit in (size - over, size - over - 128):  # the second leaves room to say that it was cut
-        cut = one._replace(limit=limit)
-        if limit >= LEAST_ROOM and len(render_recall([*before, cut], nonce).encode()) <= room:
-            return cut
-    return None
+    for limit in (size + rest, size + rest - 128):  # the second leaves room to say that it was cut
+        if limit >= LEAST_ROOM and (rest := left(cut := one._replace(limit=limit))) >= 0:
+            return cut, rest
+    return None, room
 
 
 def days_between(day: str, today: str) -> int | None:

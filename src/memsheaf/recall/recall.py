@@ -320,7 +320,7 @@ def _read_selected(
             cut = "" if ready else "excluded"
             if ready:
                 ready = ready._replace(limit=MEMORY_BYTES // (1 + len(shown)))  # the less, the lower its rank
-                taken = fit_within(ready, shown, room, occasion.nonce)
+                taken, room = fit_within(ready, room, occasion.nonce, is_first=not shown)
                 shown += [taken] if taken else []
                 why, cut = ("", "") if taken else ("no room is left for it", "limit")
         explained.append(one._replace(chosen=one.chosen and not why, why=why, cut=cut))

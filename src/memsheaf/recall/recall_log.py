@@ -35,7 +35,7 @@ class RecallRecord(NamedTuple):
 
 
 def log_recall(state: State, at: str, message: str, paths: Sequence[str]) -> None:
-    """Add a recall. What cannot be written is not logged: nobody waits for this."""
+    """Add a recall; write errors are ignored."""
     whole = without_secrets(unwrapped(message)[:CHECKED]).strip()
     kept = cut_bytes(whole, MESSAGE_BYTES)
     record = {"at": at, "message": kept if kept == whole else kept + CUT, "paths": list(paths)}

@@ -68,7 +68,7 @@ def split_label(label: str) -> tuple[str, int]:
 
 
 class Proposal(NamedTuple):
-    """A memory that somebody proposes, or with `replaces` the new text of one there is.
+    """A proposed memory, or with `replaces` the new text of an existing one.
 
     `doubt` says why a person has to see it first, "" when that need not be. `version` is the version of the replaced
     memory that was seen. `explicit` says that the user asked for it. `trust` is "unconfirmed" for

@@ -18,20 +18,11 @@ from __future__ import annotations
 
 from memsheaf.values import NamedTuple, sha256
 
-Version = str
-"""The SHA-256 of a text, in hex: two texts are the same version when they are the same bytes."""
-
-ABSENT: Version = ""
-"""The version of a text that is not there."""
-
-HISTORY = ".history"
-"""The folder of a journal, beside the texts or among git's own files."""
-
-HUB = "hub.json"
-"""The file beside a journal that names the hub of a scope, if it has one."""
-
-Stamp = tuple[int, int, int, int]
-"""mtime_ns, ctime_ns, size, inode: equal stamps mean an untouched file, but for edits in the same instant."""
+Version = str  # the SHA-256 of a text, in hex: two texts are the same version when they are the same bytes
+ABSENT: Version = ""  # the version of a text that is not there
+HISTORY = ".history"  # the folder of a journal, beside the texts or among git's own files
+HUB = "hub.json"  # the file beside a journal that names the hub of a scope, if it has one
+Stamp = tuple[int, int, int, int]  # mtime_ns, ctime_ns, size, inode: any edit changes it, unless in the same instant
 
 
 def version_of(data: bytes | None) -> Version:

@@ -181,7 +181,7 @@ class StoreAccess:
             raise StoreFailed(failure(error, self.root)) from error
 
     def _refuse_hub(self, history: Folder) -> None:
-        """Raise StoreFailed when a hub decides about this folder, and whoever opened it does not know."""
+        """Raise StoreFailed when this folder got a hub since it was opened."""
         if self.announce is None and self.journals == self.root:
             with suppress(FileNotFoundError):
                 history.stat(HUB)
@@ -204,7 +204,7 @@ class StoreAccess:
             return {path: stamp_at(root, path) for path in paths}
 
     def _stamp_inside(self, name: str) -> Stamp | None:
-        """The stamp of the root, or of what lies in it; None when it is not there. Raises OSError."""
+        """The stamp of the root, or of a name in it; None when missing. Raises OSError."""
         try:
             return stamp_of(os.lstat(f"{self.root}{os.sep}{name}") if name else os.stat(self.root))
         except FileNotFoundError:

@@ -13,9 +13,8 @@ from memsheaf.errors import NoSuchCommit, PathRefused, VersionGone
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.journal_lines import CHANGED, decode
-from memsheaf.values import NamedTuple, Protocol, compiled, json
+from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol, compiled, json
 
-TYPE_CHECKING = False  # known to type checkers by this name
 if TYPE_CHECKING:
     from memsheaf.store.journal import Journal
 
@@ -37,24 +36,10 @@ class CommitSource(Protocol):
         """The commit with this id. Raises NoSuchCommit."""
 
 
-OTHERS = "@"
-"""How the author of a commit begins that another member of a team made: `@ana`."""
-HUB, JOINED = "hub", "joined the hub"
-"""The author of a commit that brings a folder and its hub together, and the reason of one that does so at first."""
+OTHERS = "@"  # how the author of a commit begins that another member of a team made: `@ana`
+HUB, JOINED = "hub", "joined the hub"  # author of a commit that merges with a hub; reason of the first one
 ERASED = "erased a memory"  # the reason of a commit that left the journal without others
 RENAMING = ("rename ", "replace ")  # how the reasons of commits begin that give a memory another name
-
-
-def find_commit(commits: Iterable[Commit], commit_id: str) -> Commit:
-    """The commit with this id, or the only one of these. Raises NoSuchCommit."""
-    found: list[Commit] = []
-    for commit in commits:
-        if commit.id == commit_id:
-            return commit
-        found.append(commit)
-    if len(found) == 1:
-        return found[0]
-    raise NoSuchCommit(f"{len(found) or 'no'} commits begin with {commit_id!r}")
 
 
 def last_standing(commits: Iterable[Commit], *, except_by: str, events: bool) -> Commit:

@@ -34,14 +34,13 @@ from memsheaf.store import (
 )
 from memsheaf.store.access import StoreAccess, failure, stamp_at
 from memsheaf.store.atomic_replace import READ_LIMIT, read_patiently
-from memsheaf.store.commit_queries import ERASED, find_commit, find_version, last_standing, without_known
+from memsheaf.store.commit_queries import ERASED, find_version, last_standing, without_known
 from memsheaf.store.journal_folding import last_pruned, note_heads, prune
-from memsheaf.store.journal_lines import needle_of
+from memsheaf.store.journal_lines import find_commit
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.store.transaction import MANY, Transaction
-from memsheaf.values import utc_time
+from memsheaf.values import TYPE_CHECKING, utc_time
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TypeVar
 
@@ -112,10 +111,7 @@ class FolderStore:
             raise StoreFailed(f"{path!r} cannot be read: {error.strerror}") from error
 
     def scan(self) -> Iterator[ScanEntry]:
-        """List every Markdown file and every folder (its path ends with "/"; the root is ""), in no order.
-
-        What cannot be used comes with its problem.
-        """
+        """List Markdown files and folders (with a final "/"; the root is ""), unordered, with their problems."""
         try:
             yield from self._access.scan()
         except FileNotFoundError:
@@ -136,17 +132,12 @@ class FolderStore:
     def history(self, path: str | None = None) -> Iterator[Commit]:
         """What happened, newest first; with `path`, to that text only."""
         with self._access.reading() as journal:
-            for commit in journal.commits(needle_of(path) if path is not None else b"") if journal else ():
-                if path is None:
-                    yield commit
-                elif kept := tuple(r for r in commit.revisions if r.path == path):
-                    yield commit._replace(revisions=kept)
+            yield from journal.history(path) if journal else ()
 
     def find(self, commit_id: str) -> Commit:
         """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
         with self._access.reading() as journal:
-            needle = f'{{"commit": "{commit_id}'.encode("utf-8", "replace")
-            return find_commit(journal.commits(needle) if journal else (), commit_id)
+            return journal.find(commit_id) if journal else find_commit((), commit_id)
 
     def last_standing(self, *, except_by: str = "", events: bool = True) -> Commit:
         """The newest commit that was not undone, nor is an undo; without `events`, none that only added to them.
@@ -165,7 +156,7 @@ class FolderStore:
         return find_version(self.history(path) if version else (), path, version)
 
     def ask_journal(self, ask: Callable[[Journal], T], otherwise: T) -> T:
-        """What a function finds in the journal, or `otherwise` when there is none."""
+        """The result of a function on the journal, or `otherwise` without one."""
         with self._access.reading() as journal:
             return ask(journal) if journal else otherwise
 
@@ -266,10 +257,7 @@ class FolderStore:
         return Erased(path, tuple(sorted(names)), tuple(texts), tuple(filter(None, texts.values())))
 
     def prune(self) -> int:
-        """Drop retired texts that are past retention from the journal, and say how many; the log itself stays.
-
-        The text a memory has now is never dropped, however old.
-        """
+        """Drop retired texts past retention from the journal, and say how many; current texts and the log stay."""
         return prune(self._access, self._cutoff(now := self._clock()), now, locked=True)
 
     def graft(self, commits: Iterable[Commit], stones: Iterable[tombstones.Tombstone] = ()) -> int:
@@ -290,7 +278,7 @@ class FolderStore:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Hold the folder still: nobody commits to it meanwhile. Raises Busy, StoreFailed."""
+        """Hold the lock, so that no commits are made meanwhile. Raises Busy, StoreFailed."""
         with self._access.transaction():
             yield
 
@@ -306,10 +294,7 @@ class FolderStore:
             Changed: what stands there was not published by us; it stays.
         """
         try:
-            with (
-                self._access.open_root(create=True) as root,
-                self._access.make_history(root) as history,
-            ):
+            with self._access.open_root(create=True) as root, self._access.make_history(root) as history:
                 self._catalog.publish(root, history, name, data, sure=sure)
                 return {path: stamp_at(root, path) for path in (name, *also)}
         except OSError as error:
@@ -379,7 +364,7 @@ class FolderStore:
             self._change_history(lambda history: tombstones.lift_alike(history, wanted))
 
     def buried(self, words: Sequence[str]) -> tombstones.Tombstone | None:
-        """The tombstone of what says the same as these words; None when nobody wants it gone."""
+        """The tombstone of a text with the same words; None without one."""
         return self._ask_history(lambda history: tombstones.match(tombstones.read(history), words), None)
 
     def doubted(self, words: Sequence[str], path: str) -> bool:
@@ -396,7 +381,7 @@ class FolderStore:
             raise StoreFailed(failure(error, self.root)) from error
 
     def _ask_history(self, ask: Callable[[Folder], T], otherwise: T) -> T:
-        """What the folder of the journal says, without the lock; `otherwise` where there is none."""
+        """The result of a function on the folder of the journal, without the lock; `otherwise` without one."""
         access = self._access
         with suppress(OSError, PathRefused), access.open_root() as root, access.open_history(root) as history:
             return ask(history)

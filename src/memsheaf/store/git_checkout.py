@@ -12,13 +12,11 @@ from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder, read_file, stage, walk
 from memsheaf.trusted_repositories import foreign_owner
 
-JOURNALS = "memsheaf"
-"""The folder beside git's own files for journals: no commit can put a file there, and no checkout replaces one."""
+JOURNALS = "memsheaf"  # folder for journals inside .git: no commit or checkout can write there
 IGNORED = f"{HISTORY}/\nsessions/\nlogs/\n{CATALOG}\n"
 """What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said,
 and what is generated: a file that each save changes would keep git from switching branches."""
-ITSELF_TOO = f".gitignore\n{CATALOG}\n"
-"""The same for a folder in a checkout that nobody prepared; it ignores itself, as another branch may bring one."""
+ITSELF_TOO = f".gitignore\n{CATALOG}\n"  # the same for a checkout that nobody prepared; also ignores itself
 _LARGEST = 16 << 20  # of packed refs
 _WORKTREE = r"(?m)^\s*worktree\s*=\s*(.+?)\s*$"
 
@@ -76,7 +74,7 @@ def keep_out_of_git(folder: Folder, ignored: str = "*\n") -> bool:
 
 
 def remove_empty(root: str) -> None:
-    """Remove the folders below a root, and the root, that hold nothing but an ignore file of ours."""
+    """Remove the folders below a root, and the root, that hold nothing but our ignore file."""
     ours = ("*\n", IGNORED, ITSELF_TOO)
     for folder, _, files in os.walk(root, topdown=False):
         with suppress(OSError, UnicodeDecodeError):

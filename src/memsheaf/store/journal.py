@@ -36,6 +36,7 @@ from memsheaf.store.journal_lines import (
     decode,
     decode_step,
     encode,
+    find_commit,
     needle_of,
     rewritten,
 )
@@ -51,8 +52,7 @@ _STEP = CHANGED + rb', "before": "[0-9a-f]*", "after": "([0-9a-f]*)"(?:, "segmen
 _COMMIT = rb'\{"commit": "([0-9a-f]{1,15})"'
 THROUGH = rb'\{"through": ([0-9]{1,9})\}\n'
 _FILE = r"/(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl(?=/)"
-LAST = 999_999_999
-"""The highest number of a segment, which only a made-up name leads to: it grows, as the next would not be found."""
+LAST = 999_999_999  # the highest number of a segment, reached by a forged name only; that segment is never sealed
 _SAFE = rb'\{"safe": "([0-9a-f]{0,15})"\}\n'
 _SEALED = b'{"sealed": true}'
 _IN_A_ROW = 100  # so many segments are looked for by their numbers, without a list of all
@@ -159,12 +159,8 @@ class Journal:
         if self.segment > LAST - 2:
             raise StoreFailed("the journal has no number left for another segment")
         draft = draft_name()
-        lines = [
-            line
-            for commit in commits
-            for line in (encode(commit, "")[:-1], f'{{"done": "{commit.id}", "boot": ""}}'.encode())
-        ]
-        self.write(draft, b"".join(line + b"\n" for line in [*lines, b'{"safe": ""}', _SEALED]))
+        lines = [encode(one, "") + f'{{"done": "{one.id}", "boot": ""}}\n'.encode() for one in commits]
+        self.write(draft, b"".join([*lines, b'{"safe": ""}\n', _SEALED, b"\n"]))
         self.append(_SEALED + b"\n", durable=True)
         self._advance()
         self._folder.rename(draft, self._folder, segment_name(self.segment))
@@ -216,6 +212,18 @@ class Journal:
             if commit := decode(line, texts):
                 yield commit
 
+    def history(self, path: str | None = None, /) -> Iterator[Commit]:
+        """What happened, newest first; with `path`, to that text only."""
+        for commit in self.commits(needle_of(path) if path is not None else b""):
+            if path is None:
+                yield commit
+            elif kept := tuple(step for step in commit.revisions if step.path == path):
+                yield commit._replace(revisions=kept)
+
+    def find(self, commit_id: str, /) -> Commit:
+        """The commit whose id begins like this. Raises NoSuchCommit when none or several do."""
+        return find_commit(self.commits(f'{{"commit": "{commit_id}'.encode("utf-8", "replace")), commit_id)
+
     def finished(self, needle: bytes) -> Iterator[tuple[bytes, Texts]]:
         """The lines of finished commits that hold `needle`, newest first, and the texts of their segment."""
         read: set[int] = set()
@@ -256,10 +264,7 @@ class Journal:
         return int(found[-1]) if found else 0
 
     def heads(self, paths: Collection[str] | None = None, *, last: int = 0) -> dict[str, Head]:
-        """Where the journal left every path that it knows, or these; a path that was removed has none.
-
-        With `last`, where that segment left them.
-        """
+        """Where the journal, or with `last` that segment, left each path or these; removed paths have none."""
         through, data = self.checkpoint()
         segments = self.since(through, last or self.segment)
         few = None if paths is None or len(paths) > FEW else [needle_of(path) for path in paths]
@@ -322,10 +327,7 @@ class Journal:
         return found
 
     def rewrite(self, change: Callable[[Commit], Commit | None], needles: Collection[bytes]) -> None:
-        """Pass every commit whose line holds a needle through `change`; None drops it.
-
-        A file is replaced whole or not at all.
-        """
+        """Pass every commit whose line holds a needle through `change`; None drops it. Files are replaced whole."""
         self.close()
         for name in self.files():
             data = self.data(name)
@@ -398,11 +400,11 @@ class Journal:
         """The open segment; a new one is made safe from a power cut before anything is in it."""
         if self._fd < 0:
             try:
-                self._fd, self._size = self._folder.open_sized(segment_name(self.segment), APPEND)
+                self._fd, found = self._folder.open_stat(segment_name(self.segment), APPEND)
             except FileNotFoundError:
-                self._fd = self._folder.open_file(segment_name(self.segment), APPEND | os.O_CREAT)
-                self._size = os.fstat(self._fd).st_size
+                self._fd, found = self._folder.open_stat(segment_name(self.segment), APPEND | os.O_CREAT)
                 self._folder.sync()
+            self._size = found.st_size
         return self._fd  # whoever appends holds the lock, so the size is known from here on
 
     def _end(self) -> bytes:
@@ -421,8 +423,6 @@ class Journal:
         try:
             os.lseek(fd, max(0, os.fstat(fd).st_size - _TAIL), os.SEEK_SET)
             return os.read(fd, _TAIL)
-        except IsADirectoryError:
-            return b""
         finally:
             os.close(fd)
 

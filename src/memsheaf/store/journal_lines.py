@@ -6,10 +6,10 @@ A line that bit rot reached, or that a hostile repository brought, is None and n
 from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64  # base64 is these two and much else
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 
-from memsheaf.errors import PathRefused
+from memsheaf.errors import NoSuchCommit, PathRefused
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
 from memsheaf.values import compiled, json
@@ -21,12 +21,11 @@ _VERSION = r"([0-9a-f]{64})?"
 CHANGED = rb'\{"path": ("[^"\\]*+(?:\\.[^"\\]*+)*+")'
 FOLDED = rb'\{"folded": ([0-9]{1,9})\}'
 
-Text = Callable[[str, Version], bytes | None]
-"""Gives a text of a path by its version, as far as it is known."""
+Text = Callable[[str, Version], bytes | None]  # gives a text of a path by its version, as far as it is known
 
 
 def encode(commit: Commit, boot: str, is_known: Callable[[str, Version], bool] = lambda *_: False) -> bytes:
-    """Write a commit as its line. What `is_known` from earlier lines of the segment is not said again."""
+    """Write a commit as its line. A text that `is_known` from earlier lines of the segment is left out."""
     line = {"commit": commit.id, "at": commit.at, "by": commit.by, "why": commit.why, "boot": boot}
     if commit.undoes:
         line["undoes"] = commit.undoes
@@ -81,6 +80,18 @@ ROTTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, PathR
 def is_commit_id(name: str) -> bool:
     """Whether a commit can have this id."""
     return compiled(_ID).fullmatch(name) is not None
+
+
+def find_commit(commits: Iterable[Commit], commit_id: str) -> Commit:
+    """The commit with this id, or the only one of these. Raises NoSuchCommit."""
+    found: list[Commit] = []
+    for commit in commits:
+        if commit.id == commit_id:
+            return commit
+        found.append(commit)
+    if len(found) == 1:
+        return found[0]
+    raise NoSuchCommit(f"{len(found) or 'no'} commits begin with {commit_id!r}")
 
 
 def needle_of(path: str) -> bytes:

@@ -48,7 +48,7 @@ class Folder:
 
     @classmethod
     def open(cls, path: str, *, create: bool = False, portable: bool = not HAS_DIR_FD) -> Folder:
-        """Open the directory a person named; links on the way to it are theirs to choose."""
+        """Open a directory named by the user; links on the path to it are followed."""
         try:
             if not portable:
                 return cls(path, os.open(path, _FOLDER))
@@ -91,10 +91,10 @@ class Folder:
 
     def open_file(self, name: str, flags: int, mode: int = 0o600) -> int:
         """Open a plain file in this directory. A link, a folder or a device is refused."""
-        return self.open_sized(name, flags, mode)[0]
+        return self.open_stat(name, flags, mode)[0]
 
-    def open_sized(self, name: str, flags: int, mode: int = 0o600) -> tuple[int, int]:
-        """As `open_file`, with the size of the file."""
+    def open_stat(self, name: str, flags: int, mode: int = 0o600) -> tuple[int, os.stat_result]:
+        """As `open_file`, with what there is to know about the file."""
         try:
             if self._fd is None:
                 self._refuse_link(name)
@@ -107,8 +107,6 @@ class Folder:
             if error.errno in (errno.EISDIR, errno.ENXIO):
                 raise PathRefused(name, "it is not a plain file") from None
             raise
-        if flags & os.O_EXCL:
-            return fd, 0
         try:
             opened = os.fstat(fd)
             if not stat.S_ISREG(opened.st_mode):
@@ -116,7 +114,7 @@ class Folder:
         except BaseException:
             os.close(fd)
             raise
-        return fd, opened.st_size
+        return fd, opened
 
     def stat(self, name: str) -> os.stat_result:
         """Look at a name without following it."""
@@ -136,7 +134,7 @@ class Folder:
             os.replace(name, new, src_dir_fd=self._fd, dst_dir_fd=to._fd)
 
     def rename_new(self, name: str, to: Folder, new: str) -> None:
-        """Move a file to a name that nobody has taken. Raises FileExistsError when somebody has."""
+        """Move a file to a new name. Raises FileExistsError when that is taken."""
         if self._fd is not None and to._fd is not None:
             if _rename(self._fd, name, to._fd, new, _NOREPLACE):
                 return
@@ -293,7 +291,7 @@ def flush_data(fd: int) -> None:
 
 
 def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600) -> None:
-    """Write a new file under a name that nobody else uses."""
+    """Write a new file under an unused name."""
     fd = folder.open_file(name, CREATE, mode)
     try:
         write_all(fd, data)
@@ -330,9 +328,9 @@ def rewrite(folder: Folder, name: str, data: bytes) -> bool:
 
 def read_file(folder: Folder, name: str, limit: int) -> bytes:
     """Read a plain file, `limit` bytes at most."""
-    fd, size = folder.open_sized(name, READ)
+    fd, found = folder.open_stat(name, READ)
     try:
-        return _read_from(fd, size, limit)
+        return _read_from(fd, found, limit)
     finally:
         os.close(fd)
 
@@ -347,18 +345,18 @@ def write_all(fd: int, data: bytes) -> None:
 def read_all(fd: int, limit: int) -> bytes:
     """Read an open file from its start, `limit` bytes at most."""
     os.lseek(fd, 0, os.SEEK_SET)
-    return _read_from(fd, os.fstat(fd).st_size, limit)
+    return _read_from(fd, os.fstat(fd), limit)
 
 
-def _read_from(fd: int, size: int, limit: int) -> bytes:
-    """Read to the end; again when the file was cut in this moment, as editors do: a read may mix two texts then."""
+def _read_from(fd: int, found: os.stat_result, limit: int) -> bytes:
+    """Read to the end; again when the file was written meanwhile: even a single read may mix two texts (tmpfs)."""
     for _ in range(_READS):
-        expected = min(limit, size)
+        expected = min(limit, found.st_size)
         data = os.read(fd, expected + 1)  # one more: it grew if we get it
         while expected < len(data) < limit and (more := os.read(fd, min(limit - len(data), 1 << 20))):
             data += more
-        size = os.fstat(fd).st_size
-        if len(data) <= size:
+        before, found = found, os.fstat(fd)
+        if (found.st_size, found.st_mtime_ns) == (before.st_size, before.st_mtime_ns):
             break
         os.lseek(fd, 0, os.SEEK_SET)
     return data[:limit]
@@ -366,7 +364,7 @@ def _read_from(fd: int, size: int, limit: int) -> bytes:
 
 @contextmanager
 def kernel_lock(folder: Folder, name: str, *, wait: float) -> Iterator[None]:
-    """Hold a lock that the kernel frees when its holder dies; the file stays for ever.
+    """Hold a lock that the kernel frees when its holder dies; the file is never removed.
 
     Raises:
         Busy: another process kept it longer than `wait` seconds.
@@ -418,7 +416,7 @@ else:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
     def _is_held_by_us_alone(fd: int) -> bool:
-        """Whether the kernel would lease us the file, which it does when nobody else has it open (Linux)."""
+        """Whether the kernel grants a lease of the file, which means that it is not open elsewhere (Linux)."""
         from signal import SIGURG
 
         try:

@@ -18,11 +18,9 @@ from memsheaf.text.similarity import LIKE, denials, fact, likeness, numbers, pri
 from memsheaf.values import NamedTuple, json
 
 NAME = "tombstones"
-REMOVED = "removed"
-"""Why of a file that somebody removed by hand."""
+REMOVED = "removed"  # the reason for a file that somebody removed by hand
 LIMIT = 32 * 1024 * 1024
-DOUBTED = "unconfirmed"
-"""Why a tombstone stands for what was unconfirmed or shared when it was removed."""
+DOUBTED = "unconfirmed"  # the reason for what was unconfirmed or shared when it was removed
 HALF = 0.5
 MASS = 6  # so many files that go at once were not each rejected by somebody
 
@@ -142,7 +140,7 @@ def lift_alike(history: Folder, facts: Iterable[Sequence[str]]) -> None:
 
 
 def prune(history: Folder, cutoff: str) -> None:
-    """Remove the tombstones of files that somebody removed by hand before `cutoff`; a no that was said stays."""
+    """Remove the tombstones of files removed by hand before `cutoff`; explicit refusals stay."""
     _keep(history, lambda stone: stone.why != REMOVED or stone.at >= cutoff)
 
 

@@ -11,7 +11,7 @@ from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
-from memsheaf.store.commit_queries import find_commit, steps_before_renaming
+from memsheaf.store.commit_queries import steps_before_renaming
 from memsheaf.store.journal import Head, Journal, draft_name
 from memsheaf.store.journal_lines import encode, needle_of
 from memsheaf.store.safe_dir import FLUSH, Folder, flush, read_file, walk
@@ -23,7 +23,7 @@ MANY = 8  # from here on, one flush of the file system is cheaper than one for e
 
 
 class Transaction:
-    """An open root, its `.history` and its journal, with the lock held by whoever made this."""
+    """An open root, its `.history` and its journal, with the lock held by the caller."""
 
     announce: Callable[[Transaction, Commit], None] | None = None
     """Called with each commit right before its line is written, by those who share a scope with other machines."""
@@ -153,9 +153,7 @@ class Transaction:
         present = self.present(path)
         if present is not None:
             texts[version_of(present)] = present
-        renamed = set(
-            steps_before_renaming(_JournalPast(self.journal), path)
-        )  # another text may have an older name by now
+        renamed = set(steps_before_renaming(self.journal, path))  # another text may have an older name by now
         names = self._former_names(path) | {name for _, name in renamed if self.present(name) is None}
 
         def without(commit: Commit) -> Commit | None:
@@ -200,7 +198,7 @@ class Transaction:
         return names
 
     def _begun(self, path: str) -> Version:
-        """The version that a path was first made with, ABSENT when nobody knows."""
+        """The version that a path was first made with, ABSENT when unknown."""
         made = [step.after for step in self._steps(path) if step.before == ABSENT]
         return made[-1] if made else ABSENT
 
@@ -209,7 +207,7 @@ class Transaction:
         return next((step.before for step in self._steps(path) if step.after == ABSENT), ABSENT)
 
     def _steps(self, path: str) -> Iterator[Revision]:
-        return (step for commit in _JournalPast(self.journal).history(path) for step in commit.revisions)
+        return (step for commit in self.journal.history(path) for step in commit.revisions)
 
     def recover(self) -> None:
         """Complete the commit that a dead process decided, and after a reboot verify those before it."""
@@ -272,7 +270,7 @@ class Transaction:
                         self.history.unlink(name)
 
     def drop_derived(self, *names: str) -> None:
-        """Remove derived texts of ours from the root, and every file that one was or will be kept in."""
+        """Remove our derived texts from the root, and every file that one was or will be kept in."""
         for name in names:
             with suppress(FileNotFoundError, MemsheafError):
                 if self.present(name) is None:
@@ -287,10 +285,7 @@ class Transaction:
         return self.placing.present(path)
 
     def _redo(self, commits: list[Commit], *, rebooted: bool) -> list[Revision]:
-        """Bring each path to its last version, unless it holds a text that is not ours to replace.
-
-        Gives what others saved in the very moment.
-        """
+        """Bring each path to its last version, unless it holds a foreign text; gives concurrent edits."""
         met: list[Revision] = []
         last: dict[str, Revision] = {}
         ours: dict[str, set[Version]] = {}
@@ -392,20 +387,3 @@ def _is_torn(present: bytes | None, whole: bytes) -> bool:
     starts = range(0, len(data), PAGE)
     pages = ((data[at : at + PAGE], whole[at : at + PAGE]) for at in starts)
     return all(page == meant[: len(page)] or not page.strip(b"\0") for page, meant in pages)
-
-
-class _JournalPast:
-    """The commits of a journal, for whoever holds its lock."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-
-    def history(self, path: str | None = None, /) -> Iterator[Commit]:
-        """What happened, newest first; with `path`, to that text only."""
-        for commit in self._journal.commits(needle_of(path) if path is not None else b""):
-            if kept := tuple(step for step in commit.revisions if path in (None, step.path)):
-                yield commit._replace(revisions=kept)
-
-    def find(self, commit_id: str, /) -> Commit:
-        """The commit with this id. Raises NoSuchCommit."""
-        return find_commit(self._journal.commits(f'{{"commit": "{commit_id}'.encode()), commit_id)

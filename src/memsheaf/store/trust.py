@@ -57,7 +57,7 @@ class TrustLedger:
         return not self.find_unknown([(path, version)])
 
     def find_unknown(self, files: Iterable[tuple[str, Version]]) -> set[str]:
-        """The paths of those files that somebody else wrote."""
+        """The paths of the files that were not written here."""
         if self.stamp != (self._inode, self._end):
             self._read()
         known, prefix = self._known, self._prefix

@@ -18,8 +18,7 @@ from itertools import pairwise
 from memsheaf.text import tokenizer
 from memsheaf.values import NamedTuple, compiled
 
-CLASSES = ("", "feedback", "user", "project", "reference")
-"""The types of memories, and "" for what is not worth keeping."""
+CLASSES = ("", "feedback", "user", "project", "reference")  # types of memories; "" is not worth keeping
 
 BITS = 16  # of a hash
 LONGEST = 600  # characters of a message that are read, at its end

@@ -27,8 +27,7 @@ from memsheaf.prompts import read_prompt
 from memsheaf.text.spoken import spoken
 from memsheaf.values import NamedTuple, compiled
 
-MOST = 1_000
-"""How many relative dates of a text are looked at: no note has as many."""
+MOST = 1_000  # relative dates of a text that are read: no note has as many
 
 # No relative date does without one of these, so most texts cost a few substring tests.
 _STEMS = (
@@ -191,7 +190,7 @@ def _matches(title: str, stems: tuple[str, ...], said: str) -> Iterator[tuple[re
 
 
 def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule, places: dict[str, list[int]]) -> bool:
-    """Whether the words at a place mean one day, and nobody wrote it beside them.
+    """Whether the words at a position mean one day, and its date is not given beside them.
 
     `places` remembers where in the text words stand that decide this: each is looked for once.
     """
@@ -316,3 +315,11 @@ def _pattern(title: str) -> re.Pattern[str]:
     if spaced:  # every rule begins with a letter or a number
         edges = rf"(?=[{_LETTERS}])(?<![{_LETTERS}/@#$.\\-])", rf"(?![{_LETTERS}/@#\\]|[-.][{_LETTERS}])"
     return re.compile(f"{edges[0]}(?:{groups}){edges[1]}")
+
+
+def parse_day(text: str) -> date | None:
+    """The day that a header names, such as 2026-11-15; None for anything else."""
+    try:
+        return date.fromisoformat(text[:10])
+    except ValueError:
+        return None

@@ -191,5 +191,5 @@ def _columns_of(letter: str) -> int:
 
 
 def plain_name(who: str) -> str:
-    """The name of whoever wrote something, as a prompt may quote it: they can call themselves anything."""
+    """The name of an author, neutralized for a prompt: it is free text of others."""
     return one_line("".join(char for char in for_prompt(who) if char.isalnum() or char in " .-_@'"), 40)

@@ -1,7 +1,7 @@
 """The phrase engine: lists of phrases in `prompts/NAME.md`, by language, compiled to patterns.
 
-A file has a section for each language (`## English`) with lists (`### title`). An item of a list is a phrase, or
-several with ` / ` between them; an indented line continues the item above it. In a phrase
+A file has a section for each language (`## English`). Each line is `- title: phrase / phrase`; a list may have
+several lines, and an indented line continues the one above it. In a phrase
 
 - `(a|b)` is one of these, `[a|b]` one of these or nothing
 - `{title}` is a phrase of the list with this title, or one of the patterns that the file's `Dialect` names
@@ -92,7 +92,7 @@ class PhraseBook:
         return self._one_of[title]
 
     def compiled(self, template: str) -> re.Pattern[str]:
-        """A pattern in which a title in braces stands for any phrase of that list."""
+        """A pattern in which a title in braces matches any phrase of that list."""
         if template not in self._compiled:
             filled = re.sub(r"\{([a-z ]+)\}", lambda found: self.one_of(found[1]), template)
             self._compiled[template] = compiled(filled)
@@ -196,11 +196,9 @@ def lexicon(file: str, language: str, dialect: Dialect = PLAIN) -> PhraseBook:
     from memsheaf.prompts import read_prompt
 
     section = dialect.fold(read_prompt(file).partition(f"\n## {language}")[2].partition("\n## ")[0])
-    parts = (part.partition("\n") for part in section.replace("\n  ", " ").split("\n### ")[1:])
-    lists = {
-        title: [phrase.strip() for item in re.findall(r"(?m)^- (.+)$", text) for phrase in item.split(" / ")]
-        for title, _, text in parts
-    }
+    lists: dict[str, list[str]] = {}
+    for title, phrases in re.findall(r"(?m)^- ([\w ]+): (.+)$", section.replace("\n  ", " ")):
+        lists.setdefault(title, []).extend(map(str.strip, phrases.split(" / ")))
     return PhraseBook(lists, dialect)
 
 
@@ -285,9 +283,6 @@ def _choices(group: str) -> list[str]:
         else:
             choices[-1] += f" {token}"
     return choices
-
-
-# titles and descriptions
 
 
 def make_title(text: str) -> str:

@@ -21,8 +21,7 @@ TOKEN = 4  # bytes
 OUR_LEVEL = 2  # of the headings that we write; above it stands the title of the file
 _DEEPEST = 6
 
-SESSION_FILE = "session.md"
-"""The file of a session's notes; its header has, as `blank`, the digest of the template that it began with."""
+SESSION_FILE = "session.md"  # notes of a session; `blank` in its header is the digest of the template
 
 _HEADING = r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*"
 _FENCE = r"\s*(?:[-*+][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})"  # a bullet may begin with one
@@ -150,11 +149,8 @@ def bullet(entry: str) -> list[str]:
     return [f"- {first}", *(f"  {line}" if line else "" for line in more)]
 
 
-# notes under headings that stay as they are
-
-
 def count_tokens(text: str) -> int:
-    """How many tokens a text is, near enough.
+    """The estimated number of tokens of a text.
 
     >>> count_tokens("Use tabs.")
     3
@@ -246,9 +242,6 @@ def _refuse_overfull(body: str, changed: str, was: Section) -> None:
         raise refused(over, f"Make room: `--section {now.title!r} --replace` with what still matters of it.")
 
 
-# texts that somebody gave, each below a heading of ours; their own headings are moved two levels down
-
-
 class Part(NamedTuple):
     """A heading of ours and all that stands below it, up to the line `end`, counted from 0."""
 
@@ -326,9 +319,6 @@ def _close_fence(text: str) -> str:
     return f"{text}\n{fence}" if fence else text
 
 
-# what was noted in the file of a session, apart from the words of its template
-
-
 def searched_texts(memory: Memory) -> tuple[str, str, str]:
     """The name, description and text by which a memory is found; "" for what nobody said."""
     name, description, body = memory.name, memory.description, memory.body
@@ -357,7 +347,7 @@ def digest(body: str) -> str:
 
 
 def untitled(day: str) -> str:
-    """What a session is called that began on a day and that nobody gave a title."""
+    """The default title of a session that began on this day."""
     return f"Session of {day}"
 
 
@@ -367,7 +357,7 @@ def _has_template(memory: Memory) -> bool:
 
 
 def _noted(text: str, *, titled: bool) -> str:
-    """What somebody wrote below the headings: without guides, empty sections and, unless `titled`, the headings."""
+    """The notes below the headings, without guides, empty sections and, unless `titled`, the headings."""
     text = text.replace("\r\n", "\n")
     lines = text.split("\n")
     pieces = []

@@ -167,9 +167,6 @@ def _order(found: Sequence[str], other: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(word for word in found if word in known))
 
 
-# whether something gets lost
-
-
 SAID = 5  # so many missing pieces a reason names
 NAMES = 20  # of a sentence, whose order is compared
 
@@ -293,13 +290,8 @@ def _named(pieces: Sequence[str]) -> str:
     return ", ".join(piece[:60] for piece in each[:SAID]) + more
 
 
-# commands and addresses
-
-
-LONGEST = 20_000
-"""How many characters of a text are read."""
-MOST = 20
-"""So many commands and addresses of a text count."""
+LONGEST = 20_000  # characters of a text that are read
+MOST = 20  # commands and addresses of a text that are compared
 
 # Programs whose names are hardly anything else; those that are words, such as `make`, count inside code only.
 _PROGRAMS = (
@@ -377,7 +369,7 @@ def split_code(text: str) -> tuple[str, list[str]]:
 
 
 def _is_command(code: str) -> bool:
-    """Whether a piece of code is something to run: a program that is known, or a word with what it is told."""
+    """Whether a piece of code is a command: a known program, or a word with arguments."""
     code = code.strip().removeprefix("$ ").removeprefix("(")
     first, _, rest = code.partition(" ")
     if not rest:

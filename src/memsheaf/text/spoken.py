@@ -6,9 +6,7 @@ import re
 
 from memsheaf.values import compiled
 
-SHOWN = "\ufffc"
-"""Stands for each character that is shown, so that places in both texts are the same."""
-
+SHOWN = "\ufffc"  # stands for each character that is shown, so that places in both texts are the same
 _FENCED = r"(?ms)^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n.*?(?:^[ \t]*+\1[`~]*+[ \t]*+$|\Z)"
 _INLINE = r"(`{1,3})(?!`)[^`\n]+\1"
 _ADDRESS = r"\b[a-z][a-z0-9+.-]{1,12}://[^\s<>()（）、。，\"“”»」』]+|\bwww\.[^\s<>()\"“”»」』]+|(?<![\w.+-])[\w.+-]++@[\w-]++\.[\w.]++"

@@ -33,8 +33,7 @@ HEADERS = {
 }
 _HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
-ErrorPage = Callable[[int, str], Response]
-"""Makes a page for a status; the text says which of the texts it shows."""
+ErrorPage = Callable[[int, str], Response]  # makes a page for a status; the text says which of the texts it shows
 
 
 class WebAccess:
@@ -114,7 +113,7 @@ class WebAccess:
         return answer
 
     def _is_ours(self, scope: Scope) -> bool:
-        """Whether a person or this very page asks. A form of ours always says where it comes from."""
+        """Whether a person or this page made the request. Our forms always send their origin."""
         says_where = scope["method"] != "POST" or len(header_values(scope, "origin")) == 1
         return says_where and is_same_site(scope, self._hosts)
 

@@ -24,20 +24,9 @@ from memsheaf.web.page import ROUTES, PageRequest, Site, Work
 
 THREADS = 4
 MODULES = (
-    "home",
-    "undo",
-    "browse",
-    "edit",
-    "memory",
-    "timeline",
-    "map",
-    "work",
-    "conversations",
-    "settings",
-    "review",
-    "recall_lab",
-    "dream",
-)
+    "home", "undo", "browse", "edit", "memory", "timeline", "map", "work", "conversations", "settings", "review",
+    "recall_lab", "dream",
+)  # fmt: skip
 """The route files, in the order in which their routes are tried."""
 
 _STATUS: tuple[tuple[type[MemsheafError], int], ...] = (

@@ -25,8 +25,7 @@ from memsheaf.worktree import WorkingTree
 
 ROWS = 40
 RECENT = 0.5  # seconds in which files are not looked at again
-AGES = ("7", "30", "-90", "-365")
-"""Days: changed in the last so many; with a minus, not changed for so many."""
+AGES = ("7", "30", "-90", "-365")  # days: changed in the last so many; with a minus, not changed for so many
 SOURCES = ("user", "agent", "extraction", "consolidation", "import")
 TRUSTS = ("confirmed", "unconfirmed", "shared")
 SHOWN_SORTS = ("newest", "oldest", "name", "type")

@@ -8,7 +8,7 @@ from datetime import date
 
 from starlette.responses import Response
 
-from memsheaf.errors import Changed, Duplicate, Exists, MemsheafError, NotFound, NotWorth, ReadOnly, SecretFound
+from memsheaf.errors import Changed, Duplicate, Exists, MemsheafError, NotFound, NotWorth, SecretFound
 from memsheaf.frontmatter import edited
 from memsheaf.memory import KINDS, Allow, Memory, compose, first_line, parse
 from memsheaf.store import ABSENT
@@ -22,7 +22,6 @@ _FIELDS = ("name", "description", "kind", "body", "expires", "pinned", "text", "
 @get("/new")
 def show_new(page: PageRequest) -> Response:
     """The form for a new memory."""
-    _require_writable(page)
     return _show_form(page, {"to": page.query["scope"], "kind": "project"})
 
 
@@ -59,7 +58,6 @@ def show_preview(page: PageRequest) -> Response:
 @get("/memory/{key}/{path:path}/edit")
 def show_edit(page: PageRequest) -> Response:
     """The form for a memory that is there, or one of the files for every prompt."""
-    _require_writable(page)
     memory = page.sheaf.reader.find(page.path)
     if memory is None:
         raise NotFound(page.path)
@@ -68,7 +66,7 @@ def show_edit(page: PageRequest) -> Response:
 
 @post("/memory/{key}/{path:path}/edit")
 def save_edit(page: PageRequest) -> Response:
-    """Save a change, unless somebody else changed the memory meanwhile: then both texts are shown."""
+    """Save a change, unless the memory was changed meanwhile: then both texts are shown."""
     given, sheaf = _given(page), page.sheaf
     present = sheaf.reader.find(page.path)
     if page.form["do"] == "preview":
@@ -92,12 +90,6 @@ def save_edit(page: PageRequest) -> Response:
     return page.go(memory_link(page.key, saved.path), page.t.edit.saved, commit=commit)
 
 
-def _require_writable(page: PageRequest) -> None:
-    """Raise ReadOnly where a form could not be saved."""
-    if page.site.read_only:
-        raise ReadOnly(page.t.access.read_only)
-
-
 def _given(page: PageRequest) -> dict[str, str]:
     given = {name: page.form[name] for name in _FIELDS}
     return given | {name: given[name].replace("\r\n", "\n") for name in ("body", "text")}
@@ -113,26 +105,20 @@ def _fields_of(memory: Memory) -> dict[str, str]:
 
 
 def _text_of(given: Mapping[str, str], was: Memory, today: str) -> str:
-    """The whole text that a form makes of a memory: fields that were left alone stay byte for byte.
-
-    Raises TextRefused when it would not be one.
-    """
+    """The whole text from a form; unchanged fields stay byte for byte. Raises TextRefused when it is invalid."""
     ends = "\r\n" if "\r\n" in was.text else "\n"
     if was.state != "ok":
         return given["text"].replace("\n", ends)
     shown = _fields_of(was)
     changed = {name for name in _FIELDS[:6] if given[name].strip() != shown[name].replace("\r\n", "\n").strip()}
-    fields: dict[str, str | None] = {}
-    if "name" in changed:
-        fields["name"] = given["name"].strip()
-    if "description" in changed:
-        fields["description"] = given["description"].strip() or first_line(given["body"])
-    if "kind" in changed:
-        fields["type"] = given["kind"]
-    if "expires" in changed:
-        fields["expires"] = given["expires"].strip() or None
-    if "pinned" in changed:
-        fields["pinned"] = "true" if given["pinned"] else None
+    typed = {
+        "name": given["name"].strip(),
+        "description": given["description"].strip() or first_line(given["body"]),
+        "kind": given["kind"],
+        "expires": given["expires"].strip() or None,
+        "pinned": "true" if given["pinned"] else None,
+    }
+    fields = {"type" if name == "kind" else name: value for name, value in typed.items() if name in changed}
     body = given["body"] if given["body"].endswith("\n") else given["body"] + "\n"
     if changed - {"pinned"}:
         fields["updated"] = today

@@ -28,7 +28,7 @@ MOST = 300  # open pages that are told
 
 
 class Live:
-    """Looks at the open scopes while somebody listens, and counts the changes."""
+    """Watches the open scopes while a page listens, and counts the changes."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -42,7 +42,7 @@ class Live:
         self._child: asyncio.subprocess.Process | None = None
 
     async def watch(self) -> None:
-        """Look once a second while somebody listens, and at once after a change of our own."""
+        """Check once a second while a page listens, and immediately after our own changes."""
         while not self._ending:
             with anyio.move_on_after(SECONDS if self._listening else None):
                 await self._woken.wait()
@@ -79,7 +79,7 @@ class Live:
         return ""
 
     async def _run(self, sheaf: Sheaf, command: str, cwd: str | None = None) -> None:
-        """Run a command of ours on a scope, with low priority. With -P no module of a working tree is imported."""
+        """Run a memsheaf command on a scope, with low priority. With -P no module of a working tree is imported."""
         line = [sys.executable, "-P", "-m", "memsheaf", command, "--json", "--scope", str(sheaf.scope)]
         line += ["--project", sheaf.settings.project] if sheaf.settings.project else []
         nothing = subprocess.DEVNULL

@@ -11,7 +11,6 @@ from memsheaf.recall.memory_map import MapDot, MapMaker, MapState, MemoryMap, re
 from memsheaf.values import NamedTuple
 from memsheaf.web.markdown import memory_link
 from memsheaf.web.page import PageRequest, get
-from memsheaf.work.overview import Overview
 
 LISTED = 25  # memories of a cluster
 
@@ -26,11 +25,8 @@ class MapGroup(NamedTuple):
 
 def _state(page: PageRequest) -> MapState:
     """The map of one scope, or of all but tasks and sessions; it is made in the background."""
-    sheaves = page.site.shared(Overview, lambda: Overview(page.scopes)).sheaves(page.site.known())
-    if wanted := page.query["scope"]:
-        sheaves = {page.scope(wanted).key: page.scopes.sheaf(wanted)}
     maker = page.site.shared(MapMaker, lambda: MapMaker(page.scopes.settings.cache))
-    return maker.state({key: sheaf.overview for key, sheaf in sheaves.items()})
+    return maker.state({key: sheaf.overview for key, sheaf in page.sheaves.items()})
 
 
 @get("/map")

@@ -22,8 +22,7 @@ _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "code": {"class"}} | {ta
 _WEB = ("http://", "https://", "mailto:")
 _MOST = 64 * 1024  # characters that are rendered; hostile ones take up to two seconds
 
-Link = Callable[[str], str]
-"""The address of a memory, by its path; "" when it is none."""
+Link = Callable[[str], str]  # the address of a memory, by its path; "" when it is none
 
 
 @cache

@@ -159,7 +159,7 @@ def _show_missing(page: PageRequest) -> Response:
 
 
 def _list_fields(memory: Memory) -> list[tuple[str, str]]:
-    """The header, but what the page shows apart; whatever somebody wrote there."""
+    """The header fields that the page does not show elsewhere."""
     fields = [(field.key, field.value) for field in memory.page.fields if field.key not in _SHOWN_APART]
     return [(key, value if isinstance(value, str) else ", ".join(map(str, value))) for key, value in fields]
 

@@ -35,12 +35,11 @@ from memsheaf.web.markdown import memory_link
 from memsheaf.web.texts import PageTexts, fill, load_texts
 from memsheaf.work.all_scopes import AllScopes, KnownScope
 from memsheaf.work.layers import Layers
+from memsheaf.work.overview import Overview
 
 T = TypeVar("T")
 Work = Callable[["PageRequest"], Response]
-ROUTES: list[Route] = []
-"""Every route, in the order in which they are tried."""
-
+ROUTES: list[Route] = []  # every route, in the order in which they are tried
 PIECES = 4_000  # rows of lists that are kept as they were rendered
 NOTICES = 200  # kept for the page after a change
 
@@ -152,7 +151,7 @@ class PageRequest:
         return [value for key, value in self._form or self._query if key == name]
 
     def ticked(self, name: str) -> list[str]:
-        """What was selected; without a script, "all" stands for everything that was shown."""
+        """The selected items; without a script, "all" means everything that was shown."""
         return self.all(name) or (self.all("shown") if self.form["all"] else [])
 
     def number(self, name: str, default: int = 1, most: int = 1_000_000) -> int:
@@ -176,6 +175,13 @@ class PageRequest:
     def sheaf(self) -> Sheaf:
         """The scope that the address names. Raises NotFound."""
         return self.scopes.sheaf(self.key)
+
+    @property
+    def sheaves(self) -> dict[str, Sheaf]:
+        """The scope that the query names, or all but tasks and sessions, by key. Raises NotFound."""
+        if key := self.query["scope"]:
+            return {self.scope(key).key: self.scopes.sheaf(key)}
+        return self.site.shared(Overview, lambda: Overview(self.scopes)).sheaves(self.site.known())
 
     @property
     def layers(self) -> Layers:
@@ -221,7 +227,7 @@ class PageRequest:
         return RedirectResponse(url, 303)
 
     def back(self, default: str = "/") -> str:
-        """The address of ours that the form says to return to."""
+        """Our own address that the form says to return to."""
         given = self.form["back"]
         inside = given.startswith("/") and not given.startswith(("//", "/\\")) and given.isprintable()
         return quote(given, safe="/?&=%~+:,;@!$*()-._") if inside else default
@@ -255,7 +261,7 @@ def get(path: str) -> Callable[[Work], Work]:
 
 
 def post(path: str) -> Callable[[Work], Work]:
-    """Make a function the answer to POST: it changes something, and nobody else does meanwhile."""
+    """Make a function the handler of POST, with other changes locked out."""
     return lambda work: _register(path, "POST", work)
 
 

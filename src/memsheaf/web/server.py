@@ -28,7 +28,7 @@ ENDING_SECONDS = 5
 
 
 def serve(site: Site, endpoint: Endpoint, listener: Listener, ready: Callable[[str], None]) -> int:
-    """Serve until a signal says to end, and give its number; `ready` is told the address, which has the token."""
+    """Serve until a signal, and give its number; `ready` is called with the address, which has the token."""
     hosts = endpoint.hosts(listener.getsockname()[1])
     token = secrets.token_urlsafe(32)
     live = Live(site)

@@ -31,7 +31,7 @@ def settings(page: PageRequest) -> Response:
 
 @post("/settings")
 def save_settings(page: PageRequest) -> Response:
-    """Save one group; what makes no sense is told beside its field, and nothing is saved."""
+    """Save one group; on invalid values nothing is saved, and errors are shown beside the fields."""
     file = _file(page, [])
     known = {one.key: one for one in file.all() if one.editable and one.key in page.form}
     typed = {key: page.form[key].strip() for key in known}

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from memsheaf.memory import KINDS
 from memsheaf.web.page import PageRequest, get
-from memsheaf.work.overview import WHAT, WHO, Overview, TimelineFilter, ToldCommit
+from memsheaf.work.overview import WHAT, WHO, TimelineFilter, ToldCommit
 from memsheaf.work.overview import timeline as read_timeline
 
 COMMITS = 40  # on a page
@@ -17,9 +17,7 @@ COMMITS = 40  # on a page
 @get("/timeline")
 def timeline(page: PageRequest) -> Response:
     """The commits that are wanted, newest first, day by day."""
-    sheaves = page.site.shared(Overview, lambda: Overview(page.scopes)).sheaves(page.site.known())
-    if page.query["scope"]:
-        sheaves = {page.scope(page.query["scope"]).key: page.scopes.sheaf(page.query["scope"])}
+    sheaves = page.sheaves
     for sheaf in sheaves.values():
         sheaf.reader.look()
     wanted = TimelineFilter(*(page.query[name] for name in ("who", "what", "type", "q", "day", "since")))

@@ -24,8 +24,8 @@ from memsheaf.scope import (
     FOLDER,
     Scope,
     around,
-    check_label,
     find_repository,
+    named_folders,
     private_root,
     project_name,
     project_root,
@@ -41,8 +41,6 @@ from memsheaf.work.layers import Layers
 from memsheaf.work.scopes import SCRATCH
 
 TREE = "tree.json"  # in a project's state: the working tree that it is about
-
-_builtin_list = list
 
 
 class KnownScope(NamedTuple):
@@ -103,11 +101,11 @@ class AllScopes:
             found.append(KnownScope(key, title, "project", root, key))
             before, said = ("", "") if key == "project" else (f"{key}~", f"{title}: ")
             for layer in SCRATCH:
-                for name, place in _named(root, f"{layer}s", layer):
+                for name, place in _named(root, f"{layer}s"):
                     shown = f"{said}{layer}/{name}"
                     found.append(KnownScope(f"{before}{layer}~{name}", shown, layer, place, key))
         for layer, folder in (("agent", "agents"), ("team", "team")):
-            for name, place in _named(home, folder, layer):
+            for name, place in _named(home, folder):
                 found.append(KnownScope(f"{layer}~{name}", f"{layer}/{name}", layer, place, ""))
         return found
 
@@ -138,10 +136,7 @@ class AllScopes:
                 yield self.sheaf(known.key)
 
     def tree(self, key: str) -> str:
-        """The working tree in which the citations of a scope are looked up, "" when it is not known.
-
-        What belongs to no project cites no particular tree.
-        """
+        """The working tree for the citations of a scope, "" when unknown or outside of projects."""
         project = self._parse(key)[0]
         if not project:
             return ""
@@ -190,7 +185,7 @@ class AllScopes:
     def _projects(self) -> dict[str, str]:
         """The roots of all projects, by key, whether they are kept in MEMSHEAF_HOME or elsewhere."""
         home = os.path.join(self.settings.home, "projects")
-        found = {f"project~{name}": os.path.join(home, name) for name in _folders(home) if "~" not in name}
+        found = {f"project~{name}": os.path.join(home, name) for name in named_folders(home)}
         for root in self._roots_elsewhere():
             if os.path.isdir(root) and root not in found.values():
                 found[f"project~{project_name(root)}"] = root
@@ -240,20 +235,9 @@ def _absolute(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
-def _named(root: str, folder: str, layer: str) -> Iterator[tuple[str, str]]:
+def _named(root: str, folder: str) -> Iterator[tuple[str, str]]:
     """The scopes of a layer that have a folder there, with their places; what links lead to has none."""
     parent = os.path.join(root, folder)
     with suppress(MemsheafError, OSError):
         refuse_links(root, parent)
-        for name in _folders(parent):
-            with suppress(MemsheafError):
-                if check_label(name, layer) == name:
-                    yield name, os.path.join(parent, name)
-
-
-def _folders(parent: str) -> _builtin_list[str]:
-    try:
-        with os.scandir(parent) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
+        yield from ((name, os.path.join(parent, name)) for name in named_folders(parent))

@@ -24,6 +24,7 @@ from memsheaf.memory import Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Version
+from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple, json, sha256
 from memsheaf.work.duplicates import CROWD, ComparedMemory, compare, prepare
@@ -70,7 +71,7 @@ class AuditFix(NamedTuple):
             place, instead = map(str, more)
             return cls(str(do), tuple((str(path), str(version)) for path, version in targets), place, instead)
         except (ValueError, TypeError, RecursionError):
-            raise Refused("this is nothing that an audit proposes") from None
+            raise Refused("this is no fix that an audit proposes") from None
 
 
 NOTHING = AuditFix()
@@ -199,7 +200,7 @@ def fix(found: AuditFix, sheaf: Sheaf, *, layers: Layers, tree: Tree | None = No
             text = citations.cited(memory, citation, instead=found.instead)
             sheaf.put(path, text, expect=version, why=f"cite {citation}")
         return sheaf, next((commit.id for commit in sheaf.log(path, limit=1)), "")
-    raise Refused("there is nothing to be done at once: it takes an edit")
+    raise Refused("it cannot be fixed automatically: it takes an edit")
 
 
 class _Auditor:
@@ -292,7 +293,7 @@ class _Auditor:
                 self._tell("pollution", "unused", NOTE, path, said, advice, fix=self._fix("forget", path))
 
     def _see_state(self, memory: Memory) -> None:
-        path, ends = memory.path, _day(memory.expires)
+        path, ends = memory.path, parse_day(memory.expires)
         if memory.trust == "unconfirmed":
             said = f"unconfirmed for {_plural(self._days_since(memory.updated or memory.created), 'day')}"
             advice = f"{self._line('review', '--approve', path)} if it is right; --reject if not"
@@ -381,7 +382,7 @@ class _Auditor:
 
     def _days_since(self, day: str) -> int:
         """How many days ago that was; 0 for what is no day."""
-        return max(0, (self._today - (_day(day) or self._today)).days)
+        return max(0, (self._today - (parse_day(day) or self._today)).days)
 
 
 def _past(sheaf: Sheaf, today: date) -> tuple[Counter[str], dict[str, bytes]]:
@@ -410,10 +411,3 @@ def _sorted(found: Sequence[AuditFinding]) -> tuple[AuditFinding, ...]:
 
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _day(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text[:10])
-    except ValueError:
-        return None

@@ -13,8 +13,7 @@ from memsheaf.memory import Memory
 from memsheaf.reader import EVERYTHING, Filter
 from memsheaf.sheaf import Sheaf
 
-DRIFTED = ("drifted", "missing")
-"""Verdicts about a citation that does not hold any more."""
+DRIFTED = ("drifted", "missing")  # verdicts about a citation that does not hold any more
 
 
 def browse(

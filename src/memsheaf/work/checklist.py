@@ -37,15 +37,9 @@ from memsheaf.values import NamedTuple, compiled
 from memsheaf.work.facts import Fact, Facts, compared_subject, problems_of
 
 TARGETS = ("task", "project", "user", "team")
-TEAM_LIMIT = 250_000
-"""How many bytes a memory of a team may have."""
-
-INSIST = "--anyway RATIONALE"
-"""How one insists on the command line, where a step is only a guess."""
-
-LONGEST = 20_000
-"""How many characters of a text are read."""
-
+TEAM_LIMIT = 250_000  # bytes of a team's memory
+INSIST = "--anyway RATIONALE"  # the option that overrides a step that is only a guess
+LONGEST = 20_000  # characters of a text that are read
 _TITLE = 60  # characters
 _OPTIONS = {
     "subject": "--subject TEXT",
@@ -169,7 +163,7 @@ class Examination(NamedTuple):
 
     @property
     def recommend(self) -> Recommended:
-        """Whether to promote it: `no` when a step stops it, `defer` when one waits for somebody's word."""
+        """Whether to promote it: `no` when a step stops it, `defer` when one needs a person's decision."""
         verdicts = {step.verdict for step in self.steps}
         return "no" if "stop" in verdicts else "defer" if "ask" in verdicts else "yes"
 
@@ -251,7 +245,7 @@ def _typed(item: PromotionItem, target: Sheaf, why: str) -> ChecklistStep:
 
 
 def _excluded(item: PromotionItem, choice: PromotionChoice) -> ChecklistStep:
-    """Stop a secret, what nobody confirmed, what code and its history say, and what is of the moment."""
+    """Stop secrets, unconfirmed texts, what code and its history say, and temporary states."""
     told = f"{item.subject}\n{item.text}"
     for secret in new_secrets("\n".join((told, item.reason, *item.citations)), ""):
         return ChecklistStep("exclude", "stop", f"it holds {secret.kind}")
@@ -272,7 +266,7 @@ def _specific(item: PromotionItem, target: Sheaf, names: Sequence[str], choice: 
 
 
 def _compared(item: PromotionItem, target: Sheaf, near: Memory | None, choice: PromotionChoice) -> ChecklistStep:
-    """Ask what becomes of a memory that says nearly the same; which of the two is right, nobody decides by rules."""
+    """Ask what to do with a memory that says nearly the same; which is right is not decided by rules."""
     if choice.supersedes:
         read = Facts(target).find if target.scope.layer == "project" else target.read
         try:
@@ -308,7 +302,7 @@ def _complete(target: Sheaf, wrong: Sequence[tuple[str, str]]) -> ChecklistStep:
 
 def _advice(text: str) -> str:
     if is_procedure(text):
-        return "advice: steps in order are rather a skill; write one once it was needed twice"
+        return "advice: a procedure is better kept as a skill; write one once it was needed twice"
     return "a fact, not a procedure"
 
 
@@ -367,9 +361,6 @@ def _is_said(item: PromotionItem, memory: Memory) -> bool:
     common = frozenset(mine) & frozenset(theirs)
     first, second = (list(dict.fromkeys(word for word in one if word in common)) for one in (mine, theirs))
     return first == second
-
-
-# what the words of a note tell
 
 
 def kind_of(text: str, section: str = "") -> tuple[Kind, str]:

@@ -13,11 +13,8 @@ from memsheaf.store import ABSENT, Change, Commit
 from memsheaf.text_edits import checked
 from memsheaf.timeouts import retry
 
-Look = Callable[[str], str | None]
-"""Gives the text of a file as it is now, None when there is none."""
-
-Plan = Callable[[Look], Mapping[str, str | None]]
-"""Says which files shall hold which text (None: be gone), from what it looked at; {} for nothing."""
+Look = Callable[[str], str | None]  # gives the text of a file as it is now, None when there is none
+Plan = Callable[[Look], Mapping[str, str | None]]  # the new text of each file (None: remove it)
 
 
 def commit(sheaf: Sheaf, plan: Plan, why: str, *, allow: Allow = STRICT) -> Commit | None:

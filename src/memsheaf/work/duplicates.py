@@ -52,8 +52,7 @@ _BESIDES = "need require depend take cost except unless until skip"
 
 THING, SUBJECT, WORDS = range(3)
 
-SharedKey = tuple[int, str]
-"""What two memories share: a command or an address, a subject, or rare words; what tells most comes first."""
+SharedKey = tuple[int, str]  # a command or address (first), a subject, or rare words that two memories share
 
 
 class ComparedMemory(NamedTuple):

@@ -54,7 +54,7 @@ def is_trace_id(text: str) -> bool:
 
 
 def read_json(text: str) -> dict[str, object]:
-    """An event as somebody wrote it. Raises TextRefused when it is no JSON object."""
+    """Parse an event. Raises TextRefused when it is no JSON object."""
     try:
         found = json.loads(text)
     except RecursionError:
@@ -199,9 +199,6 @@ def _check_fields(
             raise _refused(f"{where}{name} is missing: it is {wanted}")
 
 
-# how they are written
-
-
 def _encoded(event: Mapping[str, object]) -> bytes:
     try:
         text = json.dumps(event, ensure_ascii=False, allow_nan=False)
@@ -211,9 +208,9 @@ def _encoded(event: Mapping[str, object]) -> bytes:
     except RecursionError:
         raise _refused("it is nested too deeply") from None
     except UnicodeEncodeError:
-        raise _refused("half of a surrogate pair is in it") from None
+        raise _refused("it holds an unpaired surrogate") from None
     except (TypeError, ValueError):
-        raise _refused("a value in it is no JSON: a number that is not finite, or an object of a program") from None
+        raise _refused("a value in it cannot be JSON: a number that is not finite, or a Python object") from None
     if len(data) + 1 > LINE_LIMIT:
         raise _refused(f"it is {len(data) + 1} bytes long; {LINE_LIMIT} is the most, so put the rest in a file")
     for secret in new_secrets("\n".join([text, *_texts_in(event)]), ""):
@@ -222,7 +219,7 @@ def _encoded(event: Mapping[str, object]) -> bytes:
 
 
 def _texts_in(event: Mapping[str, object]) -> Iterator[str]:
-    """All texts of an event as somebody reads them: behind their names, without JSON's escapes."""
+    """All texts of an event as plain text: after their names, without JSON escapes."""
     waiting: list[tuple[str, object]] = [("", event)]
     while waiting:
         name, value = waiting.pop()

@@ -111,7 +111,7 @@ class HubWorker:
                     queues=list(self._service.teams) or None,  # type: ignore[arg-type]  # None: all
                     concurrency=concurrency,
                     wait=not once,
-                    delete_jobs="always",
+                    delete_jobs="successful",
                     update_heartbeat_interval=stalled / 3,
                     stalled_worker_timeout=10 * stalled,
                 )
@@ -119,21 +119,22 @@ class HubWorker:
                 watching.cancel()
 
     async def _take_over(self, app: App, stalled: float, *, again: bool = False) -> None:
-        """Let the jobs of workers that were killed be done again; look for them `again` and again."""
+        """Let jobs that failed or whose worker was killed be done again; look for them `again` and again."""
         jobs = app.job_manager
         while True:
             await asyncio.sleep(stalled if again else 0)
             for queue in self._service.teams or (None,):
                 with suppress(ConnectorException):  # another worker was faster
-                    for job in await jobs.get_stalled_jobs(queue=queue, seconds_since_heartbeat=stalled):
+                    failed = await jobs.list_jobs_async(queue=queue, status=Status.FAILED.value)
+                    killed = await jobs.get_stalled_jobs(queue=queue, seconds_since_heartbeat=stalled)
+                    for job in (*killed, *failed):
                         try:
                             await jobs.retry_job(job)
-                        except UniqueViolation:  # the same waits already
-                            await jobs.finish_job(job, status=Status.FAILED, delete_job=True)
+                        except UniqueViolation:  # the same waits already; one that failed can only be left
+                            with suppress(ConnectorException):
+                                await jobs.finish_job(job, status=Status.FAILED, delete_job=True)
             if not again:
                 return
-
-    # jobs
 
     def learn(self, namespace: str, login: str, tries: int) -> None:
         """Make memories of all that waits in a namespace and was told by a member."""
@@ -173,12 +174,13 @@ class HubWorker:
         return True
 
     def consolidate(self, namespace: str, login: str, tries: int) -> None:
-        """Merge what says the same, some time after something was learned; not for a team, where a person does."""
+        """Merge duplicates some time after learning, except in a team, and drop texts past retention."""
         try:
             with self._memories(namespace, login) as view:
                 if view.layers.own.reader.count() >= self._settings.dream.files:
                     view.layers.own.consolidate(self._model(namespace, CONSOLIDATE), apply=True)
-        except MemsheafError as error:
+            self._service.ask(login, "SELECT memsheaf.prune(%s)", namespace)
+        except Exception as error:  # noqa: BLE001 - see learn
             _tell(error)  # the next time that something is learned
 
     def _memories(self, namespace: str, login: str) -> AbstractContextManager[CallerView]:
@@ -258,7 +260,7 @@ def _plain_json(turn: Turn) -> dict[str, object]:
 
 
 def _tell(error: Exception) -> None:
-    """Say in a line what went wrong, and where if it is a mistake of ours."""
+    """Report an error in one line, with the place if it is a bug."""
     if isinstance(error, MemsheafError):
         print(f"memsheaf: {error}", file=sys.stderr)
     else:

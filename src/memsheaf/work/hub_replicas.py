@@ -66,10 +66,7 @@ class Caller(NamedTuple):
 
 
 class CallerView:
-    """The replicas of one caller, in one folder; opened by the first who needs them.
-
-    `kept` is for whoever serves it, and goes with what is open.
-    """
+    """The replicas of one caller in one folder, opened at the first use; `kept` is the server's, closed with them."""
 
     def __init__(self, folder: str, count: int) -> None:
         self.folder = folder
@@ -117,10 +114,7 @@ class ServerReplicas:
 
     @contextmanager
     def use(self, caller: Caller) -> Iterator[CallerView]:
-        """The memories of a caller, open and with all that was on the hub when this was called.
-
-        Raises HubUnreachable, HubRefused and what opening memories may raise.
-        """
+        """The open memories of a caller, synced at this call. Raises HubUnreachable, HubRefused, opening errors."""
         arrived = time.monotonic()
         with self._lock:
             view = self._views.get(caller)
@@ -141,7 +135,7 @@ class ServerReplicas:
                 one.close()
 
     def _refresh(self, view: CallerView, caller: Caller, arrived: float) -> None:
-        """Open what is not open yet, and pull what is new, unless somebody did since."""
+        """Open what is not open yet, and pull what is new, unless that was done since."""
         with view.lock:
             if view.pulled >= arrived:
                 return
@@ -198,7 +192,7 @@ class ServerReplicas:
 
 
 def _sync_quickly(sheaf: Sheaf) -> bool:
-    """Bring what is new, if that are commits and nothing else: nobody edits these files. False when more is to do."""
+    """Pull new commits if nothing else is new, as these files are not edited. False when more is to do."""
     replica = sheaf.replica
     assert replica is not None
     state = replica.state()

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 
 from memsheaf.config import Settings
 from memsheaf.errors import HubUnreachable, MemsheafError, ScopeRefused, hinted
 from memsheaf.hub import COPY, HubMember, HubSettings, Machine, deadline
-from memsheaf.hub.opening import SILENT_SECONDS, this_machine
+from memsheaf.hub.opening import SILENT_SECONDS
 from memsheaf.hub.replica_state import ReplicaState, Synced, remove_hub, settings_of, write_settings
-from memsheaf.scope import Scope, checkout_of, has_hub, resolve
+from memsheaf.scope import Scope, checkout_of, has_hub, named_folders, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
+MACHINE = "machine"  # the file in the state directory that holds the id of this machine
 SHARED = ("user", "agent", "team", "project")
 
 
@@ -63,6 +65,8 @@ def attach(
 ) -> Synced:
     """Attach a scope to a hub and merge both: the same text is kept once, different texts both. All or nothing.
 
+    Again with another password or token, it uses that from now on.
+
     Raises:
         ScopeRefused: it cannot have one, or has another.
         HubUnreachable, HubRefused: nothing was changed.
@@ -70,28 +74,29 @@ def attach(
     root = resolve(scope, settings.places(cwd))
     _refuse(scope, root, settings)
     known = None if (found := settings_of(root)) and found.unreadable else found
-    machine, machine_name = this_machine(settings.state)
+    machine, machine_name = _this_machine(settings.state)
     if ":" not in url.partition("/")[0] and not url.startswith("-"):  # a folder, which the next command finds, too
         url = os.path.normpath(os.path.join(cwd, os.path.expanduser(url)))
+    offline = offline or (known.offline if known else "")
     hub = HubSettings(url, namespace or namespace_of(scope, root, name), machine, machine_name, offline)
-    if known and (known.url, known.namespace) != (hub.url, hub.namespace):
+    if known and (known.shown, known.namespace) != (hub.shown, hub.namespace):
         hint = f"`memsheaf hub remove {scope}` takes it away; the memories stay."
         raise hinted(ScopeRefused(f"{scope} has a hub already: {known.shown}"), hint)
-    with _history(root) as history:
-        if not known:
-            remove_hub(history)  # what a process may have written that was still at work with an earlier one
-        write_settings(history, hub)
     try:
+        with _history(root) as history:
+            if not known:
+                remove_hub(history)  # what a process may have written that was still at work with an earlier one
+            write_settings(history, hub)
         with open_shared(scope, settings, cwd) as sheaf:
             return sheaf.sync()
-    except MemsheafError as error:
-        if not known:
-            with _history(root) as history:
+    except BaseException as error:  # Ctrl-C, too
+        with _history(root) as history:
+            if known:
+                write_settings(history, known)
+            else:
                 remove_hub(history)
-            if isinstance(error, HubUnreachable):
-                raise hinted(
-                    error, "Nothing was changed. Check the address, and that this machine reaches it."
-                ) from None
+        if isinstance(error, HubUnreachable):
+            raise hinted(error, "Nothing was changed. Check the address, and that this machine reaches it.") from None
         raise
 
 
@@ -120,9 +125,7 @@ def shared_scopes(settings: Settings, cwd: str) -> list[Scope]:
     """The scopes that have a hub: user, the present project, agents and teams."""
     found = [Scope("user"), Scope("project")]
     for layer, folder in (("agent", "agents"), ("team", "team")):
-        with suppress(OSError, MemsheafError):
-            names = sorted(os.listdir(os.path.join(settings.home, folder)))
-            found += [Scope.parse(f"{layer}/{name}") for name in names if not name.startswith(".")]
+        found += [Scope(layer, name) for name in named_folders(os.path.join(settings.home, folder))]
     return [scope for scope in found if _has_hub(scope, settings, cwd)]
 
 
@@ -184,3 +187,12 @@ def _history(root: str) -> Iterator[Folder]:
     """The folder of a scope's journal, with its lock held."""
     with StoreAccess(root, clock=time.time).locked("lock") as history:
         yield history
+
+
+def _this_machine(state: str) -> tuple[str, str]:
+    """The id of this machine, made when it has none, and its name. Raises StoreFailed."""
+    kept = State(state)
+    if not (found := kept.read(MACHINE)):
+        found = os.urandom(8).hex().encode()
+        kept.write(MACHINE, found)
+    return found.decode("ascii", "replace").strip(), socket.gethostname()[:64]

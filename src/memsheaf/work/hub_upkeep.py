@@ -87,8 +87,6 @@ class _Keeper:
         self._fresh = 0.0  # until when what is known counts as now
         self._ended = False
 
-    # for other threads
-
     def ask(self) -> None:
         """Ask for a sync from now on, unless the first has not ended, or what is known is new and nothing waits."""
         with self._changed:
@@ -114,8 +112,6 @@ class _Keeper:
             self._ended = True
             self._changed.notify_all()
 
-    # the thread
-
     def run(self) -> None:
         """Sync whenever the hub tells that there is something new, when asked to, and now and then."""
         pause = FIRST_PAUSE
@@ -140,7 +136,7 @@ class _Keeper:
         return Sheaf.open(self.scope, settings=self._settings, cwd=self._cwd, by="user")
 
     def _keep(self, sheaf: Sheaf) -> None:
-        """Sync again and again, until it fails or nobody wants it any more."""
+        """Sync repeatedly, until it fails or is stopped."""
         while not self._ended:
             began = time.monotonic()
             sheaf.sync()

@@ -30,7 +30,6 @@ from memsheaf.values import TYPE_CHECKING
 from memsheaf.work.scopes import OF_EACH, SCRATCH, OpenScopes, Router
 from memsheaf.work.undo import TOGETHER, is_move, undo_together
 
-# Known to type checkers under this name: each layer is imported when it is asked for.
 if TYPE_CHECKING:
     from typing import Any
 
@@ -104,8 +103,6 @@ class Layers(OpenScopes):
             memories=self.own.root,
             clock=self.clock,
         )
-
-    # asking: what a sheaf can be asked, over all layers
 
     def read(self, name: str) -> Memory:
         """Give one memory by the name under which it is shown. Raises NotFound, PathRefused."""
@@ -220,8 +217,6 @@ class Layers(OpenScopes):
     def today(self) -> str:
         """The day, as headers have it."""
         return self.own.today
-
-    # changing
 
     def remember(
         self, name: str, description: str, kind: str, content: str, *, path: str = "", **more: Any
@@ -351,8 +346,6 @@ class Layers(OpenScopes):
         revisions = (one._replace(path=self.name(sheaf, one.path)) for one in commit.revisions)
         return commit._replace(revisions=tuple(revisions))
 
-    # learning
-
     @property
     def root(self) -> str:
         """The folder of the home scope."""
@@ -380,8 +373,6 @@ class Layers(OpenScopes):
         """The model, or the one that the settings name, with the caps of the settings; None without one."""
         return self.own.metered(purpose, model)
 
-    # where the work stands
-
     def brief(self) -> str:
         """Where the work stands, from the files alone: NOTES.md, the task, the session; "" when there is nothing."""
         from memsheaf.work import brief
@@ -406,7 +397,7 @@ class Layers(OpenScopes):
         approve: bool = False,
         dry_run: bool = False,
     ) -> Compacted:
-        """Make a conversation fit so many tokens: phase, blockers and decisions of the layers survive.
+        """Make a conversation fit this many tokens; phase, blockers and decisions of the layers are kept.
 
         The session's notes serve as the summary, unless others are given. With `dry_run` nothing is written; with
         `approve` a conversation that failed three times in a row is tried again. Raises Refused, StoreFailed.

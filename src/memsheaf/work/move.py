@@ -24,7 +24,7 @@ def move_many(
     were made with that one.
 
     Raises:
-        NotFound, Changed, BadHeader, SecretFound, Duplicate, ReadOnly.
+        NotFound, Changed, BadHeader, SecretFound, Duplicate, Personal, ReadOnly.
         ScopeRefused: it is the same scope. CreateOnly: it is a fact, which belongs to its repository.
     """
     if source.root == target.root:
@@ -34,6 +34,7 @@ def move_many(
     taken: set[str] = set()
     changes = []
     for memory in memories:
+        target.writer.refuse_personal(memory)
         target.writer.refuse_duplicate(memory._replace(path=""))
         path = _free_path(memory, target, taken)
         text = edited(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text

@@ -47,9 +47,7 @@ __all__ = ["ARCHIVE", "CLEARED", "Notes", "blockers_of", "objective_of", "pendin
 
 ARCHIVE = "NOTES-archive.md"
 ENTRY_BYTES = 300
-CLEARED = {"objective": OBJECTIVE, "phase": PHASE}
-"""What can be cleared, and the heading that it stands under."""
-
+CLEARED = {"objective": OBJECTIVE, "phase": PHASE}  # what can be cleared, and the heading that it stands under
 _CALLED = {OBJECTIVE: "the objective", PHASE: "the phase", BLOCKERS: "the blocker", PENDING: "what is pending"}
 _SHORTER = "Say it in one short line; what explains it belongs to the task."
 
@@ -98,10 +96,7 @@ class Notes:
         return self._change(edit, f"notes: {' and '.join(lines)}".lower())
 
     def clear(self, which: str) -> str:
-        """Move the objective, or the phase, to the archive, with nothing in its place. Gives what it said.
-
-        Raises Refused when there is none.
-        """
+        """Move the objective, or the phase, to the archive; gives what it said. Raises Refused when there is none."""
         title, said = CLEARED[which], ""
 
         def plan(look: Look) -> dict[str, str]:

@@ -117,7 +117,7 @@ def timeline(
 
 
 def count_days(sheaves: Iterable[Sheaf]) -> dict[str, Counter[str]]:
-    """How many commits each day of the last year had, by whoever made them."""
+    """How many commits each day of the last year had, by author."""
     total: dict[str, Counter[str]] = {}
     for sheaf in sheaves:
         for day, counts in sheaf.overview.commits.days().items():
@@ -172,7 +172,7 @@ def _tell(key: str, sheaf: Sheaf, commits: Sequence[CommitSummary]) -> Iterable[
 
 
 class Overview:
-    """Gathers the numbers of all scopes but tasks and sessions. What did not change is not counted again."""
+    """Gathers the numbers of all scopes except tasks and sessions, with a cache for unchanged ones."""
 
     def __init__(self, scopes: AllScopes, clock: Callable[[], float] = time.time) -> None:
         self._scopes = scopes

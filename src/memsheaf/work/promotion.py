@@ -53,14 +53,9 @@ _WHY = re.compile(r"(?im)^(?:\*\*)?(?:why|reason|warum|grund|pourquoi|por qué|�
 _MARKS = r"\s`()\[\]{},;\"'<>，。；（）「」"
 _PLACE = re.compile(rf"`[^`\n]{{1,400}}`|[^{_MARKS}]{{0,400}}[^{_MARKS}.:!?]")
 
-# what there is
-
 
 def sources(layers: Layers, *, session: str = "", task: str = "") -> list[str]:
-    """The scopes whose notes are meant: the session or the task that is named, else all that are open.
-
-    Raises NotFound, ScopeRefused when there is none of that name.
-    """
+    """The scopes to promote from: the named session or task, else all open ones. Raises NotFound, ScopeRefused."""
     if not (session or task):
         session, task = layers.settings.session, layers.settings.task
     if not (session or task):
@@ -113,7 +108,7 @@ def task_names(layers: Layers) -> list[str]:
 
 
 def usual_target(item: PromotionItem) -> str:
-    """Where an item goes when nobody says: what is about the person to `user`, all else to `project`."""
+    """The default target of an item: `user` for what is about the person, else `project`."""
     return "user" if classified(item)[0] == "user" else "project"
 
 
@@ -203,9 +198,6 @@ def _is_exact(place: Citation) -> bool:
 
 def _id(content: str) -> str:
     return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:6]
-
-
-# the way up
 
 
 def promote(

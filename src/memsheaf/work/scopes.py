@@ -13,7 +13,7 @@ from memsheaf.errors import MemsheafError, NotFound, PathRefused, ScopeRefused, 
 from memsheaf.guard.paths import fold
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.scope import Scope, check_label, project_root, resolve, shown, unused_folder
+from memsheaf.scope import Scope, check_label, named_folders, project_root, resolve, shown, unused_folder
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import SESSION_FILE
 
@@ -25,14 +25,10 @@ if TYPE_CHECKING:
     from memsheaf.store import Change, Commit
     from memsheaf.store.tombstones import Tombstone
 
-SCRATCH = ("task", "session")
-"""Layers whose notes are read on demand: they are in no prompt, and nothing is learned there."""
+SCRATCH = ("task", "session")  # layers whose notes are read on demand: in no prompt, and nothing is learned there
 
-OF_EACH = tuple(map(fold, (CONTEXT, NOTES)))
-"""Files that every scope has for itself."""
-
-CANDIDATES = 10
-"""How many memories are named when several could be meant."""
+OF_EACH = tuple(map(fold, (CONTEXT, NOTES)))  # files that every scope has for itself
+CANDIDATES = 10  # memories that are named when several could be meant
 
 _EVERYWHERE = (
     r"\b(?:always|everywhere|in general|generally|(?:all|any|every|each)(?: of)?(?: my| our)? "
@@ -224,12 +220,10 @@ class OpenScopes:
         ]
 
     def notices(self) -> list[str]:
-        """What a person should look at first: a `.memory` nobody accepted, files that changed there."""
+        """What a person should look at first: a `.memory` that was not accepted, files that changed there."""
         unused = unused_folder(self.settings.places(self._cwd)) if "project" in self.scopes() else ""
         found = [f"{sheaf.scope}: {said}" for sheaf in self.sheaves() for said in sheaf.notices()]
         return [*([unused] if unused else []), *(said.removeprefix("project: ") for said in found)]
-
-    # names
 
     def place(self, name: str) -> tuple[Sheaf, str]:
         """The scope that a shown name is of, and the file's path in it.
@@ -308,23 +302,14 @@ class OpenScopes:
                 error.args = (str(error).replace(repr(path), repr(self.name(sheaf, path))),)
             raise
 
-    # which task, which session
-
     def names(self, layer: str) -> list[str]:
         """The names of the tasks, or sessions, that have a folder here, in order."""
         project = self._open.get("project")  # then nobody has to look for the repository again
         root = project.root if project else project_root(self.settings.places(self._cwd))
-        folder = os.path.join(root, f"{layer}s")
-        try:
-            with os.scandir(folder) as entries:
-                return sorted(
-                    one.name for one in entries if one.is_dir(follow_symlinks=False) and _is_label(one.name)
-                )
-        except OSError:
-            return []
+        return named_folders(os.path.join(root, f"{layer}s"))
 
     def is_named(self, layer: str) -> bool:
-        """Whether somebody said which task, or session, is meant."""
+        """Whether a task, or session, was named explicitly."""
         return bool(self._chosen[layer])
 
     def chosen(self, layer: str, name: str = "") -> str:
@@ -342,8 +327,6 @@ class OpenScopes:
         if not found:
             raise NotFound(f"{layer}/")
         raise ScopeRefused(f"several could be meant: {', '.join(found)}; name one with --{layer} NAME")
-
-    # where a new memory belongs
 
     def scope_for(self, kind: str, text: str = "") -> str:
         """The scope that a new memory belongs to.
@@ -367,13 +350,6 @@ class OpenScopes:
                 other.writer.refuse_duplicate(memory._replace(path=""))
 
 
-def _is_label(name: str) -> bool:
-    try:
-        return check_label(name, "name") == name
-    except ScopeRefused:
-        return False
-
-
 def _plain(text: str) -> str:
     """What a file and its name have in common, line by line.
 
@@ -385,10 +361,7 @@ def _plain(text: str) -> str:
 
 
 class Router:
-    """The keepers of several scopes as one, for learning: each proposal is kept in the scope that it belongs to.
-
-    Paths are names as the layers show them.
-    """
+    """The keepers of several scopes as one, for learning: each proposal goes to its scope. Paths are shown names."""
 
     def __init__(self, layers: OpenScopes) -> None:
         self._layers = layers

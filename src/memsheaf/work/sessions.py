@@ -41,18 +41,11 @@ from memsheaf.values import NamedTuple, utc_time
 from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
 from memsheaf.work.scopes import OpenScopes
 
-FILE = sections.SESSION_FILE
-"""The notes of a session. In the folder where memories live, the user's own template."""
-
+FILE = sections.SESSION_FILE  # the notes of a session; in the folder where memories live, the user's own template
 ARCHIVE = "archive/"
-LOG = "Worklog"
-"""Where a note goes that names no section; there it gets the time."""
-
-LARGEST = sections.TOTAL_TOKENS * sections.TOKEN
-"""How many bytes a template may have."""
-
-PROMOTABLE = ("Key Results", "Errors & Corrections", "Learnings")
-"""The sections whose items may matter beyond the session."""
+LOG = "Worklog"  # where a note goes that names no section; there it gets the time
+LARGEST = sections.TOTAL_TOKENS * sections.TOKEN  # bytes of a template
+PROMOTABLE = ("Key Results", "Errors & Corrections", "Learnings")  # sections that may matter beyond it
 
 
 class SessionState(NamedTuple):
@@ -296,10 +289,7 @@ def ended_sessions(layers: OpenScopes) -> list[str]:
 
 
 def template_of(settings: Settings, path: str = "", *, long: bool = False) -> str:
-    """The template in a file; without one our `long` form, or else the user's own, or our short one.
-
-    Raises TextRefused when the file cannot be read, or is no template.
-    """
+    """The template in a file, or our `long` one, the user's own, or our short one. Raises TextRefused."""
     if long and not path:
         return read_prompt("session-long")
     place = path or os.path.join(settings.home, FILE)

@@ -54,8 +54,7 @@ _REVISION = re.compile(r"Revision ([1-9][0-9]{0,8}), ([0-9]{4}-[0-9]{2}-[0-9]{2}
 _REPORT = re.compile(rf"{PHASES}phase-([1-9][0-9]{{0,2}})\.md")
 _WIDTH = 200  # characters of a line in a summary
 
-TaskChange = Callable[[Look, str, TaskState], Mapping[str, str]]
-"""Says which files a step changes, from what it looks at, the text of TASK.md and what that says."""
+TaskChange = Callable[[Look, str, TaskState], Mapping[str, str]]  # the files that a step changes
 
 
 class PlanRevision(NamedTuple):
@@ -99,8 +98,6 @@ class Task:
         self.phase, self.phases, self.iteration = now.phase, now.phases, now.iteration
         self.trace_id, self.notes, self.log = now.trace_id, now.notes, now.log
 
-    # asking
-
     def items(self) -> list[VerifiedItem]:
         """What was shown to hold, whether or not it still does. Raises TextRefused when a row cannot be read."""
         return read_items(self._text(VERIFIED_TABLE))
@@ -124,7 +121,7 @@ class Task:
         return sorted(PhaseReport(int(one[1]), _last_report(self._text(one[0])), one[0]) for one in found)
 
     def unreported(self) -> list[int]:
-        """The phases that nobody reported on; [] when nobody said how many there are."""
+        """The phases without a report; [] when the number of phases is unknown."""
         reported = {one.phase for one in self.reports()}
         return [number for number in range(1, self.phases + 1) if number not in reported]
 
@@ -183,8 +180,6 @@ class Task:
             *_listed("Log, newest first", log, 2, TASK),
             f"`memsheaf show FILE --scope {self.sheaf.scope}` prints a file of it.",
         ]
-
-    # changing
 
     def note(self, text: str) -> None:
         """Keep something worth knowing, also when the task has ended."""
@@ -299,10 +294,7 @@ class Task:
         self._end(DROPPED, f"Dropped: {_one_line('reason', reason)}")
 
     def event(self, given: Mapping[str, object], *, clock: Callable[[], float] = time.time) -> dict[str, object]:
-        """Add an event; what is left out of time, agent, phase and trace is filled in. Gives the event.
-
-        Raises TextRefused, SecretFound when it may not be stored.
-        """
+        """Add an event, with time, agent, phase and trace filled in, and give it. Raises TextRefused, SecretFound."""
         event = events.completed(
             given,
             trace_id=self.trace_id,
@@ -359,7 +351,7 @@ class Task:
 
 
 def checked_phase(phase: int, most: int = 0) -> int:
-    """Let the number of a phase through; `most` is how many there are, 0 when nobody said. Raises Blocked."""
+    """Let the number of a phase through; `most` is how many there are, 0 when unknown. Raises Blocked."""
     if not 1 <= phase <= (most or MOST_PHASES):
         raise Blocked(f"there is no phase {phase}: the phases are 1 to {most or MOST_PHASES}")
     return phase
@@ -388,7 +380,7 @@ def _item_line(item: VerifiedItem) -> str:
 
 
 def _listed(title: str, found: list[str], most: int, path: str, *, mark: str = "- ") -> list[str]:
-    """A heading, at most so many lines below it, and where the rest is; nothing when there is none."""
+    """A heading, a limited number of lines below it, and where the rest is; [] without lines."""
     shown = [f"{mark}{one_line(line, _WIDTH)}" for line in found[:most]]
     more = [f"({len(found) - most} more in {path})"] if len(found) > most else []
     return [f"{title}:", *shown, *more] if found else []

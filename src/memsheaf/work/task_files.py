@@ -54,7 +54,7 @@ class DatedLine(NamedTuple):
 
 
 class TaskState(NamedTuple):
-    """What TASK.md says. `phases` is 0 when nobody said how many there are."""
+    """What TASK.md says. `phases` is 0 when their number is unknown."""
 
     title: str
     goal: str
@@ -75,9 +75,6 @@ class VerifiedItem(NamedTuple):
     first: int
     last: int
     status: str
-
-
-# TASK.md
 
 
 def new_task(title: str, goal: str, *, phases: int, trace_id: str, today: str, by: str) -> str:
@@ -103,10 +100,7 @@ def new_task(title: str, goal: str, *, phases: int, trace_id: str, today: str, b
 
 
 def read_task(text: str, place: str) -> TaskState:
-    """What a text says; `place` is where it stands, for the message.
-
-    Raises BadHeader when its header is not that of a task.
-    """
+    """Parse TASK.md; `place` is for the message. Raises BadHeader when its header is not that of a task."""
     page = split(text)
     numbers = {key: page.get(key) for key in ("phase", "iteration", "phases")}
     wrong = [key for key, value in numbers.items() if not _NUMBER.fullmatch(value) and (value or key != "phases")]
@@ -150,9 +144,6 @@ def _lines_below(body: str, title: str) -> tuple[DatedLine, ...]:
     bullets = [text for below in sections(found.text if found else "") for text in below.bullets]
     dated = [(_DATED.match(text), text) for text in bullets]
     return tuple(DatedLine(day[1], text[day.end() :]) if day else DatedLine("", text) for day, text in dated)
-
-
-# verified.md
 
 
 def read_items(text: str) -> list[VerifiedItem]:

@@ -137,10 +137,7 @@ def every_task(layers: OpenScopes) -> list[ListedTask]:
 
 
 def active_tasks(layers: OpenScopes) -> list[str]:
-    """The slugs of the tasks that have not ended.
-
-    One that cannot be read is among them: what is meant for it shall not go to another by mistake.
-    """
+    """The slugs of tasks that have not ended, unreadable ones included, so that none is mistaken for another."""
     return layers.going("task")
 
 

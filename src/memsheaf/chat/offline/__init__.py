@@ -63,8 +63,7 @@ _STARTER = 'def main() -> None:\n{indent}print("Hello")\n\n\nif __name__ == "__m
 
 Call = tuple[str, dict[str, object]]
 Calls = list[Call]
-Reply = Generator[Calls, Sequence[Said], str]
-"""An answer on its way: yields calls of tools and returns what to say."""
+Reply = Generator[Calls, Sequence[Said], str]  # an answer on its way: yields calls of tools and returns what to say
 
 
 class Offline:
@@ -104,7 +103,7 @@ class Offline:
 
 
 class _ToolFailed(Exception):
-    """A tool answered with an error, which the user is told."""
+    """A tool answered with an error, which is shown to the user."""
 
 
 class _Replying:
@@ -169,7 +168,7 @@ class _Replying:
         return (yield from replying.get(kind, self._recall)(wanted))
 
     def _say(self, name: str, **given: str) -> str:
-        """An answer in the user's language, with what is given in it; a secret is not said again."""
+        """An answer in the user's language, with these values filled in and secrets removed."""
         (text,) = lexicon(self._language).lists.get(f"say {name}") or lexicon("English").lists[f"say {name}"]
         return re.sub(r"\{(\w+)\}", lambda at: without_secrets(given.get(at[1], at[0])), text.replace(" // ", "\n"))
 
@@ -179,8 +178,6 @@ class _Replying:
         if failed := next((each.text for each in answers if each.text.startswith("Error:")), ""):
             raise _ToolFailed(failed)
         return answers
-
-    # looking
 
     def _tell(self, wanted: MemoryRequest) -> Reply:
         """What is known about something, of a type, or at all."""
@@ -253,8 +250,6 @@ class _Replying:
         # without spaces these are pairs of characters, and some of them reach over the end of a word
         spare = len(asked) // 5 if self._language in WIDE else 0
         return 0.0 if not has else min(1.0, (has + spare) / len(asked))
-
-    # changing
 
     def _remember(self, wanted: MemoryRequest) -> Reply:
         """Keep a fact: the one in the request, or what was said just before."""

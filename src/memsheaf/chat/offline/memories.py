@@ -17,9 +17,7 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import is_weak, words
 from memsheaf.values import NamedTuple, parse_object
 
-CALL_PREFIX = "offline-"
-"""How the ids of calls begin that were made here."""
-
+CALL_PREFIX = "offline-"  # prefix of the ids of calls that were made here
 NOT_RUN = Said("tool", "Error: it was not run.")
 _NAME_WORDS = 8
 _ROW = r"(?m)^(\S[^\n]*?)  \[([^\]\n]*)\]  ([^\n]*?)  \(updated: ([^)\n]*)\)"
@@ -69,7 +67,7 @@ class ShownMemory(NamedTuple):
 
 
 class MemoryChanges(NamedTuple):
-    """What is done to memory without a tool, because the user asked for it in so many words.
+    """Changes of memory without a tool, because the user explicitly asked for them.
 
     `undo` takes the last change back and says so. `offer` gives the memories of some types, or all, by scope, and
     `forget` deletes those that were offered last.

@@ -11,12 +11,11 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
-from functools import cache
 
 from memsheaf.learn.pasted import read_own_words
 from memsheaf.learn.rules import find_stated_facts
-from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, Turn
+from memsheaf.text import phrases
 from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, compiled, guess_languages, sentence_border
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.values import NamedTuple
@@ -29,15 +28,9 @@ KINDS = (
 
 CHANGES = ("remember", "update", "forget")
 TYPES = ("user", "feedback", "project", "reference")
-WIDE = ("Chinese", "Japanese")
-"""The languages that are written without spaces."""
-
-LONGEST = 400
-"""How much of a sentence is read, in characters: a request stands at its beginning."""
-
-END = " \t.,!?。，！？;；~–—-…"
-"""What may stand at the end of a sentence."""
-
+WIDE = ("Chinese", "Japanese")  # the languages that are written without spaces
+LONGEST = 400  # characters of a sentence that are read: a request stands at its beginning
+END = " \t.,!?。，！？;；~–—-…"  # what may end a sentence
 _MOST_SENTENCES = 100
 _BARE = 2  # words of a correction that does not say what it is about
 _ASKED = r"[?？][\s!.)\"”]*$|(?:吗|么|呢|ですか|ますか|でしょうか)[。\s]*$"
@@ -115,14 +108,9 @@ def likely_languages(text: str) -> list[str]:
     return list(dict.fromkeys([*names, "English", *(name for name in LANGUAGES if name not in WIDE)]))
 
 
-@cache
 def lexicon(language: str) -> PhraseBook:
     """The lists of `prompts/offline.md` in one language."""
-    section = read_prompt("offline").partition(f"\n## {language}\n")[2].partition("\n## ")[0].replace("\n  ", " ")
-    lists: dict[str, list[str]] = {"spaces": ["no"]} if language in WIDE else {}
-    for name, phrases in re.findall(r"(?m)^- ([\w ]+): (.+)$", section):
-        lists.setdefault(name, []).extend([phrases] if name.startswith("say ") else phrases.split(" / "))
-    return PhraseBook(lists, _DIALECT)
+    return phrases.lexicon("offline", language, _DIALECT)
 
 
 def list_pattern(name: str, language: str) -> re.Pattern[str]:

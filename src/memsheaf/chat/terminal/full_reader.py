@@ -46,7 +46,7 @@ class FullReader(Completer):
         )
 
     def read(self) -> str:
-        """The next message; what comes in meanwhile is told above it."""
+        """The next message; news that arrive meanwhile are printed above it."""
         with on_interrupt(lambda: None):  # it reads Ctrl-C itself, and is not interrupted while it begins to
             return self._session.prompt(pre_run=self._begin)
 

@@ -32,12 +32,8 @@ if sys.platform != "win32":
 if TYPE_CHECKING:
     from typing import TextIO
 
-LEARNED_WITHIN = 0.3
-"""Seconds after an answer in which what is learned of it stands in the same line."""
-
-LAST_WAIT = 60.0
-"""Seconds that the end of a chat waits for what is being learned."""
-
+LEARNED_WITHIN = 0.3  # seconds after an answer in which what was learned is shown on the same line
+LAST_WAIT = 60.0  # seconds that the end of a chat waits for what is being learned
 PROMPT = "> "
 DETAIL_LINES = 16
 CHOICE = "y once, a always, n no, N never"
@@ -57,7 +53,7 @@ class TurnOutcome(NamedTuple):
 def take_turn(
     agent: Agent, screen: Screen | JsonScreen, message: str, *, ignore: bool = False, wait: float = LEARNED_WITHIN
 ) -> TurnOutcome:
-    """Have a message answered and drawn; a failure is told. Ctrl-C stops the turn and is not passed on.
+    """Answer a message and print it, or the failure. Ctrl-C stops the turn and is not passed on.
 
     Raises:
         OutputClosed: there is nowhere to draw it.
@@ -101,7 +97,6 @@ class Reader(Protocol):
 
     def read(self) -> str:
         """The next message. Raises EOFError at the end, KeyboardInterrupt for Ctrl-C."""
-        ...
 
 
 class Repl:
@@ -165,8 +160,6 @@ class Repl:
                 with self._screen.interlude():
                     pass
 
-    # what a reader asks meanwhile
-
     def complete(self, text: str) -> list[str]:
         """What may stand for the last word of a text."""
         try:
@@ -213,9 +206,6 @@ def render_greeting(agent: Agent, counts: Iterable[tuple[str, int]]) -> list[str
     ]
 
 
-# reading
-
-
 class PlainReader:
     """Reads a line with `input`; where the interpreter has readline, with what was typed before."""
 
@@ -230,7 +220,7 @@ class PlainReader:
                 readline.add_history(text)
 
     def read(self) -> str:
-        """The next message; what came in meanwhile is told before it."""
+        """The next message; news that arrived meanwhile are printed before it."""
         if self._repl.has_news():
             self._repl.tell_news()
         try:
@@ -268,7 +258,7 @@ class PermissionPrompt:
 
 @contextmanager
 def read_keys(stdin: TextIO) -> Iterator[Callable[[], str]]:
-    """What reads one key after the other; "" when there is none any more.
+    """Read single keys; "" at the end of input.
 
     What was typed before is thrown away: it is no answer to what is asked now. Several characters at once, such as
     what is pasted, come as they are, and are no key.
@@ -312,12 +302,9 @@ def without_echo(stdin: TextIO) -> Iterator[None]:
             termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
-# Ctrl-C
-
-
 @contextmanager
 def interrupted_once(*, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """Hear Ctrl-C once while something stops: whoever presses it again at once would break into the tidying up."""
+    """Handle Ctrl-C once while something stops: a second one would interrupt the cleanup."""
     heard = clock() - _STOPS_WITHIN
 
     def hear() -> None:

@@ -234,8 +234,6 @@ class Screen:
         """A text in a colour, where there are colours."""
         return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if style and text and self._colour else text
 
-    # pieces
-
     def _text(self, event: Text) -> None:
         if event.aside and not self.live:
             return

@@ -29,12 +29,12 @@ COMMANDS = {
     ),
     "remember": SlashCommand("TEXT", "save something now"),
     "forget": SlashCommand("FILE or TEXT", "remove a memory; /undo brings it back"),
-    "undo": SlashCommand("[COMMIT]", "take the last change of memory back, or that one"),
-    "recall": SlashCommand("TEXT", "what would come beside such a message"),
+    "undo": SlashCommand("[COMMIT]", "undo the last change of memory, or that one"),
+    "recall": SlashCommand("TEXT", "what would be recalled for such a message"),
     "ignore": SlashCommand("TEXT", "say this without memory"),
     "notes": SlashCommand("[...]", "the project's notes"),
     "task": SlashCommand("[...]", "the task at hand"),
-    "promote": SlashCommand("[...]", "carry what a task or session found up to the project"),
+    "promote": SlashCommand("[...]", "promote what a task or session found to the project"),
     "review": SlashCommand("[...]", "what waits to be approved"),
     "dream": SlashCommand("[status|run]", "consolidate memories, if it is due", ("status", "run")),
     "cost": SlashCommand("[--days N]", "what this conversation and all others cost"),
@@ -150,8 +150,6 @@ class Commands:
             return COMMANDS[name].words
         return self._complete([name, *words]) if name in (*_ON_A_LINE, "cost") else ()
 
-    # memory
-
     def _memory(self, rest: str) -> None:
         what, _, rest = (rest or "list").partition(" ")
         rest = rest.strip()
@@ -163,7 +161,7 @@ class Commands:
             self._undo(rest)
         elif what == "web":
             self._screen.say(f"the memories are at {self._web()}")
-            self._screen.note("the page is there as long as this chat")
+            self._screen.note("the page is served until this chat ends")
         elif close := get_close_matches(what, set(COMMANDS["memory"].words) - {what}, 1):
             self._suggest(f"/memory has no {one_line(what, 40)}", f"/memory {close[0]} {rest}".rstrip())
         else:
@@ -198,8 +196,6 @@ class Commands:
 
     def _ignore(self, rest: str) -> NextStep:
         return NextStep(rest, ignore=True)
-
-    # the conversation
 
     def _cost(self, rest: str) -> None:
         if not rest:

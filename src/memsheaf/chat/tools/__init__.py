@@ -50,11 +50,8 @@ ALIASES = {
     "old_str": "old_text", "new_string": "new_text", "new_str": "new_text", "text": "content", "cmd": "command",
     "regex": "pattern", "include": "glob", "offset": "start", "limit": "lines",
 }  # fmt: skip
-LONGEST = 600
-"""Seconds that a command may take at most."""
-LINES = 2_000
-"""Lines that are read when nobody says how many."""
-
+LONGEST = 600  # seconds that a command may take at most
+LINES = 2_000  # lines that are read by default
 _WIDEST = 2_000  # characters of a line that is read
 _SAID = 200  # characters of a command or a path, where there is one line for it
 _LONGEST_PATH = 4_096
@@ -94,7 +91,7 @@ def read(
     place = desk.readable("read", path)
     found = read_excerpt(desk.root, place, start)
     if b"\0" in (found.all or found.data):
-        raise Refused(f"{quote_path(place.shown)} is no text, but binary")
+        raise Refused(f"{quote_path(place.shown)} is a binary file")
     shown, more = _page(found, start, lines)
     last = start + len(shown) - 1
     if found.all is not None:
@@ -145,7 +142,7 @@ def edit(
     if old is None:
         raise Refused(f"there is no file {quote_path(place.shown)}; write makes one")
     if b"\0" in old.data:
-        raise Refused(f"{quote_path(place.shown)} is no text, but binary; change it with the shell")
+        raise Refused(f"{quote_path(place.shown)} is a binary file; change it with the shell")
     was = old.data.decode("utf-8", "surrogateescape")
     now = replace_text(was, old_text, new_text, count=count, name=place.shown)
     return f"Changed {place.shown} ({desk.change('edit', place, old, now.encode('utf-8', 'surrogateescape'))})."
@@ -218,7 +215,7 @@ class FolderTools:
         return without_secrets(one_line(f"{name} {said}", _SAID))
 
     def answer(self, name: str, arguments: Mapping[str, object] | str) -> ToolAnswer:
-        """Run a tool and give its answer; what goes wrong, or is not allowed, is an answer, too."""
+        """Run a tool and give its answer; errors and refusals are answers, too."""
         try:
             found = self._answer(str(name), arguments)
         except MemsheafError as error:
@@ -243,10 +240,8 @@ class FolderTools:
         try:
             "".join(value for value in given.values() if isinstance(value, str)).encode()
         except UnicodeEncodeError:
-            return _failure(f"{name}: an argument holds half characters")
+            return _failure(f"{name}: an argument holds unpaired surrogates")
         return tool(self, **given)
-
-    # what the tools ask for
 
     def readable(self, tool: str, path: str) -> ResolvedPath:
         """Where a path leads that may be read. Raises Refused."""
@@ -303,7 +298,7 @@ class FolderTools:
         """Raise Refused for a file of which the model does not know all that would be lost."""
         name, lines = quote_path(place.shown), _count(data)
         if b"\0" in data:
-            raise Refused(f"{name} is no text, but binary; change it with the shell")
+            raise Refused(f"{name} is a binary file; change it with the shell")
         if not self.has_read(place):
             raise Refused(f"{name} exists, and you have not read it. Read it first, or use edit to change a part")
         seen, known = self._seen[place.real]
@@ -348,7 +343,7 @@ def _known(tool: str, argument: str) -> str:
 
 def _ended(code: int | None, seconds: float) -> str:
     if code is None:
-        return f"it was not done after {seconds:g} seconds, and was ended with all it had started"
+        return f"it did not finish within {seconds:g} seconds, and was killed with its child processes"
     return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
 
 

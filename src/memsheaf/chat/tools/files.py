@@ -23,13 +23,9 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple
 
 BOM = "\ufeff"
-LARGEST = READ_LIMIT
-"""How many bytes a file may have that is changed; a larger one is read in pieces only."""
-AT_ONCE = 256 << 10
-"""How many bytes are read at once."""
-MARGIN = 16 << 10
-"""How much around a piece is looked at, too, so that a secret is known for one by how it begins."""
-
+LARGEST = READ_LIMIT  # bytes of a file that may be changed; a larger one is only read in pieces
+AT_ONCE = 256 << 10  # bytes that are read at once
+MARGIN = 16 << 10  # bytes around a piece that are read, too, so that the start of a secret is seen
 _CHUNK = 1 << 16
 _FARTHEST = 1 << 30  # bytes that are passed over to find a line
 _COMPARED = 4_000_000  # pairs of lines; beyond that a change is shown as one block
@@ -81,9 +77,7 @@ def resolve_path(root: str, path: str) -> ResolvedPath:
     inside = is_within(real, root)
     shown = os.path.relpath(real, root).replace(os.sep, "/") if inside else real
     if not inside and is_within(real, "/proc"):
-        raise Refused(
-            f"{quote_path(path)} is a view of the system, and no file; look at it with the shell, if at all"
-        )
+        raise Refused(f"{quote_path(path)} is not a regular file; read it with the shell, if at all")
     return ResolvedPath(shown, real, not inside)
 
 
@@ -200,7 +194,7 @@ def replace_file(root: str, place: ResolvedPath, data: bytes, old: FileContent |
 
 @contextmanager
 def open_file(root: str, place: ResolvedPath) -> Iterator[int]:
-    """Open a plain file for reading. What is none is not even opened: that could hang, or do something."""
+    """Open a plain file for reading. Anything else is not opened, as that could block or have effects."""
     with open_parent(root, place) as (folder, name):
         found = folder.stat(name)
         if stat.S_ISDIR(found.st_mode):
@@ -245,9 +239,6 @@ def _stage(folder: Folder, data: bytes, old: FileContent | None) -> str:
     finally:
         os.close(fd)
     return draft
-
-
-# edits
 
 
 def replace_text(text: str, old: str, new: str, *, count: int, name: str) -> str:
@@ -303,10 +294,7 @@ def refuse_masks(new: str, old: str, name: str) -> None:
 
 
 def diff_texts(path: str, old: str, new: str) -> tuple[str, int, int]:
-    """A change as `diff -u` shows it, and how many lines it brings and takes.
-
-    What is too large to be compared line by line is shown as one block.
-    """
+    """A change as a unified diff, with lines added and removed; one block where it is too large to compare."""
     was, now = old.split("\n"), new.split("\n")
     if not old:  # a new file has no lines yet, not even an empty one
         added = now[:-1] if new.endswith("\n") else now

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 MOST_FILES = 200
 MOST_LINES = 200
 MOST_CONTEXT = 20
-PATIENCE = 10.0
-"""Seconds that a search may take."""
+PATIENCE = 10.0  # seconds that a search may take
 
 _SKIPPED = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache", FOLDER}
@@ -45,12 +44,11 @@ _WIDEST = 500  # characters of a line that is shown
 _SHOWN = 30_000  # characters of all of them
 _AROUND = 100  # lines beside one that is shown, that are searched for a secret
 
-GlobState = frozenset[tuple[str, ...]]
-"""What is left of a pattern, of each way to read it, behind the names that were matched."""
+GlobState = frozenset[tuple[str, ...]]  # the rest of the pattern, for each way to match the names so far
 
 
 def start_glob(pattern: str) -> GlobState:
-    """Begin to match a pattern such as `src/**/*.{py,md}`, name by name: none takes for ever. Raises Refused."""
+    """Begin to match a pattern such as `src/**/*.{py,md}`, name by name, in bounded time. Raises Refused."""
     if len(pattern) > _LONGEST:
         raise Refused(f"a pattern has at most {_LONGEST} characters")
     ways = [tuple(step for step in way.split("/") if step not in ("", ".")) for way in _expand_braces(pattern)]

@@ -9,9 +9,7 @@ from contextlib import suppress
 from memsheaf.llm.process_group import listen
 from memsheaf.values import NamedTuple
 
-MOST_OUTPUT = 30_000
-"""How many bytes of what a command prints are kept: the first and the last of them."""
-
+MOST_OUTPUT = 30_000  # bytes of a command's output that are kept: the first and the last
 _KEYS = ("API_KEY", "APIKEY", "_TOKEN", "_SECRET", "_SECRET_KEY", "_ACCESS_KEY")
 _ALSO_KEYS = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "TOKEN", "SECRET"})
 

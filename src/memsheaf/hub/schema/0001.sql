@@ -334,7 +334,9 @@ DECLARE
   who text := memsheaf.enter(ns, 'writer');
   gone text[];
 BEGIN
-  IF erase.id !~ '^[0-9a-f]{6,64}$' OR cardinality(erase.names) > 1000 OR cardinality(erase.versions) > 100000 THEN
+  IF erase.id !~ '^[0-9a-f]{6,64}$' OR cardinality(erase.names) > 1000 OR cardinality(erase.versions) > 100000
+    OR octet_length(erase.machine) > 200 OR octet_length(erase.at) > 200
+    OR EXISTS (SELECT FROM unnest(erase.names) n(path) WHERE memsheaf.is_sound(n.path, '', '', NULL) IS NOT true) THEN
     RAISE check_violation USING MESSAGE = 'the erasure is not sound';
   END IF;
   PERFORM memsheaf.lock_paths(memsheaf.lock_seed(ns));
@@ -347,7 +349,8 @@ BEGIN
       WHERE d.namespace = ns AND d.version = v.version AND d.path <> ALL (erase.names));
   PERFORM memsheaf.forget_waiting(ns, gone);
   INSERT INTO memsheaf.commits (namespace, id, xid, at, member, machine, by, why, undoes)
-    VALUES (ns, erase.id, pg_current_xact_id(), erase.at, who, erase.machine, '', 'erased', '');
+    VALUES (ns, erase.id, pg_current_xact_id(), coalesce(nullif(erase.at, ''),
+      to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')), who, erase.machine, '', 'erased', '');
   INSERT INTO memsheaf.erasures VALUES (ns, erase.id, erase.names, gone);
   UPDATE memsheaf.commits c SET why = '' FROM memsheaf.revisions r
     WHERE c.namespace = ns AND r.namespace = ns AND r.commit = c.id AND r.path = ANY (erase.names);
@@ -395,10 +398,16 @@ BEGIN
 END $$;
 
 -- A login role for a member, or another password for it. The password comes as its SCRAM verifier. Owner only.
+-- All databases of a server share its logins: that of a team elsewhere is not taken over.
 CREATE FUNCTION memsheaf.create_login(login text, verifier text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF login !~ '^[a-z0-9-]+[.][a-z0-9-]+$' OR octet_length(login) > 63 OR verifier !~ '^SCRAM-SHA-256[$][0-9A-Za-z+/=:$]+$' THEN
     RAISE check_violation USING MESSAGE = 'the name is too long, or the password is no SCRAM verifier';
+  ELSIF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = create_login.login AND r.rolcanlogin)
+    AND NOT EXISTS (SELECT FROM memsheaf.members m WHERE m.namespace = current_setting('memsheaf.namespace', true)
+      AND m.login = create_login.login AND m.since < now()) THEN
+    RAISE duplicate_object USING MESSAGE =
+      format('the server has a login %s already, perhaps of a team in another database', login);
   END IF;
   EXECUTE format(CASE WHEN to_regrole(quote_ident(login)) IS NULL THEN 'CREATE ROLE %I LOGIN PASSWORD %L IN ROLE memsheaf_member'
     ELSE 'ALTER ROLE %I LOGIN PASSWORD %L' END, login, verifier);
@@ -463,20 +472,23 @@ BEGIN
 END $$;
 
 -- Drop texts that no path has, and that none has had for as many days; the commits stay. Gives how many texts went.
--- An erasure that every machine has carried out needs its names no longer.
+-- An erasure that every machine has carried out needs its names no longer. An admin may give other days from now on.
 CREATE FUNCTION memsheaf.prune(ns text, days int DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  who text := memsheaf.enter(ns, 'admin');
+  who text := memsheaf.enter(ns, CASE WHEN days IS NULL THEN 'writer' ELSE 'admin' END);
   gone bigint;
 BEGIN
   PERFORM memsheaf.lock_paths(memsheaf.lock_seed(ns));
   UPDATE memsheaf.spaces s SET retention_days = days WHERE s.namespace = ns AND days IS NOT NULL;
   SELECT s.retention_days INTO days FROM memsheaf.spaces s WHERE s.namespace = ns;
-  DELETE FROM memsheaf.texts t WHERE t.namespace = ns
-    AND NOT EXISTS (SELECT FROM memsheaf.documents d WHERE d.namespace = ns AND d.version = t.version)
-    AND NOT EXISTS (SELECT FROM memsheaf.revisions r JOIN memsheaf.commits c ON c.namespace = ns AND c.id = r.commit
-      WHERE r.namespace = ns AND t.version IN (r.before, r.after) AND c.received > now() - make_interval(days => days));
+  WITH kept AS (
+    SELECT d.version FROM memsheaf.documents d WHERE d.namespace = ns
+    UNION SELECT unnest(ARRAY[r.before, r.after]) FROM memsheaf.revisions r
+      JOIN memsheaf.commits c ON c.namespace = ns AND c.id = r.commit
+      WHERE r.namespace = ns AND c.received > now() - make_interval(days => days)
+  )
+  DELETE FROM memsheaf.texts t WHERE t.namespace = ns AND NOT EXISTS (SELECT FROM kept k WHERE k.version = t.version);
   GET DIAGNOSTICS gone = ROW_COUNT;
   UPDATE memsheaf.erasures e SET names = '{}' WHERE e.namespace = ns AND names <> '{}' AND NOT EXISTS (
     SELECT FROM memsheaf.machines m WHERE m.namespace = ns AND NOT EXISTS (

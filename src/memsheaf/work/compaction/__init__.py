@@ -19,15 +19,12 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.values import sha256
 from memsheaf.work.compaction.levels import WAIT, Compacted, Ladder, Standing, summarize
 
-BUDGET = 50_000
-"""How many tokens a conversation may have, unless somebody says otherwise."""
-
+BUDGET = 50_000  # tokens of a conversation, by default
 TRIGGERS = {"budget": 0, "phase": 3, "task": 4}
 """Why a conversation is compacted, and the level that is gone to even if it fits: what a phase has done with is
 dropped at its end, and all before the tail at the end of a task."""
 
-FIRST_NOTES, MORE_NOTES, CALLS = 10_000, 5_000, 3
-"""When session notes are due: at so many tokens, then after so many more and so many calls of tools."""
+FIRST_NOTES, MORE_NOTES, CALLS = 10_000, 5_000, 3  # tokens until notes are due; then more tokens and tool calls
 
 NOTHING = Standing()
 
@@ -46,7 +43,7 @@ def compact(
     where: str = "",
     wait: float = WAIT,
 ) -> Compacted:
-    """Make a conversation fit into so many tokens. Nothing is written.
+    """Make a conversation fit into this many tokens. Nothing is written.
 
     `notes` are the session notes. `where` is the folder of spilled files; without one, pointers name messages of the
     conversation itself. The user's last message is kept in any case, and with it at least the last message and what

@@ -21,7 +21,7 @@ from memsheaf.errors import ModelFailed
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import spill as spills
 from memsheaf.learn.spill import Spill
-from memsheaf.llm import Model, Question, answer
+from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
@@ -34,7 +34,7 @@ LEVELS = (
     "tool output is one line each",
     "tool output that was answered is dropped",
     "all before the tail is taken out",
-    "only what stands, the bullets and what fits of the tail are left",
+    "only the bullets and what fits of the tail are left",
 )
 """What each level means, in words."""
 
@@ -52,12 +52,7 @@ LEAST = 500  # with less room than so many tokens a model is not asked
 BULLETS, BULLET = 20, 300  # how many a model may give, and how many characters of each are taken
 SHOWN, SHOWN_EACH, SHOWN_TOOL = 160_000, 4_000, 300  # bytes that a model is shown: of all, of a message, of a tool
 
-_SCHEMA = {
-    "type": "object",
-    "properties": {"bullets": {"type": "array", "maxItems": BULLETS, "items": {"type": "string"}}},
-    "required": ["bullets"],
-    "additionalProperties": False,
-}
+_SCHEMA = object_schema({"bullets": {"type": "array", "maxItems": BULLETS, "items": {"type": "string"}}})
 
 
 class Standing(NamedTuple):
@@ -250,7 +245,7 @@ class Ladder:
         return found
 
     def _line(self, at: int) -> str:
-        """A line that stands for a tool's output: which tool, how it begins, how large it was, and where it is."""
+        """A line in place of a tool's output: which tool, how it begins, its size, and where it is."""
         if at not in self._lines:
             text, tool = self.entries[at].text, one_line(for_prompt(self.entries[at].tool), 60) or "a tool"
             first = cut_bytes(text.lstrip(), ITEM).partition("\n")[0]
@@ -316,13 +311,10 @@ def _cut_output(entry: TranscriptEntry, place: str) -> str:
     return f"{for_prompt(head)}\n[{left:,} bytes are left out here; the whole: {place}]\n{for_prompt(tail)}"
 
 
-# the summary
-
-
 def summarize(
     entries: Sequence[TranscriptEntry], room: int, *, notes: str, model: Model | None, wait: float = WAIT
 ) -> Summary:
-    """What stands for these messages, in at most `room` tokens."""
+    """A summary of these messages, in at most `room` tokens."""
     has_notes = bool(re.search(r"\w", re.sub(r"(?s)<!--.*?-->", "", notes)))
     rich = sum(tokens(one.text) for one in entries) >= RICH_TOKENS and sum(map(is_text, entries)) >= RICH_TEXTS
     problem = ""

@@ -120,9 +120,6 @@ def _tail(
     return 0
 
 
-# what the user decided and asked for
-
-
 class Ruling(NamedTuple):
     """A sentence of the user: `decided` or `bound`, in which message it stands, and how it reads."""
 
