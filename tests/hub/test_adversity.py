@@ -150,6 +150,26 @@ def test_a_change_whose_answer_was_lost_is_not_kept_beside_the_one_that_replaced
     assert files(one) == {"a.md": b"third"}
 
 
+@pytest.mark.parametrize("news", [b"news", None])
+def test_a_text_that_is_as_it_was_again_is_replaced_by_the_hubs(machine: Machines, news: bytes | None) -> None:
+    one, two = machine("m1"), machine("m2", queue=True)
+    put(one, "a.md", b"text")
+    sync(two)
+    plug(two).out = "all"
+    put(two, "a.md", b"changed")
+    two.undo(by="user")
+    put(two, "b.md", b"made")
+    put(two, "b.md", None)
+    put(one, "a.md", b"more")
+    put(one, "a.md", news)
+    put(one, "b.md", b"b")
+    plug(two).out = ""
+    sync(two)
+    assert not two.state().told
+    consistent(one, two)
+    assert files(one) == {"a.md": b"news", "b.md": b"b"} if news else {"b.md": b"b"}
+
+
 def test_a_change_whose_answer_was_lost_and_that_was_erased_since_does_not_come_back(machine: Machines) -> None:
     one, two = machine("m1", queue=True), machine("m2")
     plug(one).out = "after"

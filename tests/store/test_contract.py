@@ -133,7 +133,8 @@ def test_an_empty_text_is_a_text(store: FolderStore) -> None:
 
 def test_a_file_written_while_it_is_read_is_read_again(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
     put(store, "a.md", b"first")
-    real, written = os.read, []
+    real = os.read
+    written: list[int] = []
 
     def read(fd: int, size: int) -> bytes:
         """As tmpfs reads: what fits the size, and then what came beyond it meanwhile."""

@@ -104,23 +104,31 @@ class Merge:
             theirs |= {path: Revision(path, ABSENT, ABSENT) for path in gone}
         if outside := tuple(transaction.outside(theirs.keys())):
             transaction.note_outside(outside, self._now())
-        waiting = self.waiting()
-        bases = _bases(waiting)
         to_come: dict[str, list[Version]] = {}
         for one in pulled.commits:
             for step in one.commit.revisions:
                 to_come.setdefault(step.path, []).append(step.after)
+        waiting = self.waiting()
+        ours = {(step.path, step.after) for one in waiting for step in one.revisions}
+        changed = {
+            path
+            for path, base in _bases(waiting).items()
+            if version_of(self._present(path)) not in (base.before, *to_come.get(path, ()))
+            or (path in theirs and (path, theirs[path].after) in ours)  # it had arrived, and what came after it is ours
+        }
         for one in pulled.commits:
             steps = []
             for step in one.commit.revisions:
                 is_here = version_of(self._present(step.path)) in to_come[step.path]  # this text, or a later one
                 to_come[step.path].pop(0)
-                if step.path in theirs and step.path not in bases and not is_here:
+                if step.path in theirs and step.path not in changed and not is_here:
                     steps.append(step)
             self._place(as_local(one), steps)
         if pulled.whole:
             away = Commit(os.urandom(6).hex(), self._now(), HUB, "removed on the hub", ())
-            self._place(away, (one for one in theirs.values() if one.after == ABSENT and one.path not in bases))
+            self._place(away, (one for one in theirs.values() if one.after == ABSENT and one.path not in changed))
+        waiting = self.waiting()  # with what was edited in this moment
+        bases = _bases(waiting)
         met = {path: theirs[path] for path in bases if path in theirs and theirs[path].after != bases[path].before}
         fresh = {fold(path): path for path, base in bases.items() if base.before == ABSENT}
         if met or any(fresh.get(fold(path), path) != path for path in theirs):
