@@ -114,7 +114,9 @@ class Merge:
             path
             for path, base in _bases(waiting).items()
             if version_of(self._present(path)) not in (base.before, *to_come.get(path, ()))
-            or (path in theirs and (path, theirs[path].after) in ours)  # it had arrived, and what came after it is ours
+            or (
+                path in theirs and (path, theirs[path].after) in ours
+            )  # it had arrived, and what came after it is ours
         }
         for one in pulled.commits:
             steps = []

@@ -14,7 +14,7 @@ from contextlib import suppress
 from memsheaf.errors import MemsheafError, PathRefused, StoreFailed, hinted
 from memsheaf.hub import Erasure, HubCommit, HubSettings
 from memsheaf.store import HISTORY, HUB, Commit
-from memsheaf.store.safe_dir import APPEND, CREATE, Folder, flush, read_file, write_all
+from memsheaf.store.safe_dir import Folder, append, read_file, replace
 from memsheaf.values import NamedTuple, json
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
@@ -114,7 +114,8 @@ def _state(found: dict[str, Any]) -> ReplicaState:
 
 def write_state(history: Folder, state: ReplicaState, *, durable: bool = True) -> None:
     """Replace the state file. The caller holds the lock. Raises OSError."""
-    _write(history, STATE, json.dumps(state._asdict(), ensure_ascii=False).encode("utf-8", "surrogatepass"), durable)
+    text = json.dumps(state._asdict(), ensure_ascii=False)
+    replace(history, STATE, text.encode("utf-8", "surrogatepass"), durable=durable)
 
 
 def read_ahead(history: Folder) -> dict[str, list[str]]:
@@ -130,11 +131,8 @@ def read_ahead(history: Folder) -> dict[str, list[str]]:
 
 def add_ahead(history: Folder, name: str, paths: list[str]) -> None:
     """Record that a commit was pushed. The caller holds the lock. Raises OSError."""
-    fd = history.open_file(AHEAD, APPEND | os.O_CREAT)
-    try:
-        write_all(fd, b"\n" + json.dumps([name, paths], ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    finally:
-        os.close(fd)
+    line = json.dumps([name, paths], ensure_ascii=False)
+    append(history, AHEAD, b"\n" + line.encode("utf-8", "surrogatepass"))
 
 
 def write_ahead(history: Folder, ahead: Mapping[str, list[str]]) -> None:
@@ -165,7 +163,7 @@ def settings_of(root: str) -> HubSettings | None:
 
 def write_settings(history: Folder, settings: HubSettings) -> None:
     """Write the settings, with mode 0600. Raises OSError."""
-    _write(history, SETTINGS, json.dumps(settings._asdict(), indent=1, ensure_ascii=False).encode(), True)
+    replace(history, SETTINGS, json.dumps(settings._asdict(), indent=1, ensure_ascii=False).encode())
 
 
 def remove_hub(history: Folder) -> None:
@@ -191,17 +189,3 @@ def _load(history: Folder, name: str) -> dict[str, Any] | None:
 def _damaged(history: Folder, name: str) -> StoreFailed:
     error = StoreFailed(f"{os.path.join(history.path, name)!r} is damaged")
     return hinted(error, "`memsheaf hub add SCOPE URL` makes it anew; no memory is lost.")
-
-
-def _write(history: Folder, name: str, data: bytes, durable: bool) -> None:
-    draft = f"draft-{os.urandom(8).hex()}"
-    fd = history.open_file(draft, CREATE)
-    try:
-        write_all(fd, data)
-        if durable:
-            flush(fd)
-    finally:
-        os.close(fd)
-    history.rename(draft, history, name)
-    if durable:
-        history.sync()

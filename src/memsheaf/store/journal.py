@@ -40,7 +40,18 @@ from memsheaf.store.journal_lines import (
     needle_of,
     rewritten,
 )
-from memsheaf.store.safe_dir import APPEND, CREATE, READ, Folder, flush, flush_data, read_all, read_file, write_all
+from memsheaf.store.safe_dir import (
+    APPEND,
+    READ,
+    Folder,
+    draft_name,
+    flush_data,
+    read_all,
+    read_file,
+    replace,
+    stage,
+    write_all,
+)
 from memsheaf.values import NamedTuple, compiled, json
 
 SEGMENT_BYTES = 1 << 20
@@ -160,7 +171,8 @@ class Journal:
             raise StoreFailed("the journal has no number left for another segment")
         draft = draft_name()
         lines = [encode(one, "") + f'{{"done": "{one.id}", "boot": ""}}\n'.encode() for one in commits]
-        self.write(draft, b"".join([*lines, b'{"safe": ""}\n', _SEALED, b"\n"]))
+        lines += [b'{"safe": ""}\n', _SEALED, b"\n"]
+        stage(self._folder, draft, b"".join(lines), durable=True)
         self.append(_SEALED + b"\n", durable=True)
         self._advance()
         self._folder.rename(draft, self._folder, segment_name(self.segment))
@@ -332,7 +344,7 @@ class Journal:
         for name in self.files():
             data = self.data(name)
             if any(needle in data for needle in needles) and (new := rewritten(data, change, needles)) != data:
-                self.replace(name, new)
+                replace(self._folder, name, new)
 
     def drop_heads(self, paths: Collection[str]) -> None:
         """Take paths out of what is kept about them beside the segments."""
@@ -341,26 +353,7 @@ class Journal:
             data = self.data(name)
             if any(needle in data for needle in needles):
                 lines = data.split(b"\n")[:-1]
-                self.replace(name, b"".join(line + b"\n" for line in lines if not line.startswith(needles)))
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Put a whole file in place, durably."""
-        draft = draft_name()
-        self.write(draft, data)
-        self._folder.rename(draft, self._folder, name)
-        self._folder.sync()
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write a new file and flush it."""
-        fd = self._folder.open_file(name, CREATE)
-        try:
-            write_all(fd, data)
-            flush(fd)
-        except OSError:
-            self._folder.unlink(name)
-            raise
-        finally:
-            os.close(fd)
+                replace(self._folder, name, b"".join(line + b"\n" for line in lines if not line.startswith(needles)))
 
     def data(self, name: str) -> bytes:
         """A file of the journal, empty when it is not there, or is no plain file and so not ours."""
@@ -429,11 +422,6 @@ class Journal:
     def _advance(self) -> None:
         self.close()
         self.segment += 1
-
-
-def draft_name() -> str:
-    """A name no two writers share."""
-    return f"draft-{os.urandom(8).hex()}"
 
 
 def segment_name(number: int) -> str:

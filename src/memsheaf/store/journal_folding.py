@@ -111,7 +111,7 @@ def plan_heads(history: Folder, journal: Journal) -> FoldPlan | None:
     read = _stamps(history, [HEADS, KEPT, *map(segment_name, later)])
     heads = journal.heads(last=later[-1])
     lines = [encode_head(path, head.version, segment=head.segment) for path, head in heads.items()]
-    return FoldPlan({HEADS: _draft(journal, [*lines, b'{"through": %d}\n' % later[-1]])}, [], read)
+    return FoldPlan({HEADS: _draft(history, [*lines, b'{"through": %d}\n' % later[-1]])}, [], read)
 
 
 def fold(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
@@ -145,7 +145,7 @@ def fold(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
                 kept[step.path] = encode_head(step.path, step.after, step.new)
     joined = (b"\n".join([*parts[number], b'{"folded": %d}\n' % number]) for number in sorted(parts))
     lines = [*kept.values(), b'{"through": %d}\n' % max(done, *old)]
-    return FoldPlan({KEPT: _draft(journal, lines), archive: _draft(journal, joined)}, names, read, dropped)
+    return FoldPlan({KEPT: _draft(history, lines), archive: _draft(history, joined)}, names, read, dropped)
 
 
 def put_in_place(history: Folder, plan: FoldPlan) -> bool:
@@ -180,7 +180,7 @@ def trim(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
                 continue
             after, dropped = _trimmed(before[name], before[KEPT], cutoff)
             if changed := {one: data for one, data in zip((name, KEPT), after, strict=True) if data != before[one]}:
-                return FoldPlan({one: _draft(journal, [data]) for one, data in changed.items()}, [], read, dropped)
+                return FoldPlan({one: _draft(history, [data]) for one, data in changed.items()}, [], read, dropped)
     return None
 
 
@@ -254,9 +254,9 @@ def _without_text(line: bytes) -> bytes:
     return encode_head(step.path, step.after) if step else line
 
 
-def _draft(journal: Journal, parts: Iterable[bytes]) -> str:
+def _draft(history: Folder, parts: Iterable[bytes]) -> str:
     name = f"derived-{os.urandom(8).hex()}"  # which whoever erases removes, and after an hour whoever sweeps
-    journal.write(name, b"".join(parts))
+    stage(history, name, b"".join(parts), durable=True)
     return name
 
 

@@ -32,9 +32,10 @@ _LINKS = {errno.ELOOP, errno.EMLINK, errno.ENOTDIR}
 
 READ = _BASE | _NOFOLLOW | os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
 FLUSH = READ if os.name == "posix" else _BASE | os.O_RDWR  # Windows flushes only what it may write
-CREATE = _BASE | _NOFOLLOW | os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_READS = 5  # of a file that is written again and again
+WRITE = _BASE | _NOFOLLOW | os.O_WRONLY
+CREATE = WRITE | os.O_CREAT | os.O_EXCL
 APPEND = _BASE | _NOFOLLOW | os.O_RDWR | os.O_APPEND
+_READS = 5  # of a file that is written again and again
 
 
 class Folder:
@@ -290,40 +291,51 @@ def flush_data(fd: int) -> None:
     os.fdatasync(fd) if sys.platform == "linux" else flush(fd)
 
 
-def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600) -> None:
+def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
     """Write a new file under an unused name."""
     fd = folder.open_file(name, CREATE, mode)
     try:
         write_all(fd, data)
         if mode != 0o600 and hasattr(os, "fchmod"):
             os.fchmod(fd, mode)  # the umask must not narrow what the replaced file allowed
+        if durable:
+            flush_data(fd)
+    except OSError:
+        with suppress(OSError):
+            folder.unlink(name)
+        raise
     finally:
         os.close(fd)
 
 
-def rewrite(folder: Folder, name: str, data: bytes) -> bool:
-    """Write over a private file, provided that nothing else holds it: no other name, and no reader's handle.
+def draft_name() -> str:
+    """A name no two writers share."""
+    return f"draft-{os.urandom(8).hex()}"
 
-    Making and freeing a file costs many times what this does. False, and nothing written, where the system
-    cannot tell that nobody reads it.
-    """
-    if sys.platform != "linux":
-        return False
-    fd = -1
+
+def append(folder: Folder, name: str, data: bytes, *, durable: bool = False) -> int:
+    """Append to a file, in one write, and give the size that it had."""
+    fd, found = folder.open_stat(name, APPEND | os.O_CREAT)
     try:
-        fd = folder.open_file(name, _BASE | _NOFOLLOW | os.O_WRONLY)
-        found = os.fstat(fd)
-        if found.st_nlink != 1 or stat.S_IMODE(found.st_mode) != 0o600 or not _is_held_by_us_alone(fd):
-            return False
         write_all(fd, data)
-        if found.st_size > len(data):
-            os.ftruncate(fd, len(data))
-        return True
-    except (PathRefused, FileNotFoundError):
-        return False
+        if durable:
+            flush_data(fd)
     finally:
-        if fd >= 0:
-            os.close(fd)
+        os.close(fd)
+    return found.st_size
+
+
+def replace(folder: Folder, name: str, data: bytes, *, durable: bool = True) -> None:
+    """Put a whole file in place: a reader sees the old or the new one."""
+    draft = draft_name()
+    stage(folder, draft, data, durable=durable)
+    try:
+        folder.rename(draft, folder, name)
+    except OSError:
+        folder.unlink(draft)
+        raise
+    if durable:
+        folder.sync()
 
 
 def read_file(folder: Folder, name: str, limit: int) -> bytes:
@@ -414,15 +426,3 @@ else:
 
     def _unlock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
-
-    def _is_held_by_us_alone(fd: int) -> bool:
-        """Whether the kernel grants a lease of the file, which means that it is not open elsewhere (Linux)."""
-        from signal import SIGURG
-
-        try:
-            fcntl.fcntl(fd, fcntl.F_SETSIG, SIGURG)  # sent if it is opened in this moment, and ignored by default
-            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-        except OSError:
-            return False
-        return True

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from memsheaf.errors import PathRefused, StoreFailed
-from memsheaf.store.safe_dir import APPEND, CREATE, Folder, flush_data, kernel_lock, read_file, write_all
+from memsheaf.store.safe_dir import Folder, append, kernel_lock, read_file, replace
 from memsheaf.values import json, parse_json, sha256
 
 LIMIT = 64 * 1024 * 1024
@@ -61,20 +61,7 @@ class State:
     def write(self, name: str, data: bytes) -> None:
         """Put a whole file in place, durably: a reader sees the old or the new one. Raises StoreFailed."""
         with _told(f"{name} in {self.folder!r} cannot be written"), Folder.open(self.folder, create=True) as folder:
-            draft = f"draft-{name}-{os.urandom(8).hex()}"
-            try:
-                fd = folder.open_file(draft, CREATE)
-                try:
-                    write_all(fd, data)
-                    flush_data(fd)
-                finally:
-                    os.close(fd)
-                folder.rename(draft, folder, name)
-            except BaseException:
-                with suppress(OSError):
-                    folder.unlink(draft)
-                raise
-            folder.sync()
+            replace(folder, name, data)
 
     def save(self, name: str, value: object) -> None:
         """Put JSON in place, durably. Raises StoreFailed."""
@@ -93,15 +80,7 @@ class State:
         Raises StoreFailed.
         """
         with _told(f"{name} in {self.folder!r} cannot be written"), Folder.open(self.folder, create=True) as folder:
-            fd = folder.open_file(name, APPEND | os.O_CREAT)
-            try:
-                size = os.fstat(fd).st_size
-                write_all(fd, data)
-                if durably:
-                    flush_data(fd)
-            finally:
-                os.close(fd)
-            if not size:
+            if not (size := append(folder, name, data, durable=durably)):
                 folder.sync()
         return size + len(data)
 

@@ -6,14 +6,13 @@ for a memory that was forgotten its path. It outlives the text in the journal, a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import parse
 from memsheaf.store import ABSENT, Revision
-from memsheaf.store.safe_dir import APPEND, Folder, flush_data, read_file, stage, write_all
+from memsheaf.store.safe_dir import Folder, append, read_file, replace
 from memsheaf.text.similarity import LIKE, denials, fact, likeness, numbers, prints
 from memsheaf.values import NamedTuple, json
 
@@ -47,14 +46,8 @@ def add(history: Folder, stones: Iterable[Tombstone]) -> None:
         return
     known = {(stone.path, *_said(stone)) for stone in read(history)}
     new = {(stone.path, *_said(stone)): stone for stone in stones}
-    if not (data := b"".join(b"\n" + _line(stone) for key, stone in new.items() if key not in known)):
-        return
-    fd = history.open_file(NAME, APPEND | os.O_CREAT)
-    try:
-        write_all(fd, data)
-        flush_data(fd)
-    finally:
-        os.close(fd)
+    if data := b"".join(b"\n" + _line(stone) for key, stone in new.items() if key not in known):
+        append(history, NAME, data, durable=True)
 
 
 def follow(history: Folder, steps: Sequence[Revision], at: str, *, bury: bool) -> None:
@@ -147,11 +140,8 @@ def prune(history: Folder, cutoff: str) -> None:
 def _keep(history: Folder, wanted: Callable[[Tombstone], bool]) -> None:
     stones = list(read(history))
     kept = list(filter(wanted, stones))
-    if len(kept) == len(stones):
-        return
-    draft = f"draft-{os.urandom(8).hex()}"
-    stage(history, draft, to_lines(kept))
-    history.rename(draft, history, NAME)
+    if len(kept) != len(stones):
+        replace(history, NAME, to_lines(kept), durable=False)
 
 
 def _said(stone: Tombstone) -> tuple[object, ...]:

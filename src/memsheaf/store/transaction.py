@@ -12,9 +12,9 @@ from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.commit_queries import steps_before_renaming
-from memsheaf.store.journal import Head, Journal, draft_name
+from memsheaf.store.journal import Head, Journal
 from memsheaf.store.journal_lines import encode, needle_of
-from memsheaf.store.safe_dir import FLUSH, Folder, flush, read_file, walk
+from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, walk
 
 PAGE = 4096
 _SAVED_MEANWHILE = "saved while memsheaf was writing"

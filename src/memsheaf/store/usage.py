@@ -12,10 +12,9 @@ builds the index again comes to the same catalog.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable
 
-from memsheaf.store.safe_dir import APPEND, Folder, read_file, stage, write_all
+from memsheaf.store.safe_dir import Folder, append, read_file, replace
 from memsheaf.values import NamedTuple, compiled
 
 NAME = "uses"
@@ -34,7 +33,7 @@ class Uses(NamedTuple):
 
 def add(history: Folder, day: str, paths: Iterable[str]) -> None:
     """Note that these were of use on a day, in one write."""
-    _append(history, "".join(f"{day} {path}\n" for path in paths).encode("utf-8", "surrogateescape"))
+    append(history, NAME, "".join(f"{day} {path}\n" for path in paths).encode("utf-8", "surrogateescape"))
 
 
 def read(history: Folder, start: int = 0) -> Uses:
@@ -50,7 +49,7 @@ def take(history: Folder, start: int, take_all: bool) -> Uses:
     """As `read`; to `take_all`, a mark is set behind what was noted since the last one."""
     found = read(history, start)
     if take_all and found.more:
-        _append(history, _MARK)
+        append(history, NAME, _MARK)
         found = read(history, start)
     return found
 
@@ -76,9 +75,7 @@ def bring_together(history: Folder, *, without: Collection[str] = ()) -> None:
         days = {path: day for path, day in _days(part).items() if path not in without}
         lines = [f"{day} {path}\n" for path, day in sorted(days.items(), key=lambda item: (item[1], item[0]))]
         parts.append("".join(lines).encode("utf-8", "surrogateescape") + ending * bool(part))
-    draft = f"draft-{os.urandom(8).hex()}"
-    stage(history, draft, b"".join(parts))
-    history.rename(draft, history, NAME)
+    replace(history, NAME, b"".join(parts), durable=False)
 
 
 def _days(data: bytes) -> dict[str, str]:
@@ -95,14 +92,6 @@ def _marked(data: bytes) -> int:
         return len(_MARK)
     at = data.rfind(b"\n" + _MARK)
     return at + 1 + len(_MARK) if at >= 0 else 0
-
-
-def _append(history: Folder, data: bytes) -> None:
-    fd = history.open_file(NAME, APPEND | os.O_CREAT)
-    try:
-        write_all(fd, data)
-    finally:
-        os.close(fd)
 
 
 def _read(history: Folder) -> bytes:
