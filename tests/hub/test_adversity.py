@@ -32,7 +32,7 @@ from memsheaf.store.safe_dir import Folder
 from memsheaf.store.transaction import Transaction
 
 __all__ = ["machine"]  # the fixture
-PUSH = "SELECT * FROM memsheaf.push(%s, 2, %s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s::text[], %s::bytea[])"
+PUSH = "SELECT * FROM memsheaf.push(%s, %s, %s, %s, %s, %s, %s, %s::text[], %s::text[], %s::text[], %s::bytea[])"
 
 
 def test_a_file_that_is_held_is_journalled_once(machine: Machines) -> None:

@@ -22,7 +22,7 @@ from memsheaf.adapters.memory_files import MemoryFiles
 from memsheaf.adapters.pydantic_ai_harness import SheafMemoryStore
 from memsheaf.errors import MemsheafError
 from memsheaf.hub import Machine
-from memsheaf.hub.postgres import CLIENT, PostgresHub
+from memsheaf.hub.postgres import PostgresHub
 from memsheaf.store import version_of
 from memsheaf.tools import Tools
 
@@ -67,14 +67,14 @@ def paths() -> Iterator[tuple[str, list[Step]]]:
 
 def push_sql(team: Team) -> None:
     """Call the functions of the database as the login of a member may."""
-    call = f"SELECT memsheaf.push({', '.join(['%s'] * 8)}, %s::text[], %s::text[], %s::text[], %s::bytea[])"
+    call = f"SELECT memsheaf.push({', '.join(['%s'] * 7)}, %s::text[], %s::text[], %s::text[], %s::bytea[])"
     with psycopg.connect(team.url("eve"), autocommit=True) as connection:
         for number, (said, steps) in enumerate([*commits(), *paths()]):
             datas = [text.encode("utf-8", "replace") for _, text in steps]
             about = [f"{number:012x}", "2026-11-17T10:00:00Z", said[:60], said[:60], said[:2000], ""]
             files = [path for path, _ in steps], [""] * len(steps), [version_of(data) for data in datas], datas
             with suppress(psycopg.Error, UnicodeError):  # the database refuses some
-                connection.execute(call, [team.namespace, CLIENT, *about, *files])
+                connection.execute(call, [team.namespace, *about, *files])
         fields = ("name", "description", "content", "at", "asked")
         proposed = [
             {"id": f"{number:08x}", "proposal": dict.fromkeys(fields, text) | {"kind": "user", "replaces": "../x.md"}}

@@ -27,7 +27,7 @@ TABLES = ("spaces", "members", "commits", "revisions", "texts", "documents", "er
 ATTEMPTS = Path(__file__).with_name("attempts.sql").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^-- ([a-z ]+)\n((?:(?!--).+\n)+)", ATTEMPTS, re.MULTILINE))
 PUSH = (
-    "SELECT * FROM memsheaf.push('V', 1, '{}', '2026-11-17T10:00:00Z', '', '', '', '', string_to_array('{}', ','), "
+    "SELECT * FROM memsheaf.push('V', '{}', '2026-11-17T10:00:00Z', '', '', '', '', string_to_array('{}', ','), "
     "ARRAY['{}'], ARRAY['{}'], ARRAY['x'::bytea])"
 )
 

@@ -16,15 +16,17 @@ import psycopg
 import pytest
 
 from hub.postgres_server import Server, Team
+from hub.servers import as_superuser, service_url
 from hub.test_contract import commit, push, state
 from memsheaf.errors import HubRefused, HubRestored, HubUnreachable
 from memsheaf.hub import Erasure, HubSettings, Machine, postgres_admin
 from memsheaf.hub.postgres import CLIENT, PostgresHub
 from memsheaf.hub.postgres_admin import migrate_database, migrations
+from memsheaf.hub.service import HubService
 from memsheaf.store import Commit, version_of
 
 Open = Callable[..., PostgresHub]
-PUSH = "SELECT * FROM memsheaf.push(%s, 1, %s, '2026-11-17T10:00:00Z', 'm9', 'user', '', '', %s, %s, %s, %s)"
+PUSH = "SELECT * FROM memsheaf.push(%s, %s, '2026-11-17T10:00:00Z', 'm9', 'user', '', '', %s, %s, %s, %s)"
 
 
 @pytest.fixture
@@ -39,11 +41,6 @@ def opened(team: Team) -> Iterator[Open]:
     yield opened
     for hub in hubs:
         hub.close()
-
-
-def as_superuser(team: Team, statement: str, *values: object) -> None:
-    with psycopg.connect(team.server.url(database=team.database)) as connection:
-        connection.execute(statement.encode(), values)
 
 
 def push_by_hand(connection: psycopg.Connection, team: Team, made: Commit) -> None:
@@ -381,25 +378,37 @@ def test_versions_that_do_not_fit_are_told_or_refused(postgres: Server, team: Te
             push(hub, f"{number}.md", None, b"text")
             return hub.notice
 
+    writes: list[Callable[[PostgresHub], object]] = [
+        lambda hub: push(hub, "3.md", None, b"text"),
+        lambda hub: hub.erase(Erasure("e" * 12, ("1.md",), ())),
+        lambda hub: hub.propose("aa", {}),
+        lambda hub: hub.decide("aa", "approved"),
+        lambda hub: hub.administer("prune"),
+        lambda hub: hub.administer("add_turns", "[]"),
+        lambda hub: hub.lock("dream").__enter__(),
+    ]
     assert max(number for number, _ in migrations()) == CLIENT
     assert attempt(1) == ""
     as_superuser(other, "UPDATE memsheaf.about SET version = version + 1000")
     assert "newer version" in attempt(2)
     allow = "CREATE OR REPLACE FUNCTION memsheaf.min_client() RETURNS int LANGUAGE sql STABLE RETURN "
     as_superuser(other, allow + str(CLIENT + 1))
-    with pytest.raises(HubRefused, match="too old"):
-        attempt(3)
+    with closing(HubService(service_url(postgres, database))) as service:
+        settings = other.settings("ana", "m1")
+        for hub in (PostgresHub(settings), service.open_hub(settings, f"{other.name}.ana")):
+            for write in writes:
+                with pytest.raises(HubRefused, match="too old for the hub: upgrade it"):
+                    write(hub)
+            assert "1.md" in state(hub.pull())
+            hub.report(Machine("m1", "laptop", "", ""))
+            hub.close()
     as_superuser(other, f"{allow} 1; UPDATE memsheaf.about SET version = {CLIENT - 1}")
     with pytest.raises(HubRefused, match="older version"):
         attempt(4)
     with closing(PostgresHub(other.settings("ana", "m1"))) as hub:
-        for write in (
-            lambda: hub.erase(Erasure("e" * 12, ("1.md",), ())),
-            lambda: hub.propose("aa", {}),
-            lambda: hub.decide("aa", "approved"),
-        ):
+        for write in writes[:4]:
             with pytest.raises(HubRefused, match="older version"):
-                write()
+                write(hub)
         assert "1.md" in state(hub.pull())
     as_superuser(other, "UPDATE memsheaf.about SET version = 99")
     assert migrate_database(postgres.url("dba", "dba", database)) == (99, 99)

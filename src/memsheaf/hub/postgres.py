@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 CLIENT = 1
 """The version of the schema that this version of memsheaf was made for."""
-NAME_MEMBER = "SELECT set_config('memsheaf.member', %s, true), set_config('memsheaf.namespace', %s, true)"
+NAME_MEMBER = (
+    "SELECT set_config('memsheaf.member', %s, true), set_config('memsheaf.namespace', %s, true), "
+    f"set_config('memsheaf.client', '{CLIENT}', true)"
+)
 HINT_EVERY = 0.5  # seconds between two NOTIFY of one process: one in every push would cost more than the push
 POLL_EVERY = 1.0  # seconds between two polls of a listener: notifications may be lost
 LOCK_EVERY = 0.1
@@ -53,8 +56,8 @@ class BoundedConnection(psycopg.Connection[TupleRow]):
         whole = str(round(seconds * 30_000))  # a first pull over a slow network takes its time
         self.execute(
             "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
-            "set_config('memsheaf.namespace', %s, false)",
-            [whole, _milliseconds(seconds), namespace],
+            "set_config('memsheaf.namespace', %s, false), set_config('memsheaf.client', %s, false)",
+            [whole, _milliseconds(seconds), namespace, str(CLIENT)],
         )
 
     def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **options: Any) -> T:
@@ -147,9 +150,8 @@ class PostgresHub:
     def _push(self, commit: Commit) -> str:
         steps = commit.revisions
         [(position, changed)] = self._ask(
-            "SELECT * FROM memsheaf.push($1, $2, $3, $4, $5, $6, $7, $8, $9::text[], $10::text[], $11::text[], "
-            "$12::bytea[])",
-            self._written, CLIENT, commit.id, commit.at, _storable(self._settings.machine, 200),
+            "SELECT * FROM memsheaf.push($1,$2,$3,$4,$5,$6,$7, $8::text[], $9::text[], $10::text[], $11::bytea[])",
+            self._written, commit.id, commit.at, _storable(self._settings.machine, 200),
             _storable(commit.by, 200), _storable(commit.why, 10_000), commit.undoes,
             _array(step.path for step in steps), _array(step.before for step in steps),
             _array(step.after for step in steps),
@@ -226,10 +228,8 @@ class PostgresHub:
     def report(self, machine: Machine) -> None:
         """As `Hub.report`."""
         erased = json.dumps(machine.erased)
-        self._ask(
-            "SELECT memsheaf.report($1, $2, $3, $4::text::jsonb)",
-            self._settings.namespace, machine.id, machine.name, erased,
-        )  # fmt: skip
+        query = "SELECT memsheaf.report($1, $2, $3, $4::text::jsonb)"
+        self._ask(query, self._settings.namespace, machine.id, machine.name, erased)
 
     def users(self) -> tuple[Sequence[HubMember], Sequence[Machine]]:
         """As `Hub.users`."""

@@ -26,8 +26,10 @@ GRANT USAGE ON SCHEMA memsheaf TO memsheaf_member;
 CREATE TABLE memsheaf.about (version int NOT NULL);
 INSERT INTO memsheaf.about VALUES (0);
 GRANT SELECT ON memsheaf.about TO memsheaf_member;
--- The oldest client that may write.
+-- The oldest client that may write; each connection says in `memsheaf.client` which it is.
 CREATE FUNCTION memsheaf.min_client() RETURNS int LANGUAGE sql STABLE RETURN 1;
+CREATE FUNCTION memsheaf.is_too_old() RETURNS boolean LANGUAGE sql STABLE
+RETURN coalesce(nullif(current_setting('memsheaf.client', true), '')::int < memsheaf.min_client(), false);
 
 -- Every key begins with the namespace, by which all tables are divided; no statement names more than one.
 CREATE TABLE memsheaf.spaces (
@@ -117,7 +119,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Let the caller into a namespace: their name there, provided that they have the role. Owner only.
+-- Let the caller into a namespace: their name there, provided that they have the role, and a client that may do what
+-- needs more than to read. Owner only.
 CREATE FUNCTION memsheaf.enter(ns text, needed text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   found record;
@@ -125,6 +128,9 @@ DECLARE
 BEGIN
   SELECT m.name, m.role INTO found FROM memsheaf.members m WHERE m.namespace = ns AND m.login = memsheaf.me();
   IF found.role = 'admin' OR found.role = needed OR (needed = 'reader' AND found.role IS NOT NULL) THEN
+    IF needed <> 'reader' AND memsheaf.is_too_old() THEN
+      RAISE feature_not_supported USING MESSAGE = 'this version of memsheaf is too old for the hub: upgrade it';
+    END IF;
     RETURN found.name;
   END IF;
   entered := set_config('memsheaf.namespace', '', true);
@@ -185,7 +191,7 @@ RETURN octet_length(path) <= 400 AND path ~ '^[^/.\x01-\x1f\\][^/\x01-\x1f\\]*(/
 --
 -- Make a commit: its position, or the path that is not at the version `before`. The same commit again is nothing.
 CREATE FUNCTION memsheaf.push(
-  ns text, client int, id text, at text, machine text, by text, why text, undoes text,
+  ns text, id text, at text, machine text, by text, why text, undoes text,
   paths text[], befores text[], afters text[], datas bytea[], OUT pushed text, OUT changed text
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
@@ -198,10 +204,7 @@ DECLARE
 BEGIN
   SELECT m.name, m.role, (SELECT hashtextextended(s.epoch::text, 0) FROM memsheaf.spaces s WHERE s.namespace = ns) AS seed
     INTO caller FROM memsheaf.members m WHERE m.namespace = ns AND m.login = memsheaf.me();
-  IF coalesce(caller.role, 'reader') = 'reader' THEN PERFORM memsheaf.enter(ns, 'writer'); END IF;
-  IF client < memsheaf.min_client() THEN
-    RAISE feature_not_supported USING MESSAGE = 'this version of memsheaf is too old for the hub';
-  END IF;
+  IF coalesce(caller.role, 'reader') = 'reader' OR memsheaf.is_too_old() THEN PERFORM memsheaf.enter(ns, 'writer'); END IF;
   sound := push.id ~ '^[0-9a-f]{6,15}$' AND push.undoes ~ '^[0-9a-f]{0,15}$'
     AND push.at ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d{1,6})?Z$'
     AND octet_length(push.machine) <= 200 AND octet_length(push.by) <= 200 AND octet_length(push.why) <= 10000
