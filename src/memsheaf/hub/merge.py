@@ -104,20 +104,15 @@ class Merge:
             theirs |= {path: Revision(path, ABSENT, ABSENT) for path in gone}
         if outside := tuple(transaction.outside(theirs.keys())):
             transaction.note_outside(outside, self._now())
+        waiting = self.waiting()
+        arrived = {path for path, version in _made(waiting) if path in theirs and theirs[path].after == version}
+        changed = arrived | {
+            path for path, base in _bases(waiting).items() if version_of(self._present(path)) != base.before
+        }  # not what was changed and undone
         to_come: dict[str, list[Version]] = {}
         for one in pulled.commits:
             for step in one.commit.revisions:
                 to_come.setdefault(step.path, []).append(step.after)
-        waiting = self.waiting()
-        ours = {(step.path, step.after) for one in waiting for step in one.revisions}
-        changed = {
-            path
-            for path, base in _bases(waiting).items()
-            if version_of(self._present(path)) not in (base.before, *to_come.get(path, ()))
-            or (
-                path in theirs and (path, theirs[path].after) in ours
-            )  # it had arrived, and what came after it is ours
-        }
         for one in pulled.commits:
             steps = []
             for step in one.commit.revisions:
@@ -179,7 +174,7 @@ class Merge:
         changed on the other stays as it was changed. What holds a new secret is a commit of its own, and is held.
         """
         authors = {step.path: (one.by, one.why) for one in waiting for step in one.revisions}
-        ours = {(step.path, step.after) for one in waiting for step in one.revisions}
+        ours = _made(waiting)
         hub = {path: (step.before, step.old) for path, step in _bases(waiting).items()}
         told: list[Conflict] = []
         for path, step in theirs.items():
@@ -382,6 +377,11 @@ def _authors(pulled: Pulled) -> dict[str, str]:
         by = as_local(one).by
         found.update((step.path, by if by.startswith(OTHERS) else HUB) for step in one.commit.revisions)
     return found
+
+
+def _made(waiting: Sequence[Commit]) -> set[tuple[str, Version]]:
+    """The versions that commits made, with their paths."""
+    return {(step.path, step.after) for one in waiting for step in one.revisions}
 
 
 def _bases(waiting: Sequence[Commit]) -> dict[str, Revision]:
