@@ -344,3 +344,19 @@ def test_what_is_erased_leaves_the_copies_of_a_server(service: HubService, team:
         assert [file for file in files if b"quixotically" in file.read_bytes()] == []
         [machine] = hub.users()[1]
         assert (machine.member, machine.erased) == ("ana", ((made.id[::-1], ""),))
+
+
+def test_a_run_ends_also_when_a_model_always_fails(
+    service: HubService, team: Team, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (model / "bin" / "claude").write_text(f"#!/bin/sh\necho asked >> {model}/asked\nsleep 1.2\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{model / 'bin'}:{os.environ['PATH']}")
+    for member in ("ana", "ben"):
+        tell(service, team, "Remember that alpha is the code name of the launch.", member=member)
+    here = {"MEMSHEAF_HOME": str(tmp_path / "home"), "MEMSHEAF_EMBEDDER": "none", "MEMSHEAF_MODEL": "claude"}
+    words, out = ["worker", "--hub", service.url, "--team", team.name, "--once"], io.StringIO()
+    assert main(words, environment=here, stdout=out, stderr=io.StringIO()) == 1
+    assert out.getvalue() == "Learned from 0 turns; 2 jobs failed and will be tried again\n"
+    assert (model / "asked").read_text() == "asked\n" * 2
+    assert waiting_turns(team) == 2
+    assert sorted(waiting_jobs(team)) == [("learn", "todo", "1")] * 2

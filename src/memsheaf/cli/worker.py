@@ -16,7 +16,7 @@ HUB = Argument("--hub", "the database, with a service login: postgresql://…", 
     HUB,
     Argument("--team", "work for this team alone", "NAME", repeated=True),
     Argument("--concurrency", "do this many jobs at a time; 1 when left out", "N"),
-    Argument("--once", "end when nothing is waiting"),
+    Argument("--once", "end when nothing is waiting; what fails is left for later"),
 )
 def worker(call: Call) -> int:
     """Learn from the conversations that wait on a hub, for all its members.
@@ -42,4 +42,7 @@ def worker(call: Call) -> int:
             call.console.note(f"memsheaf learns from what waits at {service.shown}; Ctrl-C ends it")
         with closing(HubWorker(service, call.settings())) as working:
             working.run(concurrency=options.concurrency or 1, once=options.once)
-            return call.answer({"turns": working.turns}, f"Learned from {plural(working.turns, 'turn')}")
+            said, failed = f"Learned from {plural(working.turns, 'turn')}", len(working.failed)
+            if failed:
+                said += f"; {plural(failed, 'job')} failed and will be tried again"
+            return call.answer({"turns": working.turns, "failed": failed}, said, code=1 if failed else 0)

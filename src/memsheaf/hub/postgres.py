@@ -85,7 +85,6 @@ class Hello(NamedTuple):
     """What the hub says to a new connection."""
 
     version: int
-    min_client: int
     member: str
     role: str
     epoch: str

@@ -78,6 +78,9 @@ class HubWorker:
         self._replicas = ServerReplicas(service, settings, by="extraction")
         self.turns = 0
         """How many turns it has learned from."""
+        self.failed: set[tuple[str, str]] = set()
+        """The namespace and login of each job that failed in a run with `once`, which leaves it to a later one."""
+        self._once = False
 
     def close(self) -> None:
         """Drop the replicas."""
@@ -88,6 +91,7 @@ class HubWorker:
 
         Raises HubUnreachable with `once`; else it waits for the database to come back.
         """
+        self._once = once
         while True:
             try:
                 return asyncio.run(self._run(concurrency, once, stalled))
@@ -138,6 +142,8 @@ class HubWorker:
 
     def learn(self, namespace: str, login: str, tries: int) -> None:
         """Make memories of all that waits in a namespace and was told by a member."""
+        if (namespace, login) in self.failed:
+            return defer_job(self._service, LEARN, namespace, login, wait=LONGEST_WAIT, tries=tries)
         try:
             while self._learn_next(namespace, login):
                 tries = 0
@@ -145,6 +151,8 @@ class HubWorker:
             _tell(error)
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the worker either
             _tell(error)
+            if self._once:
+                self.failed.add((namespace, login))
             defer_job(self._service, LEARN, namespace, login, wait=min(2**tries, LONGEST_WAIT), tries=tries + 1)
 
     def _learn_next(self, namespace: str, login: str) -> bool:

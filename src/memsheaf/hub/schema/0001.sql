@@ -141,11 +141,11 @@ END $$;
 
 -- What a new connection asks first. A hub whose xids are ahead of the server was moved there by dump and restore: new
 -- commits would come before old ones.
-CREATE FUNCTION memsheaf.hello(ns text, OUT version int, OUT min_client int, OUT name text, OUT role text, OUT epoch uuid)
+CREATE FUNCTION memsheaf.hello(ns text, OUT version int, OUT name text, OUT role text, OUT epoch uuid)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   hello.name := memsheaf.enter(ns, 'reader');
-  SELECT a.version, memsheaf.min_client() INTO hello.version, hello.min_client FROM memsheaf.about a;
+  SELECT a.version INTO hello.version FROM memsheaf.about a;
   SELECT m.role INTO hello.role FROM memsheaf.members m WHERE m.namespace = ns AND m.login = memsheaf.me();
   SELECT s.epoch INTO hello.epoch FROM memsheaf.spaces s WHERE s.namespace = ns;
   IF (SELECT max(c.xid) FROM memsheaf.commits c WHERE c.namespace = ns) >= pg_snapshot_xmax(pg_current_snapshot()) THEN
