@@ -249,6 +249,7 @@ def test_a_lock_that_somebody_keeps_does_not_hang_a_push(opened: Open, team: Tea
         ("ana:x@/hub?host=/nowhere", HubUnreachable, "does not answer: .*No such file"),
         ("ana:x@127.0.0.1:1/hub", HubUnreachable, "does not answer: .*refused"),
         ("T.ana:wrong@/hub?host=S", HubRefused, "does not let you in: password authentication failed"),
+        ("T.ana@/hub?host=S", HubRefused, "does not let you in: .*no password supplied"),
         ("T.ana:x@/nothing?host=S", HubRefused, 'does not let you in: database "nothing" does not exist'),
         ("postgres@/postgres?host=S", HubRefused, "no schema of memsheaf"),
     ],

@@ -17,7 +17,7 @@ from hub.test_contract import push
 from hub.test_postgres import between
 from memsheaf.errors import CapReached, HubRefused, HubUnreachable
 from memsheaf.hub import Erasure, HubSettings, deadline
-from memsheaf.hub.postgres_admin import digest_of, invite, new_token
+from memsheaf.hub.postgres_admin import create_service, digest_of, invite, new_token
 from memsheaf.hub.service import HubService, TokenMember
 
 on_postgres = pytest.mark.parametrize("open_hub", ["postgres"], indirect=True)
@@ -67,6 +67,17 @@ def test_a_database_that_does_not_answer_is_told_in_one_line(postgres: Server) -
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
     opened.close()
+
+
+def test_a_login_that_is_refused_while_a_server_runs_is_told(service: HubService, postgres: Server) -> None:
+    service.check()
+    login = service.url.partition("://")[2].partition(":")[0]
+    create_service(postgres.url("dba", "dba", "hub"), login.removeprefix("memsheaf-"))  # another password
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [login])
+    with deadline(1.0), pytest.raises(HubUnreachable, match="does not let you in: password authentication") as caught:
+        service.ask("", "SELECT 1")
+    assert "memsheaf team service URL" in caught.value.hint
 
 
 def expire(team: Team, made: str) -> str:

@@ -360,3 +360,17 @@ def test_a_run_ends_also_when_a_model_always_fails(
     assert (model / "asked").read_text() == "asked\n" * 2
     assert waiting_turns(team) == 2
     assert sorted(waiting_jobs(team)) == [("learn", "todo", "1")] * 2
+
+
+def test_what_waits_is_left_to_a_newer_worker_when_this_one_is_too_old(
+    postgres: Server, team: Team, settings: Settings
+) -> None:
+    database = f"hub_{team.name}"
+    postgres.create_hub(database)
+    team = Team(postgres, team.name, database)
+    allow = "CREATE OR REPLACE FUNCTION memsheaf.min_client() RETURNS int LANGUAGE sql STABLE RETURN "
+    with closing(HubService(service_url(postgres, database))) as service:
+        tell(service, team, "Remember that I prefer green tea in the morning.")
+        as_superuser(team, f"{allow} 99")
+        work(service, settings)
+        assert (waiting_turns(team), waiting_jobs(team)) == (1, [("learn", "todo", "1")])

@@ -104,14 +104,11 @@ def invite_member(call: Call) -> int:
       memsheaf team invite ana
       memsheaf team invite auditor --role reader
     """
-    invitation = _admin().invite(_settings(call), call.options.member, call.options.role)
-    line = f"memsheaf team join '{invitation.url}'"
-    call.console.note(
-        f"{invitation.member} joins {invitation.team} as {call.options.role} with this line; it is a secret:"
-    )
-    return call.answer(
-        {"team": invitation.team, "member": invitation.member, "role": call.options.role, "line": line}, line
-    )
+    role = call.options.role
+    team, member, url = _admin().invite(_settings(call), call.options.member, role)
+    line = f"memsheaf team join '{url}'"
+    call.console.note(f"{member} joins {team} as {role} with this line; it is a secret:")
+    return call.answer({"team": team, "member": member, "role": role, "line": line}, line)
 
 
 @team.action(Argument("line", "the line or the address that an admin sent", "LINE", required=True, repeated=True))
@@ -123,7 +120,7 @@ def join(call: Call) -> int:
     """
     invitation = _admin().read_invitation(" ".join(call.options.line))
     count, synced = _attach(call, invitation)
-    team, member = invitation.team, invitation.member
+    team, member, _ = invitation
     return call.answer(
         {"team": team, "member": member, "scope": f"team/{team}", "memories": count, **sync_value(synced)},
         f"Joined {team} as {member}: {plural(count, 'memory', 'memories')} in team/{team}",
@@ -188,9 +185,8 @@ def export(call: Call) -> int:
         raise hinted(error, "Choose a name that is not there yet.") from None
     except OSError as error:
         raise StoreFailed(f"{call.options.target!r} cannot be written: {error.strerror or error}") from None
-    return call.answer(
-        {"target": call.options.target, "files": count}, f"Exported {plural(count, 'file')} to {call.options.target}"
-    )
+    said = f"Exported {plural(count, 'file')} to {call.options.target}"
+    return call.answer({"target": call.options.target, "files": count}, said)
 
 
 @team.action(Argument("--days", "keep older texts for so many days from now on", "N", convert=whole), _TEAM)
@@ -249,9 +245,8 @@ def revoke(call: Call) -> int:
     with _opened(call) as hub:
         count = int(str(hub.administer("revoke_token", call.options.which)))
     if not count:
-        raise hinted(
-            NotFound(call.options.which, "no valid token has that id or member"), "`memsheaf team tokens` lists them."
-        )
+        error = NotFound(call.options.which, "no valid token has that id or member")
+        raise hinted(error, "`memsheaf team tokens` lists them.")
     return call.answer({"revoked": count}, f"Revoked {plural(count, 'token')}.")
 
 

@@ -41,7 +41,9 @@ POLL_EVERY = 1.0  # seconds between two polls of a listener: notifications may b
 LOCK_EVERY = 0.1
 MANY = 1000  # rows after which a cursor is not kept, nor what it holds
 QUICKLY = 1.0  # seconds in which an idle connection shows that the server has closed it
-_KEPT_OUT = "authentication failed|does not exist|pg_hba|permission denied|not permitted to log in"
+_KEPT_OUT = (
+    "authentication failed|no password supplied|does not exist|pg_hba|permission denied|not permitted to log in"
+)
 """What a server says to somebody it does not let in; there is no code at this point."""
 
 
@@ -392,9 +394,10 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
         return hinted(found, "Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.")
     if not error.sqlstate and re.search(_KEPT_OUT, message):
         found = HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
-        return hinted(
-            found, "Check the address; an admin gives a member a new one with `memsheaf team invite MEMBER`."
+        hint = (
+            "Check the address and its password. `memsheaf team invite MEMBER` by an admin gives a member another, "
         )
+        return hinted(found, hint + "`memsheaf team service URL` servers and workers.")
     if isinstance(error, psycopg.OperationalError):
         return HubUnreachable(f"{where} does not answer: {message}")
     found = HubRefused(f"{where} refused: {message}")

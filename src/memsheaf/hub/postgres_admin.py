@@ -111,10 +111,8 @@ def create_team(url: str, team: str, member: str) -> Invitation:
         connection.execute("SET LOCAL ROLE memsheaf_owner")
         [(created,)] = connection.execute(_SPACE, [invitation.namespace, login, member]).fetchall()
         if not created:
-            raise hinted(
-                HubRefused(f"the team {invitation.team!r} exists already"),
-                "An admin of the team invites others: `memsheaf team invite MEMBER`.",
-            )
+            error = HubRefused(f"the team {invitation.team!r} exists already")
+            raise hinted(error, "An admin of the team invites others: `memsheaf team invite MEMBER`.")
         connection.execute(_LOGIN, [login, verifier])
         connection.execute("RESET ROLE")
     return invitation
@@ -193,12 +191,8 @@ def read_invitation(line: str) -> Invitation:
     login = unquote(urlsplit(url).netloc.rpartition("@")[0].partition(":")[0])
     team, dot, member = login.partition(".")
     if not url.startswith(("postgresql://", "postgres://")) or not dot or not team or not member:
-        raise hinted(
-            HubRefused(
-                "that is no invitation: it has no address such as postgresql://TEAM.YOU:PASSWORD@HOST/DATABASE"
-            ),
-            "An admin of the team makes one: `memsheaf team invite MEMBER`.",
-        )
+        said = "that is no invitation: it has no address such as postgresql://TEAM.YOU:PASSWORD@HOST/DATABASE"
+        raise hinted(HubRefused(said), "An admin of the team makes one: `memsheaf team invite MEMBER`.")
     return Invitation(_label(team, "team"), _label(member, "member"), url)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import psycopg
 from psycopg.rows import TupleRow
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
-from memsheaf.errors import CapReached, HubRefused, hinted
+from memsheaf.errors import CapReached, HubRefused, HubUnreachable, hinted
 from memsheaf.hub import HubSettings, time_left
 from memsheaf.hub.postgres import (
     NAME_MEMBER,
@@ -67,9 +67,23 @@ class HubService:
         )  # fmt: skip
         self.pool.open()
 
-    def lend(self) -> AbstractContextManager[BoundedConnection]:
-        """A connection of the pool; until the deadline of this thread."""
-        return self.pool.connection(time_left(WAIT_SECONDS))
+    @contextmanager
+    def lend(self) -> Iterator[BoundedConnection]:
+        """A connection of the pool; until the deadline of this thread. Raises HubUnreachable."""
+        try:
+            with self.pool.connection(time_left(WAIT_SECONDS)) as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise (self.find_failure() or translate_error(error, self.shown)) from error
+
+    def find_failure(self, seconds: int = 2) -> HubUnreachable | None:
+        """Why no connection can be made, which a pool does not say; None when one can."""
+        try:
+            psycopg.connect(self.url, connect_timeout=seconds).close()
+        except psycopg.Error as error:
+            found = explain_connection(error, self.shown)
+            return hinted(HubUnreachable(str(found)), found.hint)
+        return None
 
     def close(self) -> None:
         """Close the connections."""
@@ -81,10 +95,8 @@ class HubService:
             "SELECT to_regrole('memsheaf_service') IS NOT NULL AND pg_has_role('memsheaf_service', 'USAGE') "
             f"AND to_regclass('memsheaf.inbox') IS NOT NULL AND to_regclass('{JOBS}.procrastinate_jobs') IS NOT NULL"
         )
-        try:
-            psycopg.connect(self.url, connect_timeout=10).close()  # the pool would not say why that fails
-        except psycopg.Error as error:
-            raise explain_connection(error, self.shown) from error
+        if failure := self.find_failure(10):
+            raise failure
         if self.ask("", query) != [(True,)]:
             raise HubRefused(f"{self.shown} is no service login of a hub: `memsheaf team service` makes one")
 

@@ -96,7 +96,8 @@ class HubWorker:
             try:
                 return asyncio.run(self._run(concurrency, once, stalled))
             except ConnectorException as error:
-                failure = HubUnreachable(f"{self._service.shown} does not answer: {error.__cause__ or error}")
+                said = f"{self._service.shown} does not answer: {error.__cause__ or error}"
+                failure = self._service.find_failure() or HubUnreachable(said)
                 if once:
                     raise failure from error
                 print(failure, file=sys.stderr)
@@ -147,10 +148,10 @@ class HubWorker:
         try:
             while self._learn_next(namespace, login):
                 tries = 0
-        except HubRefused as error:  # no member any more: what waits is theirs, and is not read
-            _tell(error)
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the worker either
             _tell(error)
+            if isinstance(error, HubRefused) and error.lacks_permission:
+                return None  # no member any more: what waits is theirs, and is not read
             if self._once:
                 self.failed.add((namespace, login))
             defer_job(self._service, LEARN, namespace, login, wait=min(2**tries, LONGEST_WAIT), tries=tries + 1)
