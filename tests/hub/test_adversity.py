@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,15 +19,15 @@ import pytest
 from hub.git_remotes import make_bare
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
-from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync
+from hub.test_replica import SECRET, Machines, consistent, files, machine, plug, put, save, sync, version_at
 from memsheaf.cli import main
-from memsheaf.errors import HubRefused, HubUnreachable
+from memsheaf.errors import HubRefused, HubRestored, HubUnreachable
 from memsheaf.hub import Erasure, HubSettings, Pulled
 from memsheaf.hub.git import GitRemote
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import add_ahead, read_ahead, remove_hub, write_settings
-from memsheaf.store import HISTORY, Commit, version_of
+from memsheaf.store import ABSENT, HISTORY, Change, Commit, version_of
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.transaction import Transaction
@@ -168,6 +169,91 @@ def test_a_text_that_is_as_it_was_again_is_replaced_by_the_hubs(machine: Machine
     assert not two.state().told
     consistent(one, two)
     assert files(one) == {"a.md": b"news", "b.md": b"b"} if news else {"b.md": b"b"}
+
+
+def test_a_secret_that_was_taken_out_again_is_not_pushed_with_what_waited(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2", queue=True)
+    put(one, "a.md", b"text")
+    sync(two)
+    plug(two).out = "all"
+    for text in (SECRET, b"text without"):
+        save(two, "a.md", text)
+        two.adopt(["a.md"])
+    assert len(two.state().pending) == 2
+    plug(two).out = ""
+    two.sync()
+    texts = [step.new for came in one.sync().pulled for step in came.commit.revisions]
+    assert texts == [b"text", b"text without"]
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_memory_is_placed_when_what_stood_in_its_way_is_gone(machine: Machines, is_replaced: bool) -> None:
+    one, two = machine("m1"), machine("m2")
+    Path(two.root, "a.md").mkdir()
+    put(one, "a.md", b"text")
+    assert "a.md" in two.sync().left
+    assert "a.md" in two.sync().left
+    Path(two.root, "a.md").rmdir()
+    if is_replaced:
+        put(one, "a.md", b"another text")
+    assert not two.sync().left
+    consistent(one, two)
+    assert files(two)
+
+
+def test_a_memory_that_was_erased_elsewhere_does_not_live_on_under_a_name_it_got_meanwhile(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2", queue=True)
+    put(one, "a.md", b"private")
+    sync(two)
+    plug(two).out = "all"
+    at = version_at(two, "a.md")
+    two.commit([Change("a.md", None, at), Change("b.md", b"private.", ABSENT)], by="user", why="rename a.md to b.md")
+    put(two, "c.md", b"another")
+    one.erase("a.md", by="user")
+    plug(two).out = ""
+    assert "b.md" in two.sync().erased
+    consistent(one, two)
+    assert files(one) == {"c.md": b"another"}
+
+
+def test_a_memory_made_anew_and_changed_before_its_erasure_is_heard_of_is_there_once(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2", queue=True)
+    put(one, "a.md", b"erased")
+    sync(two)
+    put(two, "a.md", None)
+    one.erase("a.md", by="user")
+    put(two, "a.md", b"anew")
+    save(two, "a.md", b"changed")
+    consistent(two, one)
+    earlier = {"a.md": b"anew", "a-2.md": b"changed"}  # with the history, git drops what says that it was replaced
+    assert files(one) == (earlier if isinstance(plug(one).hub, GitRemote) else {"a.md": b"changed"})
+
+
+def test_a_hub_that_lost_what_was_pushed_since_the_last_pull_is_told(
+    machine: Machines, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    one, two = machine("m1"), machine("m2")
+    backup = tmp_path / "backup.git"
+    is_git = isinstance(plug(one).hub, GitRemote)
+    if is_git:
+        shutil.copytree(tmp_path / "hub.git", backup)
+    made = put(one, "a.md", b"acknowledged")
+    if is_git:
+        shutil.rmtree(tmp_path / "hub.git")
+        shutil.copytree(backup, tmp_path / "hub.git")
+    else:
+        team: Team = request.getfixturevalue("team")
+        with psycopg.connect(team.server.url(database=team.database)) as connection:
+            for table, key in (("commits", "id"), ("revisions", "commit"), ("documents", "commit")):
+                connection.execute(f"DELETE FROM memsheaf.{table} WHERE {key} = %s", [made.id])
+    with pytest.raises(HubRestored):
+        one.sync()
+    put(two, "a.md", b"of another")
+    with pytest.raises(HubRestored):
+        one.sync()
+    one.rejoin()
+    consistent(one, two)
+    assert {*files(two).values()} == {b"acknowledged", b"of another"}
 
 
 def test_a_change_whose_answer_was_lost_and_that_was_erased_since_does_not_come_back(machine: Machines) -> None:

@@ -12,6 +12,7 @@ from memsheaf.guard.paths import with_suffix
 from memsheaf.hub import Erasure, Hub, HubSettings, Machine, Pulled
 from memsheaf.hub.replica_state import ERASED, ReplicaState
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
+from memsheaf.store.commit_queries import steps_before_renaming
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.transaction import Transaction
 
@@ -83,6 +84,12 @@ def without_erased(pulled: Pulled, erased: Iterable[Erasure]) -> tuple[Pulled, E
         commits.append(one._replace(commit=one.commit._replace(revisions=steps)))
     names, versions = zip(*sorted(back), strict=True)
     return pulled._replace(commits=commits), Erasure(os.urandom(6).hex(), names, versions)
+
+
+def renamed_since(store: FolderStore, names: Collection[str], waiting: Iterable[Commit]) -> list[str]:
+    """The names that pending commits have given to memories with these names."""
+    made = {step.path for one in waiting for step in one.revisions if step.before == ABSENT}
+    return [path for path in made if any(older in names for _, older in steps_before_renaming(store, path))]
 
 
 def may_have_had(store: FolderStore, path: str, erased: Collection[Version], unseen: Collection[str] | None) -> bool:

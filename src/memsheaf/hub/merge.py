@@ -66,17 +66,22 @@ class Merge:
 
     def hold_secrets(self) -> list[Commit]:
         """The pending commits, split so that each file with a new secret has a commit of its own, which is not pushed
-        until the secret is gone."""
+        until the secret is gone; the texts that had it are not pushed either."""
         waiting, held = self.waiting(), self.state.held
+        bases = _bases(waiting)
         touched = [{step.path for step in one.revisions} for one in waiting]
         alone = [paths for paths in touched if paths & held.keys()]
         is_apart = sorted(map(list, alone)) == sorted([path] for path in held)
         found = {
-            path: reason
-            for path, step in _bases(waiting).items()
-            if (reason := find_secret(self._present(path), step.old))
+            path: reason for path, step in bases.items() if (reason := find_secret(self._present(path), step.old))
         }
-        if found == held and is_apart:
+        had = (
+            step.path not in found and find_secret(step.new, bases[step.path].old)
+            for one in waiting
+            for step in one.revisions
+            if step.path in bases
+        )
+        if found == held and is_apart and not any(had):
             return waiting
         self.rebase(waiting, {})
         return self.waiting()
@@ -99,6 +104,9 @@ class Merge:
             self.save(state._replace(pending=tuple(name for name in state.pending if name not in came)))
         newer = {path for paths in ahead.values() for path in paths}
         theirs = {path: step for path, step in _last_steps(pulled).items() if path not in newer}
+        if state.left:
+            left = {path: why for path, why in state.left.items() if not pulled.whole and path not in theirs}
+            self.save(self.state._replace(left=left))
         if pulled.whole:
             gone = transaction.journal.heads(None).keys() - theirs.keys() - newer - {CATALOG}
             theirs |= {path: Revision(path, ABSENT, ABSENT) for path in gone}

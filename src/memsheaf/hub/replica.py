@@ -28,7 +28,7 @@ from memsheaf.errors import (
 )
 from memsheaf.guard.paths import is_memory_path
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline, time_left
-from memsheaf.hub.erasures import Erasures, kept_aside, may_have_had, recreation, without_erased
+from memsheaf.hub.erasures import Erasures, kept_aside, may_have_had, recreation, renamed_since, without_erased
 from memsheaf.hub.merge import Merge, attribute, for_hub
 from memsheaf.hub.replica_state import (
     ReplicaState,
@@ -276,7 +276,10 @@ class Replica(FolderStore):
     def _pull(self) -> Pulled:
         state, nothing = self.state(), dict[str, list[str]]()
         sent = self._ask_history(read_ahead, nothing)
-        pulled = attribute(self.hub.pull(state.cursor if state.joined else ""), self.ledger, self.settings)
+        cursor = state.cursor if state.joined and not any(map(self._can_place, state.left)) else ""
+        pulled = attribute(self.hub.pull(cursor), self.ledger, self.settings)
+        if state.joined and not pulled.whole and not sent.keys() <= {one.commit.id for one in pulled.commits}:
+            raise HubRestored(f"{self.settings.shown} lacks what was pushed to it before")
         if state.joined and not (pulled.commits or pulled.erasures or pulled.whole or state.down_at):
             return pulled
         if not state.joined:
@@ -287,6 +290,8 @@ class Replica(FolderStore):
         erasures = [one for one in pulled.erasures if one.id not in done]
         if erasures and self.eraser is None:
             return Pulled((), state.cursor)  # a sync of the whole scope brings it: more than the folder has the text
+        if erasures and state.joined and not pulled.whole and self._send()[0]:
+            return self._pull()  # what may stay: an erasure takes from the rest what it was made from
         for erasure in erasures:
             self._erase_pulled(erasure)
         if pulled.whole and state.joined and self._send()[0]:
@@ -303,6 +308,13 @@ class Replica(FolderStore):
             state = merge.state._replace(joined=True, cursor=pulled.cursor, member=self.hub.me, down_at=0.0)
             merge.save(state._replace(pulled_at=self._now()))
         return pulled
+
+    def _can_place(self, path: str) -> bool:
+        """Whether what stood in the way of a memory is gone."""
+        with suppress(MemsheafError), self._access.transaction() as transaction:
+            transaction.present(path)
+            return True
+        return False
 
     def _send(self) -> tuple[list[Commit], HubRefused | None, bool]:
         """Tell erasures and push what waits: what went, why the hub does not take it, and whether that was all."""
@@ -328,7 +340,8 @@ class Replica(FolderStore):
         while groups:
             group = groups.pop(0)
             try:
-                if to_push := [one for one in map(for_hub, group) if one.revisions]:
+                to_push = [one for one in map(for_hub, group) if one.revisions]
+                if to_push:
                     self.hub.push(*to_push)
             except (Changed, PathRefused, HubRefused) as error:
                 if middle := len(group) // 2:  # the halves show which one is refused
@@ -339,7 +352,7 @@ class Replica(FolderStore):
                 return pushed, False
             with self._access.transaction() as transaction:
                 now = read_state(transaction.history)
-                for commit in group:
+                for commit in to_push:
                     add_ahead(transaction.history, commit.id, [step.path for step in commit.revisions])
                 pending = tuple(name for name in now.pending if not any(name == one.id for one in group))
                 write_state(transaction.history, now._replace(pending=pending, down_at=0.0))
@@ -398,6 +411,10 @@ class Replica(FolderStore):
         nothing: dict[str, list[str]] = {}
         state = self.state()
         unseen = {*state.pending, *self._ask_history(read_ahead, nothing)} if state.joined else None
+        for name in renamed_since(self, erasure.names, self.waiting()):
+            with suppress(NotFound), self.only_here():
+                left += self.eraser(name) if self.eraser else ()
+                self._gone.append(name)
         for name in erasure.names:
             if may_have_had(self, name, erasure.versions, unseen):
                 later = recreation(self, name, erasure.versions, unseen)
