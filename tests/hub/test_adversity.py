@@ -201,6 +201,30 @@ def test_a_memory_is_placed_when_what_stood_in_its_way_is_gone(machine: Machines
     assert files(two)
 
 
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_what_waits_is_not_removed_for_all_when_its_file_cannot_be_read(machine: Machines, is_changed: bool) -> None:
+    one, two = machine("m1"), machine("m2", queue=True)
+    put(one, "a.md", b"a")
+    put(one, "b.md", b"b")
+    sync(two)
+    plug(two).out = "all"
+    put(two, "a.md", b"a of two")
+    put(two, "b.md", b"b of two")
+    save(two, "a.md", b"too large " * 150_000)
+    put(one, "b.md", b"b of one")
+    if is_changed:
+        put(one, "a.md", b"a of one")
+    plug(two).out = ""
+    sync(two)
+    one.sync()
+    others = {"a.md": b"a of one", "a-2.md": b"a of two"} if is_changed else {"a.md": b"a of two"}
+    assert files(one) == {**others, "b.md": b"b of one", "b-2.md": b"b of two"}
+    assert ("a.md" in two.state().left) == is_changed
+    save(two, "a.md", b"small again")
+    consistent(two, one)
+    assert {b"small again", *others.values()} - {b"a of two"} <= {*files(one).values()}
+
+
 def test_a_memory_that_was_erased_elsewhere_does_not_live_on_under_a_name_it_got_meanwhile(machine: Machines) -> None:
     one, two = machine("m1"), machine("m2", queue=True)
     put(one, "a.md", b"private")

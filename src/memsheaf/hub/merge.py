@@ -48,6 +48,7 @@ class Merge:
         self._agreed = agreed
         self._ledger = ledger
         self._authors: dict[str, str] = {}  # of what was pulled, by path
+        self._queued: dict[str, bytes | None] = {}  # the pending text of each path
 
     @property
     def state(self) -> ReplicaState:
@@ -62,7 +63,9 @@ class Merge:
         """The pending commits, oldest first, or those with these ids; ids without a journal line are skipped."""
         wanted = self.state.pending if ids is None else ids
         found = read_commits(self._transaction.journal, wanted)
-        return [found[name] for name in wanted if name in found]
+        waiting = [found[name] for name in wanted if name in found]
+        self._queued.update((step.path, step.new) for one in waiting for step in one.revisions)
+        return waiting
 
     def hold_secrets(self) -> list[Commit]:
         """The pending commits, split so that each file with a new secret has a commit of its own, which is not pushed
@@ -243,6 +246,8 @@ class Merge:
             if version_of(mine) == step.after or (step.after == ABSENT and not other):
                 return ""
             steps = [Revision(path, version_of(mine), step.after, mine, step.new)]
+            if self._is_in_the_way(path):
+                self._queued[path], steps = step.new, []
             copy, is_new, why = "", False, f"{path} was changed on the hub"
             if mine is not None:
                 copy, is_new = self._name_of_copy(path, mine)
@@ -261,13 +266,9 @@ class Merge:
         """Apply the changes of the hub to the files; an edit at the same moment is kept as pending."""
         made: list[Revision] = []
         for step in steps:
-            try:
-                old = self._transaction.present(step.path)
-            except MemsheafError as error:  # a link, a folder or a file too large stands in its place
-                state = self.state
-                self.save(state._replace(left={**state.left, step.path: str(error)}))
+            if self._is_in_the_way(step.path):
                 continue
-            if version_of(old) != step.after:
+            if version_of(old := self._present(step.path)) != step.after:
                 made.append(Revision(step.path, version_of(old), step.after, old, step.new))
         if not made:
             return
@@ -295,9 +296,20 @@ class Merge:
         return any(at < one.at for one in commits if (theirs.path, theirs.after) in {s[:2] for s in one.revisions})
 
     def _present(self, path: str) -> bytes | None:
+        """The text at a path, None when there is none; of a file that cannot be read the pending text."""
         with suppress(MemsheafError):
             return self._transaction.present(path)
-        return None
+        return self._queued.get(path)
+
+    def _is_in_the_way(self, path: str) -> bool:
+        """Whether a link, a folder or a file that is too large stands at a path, which is noted."""
+        try:
+            self._transaction.present(path)
+        except MemsheafError as error:
+            state = self.state
+            self.save(state._replace(left={**state.left, path: str(error)}))
+            return True
+        return False
 
     def _name_of_copy(self, path: str, text: bytes) -> tuple[str, bool]:
         """The name under which a text is kept beside the one that has its path, and whether it is still free: another
