@@ -225,6 +225,24 @@ def test_what_waits_is_not_removed_for_all_when_its_file_cannot_be_read(machine:
     assert {b"small again", *others.values()} - {b"a of two"} <= {*files(one).values()}
 
 
+def test_an_erasure_waits_for_what_stands_in_its_way_and_nothing_else_does(machine: Machines, tmp_path: Path) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, "a.md", b"private")
+    sync(two)
+    place = Path(two.root, "a.md")
+    place.unlink()
+    place.symlink_to(tmp_path)
+    one.erase("a.md", by="user")
+    put(one, "b.md", b"news")
+    assert "a.md" in two.sync().left
+    assert two.read("b.md").data == b"news"
+    assert [*two.state().proofs.values()] == ["a.md"]
+    place.unlink()
+    assert not two.sync().left
+    assert [*two.state().proofs.values()] == [""]
+    assert not list(two.history("a.md"))
+
+
 def test_a_memory_that_was_erased_elsewhere_does_not_live_on_under_a_name_it_got_meanwhile(machine: Machines) -> None:
     one, two = machine("m1"), machine("m2", queue=True)
     put(one, "a.md", b"private")
@@ -253,6 +271,20 @@ def test_a_memory_made_anew_and_changed_before_its_erasure_is_heard_of_is_there_
     assert files(one) == (earlier if isinstance(plug(one).hub, GitRemote) else {"a.md": b"changed"})
 
 
+def test_an_undo_of_what_was_erased_meanwhile_is_journalled_once(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2")
+    one.commit([Change("a.md", b"a", ABSENT), Change("b.md", b"b", ABSENT)], by="user")
+    two.sync()
+    one.commit([Change(path, None, version_at(one, path)) for path in ("a.md", "b.md")], by="user")
+    two.sync()
+    two.erase("b.md", by="user")
+    one.undo(by="user")
+    consistent(one, two)
+    ids = [commit.id for commit in one.history()]
+    assert len(ids) == len({*ids})
+    assert files(one) == {"a.md": b"a", "b.md": b"b"}
+
+
 def test_a_hub_that_lost_what_was_pushed_since_the_last_pull_is_told(
     machine: Machines, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -275,7 +307,9 @@ def test_a_hub_that_lost_what_was_pushed_since_the_last_pull_is_told(
     put(two, "a.md", b"of another")
     with pytest.raises(HubRestored):
         one.sync()
+    assert "the last sync failed" in one.state().failed
     one.rejoin()
+    assert not one.state().failed
     consistent(one, two)
     assert {*files(two).values()} == {b"acknowledged", b"of another"}
 

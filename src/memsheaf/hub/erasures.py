@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from types import MappingProxyType
 
-from memsheaf.errors import NotFound
-from memsheaf.guard.paths import with_suffix
+from memsheaf.errors import NotFound, PathRefused, StoreFailed, TextRefused
+from memsheaf.guard.paths import is_memory_path, with_suffix
 from memsheaf.hub import Erasure, Hub, HubSettings, Machine, Pulled
 from memsheaf.hub.replica_state import ERASED, ReplicaState
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
@@ -26,12 +26,14 @@ class Erasures:
         hub: Hub,
         state: Callable[[], ReplicaState],
         change_state: Callable[[Callable[[ReplicaState], ReplicaState]], None],
+        transaction: Callable[[], AbstractContextManager[Transaction]],
         now: Callable[[], str],
     ) -> None:
         self._settings = settings
         self._hub = hub
         self._state = state
         self._change_state = change_state
+        self._transaction = transaction
         self._now = now
 
     def queue(self, erasure: Erasure) -> None:
@@ -54,6 +56,42 @@ class Erasures:
             return now._replace(erased=(*now.erased, erasure)[-ERASED:], proofs={**now.proofs, erasure.id: left})
 
         self._change_state(noted)
+
+    def carry_out(
+        self,
+        erasure: Erasure,
+        store: FolderStore,
+        eraser: Callable[[str], Sequence[str]],
+        waiting: Iterable[Commit],
+        unseen: Collection[str] | None,
+    ) -> list[str]:
+        """Erase here what was erased elsewhere, and give the names that went. A memory that has the name since, and
+        nothing of it, stays.
+
+        A folder that comes to the hub may have a name that was erased there for a memory of its own.
+        """
+        erasure = erasure._replace(names=tuple(filter(is_memory_path, erasure.names)))
+        gone: list[str] = []
+        left: list[str] = []
+        blocked: dict[str, str] = {}
+        renamed = renamed_since(store, erasure.names, waiting)
+        for name in (*renamed, *erasure.names):
+            try:
+                if name in renamed or may_have_had(store, name, erasure.versions, unseen):
+                    later = None if name in renamed else recreation(store, name, erasure.versions, unseen)
+                    with kept_aside(later, self._transaction, self._now()):
+                        left += eraser(name)
+                        gone += [name] if later is None else []
+            except NotFound:
+                continue
+            except (PathRefused, StoreFailed, TextRefused) as error:  # it is erased when that is out of the way
+                blocked[name] = str(error)
+        if blocked:
+            proof = {erasure.id: ", ".join([*left, *blocked])}
+            self._change_state(lambda now: now._replace(left={**now.left, **blocked}, proofs={**now.proofs, **proof}))
+        else:
+            self.note(erasure, ", ".join(left))
+        return gone
 
     def report(self, clock: float, left: Mapping[str, str] = MappingProxyType({})) -> None:
         """Tell the hub that this machine is there, and what it erased; `left` corrects what was left, by erasure."""

@@ -107,8 +107,8 @@ class Merge:
             self.save(state._replace(pending=tuple(name for name in state.pending if name not in came)))
         newer = {path for paths in ahead.values() for path in paths}
         theirs = {path: step for path, step in _last_steps(pulled).items() if path not in newer}
-        if state.left:
-            left = {path: why for path, why in state.left.items() if not pulled.whole and path not in theirs}
+        if not theirs.keys().isdisjoint(state.left):
+            left = {path: why for path, why in state.left.items() if path not in theirs}
             self.save(self.state._replace(left=left))
         if pulled.whole:
             gone = transaction.journal.heads(None).keys() - theirs.keys() - newer - {CATALOG}
@@ -131,7 +131,10 @@ class Merge:
                 to_come[step.path].pop(0)
                 if step.path in theirs and step.path not in changed and not is_here:
                     steps.append(step)
-            self._place(as_local(one), steps)
+            commit = as_local(one)
+            if steps and commit.id in noted and read_commits(transaction.journal, [commit.id]):
+                commit = commit._replace(id=os.urandom(6).hex())  # the journal has it, for other paths
+            self._place(commit, steps)
         if pulled.whole:
             away = Commit(os.urandom(6).hex(), self._now(), HUB, "removed on the hub", ())
             self._place(away, (one for one in theirs.values() if one.after == ABSENT and one.path not in changed))

@@ -26,9 +26,8 @@ from memsheaf.errors import (
     NotFound,
     PathRefused,
 )
-from memsheaf.guard.paths import is_memory_path
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline, time_left
-from memsheaf.hub.erasures import Erasures, kept_aside, may_have_had, recreation, renamed_since, without_erased
+from memsheaf.hub.erasures import Erasures, without_erased
 from memsheaf.hub.merge import Merge, attribute, for_hub
 from memsheaf.hub.replica_state import (
     ReplicaState,
@@ -65,7 +64,7 @@ class Replica(FolderStore):
         self._access.announce = self._announce
         self._agree = self._push
         self._agreed: set[str] = set()  # commits that the hub has
-        self.erasures = Erasures(settings, hub, self.state, self._change_state, self._now)
+        self.erasures = Erasures(settings, hub, self.state, self._change_state, self._access.transaction, self._now)
         self._only_here = False
         self._gone: list[str] = []  # what was erased here since the last sync, as others erased it
         self._is_behind = False  # the hub refused a change: it has a text that is not here
@@ -230,9 +229,8 @@ class Replica(FolderStore):
                     with suppress(HubRefused):  # who may not write reads all the same
                         self.erasures.tell_hub()
                     came = self._pull()
-                    if (
-                        self.eraser and not is_through and not (came.commits or came.whole)
-                    ):  # what is known of the hub is wrong
+                    is_empty = not (came.commits or came.whole)
+                    if self.eraser and not is_through and is_empty:  # what is known of the hub is wrong
                         self._change_state(lambda now: now._replace(joined=False))
                         came = self._pull()
                     pulled += came.commits
@@ -246,17 +244,20 @@ class Replica(FolderStore):
             if self.settings.queues and error.hint == HubUnreachable.hint:
                 error.hint = "Reading goes on, and changes are kept here until it answers."
             raise
+        except MemsheafError as error:
+            failed = f"the last sync failed: {error}. {error.hint}"
+            if not isinstance(error, Busy):  # most syncs have nobody to tell: `hub status` does
+                self._change_state(lambda now: now._replace(failed=failed))
+            raise
         why = f"{refused}; {refused.hint}" if refused else ""
         lacking = why if refused and refused.lacks_permission else ""
-        if lacking != before.refused:
-            self._change_state(lambda now: now._replace(refused=lacking))
+        if (lacking, "") != (before.refused, before.failed):
+            self._change_state(lambda now: now._replace(refused=lacking, failed=""))
         state = self.state()
         fresh = tuple(one for one in state.told if one not in before.told)
         gone, self._gone = tuple(self._gone), []
-        waits = len(state.pending) - len(state.held)
-        return Synced(
-            tuple(pulled), tuple(pushed), waits, fresh, state.held, state.left, gone, whole, why, bool(lacking)
-        )
+        told = len(state.pending) - len(state.held), fresh, state.held, state.left, gone
+        return Synced(tuple(pulled), tuple(pushed), *told, whole, why, bool(lacking))
 
     def rejoin(self) -> Synced:
         """Forget what was pulled and bring both sides together again, as at first: no text is lost on either.
@@ -290,6 +291,8 @@ class Replica(FolderStore):
         erasures = [one for one in pulled.erasures if one.id not in done]
         if erasures and self.eraser is None:
             return Pulled((), state.cursor)  # a sync of the whole scope brings it: more than the folder has the text
+        if pulled.whole and state.left:
+            self._change_state(lambda now: now._replace(left={}))
         if erasures and state.joined and not pulled.whole and self._send()[0]:
             return self._pull()  # what may stay: an erasure takes from the rest what it was made from
         for erasure in erasures:
@@ -402,26 +405,11 @@ class Replica(FolderStore):
             self._only_here = False
 
     def _erase_pulled(self, erasure: Erasure) -> None:
-        """Erase here what was erased elsewhere. A memory that has the name since, and nothing of it, stays.
-
-        A folder that comes to the hub may have a name that was erased there for a memory of its own.
-        """
-        erasure = erasure._replace(names=tuple(filter(is_memory_path, erasure.names)))
-        left: list[str] = []
-        nothing: dict[str, list[str]] = {}
-        state = self.state()
+        state, nothing = self.state(), dict[str, list[str]]()
         unseen = {*state.pending, *self._ask_history(read_ahead, nothing)} if state.joined else None
-        for name in renamed_since(self, erasure.names, self.waiting()):
-            with suppress(NotFound), self.only_here():
-                left += self.eraser(name) if self.eraser else ()
-                self._gone.append(name)
-        for name in erasure.names:
-            if may_have_had(self, name, erasure.versions, unseen):
-                later = recreation(self, name, erasure.versions, unseen)
-                with suppress(NotFound), kept_aside(later, self._access.transaction, self._now()), self.only_here():
-                    left += self.eraser(name) if self.eraser else ()
-                    self._gone += [name] if later is None else []
-        self.erasures.note(erasure, ", ".join(left))
+        with self.only_here():
+            eraser = self.eraser or self._erase_file
+            self._gone += self.erasures.carry_out(erasure, self, eraser, self.waiting(), unseen)
 
     def _erase_file(self, path: str) -> Sequence[str]:
         super().erase(path, by="hub")

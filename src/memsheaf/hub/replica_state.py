@@ -41,7 +41,7 @@ class ReplicaState(NamedTuple):
     `erasing` are erasures that were not sent to the hub yet, `erased` those that were carried out here, and
     `proofs` what was left of those that are not reported yet, "" for nothing.
     `down_at` is when the hub did not answer, 0 when it did; `machine` is the id under which this folder reported;
-    `refused` is why this member may not write what waits.
+    `refused` is why this member may not write what waits, `failed` why the last sync ended early.
     """
 
     joined: bool = False
@@ -59,6 +59,7 @@ class ReplicaState(NamedTuple):
     reported_at: float = 0.0
     machine: str = ""
     refused: str = ""
+    failed: str = ""
 
 
 class Synced(NamedTuple):

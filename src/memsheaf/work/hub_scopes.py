@@ -27,7 +27,7 @@ SHARED = ("user", "agent", "team", "project")
 
 
 class HubStatus(NamedTuple):
-    """The status of a scope and its hub; `problem` is the error when the hub could not be asked.
+    """The status of a scope and its hub; `problem` is why the last sync failed, or the hub could not be asked.
 
     `waiting_since` is the time of the oldest change that waits here, `latest` that of the newest that came or went.
     """
@@ -143,7 +143,7 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
         state = replica.state()
         since = min((one.at for one in replica.waiting()), default="") if state.pending else ""
         latest = max((one.at for one in islice(replica.history(), 10)), default="")
-        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since, latest=latest)
+        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since, state.failed, latest=latest)
         try:
             if ask:
                 with deadline(SILENT_SECONDS):
