@@ -191,9 +191,10 @@ class ReviewRequired(ReadOnly):
 
 
 class HubRefused(Refused):
-    """The hub refuses this member or version; nothing was changed. `lacks_permission`: another role could do it."""
+    """The hub refuses this member or version; nothing was changed. `lacks_permission`: another role could do it.
+    `is_of_commit`: it is what was pushed that it does not take."""
 
-    lacks_permission = False
+    lacks_permission = is_of_commit = False
     hint = "`memsheaf hub status` shows your role and the versions."
 
 

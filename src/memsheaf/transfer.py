@@ -226,8 +226,10 @@ class _Import:
                         raise Exists(retired[0], f"{memory.path!r} would retire it")
                 if not self._allow.secrets:
                     refuse_secrets(memory, found)
-                if has_some and not (self.root or found or self._allow.anyway) and memory.state == "ok":
-                    keeper.refuse_duplicate(memory)
+                if not (self.root or found or self._allow.anyway) and memory.state == "ok":
+                    keeper.refuse_personal(memory)
+                    if has_some:
+                        keeper.refuse_duplicate(memory)
             except (TextRefused, Exists, CreateOnly, PathRefused) as error:
                 self.refused.append((_named(member.name, error), str(error)))
                 continue

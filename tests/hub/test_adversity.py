@@ -186,6 +186,85 @@ def test_a_secret_that_was_taken_out_again_is_not_pushed_with_what_waited(machin
     assert texts == [b"text", b"text without"]
 
 
+def test_a_secret_that_somebody_insists_on_is_saved_here_alone(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, "a.md", SECRET)
+    put(one, "b.md", b"plain")
+    put(one, "a.md", SECRET + b" again")
+    two.sync()
+    assert files(two) == {"b.md": b"plain"}
+    one.sync()
+    assert {*one.state().held} == {"a.md"}
+    assert files(one)["a.md"] == SECRET + b" again"
+
+
+def test_a_commit_that_is_too_large_for_a_hub_is_split(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("exchange", "merge"):
+        monkeypatch.setattr(f"memsheaf.hub.{module}.LARGEST", 5)
+    monkeypatch.setattr("memsheaf.hub.exchange.PORTION", 3)
+    one, two = machine("m1"), machine("m2")
+    one.commit([Change(f"{number}.md", b"text %d" % number, ABSENT) for number in range(7)], by="import")
+    one.sync()
+    put(one, "after.md", b"pushed")
+    consistent(one, two)
+    assert len(files(two)) == 8
+
+
+def test_a_memory_that_the_hub_does_not_take_keeps_no_other_back(
+    machine: Machines, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    one, two = machine("m1"), machine("m2", queue=True)
+    if isinstance(plug(one).hub, GitRemote):
+        hook = tmp_path / "hub.git" / "hooks" / "pre-receive"
+        hook.parent.mkdir(exist_ok=True)
+        look = (
+            "while read old new ref; do git rev-list --objects $new | cut -d' ' -f1 | xargs -n1 git cat-file -p; done"
+        )
+        hook.write_text(f"#!/bin/sh\n{look} | grep -aq FORBIDDEN && exit 1\nexit 0\n")
+        hook.chmod(0o755)
+    else:
+        team: Team = request.getfixturevalue("team")
+        with psycopg.connect(team.server.url(database=team.database)) as connection:
+            namespace = f"namespace <> '{team.namespace}'"
+            refused = (
+                f"ALTER TABLE memsheaf.texts ADD CONSTRAINT {team.name} CHECK ({namespace} OR data <> 'FORBIDDEN')"
+            )
+            connection.execute(refused)
+    plug(two).out = "all"
+    for number in range(9):
+        put(two, f"{number}.md", b"FORBIDDEN" if number == 4 else b"text %d" % number)
+    changes = [Change(path, text, ABSENT) for path, text in (("x.md", b"FORBIDDEN"), ("y.md", b"beside it"))]
+    two.commit(changes, by="user")
+    put(two, "x.md", b"allowed by now")
+    plug(two).out = ""
+    synced = two.sync()
+    assert [*synced.held] == ["4.md"]
+    assert "does not take it" in synced.held["4.md"]
+    assert (synced.refused, synced.pending) == ("", 0)
+    put(two, "later.md", b"later")
+    one.sync()
+    assert {*files(one)} == {"later.md", "x.md", "y.md", *(f"{number}.md" for number in range(9) if number != 4)}
+    put(two, "4.md", b"allowed")
+    consistent(two, one)
+    assert files(one)["4.md"] == b"allowed"
+
+
+def test_a_removal_that_comes_while_a_file_cannot_be_read_is_carried_out_later(
+    machine: Machines, tmp_path: Path
+) -> None:
+    one, two = machine("m1"), machine("m2")
+    put(one, "a.md", b"text")
+    sync(two)
+    Path(two.root, "a.md").rename(tmp_path / "aside")
+    Path(two.root, "a.md").symlink_to(tmp_path / "aside")
+    put(one, "a.md", None)
+    assert "a.md" in two.sync().left
+    Path(two.root, "a.md").unlink()
+    (tmp_path / "aside").rename(Path(two.root, "a.md"))
+    consistent(two, one)
+    assert not files(two)
+
+
 @pytest.mark.parametrize("is_replaced", [True, False])
 def test_a_memory_is_placed_when_what_stood_in_its_way_is_gone(machine: Machines, is_replaced: bool) -> None:
     one, two = machine("m1"), machine("m2")
@@ -623,8 +702,8 @@ def test_every_reason_that_a_folder_takes_a_hub_takes(machine: Machines) -> None
 
 
 def test_a_first_sync_pushes_in_portions(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memsheaf.hub.merge.PORTION", 2)
-    monkeypatch.setattr("memsheaf.hub.merge.PORTION_BYTES", 100)
+    monkeypatch.setattr("memsheaf.hub.exchange.PORTION", 2)
+    monkeypatch.setattr("memsheaf.hub.exchange.PORTION_BYTES", 100)
     here = machine("m1", join=False)
     for number in range(5):
         save(here, f"{number}.md", b"x" * (150 if number == 4 else 10))

@@ -560,7 +560,11 @@ def test_a_remote_that_declines_refuses(bare: Path) -> None:
     with pytest.raises(HubRefused, match=r"declined.*: this branch is closed") as caught:
         push(open_git(bare), "a.md", None, b"1")
     assert "git ls-remote" in caught.value.hint
-    assert caught.value.lacks_permission
+    assert caught.value.is_of_commit
+    hook.write_text("#!/bin/sh\necho 'You are not allowed to push code to protected branches' >&2\nexit 1\n")
+    with pytest.raises(HubRefused) as caught:
+        push(open_git(bare), "a.md", None, b"1")
+    assert (caught.value.lacks_permission, caught.value.is_of_commit) == (True, False)
     hook.unlink()
     git(bare, "update-ref", "refs/heads/memsheaf", git(bare, "commit-tree", "-m", "x", git(bare, "mktree")))
     with pytest.raises(HubRefused, match="'refs/heads/memsheaf' exists") as caught:  # and none is faster

@@ -101,6 +101,8 @@ def test_what_is_about_one_person_goes_to_no_team_unless_they_insist(layers: Lay
             move_many(layers.user, team, [(path, "")])
         with pytest.raises(Personal):
             team.remember("Coffee", "which coffee", "user", "They drink no coffee.")
+        layers.user.export(exported := f"{layers.settings.home}/exported")
+        assert [why for _, why in team.take_in(exported).refused if "about one person" in why]
         assert (team.list(), len(layers.user.list())) == ([], 1)
         move_many(layers.project, team, [(tabs, "")])
         coffee = team.remember("Coffee", "when", "user", "They drink no coffee.", allow=Allow(anyway=True)).path

@@ -215,6 +215,7 @@ def _proof_lines(proof: Proof) -> Iterator[str]:
     if proof.machines:
         count = len(proof.machines) - len(proof.waiting)
         yield f"The hub forgot it; {count} of {plural(len(proof.machines), 'machine')} reported the same."
+        yield "Each keeps the name, so that it is erased wherever it is found."
         yield from (f"  not yet: {one.shown}" for one in proof.waiting)
     if proof.git:
         yield "What git has was not touched. To remove it:"

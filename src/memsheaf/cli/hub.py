@@ -176,7 +176,7 @@ def tell_sync(scope: str, synced: Synced) -> Iterator[Part]:
         else:
             yield Note(f"  {one.path} was changed on the hub after you removed it here: it was restored", "yellow")
     for path in synced.erased:
-        yield Note(f"  {path} was erased for all: here, too, with changes that waited", "yellow")
+        yield Note(f"  {path} was erased for all: here, too", "yellow")
     if synced.refused:
         yield Note(f"  {synced.refused}", "red")
     for path, why in synced.held.items():

@@ -15,7 +15,7 @@ from memsheaf.cli.hub import sync_value, tell_sync
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import ArchiveRefused, HubRefused, MemsheafError, NotFound, Refused, StoreFailed, hinted
 from memsheaf.hub import HubSettings
-from memsheaf.hub.merge import is_sound
+from memsheaf.hub.exchange import is_sound
 from memsheaf.hub.replica_state import Synced, settings_of
 from memsheaf.scope import Scope, resolve
 from memsheaf.work import hub_scopes

@@ -48,7 +48,7 @@ _HELPER = """!f() { test "$1" = get && test "$MEMSHEAF_GIT_LOGIN" && printf '%s\
 _KEPT = re.compile(r"(?!GIT_)|GIT_(SSH|SSL_|HTTP_|PROXY_|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)$|EXEC_PATH)")
 _REFUSED = re.compile(
     r"(?i)permission|denied|\b40[13]\b|authentication|not granted|could not read (username|password)|not allowed"
-    r"|dubious ownership|read-only|unauthorized|host key verification|hook declined|protected branch|prohibited"
+    r"|dubious ownership|read-only|unauthorized|host key verification|protected branch|prohibited"
 )
 _HEARD = re.compile(rb"(?m)^remote: (?:error: |fatal: )?([^%\r\n]+)$")
 _NO_NEWS = re.compile(
@@ -171,6 +171,7 @@ class GitProgram:
         if refused or _REFUSED.search(why):
             found = HubRefused(f"{self._shown}: {why}")
             found.lacks_permission = refused and bool(_REFUSED.search(why))
+            found.is_of_commit = refused and not found.lacks_permission
             return hinted(found, f"Try it by hand: git ls-remote {self._shown}")
         return HubUnreachable(f"{self._shown}: {why}")
 

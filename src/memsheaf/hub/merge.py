@@ -6,13 +6,25 @@ For each path three versions are compared: the one here, the one on the hub, and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 
 from memsheaf.errors import Busy, Changed, MemsheafError
-from memsheaf.guard.paths import CATALOG, check_stored, fold, is_memory_path, with_suffix
-from memsheaf.hub import HubCommit, HubSettings, Pulled
+from memsheaf.guard.paths import CATALOG, check_stored, fold, with_suffix
+from memsheaf.hub import Pulled
+from memsheaf.hub.exchange import (
+    LARGEST,
+    as_local,
+    authors_of,
+    find_secret,
+    first_steps,
+    is_sound,
+    last_steps,
+    portions,
+    versions_made,
+    without_unsound,
+)  # fmt: skip
 from memsheaf.hub.replica_state import (
     TOLD,
     Conflict,
@@ -24,16 +36,12 @@ from memsheaf.hub.replica_state import (
 )
 from memsheaf.store import ABSENT, Commit, Revision, Version, tombstones, version_of
 from memsheaf.store.commit_queries import HUB, JOINED, OTHERS, commit_authors, read_commits
-from memsheaf.store.journal_lines import is_commit_id, needle_of
+from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.transaction import Transaction
-from memsheaf.store.trust import TrustLedger, written
-from memsheaf.values import compiled, sha256
+from memsheaf.store.trust import TrustLedger
 
-WHY_LIMIT = 8_000  # bytes of a commit's reason that are pushed
-_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z"
-_UNKNOWN = "1970-01-01T00:00:00.000Z"
-PORTION, PORTION_BYTES = 2_000, 1 << 20  # most revisions and bytes of one pushed commit
 AT_ONCE = 500  # texts of one commit of a first pull
+NOT_TAKEN = "the hub does not take it: "  # how a reason begins for which a text is held, and tried again
 MOMENTS = 5  # attempts to replace a file that is being edited
 
 
@@ -67,35 +75,38 @@ class Merge:
         self._queued.update((step.path, step.new) for one in waiting for step in one.revisions)
         return waiting
 
-    def hold_secrets(self) -> list[Commit]:
+    def hold(self) -> list[Commit]:
         """The pending commits, split so that each file with a new secret has a commit of its own, which is not pushed
-        until the secret is gone; the texts that had it are not pushed either."""
+        until the secret is gone, and each that the hub did not take; no text that had a secret is pushed either."""
         waiting, held = self.waiting(), self.state.held
-        bases = _bases(waiting)
+        bases = first_steps(waiting)
         touched = [{step.path for step in one.revisions} for one in waiting]
         alone = [paths for paths in touched if paths & held.keys()]
         is_apart = sorted(map(list, alone)) == sorted([path] for path in held)
-        found = {
-            path: reason for path, step in bases.items() if (reason := find_secret(self._present(path), step.old))
-        }
+        found = {path: why for path, step in bases.items() if (why := self._why_held(path, step.old))}
         had = (
             step.path not in found and find_secret(step.new, bases[step.path].old)
             for one in waiting
             for step in one.revisions
             if step.path in bases
         )
-        if found == held and is_apart and not any(had):
+        is_small = all(len(one.revisions) <= LARGEST for one in waiting)
+        if found == held and is_apart and is_small and not any(had):
             return waiting
         self.rebase(waiting, {})
         return self.waiting()
+
+    def _why_held(self, path: str, base: bytes | None) -> str:
+        why = self.state.held.get(path, "")
+        return find_secret(self._present(path), base) or why * why.startswith(NOT_TAKEN)
 
     def apply(self, pulled: Pulled, sent: Collection[str]) -> None:
         """Write what was pulled, except to paths that have pending changes or that were pushed from here since.
 
         `sent` are the commits that the hub had taken from here before it was asked: all are in a whole pull.
         """
-        transaction, pulled = self._transaction, _sound(pulled)
-        self._authors = _authors(pulled)
+        transaction, pulled = self._transaction, without_unsound(pulled)
+        self._authors = authors_of(pulled)
         came = {one.commit.id for one in pulled.commits}
         seen = {*came, *(sent if pulled.whole else ())}
         noted = read_ahead(transaction.history)
@@ -106,7 +117,7 @@ class Merge:
         if not came.isdisjoint(state.pending):  # the answer was lost
             self.save(state._replace(pending=tuple(name for name in state.pending if name not in came)))
         newer = {path for paths in ahead.values() for path in paths}
-        theirs = {path: step for path, step in _last_steps(pulled).items() if path not in newer}
+        theirs = {path: step for path, step in last_steps(pulled).items() if path not in newer}
         if not theirs.keys().isdisjoint(state.left):
             left = {path: why for path, why in state.left.items() if path not in theirs}
             self.save(self.state._replace(left=left))
@@ -116,9 +127,11 @@ class Merge:
         if outside := tuple(transaction.outside(theirs.keys())):
             transaction.note_outside(outside, self._now())
         waiting = self.waiting()
-        arrived = {path for path, version in _made(waiting) if path in theirs and theirs[path].after == version}
+        arrived = {
+            path for path, version in versions_made(waiting) if path in theirs and theirs[path].after == version
+        }
         changed = arrived | {
-            path for path, base in _bases(waiting).items() if version_of(self._present(path)) != base.before
+            path for path, base in first_steps(waiting).items() if version_of(self._present(path)) != base.before
         }  # not what was changed and undone
         to_come: dict[str, list[Version]] = {}
         for one in pulled.commits:
@@ -127,7 +140,7 @@ class Merge:
         for one in pulled.commits:
             steps = []
             for step in one.commit.revisions:
-                is_here = version_of(self._present(step.path)) in to_come[step.path]  # this text, or a later one
+                is_here = self._version_here(step.path) in to_come[step.path]  # this text, or a later one
                 to_come[step.path].pop(0)
                 if step.path in theirs and step.path not in changed and not is_here:
                     steps.append(step)
@@ -139,7 +152,7 @@ class Merge:
             away = Commit(os.urandom(6).hex(), self._now(), HUB, "removed on the hub", ())
             self._place(away, (one for one in theirs.values() if one.after == ABSENT and one.path not in changed))
         waiting = self.waiting()  # with what was edited in this moment
-        bases = _bases(waiting)
+        bases = first_steps(waiting)
         met = {path: theirs[path] for path in bases if path in theirs and theirs[path].after != bases[path].before}
         fresh = {fold(path): path for path, base in bases.items() if base.before == ABSENT}
         if met or any(fresh.get(fold(path), path) != path for path in theirs):
@@ -151,8 +164,8 @@ class Merge:
         Where ours replaced the hub's text after the hub got it, it does so there; somebody may also have gone back to
         a text since.
         """
-        transaction, pulled = self._transaction, _sound(pulled)
-        theirs, self._authors = _last_steps(pulled), _authors(pulled)
+        transaction, pulled = self._transaction, without_unsound(pulled)
+        theirs, self._authors = last_steps(pulled), authors_of(pulled)
         write_ahead(transaction.history, {})
         here = sorted({*here})
         if outside := tuple(transaction.outside(here)):
@@ -185,11 +198,11 @@ class Merge:
         """Rebase the pending changes on what the hub has now: one commit for each author and reason.
 
         Where the hub has another text than the one ours was made from, both stay; what was removed on one side and
-        changed on the other stays as it was changed. What holds a new secret is a commit of its own, and is held.
+        changed on the other stays as it was changed. What is held is a commit of its own.
         """
         authors = {step.path: (one.by, one.why) for one in waiting for step in one.revisions}
-        ours = _made(waiting)
-        hub = {path: (step.before, step.old) for path, step in _bases(waiting).items()}
+        ours = versions_made(waiting)
+        hub = {path: (step.before, step.old) for path, step in first_steps(waiting).items()}
         told: list[Conflict] = []
         for path, step in theirs.items():
             hub[path] = step.after, step.new
@@ -210,7 +223,7 @@ class Merge:
         for path, (version, text) in hub.items():
             mine = self._present(path)
             if version_of(mine) != version:
-                if reason := find_secret(mine, text):
+                if reason := self._why_held(path, text):
                     held[path] = reason
                 group = groups.setdefault((*authors.get(path, ("outside", "")), path if reason else ""), [])
                 group.append(Revision(path, version, version_of(mine), text, mine))
@@ -226,9 +239,23 @@ class Merge:
         kept = tuple([*state.told, *told][-TOLD:])
         self.save(state._replace(pending=tuple(pending), held=held, told=kept))
 
+    def note_edited(self, commit: Commit) -> bool:
+        """Make what a person edited here a commit of its own, before one on top of it; returns whether they did.
+
+        The hub refuses what builds on a text that it has not seen, so a commit that it takes needs no such look,
+        which costs more the more memories there are.
+        """
+        heads = self._transaction.journal.heads([step.path for step in commit.revisions])
+        known = {path: head.version for path, head in heads.items()}
+        edited = {step.path for step in commit.revisions if step.before != known.get(step.path, ABSENT)}
+        outside = tuple(self._transaction.outside(edited)) if edited else ()
+        if outside:
+            self._transaction.note_outside(outside, self._now())
+        return bool(outside)
+
     def withdraw(self) -> None:
         """Restore the hub's text at paths whose pending change the hub refuses; ours stays in the journal."""
-        bases, held = _bases(self.waiting()), self.state.held
+        bases, held = first_steps(self.waiting()), self.state.held
         steps = [one._replace(after=one.before, new=one.old) for path, one in bases.items() if path not in held]
         authors = commit_authors(self._transaction.journal, [(one.path, one.after) for one in steps])
         for one in filter(is_sound, steps):
@@ -304,6 +331,11 @@ class Merge:
             return self._transaction.present(path)
         return self._queued.get(path)
 
+    def _version_here(self, path: str) -> Version:
+        with suppress(MemsheafError):
+            return version_of(self._transaction.present(path))
+        return "cannot be read"
+
     def _is_in_the_way(self, path: str) -> bool:
         """Whether a link, a folder or a file that is too large stands at a path, which is noted."""
         try:
@@ -324,99 +356,3 @@ class Merge:
             if found == text or (found is None and fold(name) not in names):
                 return check_stored(name), found is None
         raise AssertionError("counting does not end")
-
-
-def portions(steps: Sequence[Revision]) -> Iterator[tuple[Revision, ...]]:
-    """Split revisions into commits of limited size, for slow networks: a first sync may push a whole folder."""
-    taken: list[Revision] = []
-    size = 0
-    for step in steps:
-        if taken and (len(taken) == PORTION or size + len(step.new or b"") > PORTION_BYTES):
-            yield tuple(taken)
-            taken, size = [], 0
-        taken.append(step)
-        size += len(step.new or b"")
-    if taken:
-        yield tuple(taken)
-
-
-def for_hub(commit: Commit) -> Commit:
-    """A commit as it is pushed, without generated files."""
-    why = commit.why.replace("\0", "").encode("utf-8", "replace")[:WHY_LIMIT].decode("utf-8", "ignore")
-    return commit._replace(why=why, revisions=tuple(step for step in commit.revisions if step.path != CATALOG))
-
-
-def attribute(pulled: Pulled, ledger: TrustLedger | None, settings: HubSettings) -> Pulled:
-    """Pulled commits with their authors; what this member wrote on another machine is recorded as their own.
-
-    In git anybody can name any author, so everything that is pulled counts as written by others.
-    """
-    if ledger is None:
-        return pulled
-    if settings.is_postgres:
-        ledger.add(written(one.commit for one in pulled.commits if one.own and one.commit.by == "user"), "user")
-        return pulled
-    others = [one._replace(own=False, member=one.member or "somebody") for one in pulled.commits]
-    return pulled._replace(commits=others)
-
-
-def as_local(one: HubCommit) -> Commit:
-    """A pulled commit as the journal records it: with the name of the other member."""
-    by = f"{OTHERS}{one.member}" if one.member and not one.own else one.commit.by
-    return one.commit._replace(by=by)
-
-
-def find_secret(new: bytes | None, old: bytes | None) -> str:
-    """The kind of a secret that is new in a text, "" when there is none."""
-    from memsheaf.guard.secrets import new_secrets
-
-    if not new:
-        return ""
-    found = new_secrets(new.decode("utf-8", "replace"), (old or b"").decode("utf-8", "replace"))
-    return f"it holds {found[0].kind}" if found else ""
-
-
-def _last_steps(pulled: Pulled) -> dict[str, Revision]:
-    """The last revision of each path in a pull."""
-    return {step.path: step for one in pulled.commits for step in one.commit.revisions}
-
-
-def _sound(pulled: Pulled) -> Pulled:
-    """What was pulled, without unsafe paths, wrong hashes and texts past retention: a hub is not trusted."""
-    commits = []
-    for one in pulled.commits:
-        commit = one.commit
-        name = commit.id if is_commit_id(commit.id) else sha256(commit.id.encode()).hexdigest()[:12]
-        at = commit.at if compiled(_TIME).fullmatch(commit.at) else _UNKNOWN
-        steps = tuple(filter(is_sound, commit.revisions))
-        commits.append(one._replace(commit=commit._replace(id=name, at=at, revisions=steps)))
-    return pulled._replace(commits=commits)
-
-
-def _authors(pulled: Pulled) -> dict[str, str]:
-    """The member who wrote the pulled text of each path."""
-    found: dict[str, str] = {}
-    for one in pulled.commits:
-        by = as_local(one).by
-        found.update((step.path, by if by.startswith(OTHERS) else HUB) for step in one.commit.revisions)
-    return found
-
-
-def _made(waiting: Sequence[Commit]) -> set[tuple[str, Version]]:
-    """The versions that commits made, with their paths."""
-    return {(step.path, step.after) for one in waiting for step in one.revisions}
-
-
-def _bases(waiting: Sequence[Commit]) -> dict[str, Revision]:
-    """The first pending revision of each path: its `before` is the version that the hub had."""
-    found: dict[str, Revision] = {}
-    for one in waiting:
-        for step in one.revisions:
-            found.setdefault(step.path, step)
-    found.pop(CATALOG, None)
-    return found
-
-
-def is_sound(step: Revision) -> bool:
-    """Whether a pulled revision may be written: an allowed path, and a text with the hash that it claims."""
-    return is_memory_path(step.path) and version_of(step.new) == step.after

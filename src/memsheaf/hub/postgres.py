@@ -402,6 +402,7 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
         return HubUnreachable(f"{where} does not answer: {message}")
     found = HubRefused(f"{where} refused: {message}")
     found.lacks_permission = isinstance(error, errors.InsufficientPrivilege)
+    found.is_of_commit = isinstance(error, psycopg.IntegrityError)
     return found
 
 

@@ -28,7 +28,8 @@ from memsheaf.errors import (
 )
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline, time_left
 from memsheaf.hub.erasures import Erasures, without_erased
-from memsheaf.hub.merge import Merge, attribute, for_hub
+from memsheaf.hub.exchange import attribute, for_hub, may_push
+from memsheaf.hub.merge import NOT_TAKEN, Merge
 from memsheaf.hub.replica_state import (
     ReplicaState,
     Synced,
@@ -44,6 +45,7 @@ from memsheaf.store.transaction import Transaction
 from memsheaf.store.trust import TrustLedger
 
 AT_ONCE = 100  # commits that are pushed together
+REFUSED = 5  # memories that a hub does not take, after which the rest waits
 ROUNDS = 5  # of pulling and pushing in one sync, while others push
 CATCH_UP = 2.0  # seconds that a refused change waits for the one that was faster
 RETRY_AFTER = 15.0  # seconds in which a hub that did not answer is not asked again by a change
@@ -114,20 +116,21 @@ class Replica(FolderStore):
             if self._is_down(state):
                 raise HubUnreachable(f"the hub {self.settings.shown} did not answer a moment ago")
             waits = {step.path for one in (merge.waiting() if state.pending else ()) for step in one.revisions}
+            waits &= {step.path for step in commit.revisions}
             if waits - state.held.keys():
                 raise HubUnreachable(f"the hub {self.settings.shown} has not taken what waits")
-            if any(step.path in waits for step in commit.revisions):
-                self._note_edited(transaction, commit)
-                return  # it builds on what is held here
+            if waits or not may_push(commit):
+                merge.note_edited(commit)
+                return  # it builds on what is held here, or the next sync holds or splits it
             with deadline(self.settings.time_for(sum(len(step.new or b"") for step in commit.revisions))):
                 self.hub.push(for_hub(commit))
         except Changed:
-            if self._note_edited(transaction, commit):
+            if merge.note_edited(commit):
                 raise _PendingFirst from None
             self._is_behind = True
             raise
         except (HubUnreachable, Busy) as error:
-            self._note_edited(transaction, commit)
+            merge.note_edited(commit)
             down_at = state.down_at if self._is_down(state) else self._clock()
             merge.save(merge.state._replace(down_at=down_at), durable=False)
             if not self.settings.queues:
@@ -138,20 +141,6 @@ class Replica(FolderStore):
         add_ahead(transaction.history, commit.id, [step.path for step in commit.revisions])
         if state.down_at:
             merge.save(state._replace(down_at=0.0), durable=False)
-
-    def _note_edited(self, transaction: Transaction, commit: Commit) -> bool:
-        """Make what a person edited here a commit of its own, before one on top of it; returns whether they did.
-
-        The hub refuses what builds on a text that it has not seen, so a commit that it takes needs no such look,
-        which costs more the more memories there are.
-        """
-        heads = transaction.journal.heads([step.path for step in commit.revisions])
-        known = {path: head.version for path, head in heads.items()}
-        edited = {step.path for step in commit.revisions if step.before != known.get(step.path, ABSENT)}
-        outside = tuple(transaction.outside(edited)) if edited else ()
-        if outside:
-            transaction.note_outside(outside, self._now())
-        return bool(outside)
 
     def _is_down(self, state: ReplicaState) -> bool:
         """Whether the hub did not answer a moment ago: whoever waits for a change is not made to wait again."""
@@ -321,27 +310,29 @@ class Replica(FolderStore):
 
     def _send(self) -> tuple[list[Commit], HubRefused | None, bool]:
         """Tell erasures and push what waits: what went, why the hub does not take it, and whether that was all."""
+        pushed: list[Commit] = []
         try:
             self.erasures.tell_hub()
-            sent, is_through = self._push_pending()
-            return sent, None, is_through
+            return pushed, None, self._push_pending(pushed)
         except HubRefused as error:
-            return [], error, True
+            return pushed, error, True
 
-    def _push_pending(self) -> tuple[list[Commit], bool]:
-        """Push what waits, in order; gives what went, and whether the hub took all that may go."""
-        pushed: list[Commit] = []
+    def _push_pending(self, pushed: list[Commit]) -> bool:
+        """Push what waits, in order, and add it to `pushed`; gives whether the hub took all that may go."""
         if not self.state().pending:
-            return pushed, True
+            return True
         with self._access.transaction() as transaction:
             merge = self._merge(transaction)
-            waiting, state = merge.hold_secrets(), merge.state
+            waiting, state = merge.hold(), merge.state
             known = {one.id for one in waiting}
             merge.save(state._replace(pending=tuple(name for name in state.pending if name in known)))
-        free = [one for one in waiting if not any(step.path in state.held for step in one.revisions)]
+        kept = {path for path, why in state.held.items() if not why.startswith(NOT_TAKEN)}
+        free = [one for one in waiting if kept.isdisjoint(step.path for step in one.revisions)]
         groups = [free[start : start + AT_ONCE] for start in range(0, len(free), AT_ONCE)]
-        while groups:
+        refused = 0
+        while groups and refused < REFUSED:
             group = groups.pop(0)
+            paths = [step.path for one in group for step in one.revisions]
             try:
                 to_push = [one for one in map(for_hub, group) if one.revisions]
                 if to_push:
@@ -350,17 +341,27 @@ class Replica(FolderStore):
                 if middle := len(group) // 2:  # the halves show which one is refused
                     groups[:0] = [group[:middle], group[middle:]]
                     continue
-                if isinstance(error, HubRefused):
+                if not isinstance(error, HubRefused):
+                    return False
+                if not error.is_of_commit:
                     raise
-                return pushed, False
+                self._hold_back(dict.fromkeys(paths, f"{NOT_TAKEN}{error}"))
+                if len(paths) > 1:
+                    return self._push_pending(pushed)  # each alone
+                refused += 1
+                continue
             with self._access.transaction() as transaction:
                 now = read_state(transaction.history)
                 for commit in to_push:
                     add_ahead(transaction.history, commit.id, [step.path for step in commit.revisions])
                 pending = tuple(name for name in now.pending if not any(name == one.id for one in group))
-                write_state(transaction.history, now._replace(pending=pending, down_at=0.0))
+                held = {path: why for path, why in now.held.items() if path not in paths}
+                write_state(transaction.history, now._replace(pending=pending, held=held, down_at=0.0))
             pushed += group
-        return pushed, True
+        return True
+
+    def _hold_back(self, why: dict[str, str]) -> None:
+        self._change_state(lambda now: now._replace(held={**now.held, **why}))
 
     # erasing
 

@@ -1,4 +1,4 @@
-"""The timeline: what happened in all scopes as a story."""
+"""The timeline: what happened in all scopes as a story; and undo, from there or from the notice after a change."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from itertools import groupby
 from starlette.responses import Response
 
 from memsheaf.memory import KINDS
-from memsheaf.web.page import PageRequest, get
+from memsheaf.web.page import PageRequest, get, post
 from memsheaf.work.overview import WHAT, WHO, TimelineFilter, ToldCommit
 from memsheaf.work.overview import timeline as read_timeline
+from memsheaf.work.undo import undo_together
 
 COMMITS = 40  # on a page
 
@@ -35,3 +36,13 @@ def _shortened(commit: ToldCommit) -> ToldCommit:
     """A commit without a reason that says only what its sentence says."""
     is_said = commit.undoes or any(change.name and change.name in commit.why for change in commit.changes)
     return commit._replace(why="") if is_said else commit
+
+
+@post("/undo")
+def undo(page: PageRequest) -> Response:
+    """Take a commit back, with those that were made together with it; the notice that follows takes this back."""
+    undone = undo_together(page.scopes.sheaf(page.form["key"]), page.form["commit"], page.scopes.every())
+    where, commit = undone[0]
+    paths = dict.fromkeys(step.path for _, one in undone for step in one.revisions)
+    names = ", ".join([*paths][:3]) + (", …" if len(paths) > 3 else "")
+    return page.go(page.back(), page.fill(page.t.undo.done, name=names), commit=commit, key=page.key_of(where))
