@@ -364,6 +364,19 @@ def test_an_undo_of_what_was_erased_meanwhile_is_journalled_once(machine: Machin
     assert files(one) == {"a.md": b"a", "b.md": b"b"}
 
 
+def test_undo_goes_on_behind_a_change_that_lost_against_another(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2", queue=True)
+    put(two, "earlier.md", b"earlier")
+    plug(two).out = "all"
+    put(two, "a.md", b"of two")
+    put(one, "a.md", b"of one")
+    plug(two).out = ""
+    assert sync(two) == [("a.md", "a-2.md")]
+    two.undo(by="user")
+    two.undo(by="user")
+    assert files(two) == {"a.md": b"of one"}
+
+
 def test_a_hub_that_lost_what_was_pushed_since_the_last_pull_is_told(
     machine: Machines, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

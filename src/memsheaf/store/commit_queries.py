@@ -43,16 +43,23 @@ RENAMING = ("rename ", "replace ")  # how the reasons of commits begin that give
 
 
 def last_standing(commits: Iterable[Commit], *, except_by: str, events: bool) -> Commit:
-    """The newest commit that was not undone, nor is an undo, nor came from a hub. Raises NoSuchCommit."""
+    """The newest commit that was not undone, nor is an undo, nor came from a hub, nor was replaced by one that did.
+
+    Raises NoSuchCommit.
+    """
     undone: set[str] = set()
+    came: set[str] = set()
     for commit in commits:
+        paths = {step.path for step in commit.revisions}
         if commit.id in undone:
             continue
         if commit.undoes:
             undone.add(commit.undoes)
-        elif commit.by in (except_by, HUB) or commit.by.startswith(OTHERS) or commit.why == JOINED:
+        elif commit.by == HUB or commit.by.startswith(OTHERS):
+            came |= paths
+        elif commit.by == except_by or commit.why == JOINED:
             continue
-        elif commit.revisions and (events or _is_about_memories(commit)):
+        elif paths and came.isdisjoint(paths) and (events or _is_about_memories(commit)):
             return commit
     raise NoSuchCommit("nothing is left to undo")
 
