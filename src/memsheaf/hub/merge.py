@@ -83,7 +83,7 @@ class Merge:
         touched = [{step.path for step in one.revisions} for one in waiting]
         alone = [paths for paths in touched if paths & held.keys()]
         is_apart = sorted(map(list, alone)) == sorted([path] for path in held)
-        found = {path: why for path, step in bases.items() if (why := self._why_held(path, step.old))}
+        found = {path: why for path, step in bases.items() if (why := self._why_held(path, step.old, held))}
         had = (
             step.path not in found and find_secret(step.new, bases[step.path].old)
             for one in waiting
@@ -96,8 +96,8 @@ class Merge:
         self.rebase(waiting, {})
         return self.waiting()
 
-    def _why_held(self, path: str, base: bytes | None) -> str:
-        why = self.state.held.get(path, "")
+    def _why_held(self, path: str, base: bytes | None, held: Mapping[str, str]) -> str:
+        why = held.get(path, "")
         return find_secret(self._present(path), base) or why * why.startswith(NOT_TAKEN)
 
     def apply(self, pulled: Pulled, sent: Collection[str]) -> None:
@@ -218,12 +218,12 @@ class Merge:
                 none = Revision(path, ABSENT, ABSENT)
                 if copy := self._keep_both(path, none, told, other):
                     hub[copy], authors[copy] = (ABSENT, None), authors.get(path, ("outside", ""))
-        held: dict[str, str] = {}
+        before, held = self.state.held, dict[str, str]()
         groups: dict[tuple[str, str, str], list[Revision]] = {}
         for path, (version, text) in hub.items():
             mine = self._present(path)
             if version_of(mine) != version:
-                if reason := self._why_held(path, text):
+                if reason := self._why_held(path, text, before):
                     held[path] = reason
                 group = groups.setdefault((*authors.get(path, ("outside", "")), path if reason else ""), [])
                 group.append(Revision(path, version, version_of(mine), text, mine))

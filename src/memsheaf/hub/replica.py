@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 
 from memsheaf.errors import (
     Busy,
@@ -67,7 +67,7 @@ class Replica(FolderStore):
         self._agree = self._push
         self._agreed: set[str] = set()  # commits that the hub has
         self.erasures = Erasures(settings, hub, self.state, self._change_state, self._access.transaction, self._now)
-        self._only_here = False
+        self._only_here = False  # what is erased is what the hub erased
         self._gone: list[str] = []  # what was erased here since the last sync, as others erased it
         self._is_behind = False  # the hub refused a change: it has a text that is not here
         self.was_cut_short = False  # the hub did not answer within the deadline of a change that waits now
@@ -218,8 +218,7 @@ class Replica(FolderStore):
                     with suppress(HubRefused):  # who may not write reads all the same
                         self.erasures.tell_hub()
                     came = self._pull()
-                    is_empty = not (came.commits or came.whole)
-                    if self.eraser and not is_through and is_empty:  # what is known of the hub is wrong
+                    if self.eraser and not is_through and not (came.commits or came.whole):  # the cursor is wrong
                         self._change_state(lambda now: now._replace(joined=False))
                         came = self._pull()
                     pulled += came.commits
@@ -264,8 +263,7 @@ class Replica(FolderStore):
         return self.sync()
 
     def _pull(self) -> Pulled:
-        state, nothing = self.state(), dict[str, list[str]]()
-        sent = self._ask_history(read_ahead, nothing)
+        state, sent = self.state(), self._ahead()
         cursor = state.cursor if state.joined and not any(map(self._can_place, state.left)) else ""
         pulled = attribute(self.hub.pull(cursor), self.ledger, self.settings)
         if state.joined and not pulled.whole and not sent.keys() <= {one.commit.id for one in pulled.commits}:
@@ -278,6 +276,8 @@ class Replica(FolderStore):
                 self.erasures.queue(again)
         done = {one.id for one in state.erased}
         erasures = [one for one in pulled.erasures if one.id not in done]
+        if state.joined and not cursor:  # they are known, but for those that could not be carried out
+            erasures = [one for one in erasures if not state.left.keys().isdisjoint(one.names)]
         if erasures and self.eraser is None:
             return Pulled((), state.cursor)  # a sync of the whole scope brings it: more than the folder has the text
         if pulled.whole and state.left:
@@ -300,6 +300,9 @@ class Replica(FolderStore):
             state = merge.state._replace(joined=True, cursor=pulled.cursor, member=self.hub.me, down_at=0.0)
             merge.save(state._replace(pulled_at=self._now()))
         return pulled
+
+    def _ahead(self) -> dict[str, list[str]]:
+        return self._ask_history(read_ahead, {})
 
     def _can_place(self, path: str) -> bool:
         """Whether what stood in the way of a memory is gone."""
@@ -396,21 +399,15 @@ class Replica(FolderStore):
                 self.erasures.tell_hub()
         return erased
 
-    @contextmanager
-    def only_here(self) -> Iterator[None]:
-        """Erase on this machine what the hub has erased."""
+    def _erase_pulled(self, erasure: Erasure) -> None:
+        state = self.state()
+        unseen = {*state.pending, *self._ahead()} if state.joined else None
         self._only_here = True
         try:
-            yield
-        finally:
-            self._only_here = False
-
-    def _erase_pulled(self, erasure: Erasure) -> None:
-        state, nothing = self.state(), dict[str, list[str]]()
-        unseen = {*state.pending, *self._ask_history(read_ahead, nothing)} if state.joined else None
-        with self.only_here():
             eraser = self.eraser or self._erase_file
             self._gone += self.erasures.carry_out(erasure, self, eraser, self.waiting(), unseen)
+        finally:
+            self._only_here = False
 
     def _erase_file(self, path: str) -> Sequence[str]:
         super().erase(path, by="hub")
