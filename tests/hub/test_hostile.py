@@ -76,12 +76,10 @@ def push_sql(team: Team) -> None:
             with suppress(psycopg.Error, UnicodeError):  # the database refuses some
                 connection.execute(call, [team.namespace, *about, *files])
         fields = ("name", "description", "content", "at", "asked")
-        proposed = [
-            {"id": f"{number:08x}", "proposal": dict.fromkeys(fields, text) | {"kind": "user", "replaces": "../x.md"}}
-            for number, text in enumerate(PAYLOADS)
-            if "\0" not in text
-        ]
-        connection.execute("SELECT memsheaf.finish_turns(%s, '', %s)", [team.namespace, Jsonb(proposed)])
+        for number, text in enumerate(text for text in PAYLOADS if "\0" not in text):
+            proposed = dict.fromkeys(fields, text) | {"kind": "user", "replaces": "../x.md"}
+            query = "SELECT memsheaf.propose(%s, '', %s, %s)"
+            connection.execute(query, [team.namespace, f"{number:08x}", Jsonb(proposed)])
     with closing(PostgresHub(team.settings("eve", "m9"))) as hub:
         for number, payload in enumerate(PAYLOADS):
             with suppress(MemsheafError, ValueError):

@@ -217,6 +217,21 @@ def check_cache(second: HubSite, team: Team, left: int) -> None:
     assert len(second.folders()) <= left
 
 
+def test_a_proposal_is_on_the_hub_also_when_the_cache_is_full(url: str, team: Team, tmp_path: Path) -> None:
+    shown, name = token(team, "ana"), f"team/{team.name}:project_room.md"
+    room = {"name": "Room", "description": "Rooms", "type": "project", "content": "Room B is downstairs."}
+
+    async def propose(site: HubSite) -> str:
+        async with site.client(shown, Project="shop") as client:
+            return await say(client, "memory_write", **room, filename=name)
+
+    with serving(url, tmp_path, "--cache-replicas", "1") as site:
+        told = asyncio.run(propose(site))
+    with closing(PostgresHub(team.settings("ana", "m1"))) as hub:
+        [(name, _, _)] = hub.proposals()
+    assert f"waits for review as {name}" in told
+
+
 def test_a_server_killed_while_it_writes_loses_nothing_that_it_acknowledged(
     first: HubSite, url: str, team: Team, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -290,13 +290,13 @@ def test_turns_come_once_in_order_and_again_until_they_are_finished(service: Hub
     service.add_turns(ana, space, [("4", said("four"))])
     again = service.take_turns(ana, space, 10_000)
     assert again == taken._replace(tries=2)
-    service.finish_turns(ana, space, taken.batch, ())
+    service.finish_turns(ana, space, taken.batch)
     assert service.add_turns(ana, space, [("1", first)]) == 0
     for expected in ((other,), (said("four"),)):
         taken = service.take_turns(ana, space, 10_000)
         assert taken
         assert taken.turns == expected
-        service.finish_turns(ana, space, taken.batch, ())
+        service.finish_turns(ana, space, taken.batch)
     assert service.take_turns(ana, space, 10_000) is None
 
 
@@ -307,7 +307,7 @@ def test_a_large_batch_is_split(service: HubService, team: Team) -> None:
     sizes = []
     while taken := service.take_turns(login, space, 500):
         sizes.append(len(taken.turns))
-        service.finish_turns(login, space, taken.batch, ())
+        service.finish_turns(login, space, taken.batch)
     assert sizes == [2, 2]
 
 
@@ -343,13 +343,13 @@ def test_erasing_forgets_what_waits_and_says_the_same(
     made = push(hub, "project_deployment-day.md", None, TEXT)
     login, space = f"{team.name}.ana", team.namespace
     service.add_turns(login, space, [("0", said("Nothing of that", "b"))])
-    service.finish_turns(login, space, "", [("p", {"content": told, "quote": "", "supersedes": [told]})])
+    service.propose(login, space, "", "p", {"content": told, "quote": "", "supersedes": [told]})
     service.add_turns(login, space, [("1", said(told))])
     hub.erase(Erasure(made.id[::-1], ("project_deployment-day.md",), (made.revisions[0].after,)))
     left = []
     while taken := service.take_turns(login, space, 10_000):
         left += [turn["conversation"] for turn in taken.turns]
-        service.finish_turns(login, space, taken.batch, ())
+        service.finish_turns(login, space, taken.batch)
     assert left == (["b", "c"] if is_kept else ["b"])
     proposals = service.ask(login, "SELECT proposal IS NULL FROM memsheaf.proposals WHERE namespace = %s", space)
     assert proposals == [(not is_kept,)]

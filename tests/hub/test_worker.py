@@ -202,6 +202,31 @@ def test_what_was_saved_before_a_worker_died_is_not_learned_again(
     assert documents(team, "user/ana") == {}, f"{path} was saved twice"
 
 
+def test_a_proposal_is_not_lost_with_a_worker_that_saved_the_rest(
+    service: HubService, team: Team, settings: Settings
+) -> None:
+    asking = settings._replace(policies=(("user", "suggest"),))
+    tell(service, team, "Remember that the till of the shop opens at nine.", space="project/shop")
+    tell(service, team, "Remember that I prefer green tea in the morning.", space="project/shop")
+    stop = (  # where a killed worker ends: after the commit
+        "CREATE FUNCTION {0}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE query_canceled; END'; "
+        "CREATE TRIGGER {0} BEFORE UPDATE ON memsheaf.inbox FOR EACH ROW "
+        "WHEN (NEW.turn IS NULL AND NEW.namespace LIKE '{0}:%%') EXECUTE FUNCTION {0}()"
+    )
+    as_superuser(team, stop.format(team.name))
+    work(service, asking)
+    assert ["till" in text for text in documents(team, "project/shop").values()] == [True]
+    assert waiting_turns(team) == 2
+    as_superuser(team, f"DROP FUNCTION {team.name} CASCADE")
+    time.sleep(1.1)
+    work(service, asking)
+    assert waiting_turns(team) == 0
+    proposed = "SELECT proposal ->> 'content' FROM memsheaf.proposals WHERE namespace = %s"
+    [(content,)] = rows(team, proposed, f"{team.name}:project/shop")
+    assert "green tea" in str(content)
+    assert len(documents(team, "project/shop")) == 1
+
+
 def test_one_job_at_a_time_works_on_a_namespace_and_a_killed_one_is_taken_over(
     service: HubService, team: Team, model: Path
 ) -> None:

@@ -260,8 +260,8 @@ class PostgresHub:
     def propose(self, proposal: str, value: Mapping[str, object]) -> str:
         """Have a proposal wait for a person's review, and return ""; one that was decided before is not asked about
         again, and what was decided is returned."""
-        given = json.dumps([{"id": proposal, "proposal": value}], ensure_ascii=False)
-        self._ask("SELECT memsheaf.finish_turns($1, '', $2::jsonb)", self._written, given)
+        given = json.dumps(value, ensure_ascii=False)
+        self._ask("SELECT memsheaf.propose($1, '', $2, $3::text::jsonb)", self._written, proposal, given)
         query = "SELECT outcome FROM memsheaf.proposals WHERE namespace = $1 AND id = $2"
         return str(self._ask(query, self._settings.namespace, proposal)[0][0])
 

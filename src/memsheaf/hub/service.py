@@ -158,10 +158,14 @@ class HubService:
         rows = self.ask(login, "SELECT batch, tries, turn FROM memsheaf.take_turns(%s, %s)", namespace, most)
         return TakenTurns(rows[0][0], rows[0][1], tuple(row[2] for row in rows)) if rows else None
 
-    def finish_turns(self, login: str, namespace: str, batch: str, proposed: Sequence[tuple[str, object]]) -> None:
-        """Delete turns that were learned from and save the proposals, in one transaction."""
-        given = json.dumps([{"id": name, "proposal": value} for name, value in proposed], ensure_ascii=False)
-        self.ask(login, "SELECT memsheaf.finish_turns(%s, %s, %s::jsonb)", namespace, batch, given)
+    def propose(self, login: str, namespace: str, batch: str, name: str, value: Mapping[str, object]) -> None:
+        """Save what was learned from turns for review, unless something of them was erased meanwhile."""
+        given = json.dumps(value, ensure_ascii=False)
+        self.ask(login, "SELECT memsheaf.propose(%s, %s, %s, %s::jsonb)", namespace, batch, name, given)
+
+    def finish_turns(self, login: str, namespace: str, batch: str) -> None:
+        """Delete turns that were learned from."""
+        self.ask(login, "SELECT memsheaf.finish_turns(%s, %s)", namespace, batch)
 
     def has_commit(self, login: str, namespace: str, why: str) -> bool:
         """Whether a commit with this reason is on the hub."""

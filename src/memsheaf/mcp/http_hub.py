@@ -28,7 +28,7 @@ from memsheaf.recall.turns import ROLES, Message, Turn
 from memsheaf.scope import check_label
 from memsheaf.tools import READING, ToolAnswer
 from memsheaf.work.hub_jobs import queue_turns
-from memsheaf.work.hub_replicas import Caller, ServerReplicas
+from memsheaf.work.hub_replicas import Caller, CallerView, ServerReplicas
 from memsheaf.work.review import share_proposals
 
 P = ParamSpec("P")
@@ -63,9 +63,7 @@ def _on_replica(method: Callable[Concatenate[Offer, P], R]) -> Callable[Concaten
     @wraps(method)
     def ask(offer: MemberOffer, /, *given: P.args, **named: P.kwargs) -> R:
         with offer.replicas.use(offer.caller) as view:
-            kept = view.kept.setdefault("offer", Offer(view.layers, remember=False, confirm=offer.confirm))
-            assert isinstance(kept, Offer)
-            return method(kept, *given, **named)
+            return method(offer.on(view), *given, **named)
 
     return ask
 
@@ -80,6 +78,12 @@ class MemberOffer(Offer):
         self.confirm = confirm and not reading
         self.has_listed = False
 
+    def on(self, view: CallerView) -> Offer:
+        """The offer of these replicas."""
+        kept = view.kept.setdefault("offer", Offer(view.layers, remember=False, confirm=self.confirm))
+        assert isinstance(kept, Offer)
+        return kept
+
     question = _on_replica(Offer.question)
     resources = _on_replica(Offer.resources)
     read = _on_replica(Offer.read)
@@ -91,19 +95,17 @@ class MemberOffer(Offer):
         if self.reading and name not in READING:
             return ToolAnswer("Error: this server is for reading only.", failed=True)
         try:
-            answer = _called(self, name, arguments, **more)
-            for one in (one for one in answer.touched if one.action == "proposed"):
-                with self.replicas.use(self.caller) as view:
-                    outcome = share_proposals(view.layers.sheaf(one.scope)).get(one.path)
-                if outcome:
-                    said = f"the same was proposed before as {one.path}, and {outcome}; it does not wait for review"
-                    return ToolAnswer(f"Error: not saved: {said}. Tell the user, who can save it.", failed=True)
+            with self.replicas.use(self.caller) as view:  # it may be dropped afterwards, and proposals with it
+                answer = self.on(view).call(name, arguments, **more)
+                for one in (one for one in answer.touched if one.action == "proposed"):
+                    if outcome := share_proposals(view.layers.sheaf(one.scope)).get(one.path):
+                        said = (
+                            f"the same was proposed before as {one.path}, and {outcome}; it does not wait for review"
+                        )
+                        return ToolAnswer(f"Error: not saved: {said}. Tell the user, who can save it.", failed=True)
             return answer
         except MemsheafError as error:
             return ToolAnswer(f"Error: {error}. {error.hint}", failed=True)
-
-
-_called = _on_replica(Offer.call)
 
 
 class MemberClients(Clients):

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any
 
 from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
@@ -26,6 +27,7 @@ from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, ModelFail
 from memsheaf.hub.service import HubService, TakenTurns, TokenMember
 from memsheaf.learn.inbox import BATCH_BYTES, Batch, Inbox
 from memsheaf.learn.learner import learning_reason
+from memsheaf.learn.review_queue import QueuedProposal, ReviewQueue
 from memsheaf.llm import Model, load_model
 from memsheaf.llm.spend import Ledger, Metered, Reserved, Spent
 from memsheaf.recall.turns import Message, Turn
@@ -163,20 +165,18 @@ class HubWorker:
             return False
         batch = _batch_of(taken)
         if taken.tries > 1 and service.has_commit(login, namespace, learning_reason(batch)):
-            service.finish_turns(login, namespace, taken.batch, ())  # it was saved, and then the worker died
+            service.finish_turns(login, namespace, taken.batch)  # it was saved, and then the worker died
             return True
         with self._memories(namespace, login) as view:
             learner = view.layers.learning
             learner.inbox = _TakenInbox(batch, lambda: service.take_turns(login, namespace, BATCH_BYTES))
+            learner.queue = _HubQueue(view.layers.own.state, partial(service.propose, login, namespace, batch.id))
             done = learner.distil(self._model(namespace, LEARN), deadline=LEARNING_SECONDS)
             if done.problem:
                 raise ModelFailed(done.problem)
             if not done.turns:
                 return True  # something of it was erased meanwhile: what is left is taken again
-            waiting = learner.queue.all()
-            service.finish_turns(login, namespace, taken.batch, [(one.id, one.to_json()) for one in waiting])
-            for one in waiting:
-                learner.queue.remove(one.id)
+            service.finish_turns(login, namespace, taken.batch)
         self.turns += len(batch.turns)
         if done.of("saved") and self._settings.dream.enabled:
             defer_job(service, CONSOLIDATE, namespace, login, wait=self._settings.dream.hours * 3600)
@@ -229,6 +229,17 @@ class _TakenInbox(Inbox):
     def left(self) -> int:
         """How many turns wait."""
         return len(self._batch.turns)
+
+
+class _HubQueue(ReviewQueue):
+    """A queue on the hub: what is proposed is there before the commit after which its turns count as learned from."""
+
+    def __init__(self, state: State, propose: Callable[[str, Mapping[str, object]], None]) -> None:
+        super().__init__(state)
+        self._propose = propose
+
+    def _keep(self, one: QueuedProposal) -> None:
+        self._propose(one.id, one.to_json())
 
 
 class _TeamLedger(Ledger):

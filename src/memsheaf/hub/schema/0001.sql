@@ -652,17 +652,22 @@ BEGIN
     WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = taken AND i.turn IS NOT NULL ORDER BY i.at, i.place;
 END $$;
 
--- These turns were learned from, and this is proposed: [{id, proposal}, …].
-CREATE FUNCTION memsheaf.finish_turns(ns text, done text, proposed jsonb) RETURNS void
+-- Have a proposal wait, unless some of the turns that it was learned from were erased meanwhile.
+CREATE FUNCTION memsheaf.propose(ns text, learned text, id text, proposal jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE who text := memsheaf.enter(ns, 'writer');
+BEGIN
+  INSERT INTO memsheaf.proposals (namespace, id, login, proposal) SELECT ns, propose.id, memsheaf.me(), propose.proposal
+    WHERE NOT EXISTS (SELECT FROM memsheaf.inbox i
+      WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = learned AND i.turn IS NULL) ON CONFLICT DO NOTHING;
+END $$;
+
+-- These turns were learned from.
+CREATE FUNCTION memsheaf.finish_turns(ns text, done text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE who text := memsheaf.enter(ns, 'writer');
 BEGIN
-  INSERT INTO memsheaf.proposals (namespace, id, login, proposal)
-    SELECT ns, p.value ->> 'id', memsheaf.me(), p.value -> 'proposal' FROM jsonb_array_elements(proposed) p
-    WHERE NOT EXISTS (SELECT FROM memsheaf.inbox i  -- what it was learned from was erased meanwhile
-      WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = done AND i.turn IS NULL)
-    ON CONFLICT DO NOTHING;
   UPDATE memsheaf.inbox i SET turn = NULL WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.batch = done;
   DELETE FROM memsheaf.inbox i
     WHERE i.namespace = ns AND i.login = memsheaf.me() AND i.turn IS NULL AND i.at < now() - interval '30 days';
@@ -739,5 +744,5 @@ GRANT EXECUTE ON FUNCTION memsheaf.me, memsheaf.entered, memsheaf.hello, memshea
   memsheaf.report, memsheaf.lock_key, memsheaf.invite, memsheaf.remove, memsheaf.prune,
   memsheaf.restored,
   memsheaf.add_token, memsheaf.list_tokens, memsheaf.revoke_token, memsheaf.join_space,
-  memsheaf.add_turns, memsheaf.take_turns, memsheaf.finish_turns, memsheaf.decide_proposal TO memsheaf_member;
+  memsheaf.add_turns, memsheaf.take_turns, memsheaf.propose, memsheaf.finish_turns, memsheaf.decide_proposal TO memsheaf_member;
 GRANT EXECUTE ON FUNCTION memsheaf.token_member, memsheaf.reserve_spend, memsheaf.settle_spend TO memsheaf_service;
