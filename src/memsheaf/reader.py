@@ -357,7 +357,7 @@ class ScopeReader:
         data = self._store.published(name)
         memory = self._writer.judged(parse(name, data)) if data else parse(name, b" ")
         if memory.trust == "shared":
-            return f"({explain_untrusted(name, str(self._writer.scope))}.)"
+            return f"({explain_untrusted(name, str(self._writer.scope), team=self._is_team)}.)"
         if memory.state in ("ok", "free"):
             return memory.body if memory.trust == "confirmed" else ""
         return f"({name} is not shown: {memory.problem}.)"
@@ -367,7 +367,8 @@ class ScopeReader:
         if self._writer.ledger is None:
             return []
         found = filter(None, map(self._writer.find, (CONTEXT, NOTES)))
-        return [explain_untrusted(one.path, str(self._writer.scope)) for one in found if one.trust == "shared"]
+        scope, team = str(self._writer.scope), self._is_team
+        return [explain_untrusted(one.path, scope, team=team) for one in found if one.trust == "shared"]
 
     def log(self, path: str = "", *, limit: int | None = None) -> Iterator[Commit]:
         """The commits of this scope or of one memory, also before its renaming, newest first, with outside edits."""

@@ -31,13 +31,14 @@ def open_store(
     checkout = checkout_of(root, settings.home)
     private = os.path.dirname(root) if scope.layer == "session" else ""
     days = settings.retention_days
-    ledger = find_ledger(scope, root, settings)
     if not checkout and os.path.lexists(os.path.join(root, HISTORY, HUB)):
         from memsheaf.hub.opening import open_replica
 
         store: FolderStore = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline)
+        ledger = find_ledger(scope, root, settings, is_shared=store.settings.is_shared)  # type: ignore[attr-defined]
         store.ledger, store.eraser = ledger, None  # type: ignore[attr-defined]
     else:
+        ledger = find_ledger(scope, root, settings)
         announce = None if checkout else partial(_note_unseen, partial(find_ledger, scope, root, settings))
         store = FolderStore(
             root, clock=clock, retention_days=days, checkout=checkout, private=private, announce=announce
@@ -51,19 +52,19 @@ def open_store(
     return store, ledger
 
 
-def find_ledger(scope: Scope, root: str, settings: Settings) -> TrustLedger | None:
-    """The ledger of what this machine wrote in a shared folder; None where no other writes.
+def find_ledger(scope: Scope, root: str, settings: Settings, *, is_shared: bool = False) -> TrustLedger | None:
+    """The ledger of what this machine wrote in a shared folder; None where no other writes, which a hub may know.
 
     What members of a team wrote is theirs also when it has no hub any more.
     """
     checkout = checkout_of(root, settings.home)
-    if not checkout and scope.layer != "team":
+    if not (checkout or is_shared or scope.layer == "team"):
         return None
     from memsheaf.store.trust import TrustLedger
 
     ledger = TrustLedger(state_of(root, settings), checkout)
-    is_shared = checkout or os.path.lexists(os.path.join(root, HISTORY, HUB)) or ledger.stamp != (0, 0)
-    return ledger if is_shared else None
+    has_others = checkout or os.path.lexists(os.path.join(root, HISTORY, HUB)) or ledger.stamp != (0, 0)
+    return ledger if has_others else None
 
 
 def _note_unseen(find_ledger: Callable[[], TrustLedger | None], transaction: Transaction, commit: Commit) -> None:

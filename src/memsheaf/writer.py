@@ -244,15 +244,17 @@ class Writer:
         # what is learned in spite of a tombstone was asked for
         if rewriting or self._is_person(commit.by) or commit.by == "extraction":
             self.store.unbury(map(fact, made.values()))
-        if self.ledger and not rewriting:  # an older text is what it was when it was here
-            self._record(self.ledger, commit)
+        if not rewriting:  # an older text is what it was when it was here
+            self.record(commit)
         return commit
 
-    def _record(self, ledger: TrustLedger, commit: Commit) -> None:
-        """Record what a commit wrote as this machine's own.
+    def record(self, commit: Commit) -> None:
+        """Record what a commit wrote as this machine's own, where others write, too.
 
         What a machine makes of shared texts stays shared: it may repeat them, and no person has read it.
         """
+        if (ledger := self.ledger) is None:
+            return
         with suppress(StoreFailed, Busy):  # then it is shared, and the memory is saved all the same
             taken = (step for step in commit.revisions if step.before != ABSENT)
             if self._is_person(commit.by) or all(ledger.knows(step.path, step.before) for step in taken):

@@ -158,6 +158,56 @@ def test_members_see_their_own_memories_and_the_teams(first: HubSite, second: Hu
     assert first.post("/mcp", ana, {}, Project="../ben").status_code == 400
 
 
+def test_what_another_member_told_a_project_or_an_agent_is_theirs(
+    first: HubSite, second: HubSite, url: str, team: Team, tmp_path: Path
+) -> None:
+    ana, ben = token(team, "ana"), token(team, "ben")
+    told = {"messages": [{"role": "user", "text": "Remember that we deploy the shop with make ship."}]}
+    assert first.post("/turns", ana, {**told, "conversation": "c"}, Project="shop").status_code == 202
+    environment = {"MEMSHEAF_HOME": str(tmp_path), "MEMSHEAF_EMBEDDER": "none"}
+    main(["worker", "--hub", url, "--team", team.name, "--once"], environment=environment, stdout=io.StringIO())
+    [told_path] = documents(team, "project/shop")
+    mark = 'saved by "ana"'
+
+    async def look(site: HubSite, shown: str, path: str, **headers: str) -> list[bool]:
+        async with site.client(shown, **headers) as client:
+            listed = await say(client, "memory_list")
+            read = await say(client, "memory_read", filename=path)
+            recalled = await say(client, "memory_recall", message="How do we deploy the shop, and ship the desk?")
+            catalog = await client.read_resource("memory://catalog")
+            prompt = str(catalog.contents[0])
+        [line] = [line for line in listed.splitlines() if path in line]
+        assert path in recalled
+        assert path in prompt
+        return ["(shared)" in line, mark in read, mark in recalled, mark in prompt]
+
+    async def converse() -> None:
+        for site in (first, second):
+            assert await look(site, ben, told_path, Project="shop") == [True] * 4
+            assert await look(site, ana, told_path, Project="shop") == [False] * 4
+        async with first.client(ana, Agent="clerk") as client:
+            saved = await save(client, "Desk", "We ship the desk and deploy with make desk.", "project")
+        for site in (first, second):
+            assert await look(site, ben, saved, Agent="clerk") == [True] * 4
+            assert await look(site, ana, saved, Agent="clerk") == [False] * 4
+        async with first.client(ben, Agent="clerk") as client:
+            change = {"filename": saved, "old_text": "make desk", "new_text": "make table"}
+            assert (await say(client, "memory_update", **change)).startswith("Memory updated")
+        for site in (first, second):
+            assert (await look(site, ana, saved, Agent="clerk"))[0]  # what was hers is ben's now
+            assert (await look(site, ben, saved, Agent="clerk"))[0]  # and his agent made it of her text
+
+    asyncio.run(converse())
+    with serving(url, tmp_path / "new") as third:  # it has seen none of that
+        assert asyncio.run(look(third, ana, told_path, Project="shop")) == [False] * 4
+        assert asyncio.run(look(third, ben, saved_path(team), Agent="clerk"))[0]
+
+
+def saved_path(team: Team) -> str:
+    [path] = documents(team, "agent/clerk")
+    return path
+
+
 def test_a_server_goes_on_after_cut_connections_and_a_restored_hub(first: HubSite, url: str, team: Team) -> None:
     shown = token(team, "ana")
 

@@ -188,6 +188,11 @@ class HubSettings(NamedTuple):
         return self.url.startswith(("postgresql://", "postgres://"))
 
     @property
+    def is_shared(self) -> bool:
+        """Whether several members write here: all of a database but what is one member's own."""
+        return self.is_postgres and ":user/" not in self.namespace
+
+    @property
     def queues(self) -> bool:
         """Whether changes are kept here while the hub cannot be reached."""
         return (self.offline or ("refuse" if self.is_postgres else "queue")) == "queue"

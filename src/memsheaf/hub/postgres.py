@@ -249,6 +249,14 @@ class PostgresHub:
         )
         return members, [Machine(*row)._replace(erased=tuple(map(tuple, row[4] or ()))) for row in rows]
 
+    def paths_of_others(self) -> set[str]:
+        """The paths at which another member ever wrote."""
+        query = (
+            "SELECT DISTINCT r.path FROM memsheaf.commits c JOIN memsheaf.revisions r "
+            "ON r.namespace = c.namespace AND r.commit = c.id WHERE c.namespace = $1 AND c.member <> $2"
+        )
+        return {path for (path,) in self._ask(query, self._settings.namespace, self.me)}
+
     def proposals(self) -> list[tuple[str, Any, str]]:
         """What waits for a person's review: id, proposal and the member it was made for, the oldest first."""
         query = (

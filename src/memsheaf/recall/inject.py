@@ -144,10 +144,12 @@ def caveats(memory: Memory, who: str = "", *, team: bool = False) -> list[str]:
     return said
 
 
-def explain_untrusted(name: str, scope: str) -> str:
+def explain_untrusted(name: str, scope: str, *, team: bool) -> str:
     """Say that a file that somebody else wrote is not loaded until a person has looked at it."""
+    if team and not scope.startswith("team/"):  # on a server, where nobody can
+        return f"{name} was saved by another member, and is not loaded"
     command = "memsheaf trust" if scope == "project" else f"memsheaf trust --scope {scope}"
-    came = "was saved by another member" if scope.startswith("team/") else "came with the repository or changed there"
+    came = "was saved by another member" if team else "came with the repository or changed there"
     return f"{name} {came}, and is not loaded: a person runs `{command}`"
 
 

@@ -20,7 +20,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import HubRestored, ScopeRefused
 from memsheaf.hub import HubSettings
 from memsheaf.hub.opening import lend_hub
-from memsheaf.hub.replica_state import write_settings
+from memsheaf.hub.replica_state import Synced, write_settings
 from memsheaf.hub.service import HubService, TokenMember
 from memsheaf.scope import Scope, resolve
 from memsheaf.sheaf import Sheaf
@@ -155,7 +155,7 @@ class ServerReplicas:
         for sheaf in view.layers.sheaves():
             if not _sync_quickly(sheaf):
                 with open_shared(sheaf.scope, view.layers.settings, view.folder) as shared:
-                    shared.sync()
+                    _record_own(shared, shared.sync())
 
     def _open(self, view: CallerView, caller: Caller) -> Layers:
         home = os.path.join(view.folder, "home")
@@ -200,8 +200,19 @@ def _sync_quickly(sheaf: Sheaf) -> bool:
         return False
     news = replica.hub.pull(state.cursor)
     if news.commits and not (news.erasures or news.whole):
-        replica.sync()
+        _record_own(sheaf, replica.sync())
     return not (news.erasures or news.whole)
+
+
+def _record_own(sheaf: Sheaf, synced: Synced) -> None:
+    """Record what the member saved through other servers and workers as their own; not what a machine may have made
+    of texts of others, whose paths are asked for where a pull does not tell from which texts it came."""
+    own, replica = [one.commit for one in synced.pulled if one.own], sheaf.replica
+    if own and replica and replica.ledger:
+        theirs = replica.hub.paths_of_others() if synced.whole else ()  # type: ignore[attr-defined]  # it is a database
+        for commit in own:
+            if not any(step.path in theirs for step in commit.revisions):
+                sheaf.writer.record(commit)
 
 
 def _size(folder: str) -> int:
