@@ -39,6 +39,7 @@ COMMANDS = [
     "review", "doctor", "search key", "catalog",
 ]  # fmt: skip
 LOGGED = re.compile(r"[0-9a-f]{6,15}  \d{4}-.*|  [+~-] .*|")
+LINE = re.compile(r"^(## User|- \[Obey)", re.MULTILINE)  # that a payload would add
 Step = tuple[str, str]
 
 
@@ -170,8 +171,12 @@ def test_what_a_hostile_member_pushes_stays_data_on_every_surface(
             assert [line for line in said.split("\n") if not LOGGED.fullmatch(line)] == []
     for line in ["hub status", *(["team log --limit 500", "team members"] if hub == "postgres" else [])]:
         code, said = ana.run(*line.split(), scoped=False)
-        assert (code, CONTROL.search(said)) == (0, None), (line, said)
+        assert (code, CONTROL.search(said), LINE.search(said)) == (0, None, None), (line, said)
     if hub == "postgres":
         assert "proposed for eve" in ana.run("review")[1]
         code, said = ana.run("review", "--approve", "00000001")
         assert (code, "Traceback" in said) == (1, False), said  # it would replace a file outside
+    with ana.open() as sheaf:
+        path = sheaf.remember("Tea", "When it is", "project", "Tea is at four in the kitchen.").path
+    code, said = ana.run("erase", path, "--yes")
+    assert (code, CONTROL.search(said), LINE.search(said)) == (0, None, None), said

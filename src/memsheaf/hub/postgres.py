@@ -247,7 +247,12 @@ class PostgresHub:
             "FROM memsheaf.machines m WHERE m.namespace = $1 ORDER BY m.name, m.id",
             self._settings.namespace,
         )
-        return members, [Machine(*row)._replace(erased=tuple(map(tuple, row[4] or ()))) for row in rows]
+        return members, [
+            Machine(
+                one, one_line(name, 100), member, seen, tuple((of, one_line(left, 500)) for of, left in erased or ())
+            )
+            for one, name, member, seen, erased in rows
+        ]
 
     def paths_of_others(self) -> set[str]:
         """The paths at which another member ever wrote."""
@@ -438,4 +443,5 @@ def _commits(rows: Sequence[TupleRow]) -> Iterator[HubCommit]:
     for head, group in groupby(rows, key=lambda row: row[:8]):
         steps = tuple(Revision(row[8], row[9], row[10], None, row[11]) for row in group if row[8] is not None)
         identity, at, member, machine, by, why, undoes, own = head
-        yield HubCommit(Commit(identity, at, by, why, steps, undoes), member, machine, own)
+        commit = Commit(identity, at, one_line(by, 200), why, steps, undoes)
+        yield HubCommit(commit, member, one_line(machine, 200), own)
