@@ -219,6 +219,9 @@ def test_a_name_that_is_one_file_with_another_on_some_machines_is_refused(open_h
         with pytest.raises(PathRefused, match=r"same file as '(Notes|caf\xe9)\.md'"):
             push(two, name, None, b"3")
         assert len(two.log()) == 2
+    for name in ("i.md", "\u0130.md"):  # two files, as `fold` has it
+        push(one, name, None, b"4")
+    one.push(commit(("i.md", b"4", None), ("\u0130.md", b"4", None)))
     renamed = commit(("Notes.md", b"1", None), ("notes.md", None, b"1"), ("x.md", None, b"4"))
     for hub in (two, one):
         hub.push(renamed)

@@ -19,6 +19,7 @@ from hub.postgres_server import Server, Team
 from hub.servers import as_superuser, service_url
 from hub.test_contract import commit, push, state
 from memsheaf.errors import HubRefused, HubRestored, HubUnreachable
+from memsheaf.guard.paths import fold
 from memsheaf.hub import Erasure, HubSettings, Machine, postgres_admin
 from memsheaf.hub.postgres import CLIENT, PostgresHub
 from memsheaf.hub.postgres_admin import migrate_database, migrations
@@ -264,6 +265,15 @@ def test_why_a_hub_cannot_be_used_is_said_in_one_line_without_the_password(
             hub.pull()
         assert "\n" not in str(caught.value)
         assert "wrong" not in str(caught.value)
+
+
+def test_the_hub_takes_no_two_names_for_one_that_a_replica_does_not(postgres: Server) -> None:
+    letters = [one for one in map(chr, range(0x110000)) if one.lower() != one or one.upper() != one]
+    with psycopg.connect(postgres.url(database="hub")) as connection:
+        rows = connection.execute("SELECT one, memsheaf.fold(one) FROM unnest(%s::text[]) one", [letters]).fetchall()
+    assert len({folded for _, folded in rows}) < len(rows) / 1.9
+    first = {folded: one for one, folded in reversed(rows)}
+    assert [one for one, folded in rows if fold(one) != fold(first[folded])] == []
 
 
 # a hub that goes back in time, or moves

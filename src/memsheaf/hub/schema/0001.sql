@@ -156,8 +156,11 @@ END $$;
 -- One path at a time is changed; this must come before the transaction has an xid, so that xids of one path are in
 -- the order of its commits. Keys hang on the epoch, which nobody outside knows. Many paths, and whatever drops texts
 -- that a push may be about to name, take the whole namespace.
+--
+-- What is one path here must be one for clients, which fold more: none would give it another name. So İ is not i, and
+-- in a Turkish database I is not ı.
 CREATE FUNCTION memsheaf.fold(path text) RETURNS text LANGUAGE sql IMMUTABLE
-RETURN lower(normalize(path, NFC) COLLATE "default");
+RETURN lower(lower(replace(normalize(path, NFC), 'İ', 'i' || chr(775)) COLLATE "C") COLLATE "default");
 CREATE FUNCTION memsheaf.lock_paths(seed bigint, paths text[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE locked text;
 BEGIN
