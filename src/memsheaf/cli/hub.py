@@ -44,16 +44,6 @@ hub = group(
 @hub.action(_SCOPE, _URL, _OFFLINE, _NAME)
 def add_hub(call: Call) -> int:
     """Connect a memory to a hub: what is here is pushed, what is there is pulled."""
-    return _attach(call)
-
-
-@hub.action(_SCOPE, _URL, _OFFLINE, _NAME)
-def join_hub(call: Call) -> int:
-    """The same as add: copy a memory from a hub to this machine, and push what is here."""
-    return _attach(call)
-
-
-def _attach(call: Call) -> int:
     options, scope = call.options, Scope.parse(call.options.scope)
     named = {"name": options.name or "", "offline": options.offline or ""}
     with call.console.waiting(f"joining {scope}"):
@@ -69,6 +59,10 @@ def _attach(call: Call) -> int:
         said,
         *tell_sync(str(scope), synced),
     )
+
+
+_SAME = "The same as add: copy a memory from a hub to this machine, and push what is here."
+hub.actions["join"] = add_hub._replace(help=_SAME)
 
 
 @hub.action(_ANY)
@@ -186,8 +180,8 @@ def tell_sync(scope: str, synced: Synced) -> Iterator[Part]:
     if synced.pending:
         yield Note(f"  not pushed yet: {plural(synced.pending, 'change')}", "yellow")
     if synced.pending and synced.lacks_permission:
-        way_out = f"`memsheaf hub rejoin {scope}` puts the hub's texts back; yours stay in `memsheaf log`"
-        yield Note(f"  {way_out}", "yellow")
+        way_out = f"  `memsheaf hub rejoin {scope}` puts the hub's texts back; yours stay in `memsheaf log`"
+        yield Note(way_out, "yellow")
 
 
 def _status_value(one: HubStatus) -> dict[str, object]:
@@ -225,12 +219,8 @@ def _status(one: HubStatus) -> Iterator[Part]:
         if said:
             yield Note(f"  {said}", style)
     waits = len(state.pending) - len(state.held)
-    yield from tell_sync(
-        one.scope,
-        Synced(
-            (), (), waits, (), state.held, state.left, refused=state.refused, lacks_permission=bool(state.refused)
-        ),
-    )
+    why = state.refused
+    yield from tell_sync(one.scope, Synced((), (), waits, (), state.held, state.left, (), False, why, bool(why)))
     for conflict in state.told[-5:]:
         if conflict.copy:
             yield f"  kept both on {conflict.at[:10]}: {conflict.path} is the hub's, {conflict.copy} was here"

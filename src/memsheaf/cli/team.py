@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _NAME = Argument("name", "the name of the team: letters, digits and hyphens", "NAME", required=True)
 _MEMBER = Argument("member", "the member: letters, digits and hyphens", "MEMBER", required=True)
 _URL = Argument("url", "postgresql://LOGIN:PASSWORD@HOST/DATABASE", "URL", required=True)
-_ROLES = ("reader", "writer", "admin")
+_MAY = "what they may do: read, also write, or also invite"
+_ROLE = Argument("--role", _MAY, "ROLE", choices=("reader", "writer", "admin"), default="writer")
 _TEAM = Argument("--team", "which team, where this machine has several", "NAME")
 
 team = group(
@@ -52,12 +53,7 @@ team = group(
 )
 
 
-@team.action(
-    _NAME,
-    _URL,
-    Argument("--as", "your name in the team, instead of your user name on this machine", "MEMBER"),
-    DRY_RUN,
-)
+@team.action(_NAME, _URL, Argument("--as", "your name in the team, instead of your user name", "MEMBER"), DRY_RUN)
 def create(call: Call) -> int:
     """Create a team in a database, with you as its admin.
 
@@ -87,13 +83,7 @@ def create(call: Call) -> int:
     )
 
 
-@team.action(
-    _MEMBER,
-    Argument(
-        "--role", "what they may do: read, also write, or also invite", "ROLE", choices=_ROLES, default="writer"
-    ),
-    _TEAM,
-)
+@team.action(_MEMBER, _ROLE, _TEAM)
 def invite_member(call: Call) -> int:
     """Add a member to the team, and print the line to send them.
 
@@ -169,16 +159,13 @@ def log(call: Call) -> int:
     return call.answer({"commits": values}, Table(rows))
 
 
-@team.action(
-    Argument("target", "a new folder, or a new file in .zip, .tar, .tar.gz or .tgz", "TARGET", required=True), _TEAM
-)
+@team.action(Argument("target", "a new folder, .zip, .tar, .tar.gz or .tgz file", "TARGET", required=True), _TEAM)
 def export(call: Call) -> int:
     """Write the team's memories, as they are on the hub, to a new archive or folder."""
     with _opened(call) as hub:
         pulled = hub.pull()
-    files = sorted(
-        (step.path, step.new or b"") for one in pulled.commits for step in one.commit.revisions if is_sound(step)
-    )
+    steps = (step for one in pulled.commits for step in one.commit.revisions)
+    files = sorted((step.path, step.new or b"") for step in steps if is_sound(step))
     try:
         count = archive.write(call.options.target, iter(files))
     except ArchiveRefused as error:

@@ -219,11 +219,9 @@ class PostgresHub:
 
     def erase(self, erasure: Erasure) -> None:
         """As `Hub.erase`."""
-        self._ask(
-            "SELECT memsheaf.erase($1, $2, $3, $4, $5::text[], $6::text[])",
-            self._written, erasure.id, erasure.at, self._settings.machine, list(erasure.names),
-            list(erasure.versions),
-        )  # fmt: skip
+        query, machine = "SELECT memsheaf.erase($1, $2, $3, $4, $5::text[], $6::text[])", self._settings.machine
+        names, versions = list(erasure.names), list(erasure.versions)
+        self._ask(query, self._written, erasure.id, erasure.at, machine, names, versions)
         self._hint()
 
     def report(self, machine: Machine) -> None:

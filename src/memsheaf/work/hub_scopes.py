@@ -47,9 +47,7 @@ class HubStatus(NamedTuple):
     def open_erasures(self) -> dict[str, tuple[Machine, ...]]:
         """The erasures that some machine reported, by id, each with the machines that have not yet."""
         known = {name for one in self.machines for name, _ in one.erased}
-        waiting = {
-            name: tuple(one for one in self.machines if name not in dict(one.erased)) for name in sorted(known)
-        }
+        waiting = {name: tuple(m for m in self.machines if name not in dict(m.erased)) for name in sorted(known)}
         return {name: machines for name, machines in waiting.items() if machines}
 
 
