@@ -357,6 +357,19 @@ def test_a_remote_that_keeps_its_history_says_so_and_keeps_the_memory(bare: Path
     assert state(hub.pull()) == {"a.md": b"1"}
 
 
+def test_a_remote_that_is_a_shallow_clone_is_told(bare: Path, tmp_path: Path) -> None:
+    hub, shallow = open_git(bare), tmp_path / "shallow.git"
+    for before, after in ((None, b"1"), (b"1", b"2")):
+        push(hub, "a.md", before, after)
+    git(tmp_path, "clone", "--bare", "--depth=1", "--branch=memsheaf/user", f"file://{bare}", str(shallow))
+    other = open_git(shallow, "m2")
+    with pytest.raises(HubRefused, match="is a shallow clone") as caught:
+        other.pull()
+    assert "--unshallow" in caught.value.hint
+    git(shallow, "fetch", "--quiet", "--unshallow", "origin", "memsheaf/user")
+    assert state(other.pull()) == {"a.md": b"2"}
+
+
 def test_a_newer_format_is_read_and_not_written(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = open_git(bare)
     with monkeypatch.context() as newer:

@@ -269,7 +269,7 @@ class GitRemote:
         # at first there may be much to come, and a pack says how it goes on
         limit = () if self._history.head else ("-c", "fetch.unpackLimit=1")
         code, _, why = self._git.ask(*limit, *words, f"+{self._branch}:{self._branch}", *also)
-        if code and "couldn't find remote ref" not in why:
+        if (code and "couldn't find remote ref" not in why) or "shallow roots" in why:
             raise self._git.failure(why)
         if code and also:
             self._ask(*words, *also)

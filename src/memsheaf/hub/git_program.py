@@ -166,6 +166,9 @@ class GitProgram:
         if "(non-fast-forward)" in why:
             hint = "An erasure replaces the history: allow forced pushes to the branches memsheaf/*, then sync again."
             return hinted(HubRefused(f"{self._shown} does not let a history be replaced"), hint)
+        if "shallow roots" in why:
+            found = HubRefused(f"{self._shown} is a shallow clone, without most of the history")
+            return hinted(found, "Run `git fetch --unshallow` there, or take the repository that it was cloned from.")
         if f"'{REMOTE}'" in why:
             return hinted(HubUnreachable("this git is too old"), "Install git 2.31 or newer.")
         if refused or _REFUSED.search(why):
