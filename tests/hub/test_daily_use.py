@@ -17,12 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from hub.git_remotes import git, make_bare
 from hub.postgres_server import Team
 from memsheaf import Sheaf
 from memsheaf.chat.memory import ChatMemory
 from memsheaf.config import HubUse, load
 from memsheaf.doctor import examine_hub
-from memsheaf.errors import ReadOnly
+from memsheaf.errors import ReadOnly, ScopeRefused
 from memsheaf.hub import HubSettings
 from memsheaf.hub.replica_state import settings_of, write_settings
 from memsheaf.scope import Scope
@@ -254,6 +255,34 @@ def test_what_was_queued_goes_once_the_hub_is_back(two: tuple[Machine, Machine],
     with desktop.open() as sheaf:
         sheaf.sync()
     assert "Dashboards" in desktop.names(), "the end of a process pushes what waits"
+
+
+def test_a_hub_that_moved_is_used_at_its_new_address_and_no_other_is(
+    two: tuple[Machine, Machine], bare: Path, tmp_path: Path
+) -> None:
+    laptop, desktop = two
+    laptop.save("Dashboards")
+    moved, other = bare.rename(tmp_path / "moved.git"), tmp_path / "other.git"
+    laptop.save("Runbook")
+    make_bare(other)
+    somebody = Machine(tmp_path / "somebody")
+    somebody.save("Grafana")
+    for _ in range(2):  # an empty one, and one of somebody else
+        with pytest.raises(ScopeRefused, match=f"has a hub already: {bare}") as caught:
+            laptop.attach("user", str(other))
+        assert "hub remove user" in caught.value.hint
+        somebody.attach("user", str(other))
+    for machine in two:
+        machine.attach("user", str(moved))
+    assert desktop.names() == laptop.names() == {"Dashboards", "Runbook"}
+    assert git(other, "ls-tree", "-r", "--name-only", "memsheaf/user") == "reference_grafana.md"
+
+
+def test_another_member_does_not_take_over_a_machine(tmp_path: Path, team: Team) -> None:
+    machine = Machine(tmp_path / "laptop")
+    machine.attach("team/acme", team.url("ana"), namespace=team.namespace)
+    with pytest.raises(ScopeRefused, match="has a hub already"):
+        machine.attach("team/acme", team.url("ben"), namespace=team.namespace)
 
 
 def test_the_worker_pushes_at_the_end_of_a_conversation(two: tuple[Machine, Machine]) -> None:

@@ -43,7 +43,7 @@ hub = group(
 
 @hub.action(_SCOPE, _URL, _OFFLINE, _NAME)
 def add_hub(call: Call) -> int:
-    """Connect a memory to a hub: what is here is pushed, what is there is pulled."""
+    """Connect a memory to a hub, or to the new address of its hub: pushes and pulls all."""
     options, scope = call.options, Scope.parse(call.options.scope)
     named = {"name": options.name or "", "offline": options.offline or ""}
     with call.console.waiting(f"joining {scope}"):

@@ -193,6 +193,11 @@ class HubSettings(NamedTuple):
         return self.is_postgres and ":user/" not in self.namespace
 
     @property
+    def member_login(self) -> str:
+        """The login in a database; "" for git."""
+        return self.shown.rpartition("@")[0].rpartition("/")[2] if self.is_postgres else ""
+
+    @property
     def queues(self) -> bool:
         """Whether changes are kept here while the hub cannot be reached."""
         return (self.offline or ("refuse" if self.is_postgres else "queue")) == "queue"

@@ -83,8 +83,7 @@ def id_of_copy(settings: HubSettings, root: str) -> str:
     """The id of a machine, made from the one it was given, from the login in a database, as it is one member's, and
     from where a folder is: a folder that was copied, with or to a whole disk, does not speak for the one it was
     copied from."""
-    place = settings.shown.rpartition("@")[0].rpartition("/")[2] if settings.is_postgres else ""
-    place += str(os.stat(os.path.join(root, HISTORY)).st_ino)
+    place = settings.member_login + str(os.stat(os.path.join(root, HISTORY)).st_ino)
     with suppress(OSError), open("/etc/machine-id", encoding="ascii", errors="replace") as file:
         place += file.read()
     return sha256(f"{settings.machine} {place}".encode()).hexdigest()[:16]

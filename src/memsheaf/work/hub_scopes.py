@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 
 from memsheaf.config import Settings
-from memsheaf.errors import HubUnreachable, MemsheafError, ScopeRefused, hinted
+from memsheaf.errors import HubRestored, HubUnreachable, MemsheafError, ScopeRefused, hinted
 from memsheaf.hub import COPY, HubMember, HubSettings, Machine, deadline
 from memsheaf.hub.opening import SILENT_SECONDS
 from memsheaf.hub.replica_state import ReplicaState, Synced, remove_hub, settings_of, write_settings
@@ -63,7 +63,7 @@ def attach(
 ) -> Synced:
     """Attach a scope to a hub and merge both: the same text is kept once, different texts both. All or nothing.
 
-    Again with another password or token, it uses that from now on.
+    Again with another password or token, or another address of the same hub, it uses that from now on.
 
     Raises:
         ScopeRefused: it cannot have one, or has another.
@@ -77,9 +77,10 @@ def attach(
         url = os.path.normpath(os.path.join(cwd, os.path.expanduser(url)))
     offline = offline or (known.offline if known else "")
     hub = HubSettings(url, namespace or namespace_of(scope, root, name), machine, machine_name, offline)
-    if known and (known.shown, known.namespace) != (hub.shown, hub.namespace):
-        hint = f"`memsheaf hub remove {scope}` takes it away; the memories stay."
-        raise hinted(ScopeRefused(f"{scope} has a hub already: {known.shown}"), hint)
+    other = ScopeRefused(f"{scope} has a hub already: {known.shown if known else ''}")
+    other.hint = f"`memsheaf hub remove {scope}` takes it away; the memories stay."
+    if known and (known.member_login, known.namespace) != (hub.member_login, hub.namespace):
+        raise other
     try:
         with _history(root) as history:
             if not known:
@@ -93,6 +94,8 @@ def attach(
                 write_settings(history, known)
             else:
                 remove_hub(history)
+        if isinstance(error, HubRestored) and known and known.shown != hub.shown:
+            raise other from None  # the same hub would have what was pulled
         if isinstance(error, HubUnreachable):
             raise hinted(error, "Nothing was changed. Check the address, and that this machine reaches it.") from None
         raise
