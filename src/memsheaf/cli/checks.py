@@ -36,9 +36,7 @@ _SECTIONS = {
 _OF_A_PROJECT = ("project", "task", "session")
 
 
-@takes(
-    _TREE, Argument("--fix", "do what settles the findings of these ids, which an audit shows", "ID", repeated=True)
-)
+@takes(_TREE, Argument("--fix", "do what settles the findings of these ids", "ID", repeated=True))
 def audit(call: Call) -> int:
     """Report duplicates, stale citations, pollution and what waits; --fix settles findings.
 
@@ -114,9 +112,8 @@ def _fix_findings(call: Call, ids: Sequence[str]) -> int:
     with _audited(call, read_only=False) as (report, layers, tree):
         known = {one.id: one for one in (*report.findings(), *report.duplicates) if one.id}
         if unknown := [id for id in ids if id not in known]:
-            raise hinted(
-                NotFound(unknown[0], f"no finding {unknown[0]!r}"), "`memsheaf audit` shows those there are."
-            )
+            error = NotFound(unknown[0], f"no finding {unknown[0]!r}")
+            raise hinted(error, "`memsheaf audit` shows those there are.")
         for id in ids:
             sheaf, commit = auditing.fix(known[id].fix, layers.sheaf(call.scope()), layers=layers, tree=tree)
             done.append({"id": id, "do": known[id].fix.do, "scope": str(sheaf.scope), "commit": commit})

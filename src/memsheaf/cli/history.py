@@ -151,10 +151,8 @@ def undo(call: Call) -> int:
         try:
             scope, commit = memory.lasting().undo(call.options.commit or "", others=everywhere)
         except Changed as error:
-            since = (
-                f"It was changed again since: `memsheaf log {error.path}` shows by whom; undo that first, by its id."
-            )
-            raise hinted(error, since) from None
+            since = f"It was changed again since: `memsheaf log {error.path}` shows by whom"
+            raise hinted(error, f"{since}; undo that first, by its id.") from None
     said = f"Undid {commit.undoes} in {scope}:"
     return call.answer({"scope": scope, **_commit_json(commit)}, said, _changes(commit, FOLDED))
 

@@ -112,19 +112,16 @@ def status_hub(call: Call) -> int:
     """Show for each memory with a hub the last pull, pending changes, members and machines."""
     with call.console.waiting("asking the hubs"):
         found = [hub_scopes.status(scope, call.settings(), here()) for scope in _scopes(call)]
-    return call.answer(
-        {"scopes": [_status_value(one) for one in found]}, *(part for one in found for part in _status(one))
-    )
+    parts = (part for one in found for part in _status(one))
+    return call.answer({"scopes": [_status_value(one) for one in found]}, *parts)
 
 
 @hub.action(_SCOPE, _OFFLINE._replace(required=True))
 def set_hub(call: Call) -> int:
     """Set what happens to changes while the hub does not answer."""
     scope, offline = Scope.parse(call.options.scope), call.options.offline
-    does = (
-        "queued here" if hub_scopes.configure(scope, call.settings(), here(), offline=offline).queues else "refused"
-    )
-    said = f"{scope}: while its hub does not answer, changes are {does}"
+    queues = hub_scopes.configure(scope, call.settings(), here(), offline=offline).queues
+    said = f"{scope}: while its hub does not answer, changes are {'queued here' if queues else 'refused'}"
     return call.answer({"scope": str(scope), "offline": offline}, said)
 
 

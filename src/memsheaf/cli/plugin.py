@@ -12,9 +12,7 @@ from memsheaf.hosts.installing import program_words
 from memsheaf.hosts.plugin import NAME, write_plugin
 
 
-@takes(
-    Argument("folder", "an empty folder, or one with the plugin", "DIR", required=True, convert=place), scoped=False
-)
+@takes(Argument("folder", "an empty folder, or the plugin's", "DIR", required=True, convert=place), scoped=False)
 def plugin(call: Call) -> int:
     """Write the Claude Code plugin, with a marketplace to install it from.
 

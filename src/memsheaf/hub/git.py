@@ -53,9 +53,8 @@ class GitRemote:
         self._machines = f"refs/memsheaf/machines/{self._name}/"
         self._folder = folder = os.path.abspath(folder)
         self._timeout = timeout
-        self._git = GitProgram(
-            os.path.join(folder, os.path.basename(COPY)), settings.url, settings.check_address(), timeout
-        )
+        copy = os.path.join(folder, os.path.basename(COPY))
+        self._git = GitProgram(copy, settings.url, settings.check_address(), timeout)
         self._history = GitHistory(self._git, settings)
         self._pulled = ""  # the head, when it was last pulled
         self._me: str | None = None

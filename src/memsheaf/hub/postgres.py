@@ -41,9 +41,7 @@ POLL_EVERY = 1.0  # seconds between two polls of a listener: notifications may b
 LOCK_EVERY = 0.1
 MANY = 1000  # rows after which a cursor is not kept, nor what it holds
 QUICKLY = 1.0  # seconds in which an idle connection shows that the server has closed it
-_KEPT_OUT = (
-    "authentication failed|no password supplied|does not exist|pg_hba|permission denied|not permitted to log in"
-)
+_KEPT_OUT = "authentication failed|no password|does not exist|pg_hba|permission denied|not permitted to log in"
 """What a server says to somebody it does not let in; there is no code at this point."""
 
 
@@ -406,9 +404,9 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
     if not error.sqlstate and re.search(_KEPT_OUT, message):
         found = HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
         hint = (
-            "Check the address and its password. `memsheaf team invite MEMBER` by an admin gives a member another, "
+            "Check the address and its password. A member gets another by `memsheaf team invite MEMBER` of an admin"
         )
-        return hinted(found, hint + "`memsheaf team service URL` servers and workers.")
+        return hinted(found, f"{hint}, a server by `memsheaf team service URL`.")
     if isinstance(error, psycopg.OperationalError):
         return HubUnreachable(f"{where} does not answer: {message}")
     found = HubRefused(f"{where} refused: {message}")

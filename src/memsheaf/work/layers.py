@@ -308,9 +308,8 @@ class Layers(OpenScopes):
     def log(self, *, limit: int | None = None) -> Iterator[Commit]:
         """The commits of each scope, newest first, at most `limit` of each; the home scope comes first."""
         sheaves = [self.own, *(sheaf for sheaf in self.sheaves() if sheaf is not self.own)]
-        return chain.from_iterable(
-            (self._shown_commit(one, made) for made in one.log(limit=limit)) for one in sheaves
-        )
+        commits = ((one, commit) for one in sheaves for commit in one.log(limit=limit))
+        return (self._shown_commit(one, commit) for one, commit in commits)
 
     def undo(self, commit_id: str = "", *, others: Callable[[], Iterable[Sheaf]] = tuple) -> tuple[str, Commit]:
         """Take a commit back, or the last change, in whichever scope it was made; says in which.

@@ -106,9 +106,8 @@ class Notes:
             if not said:
                 raise hinted(Refused(f"there is no {which} in {NOTES}"), "`memsheaf notes` shows what there is.")
             lines, others = text.split("\n"), (part for part in sections(text) if meant(part) != title)
-            kept = [
-                line for one in others for line in lines[one.start : one.start + bool(one.level) + len(one.lines)]
-            ]
+            ends = ((one.start, one.start + bool(one.level) + len(one.lines)) for one in others)
+            kept = [line for start, end in ends for line in lines[start:end]]
             left = "\n".join([*trimmed(kept), ""])
             return {NOTES: left if left.strip() else notes_text.EMPTY} | self._archive(
                 look, [ArchivedEntry(title, said)]
