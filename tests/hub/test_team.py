@@ -182,6 +182,8 @@ def test_what_is_wrong_is_said_with_what_to_do(run: Run, ana: Run, postgres: Ser
         ("create", "blue", "postgresql://dba@127.0.0.1:1/hub", "--as", "zoe"): "does not answer",
         ("create", "blue", postgres.url("dba", "wrong", "hub"), "--as", "zoe"): "authentication failed",
         ("create", "blue team", dba): "is not allowed",
+        ("create", "x" * 41, dba, "--as", "zoe"): "Use up to 40 letters",
+        ("service", dba, "--login", "x" * 51): "Use up to 50 letters",
         ("join", "postgresql://dba@db.example.com/x"): "that is no invitation",
         ("join", "hello"): "that is no invitation",
         ("members",): "this machine is in no team",

@@ -403,10 +403,8 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
         return hinted(found, "Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.")
     if not error.sqlstate and re.search(_KEPT_OUT, message):
         found = HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
-        hint = (
-            "Check the address and its password. A member gets another by `memsheaf team invite MEMBER` of an admin"
-        )
-        return hinted(found, f"{hint}, a server by `memsheaf team service URL`.")
+        hint = "Check the address and its password. `memsheaf team invite MEMBER` gives a member another, and"
+        return hinted(found, f"{hint} `memsheaf team service URL` a server.")
     if isinstance(error, psycopg.OperationalError):
         return HubUnreachable(f"{where} does not answer: {message}")
     found = HubRefused(f"{where} refused: {message}")

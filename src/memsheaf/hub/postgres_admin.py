@@ -10,7 +10,7 @@ import re
 import secrets
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import pbkdf2_hmac
 from hmac import digest
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
@@ -219,12 +219,11 @@ def _with_password(url: str, login: str) -> tuple[str, str]:
 
 
 def _label(name: str, what: str) -> str:
-    try:
-        if (label := check_label(name, what)).isascii():
+    most = {"team": 40, "service": 50}.get(what, 64)  # as the schema has it
+    with suppress(ScopeRefused):
+        if (label := check_label(name, what)).isascii() and len(label) <= most:
             return label
-    except ScopeRefused:
-        pass
-    hint = "Use up to 64 letters of a to z, digits and hyphens."
+    hint = f"Use up to {most} letters of a to z, digits and hyphens."
     raise hinted(HubRefused(f"the {what} name {one_line(name, 80)!r} is not allowed"), hint)
 
 
