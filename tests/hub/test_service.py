@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -15,10 +16,20 @@ from hub.postgres_server import Server, Team
 from hub.servers import as_superuser, service_url, token
 from hub.test_contract import push
 from hub.test_postgres import between
+from memsheaf.config import load
 from memsheaf.errors import CapReached, HubRefused, HubUnreachable
 from memsheaf.hub import Erasure, HubSettings, deadline
-from memsheaf.hub.postgres_admin import create_service, digest_of, invite, new_token
+from memsheaf.hub.postgres_admin import (
+    create_service,
+    digest_of,
+    invite,
+    job_migrations,
+    migrate_database,
+    new_token,
+    scram_verifier,
+)
 from memsheaf.hub.service import HubService, TokenMember
+from memsheaf.work.hub_jobs import HubWorker, defer_job
 
 on_postgres = pytest.mark.parametrize("open_hub", ["postgres"], indirect=True)
 
@@ -78,6 +89,30 @@ def test_a_login_that_is_refused_while_a_server_runs_is_told(service: HubService
     with deadline(1.0), pytest.raises(HubUnreachable, match="does not let you in: password authentication") as caught:
         service.ask("", "SELECT 1")
     assert "memsheaf team service URL" in caught.value.hint
+
+
+def test_tables_of_an_older_procrastinate_are_told_and_migrated(postgres: Server, team: Team, tmp_path: Path) -> None:
+    database, dba = f"hub_{team.name}", postgres.url("dba", "dba", f"hub_{team.name}")
+    postgres.create_hub(database)
+    older = [(name, text) for name, text in job_migrations("") if name < "03.03"]
+    with psycopg.connect(postgres.url("dba", "dba", database), autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA memsheaf_jobs AUTHORIZATION memsheaf_owner")
+        connection.execute("SET ROLE memsheaf_owner; SET search_path = memsheaf_jobs")
+        for _, statements in older:
+            connection.execute(statements.encode())
+        connection.execute(f"COMMENT ON SCHEMA memsheaf_jobs IS '{older[-1][0]}'")
+        connection.execute("RESET ROLE")
+        connection.execute("SELECT memsheaf.create_service('memsheaf-old', %s)", [scram_verifier("x")])
+    with closing(HubService(postgres.url("memsheaf-old", "x", database))) as service:
+        with pytest.raises(HubRefused, match="older procrastinate: run `memsheaf team migrate URL`"):
+            service.check()
+        for _ in range(2):
+            migrate_database(dba)
+        service.check()
+        defer_job(service, "learn", f"{team.name}:team", "ana")
+        with closing(HubWorker(service, load({"MEMSHEAF_HOME": str(tmp_path)}))) as worker:
+            worker.run(once=True)
+        assert service.ask("", "SELECT FROM procrastinate_jobs") == []
 
 
 def expire(team: Team, made: str) -> str:

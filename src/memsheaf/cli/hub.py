@@ -54,11 +54,8 @@ def add_hub(call: Call) -> int:
         name = replica.settings.namespace.rpartition("/")[2] if replica else ""
     which = f" as {name}" if scope.layer == "project" else ""
     said = f"{scope} is shared through {shown}{which}: {plural(count, 'memory', 'memories')}"
-    return call.answer(
-        {"scope": str(scope), "hub": shown, "memories": count, **sync_value(synced)},
-        said,
-        *tell_sync(str(scope), synced),
-    )
+    value = {"scope": str(scope), "hub": shown, "memories": count, **sync_value(synced)}
+    return call.answer(value, said, *tell_sync(str(scope), synced))
 
 
 _SAME = "The same as add: copy a memory from a hub to this machine, and push what is here."
@@ -86,10 +83,8 @@ def _sync(call: Call, *, again: bool) -> int:
     parts: list[Part] = []
     for scope in _scopes(call):
         try:
-            with (
-                call.console.waiting(f"syncing {scope}"),
-                hub_scopes.open_shared(scope, call.settings(), here()) as sheaf,
-            ):
+            opened = hub_scopes.open_shared(scope, call.settings(), here())
+            with call.console.waiting(f"syncing {scope}"), opened as sheaf:
                 synced = sheaf.sync(again=again)
                 machine = sheaf.replica.settings.machine if sheaf.replica else ""
         except MemsheafError as error:
@@ -209,9 +204,8 @@ def _status(one: HubStatus) -> Iterator[Part]:
     state = one.state
     role = "".join(f", {member.role}" for member in one.members if member.name == state.member)
     yield f"{one.scope}: {one.hub.shown}" + (f" as {state.member}{role}" if state.member else "")
-    yield f"  last change pulled {state.pulled_at or 'never'}; offline changes are " + (
-        "queued" if one.hub.queues else "refused"
-    )
+    does = "queued" if one.hub.queues else "refused"
+    yield f"  last change pulled {state.pulled_at or 'never'}; offline changes are {does}"
     for said, style in ((one.problem, "red"), (one.notice, "yellow")):
         if said:
             yield Note(f"  {said}", style)

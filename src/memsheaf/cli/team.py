@@ -74,13 +74,10 @@ def create(call: Call) -> int:
         _, synced = _attach(call, invitation)
     except MemsheafError as error:
         raise hinted(error, f"The team was created; join it: memsheaf team join '{invitation.url}'") from None
-    return call.answer(
-        {"team": invitation.team, "member": invitation.member, "role": "admin", "scope": f"team/{invitation.team}"}
-        | sync_value(synced),
-        f"Created the team {invitation.team}; its scope is team/{invitation.team}, and you are its admin, {member}.",
-        *_told(invitation.team, synced),
-        Note("`memsheaf team invite MEMBER` adds others.", ""),
-    )
+    team, member, _ = invitation
+    value = {"team": team, "member": member, "role": "admin", "scope": f"team/{team}", **sync_value(synced)}
+    said = f"Created the team {team}; its scope is team/{team}, and you are its admin, {member}."
+    return call.answer(value, said, *_told(team, synced), Note("`memsheaf team invite MEMBER` adds others.", ""))
 
 
 @team.action(_MEMBER, _ROLE, _TEAM)
@@ -111,11 +108,9 @@ def join(call: Call) -> int:
     invitation = _admin().read_invitation(" ".join(call.options.line))
     count, synced = _attach(call, invitation)
     team, member, _ = invitation
-    return call.answer(
-        {"team": team, "member": member, "scope": f"team/{team}", "memories": count, **sync_value(synced)},
-        f"Joined {team} as {member}: {plural(count, 'memory', 'memories')} in team/{team}",
-        *_told(team, synced),
-    )
+    value = {"team": team, "member": member, "scope": f"team/{team}", "memories": count, **sync_value(synced)}
+    said = f"Joined {team} as {member}: {plural(count, 'memory', 'memories')} in team/{team}"
+    return call.answer(value, said, *_told(team, synced))
 
 
 @team.action(_TEAM)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import pbkdf2_hmac
 from hmac import digest
+from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import psycopg
@@ -29,6 +30,7 @@ OLDEST = 150000  # PostgreSQL 15
 SCHEMA = os.path.join(os.path.dirname(__file__), "schema")
 JOBS = "memsheaf_jobs"
 """The schema of Procrastinate's tables, which servers and workers alone use."""
+JOBS_ARE_AT = f"obj_description(to_regnamespace('{JOBS}'), 'pg_namespace')"
 _GRANTS = f"""
 GRANT USAGE ON SCHEMA {JOBS} TO memsheaf_service;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {JOBS} TO memsheaf_service;
@@ -54,10 +56,21 @@ class Invitation(NamedTuple):
 
 def migrations(after: int = 0) -> Iterator[tuple[int, str]]:
     """The numbered steps of the schema after a version, in order, each as SQL."""
-    for name in sorted(os.listdir(SCHEMA)):
-        if name.endswith(".sql") and int(name[:4]) > after:
-            with open(os.path.join(SCHEMA, name), encoding="utf-8") as file:
-                yield int(name[:4]), file.read()
+    return ((int(name[:4]), text) for name, text in _read_sql(SCHEMA) if int(name[:4]) > after)
+
+
+def job_migrations(last: str | None) -> list[tuple[str, str]]:
+    """What brings Procrastinate's tables from its migration `last`, or from nothing, to the version installed here:
+    names and SQL."""
+    from procrastinate.schema import SchemaManager
+
+    steps = _read_sql(SchemaManager.get_migrations_path())
+    whole = [(steps[-1][0], SchemaManager.get_schema())]
+    return whole if last is None else [(name, text) for name, text in steps if name > last]
+
+
+def _read_sql(folder: str) -> list[tuple[str, str]]:
+    return [(path.name, path.read_text(encoding="utf-8")) for path in sorted(Path(folder).glob("*.sql"))]
 
 
 def migrate(connection: psycopg.Connection[TupleRow]) -> tuple[int, int]:
@@ -91,8 +104,22 @@ def _version(connection: psycopg.Connection[TupleRow]) -> int:
 
 def migrate_database(url: str) -> tuple[int, int]:
     """As `migrate`, with the login that installed the hub. Raises HubRefused, HubUnreachable."""
-    with _administering(url) as connection:
-        return migrate(connection)
+    with _administering(url) as connection, connection.transaction():
+        found = migrate(connection)
+        with suppress(ImportError):
+            _migrate_jobs(connection)
+        return found
+
+
+def _migrate_jobs(connection: psycopg.Connection[TupleRow], *, create: bool = False) -> None:
+    """Bring the tables of jobs to the installed version of Procrastinate; after `migrate`, which holds a lock."""
+    [(last,)] = connection.execute(f"SELECT {JOBS_ARE_AT}").fetchall()
+    if (steps := job_migrations(last)) and (last or create):
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {JOBS} AUTHORIZATION memsheaf_owner")
+        connection.execute(f"SET LOCAL ROLE memsheaf_owner; SET LOCAL search_path = {JOBS}")
+        for _, statements in steps:
+            connection.execute(statements.encode())
+        connection.execute(f"{_GRANTS} COMMENT ON SCHEMA {JOBS} IS '{steps[-1][0]}'; RESET ROLE".encode())
 
 
 def create_team(url: str, team: str, member: str) -> Invitation:
@@ -147,18 +174,11 @@ def create_service(url: str, name: str) -> str:
 
     Raises HubRefused, HubUnreachable.
     """
-    from procrastinate.schema import SchemaManager
-
     login = f"memsheaf-{_label(name, 'service')}"  # without a dot, as no member's
     address, verifier = _with_password(url, login)
     with _administering(url) as connection, connection.transaction():
         migrate(connection)
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext('memsheaf.migrate'))")
-        if connection.execute(f"SELECT to_regclass('{JOBS}.procrastinate_jobs')").fetchall() == [(None,)]:
-            connection.execute(f"CREATE SCHEMA {JOBS} AUTHORIZATION memsheaf_owner")
-            connection.execute(f"SET LOCAL ROLE memsheaf_owner; SET LOCAL search_path = {JOBS}")
-            connection.execute(SchemaManager.get_schema().encode())
-            connection.execute(_GRANTS.encode())
+        _migrate_jobs(connection, create=True)
         connection.execute("SET LOCAL ROLE memsheaf_owner")
         connection.execute("SELECT memsheaf.create_service(%s, %s)", [login, verifier])
         connection.execute("RESET ROLE")

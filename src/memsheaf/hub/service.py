@@ -25,7 +25,7 @@ from memsheaf.hub.postgres import (
     options_for,
     translate_error,
 )
-from memsheaf.hub.postgres_admin import JOBS, digest_of, team_of
+from memsheaf.hub.postgres_admin import JOBS, JOBS_ARE_AT, digest_of, job_migrations, team_of
 from memsheaf.values import NamedTuple, json, sha256
 
 POOL = 8  # connections of one process
@@ -93,12 +93,15 @@ class HubService:
         """Raise HubRefused when this login is no service role of a hub, HubUnreachable."""
         query = (
             "SELECT to_regrole('memsheaf_service') IS NOT NULL AND pg_has_role('memsheaf_service', 'USAGE') "
-            f"AND to_regclass('memsheaf.inbox') IS NOT NULL AND to_regclass('{JOBS}.procrastinate_jobs') IS NOT NULL"
+            f"AND to_regclass('memsheaf.inbox') IS NOT NULL AND {JOBS_ARE_AT} IS NOT NULL, {JOBS_ARE_AT}"
         )
         if failure := self.find_failure(10):
             raise failure
-        if self.ask("", query) != [(True,)]:
+        [(is_service, last)] = self.ask("", query)
+        if not is_service:
             raise HubRefused(f"{self.shown} is no service login of a hub: `memsheaf team service` makes one")
+        if job_migrations(last):
+            raise HubRefused(f"{self.shown} has tables of an older procrastinate: run `memsheaf team migrate URL`")
 
     @property
     def key(self) -> bytes:

@@ -158,14 +158,9 @@ class ServerReplicas:
                     _record_own(shared, shared.sync())
 
     def _open(self, view: CallerView, caller: Caller) -> Layers:
-        home = os.path.join(view.folder, "home")
-        settings = self._settings._replace(
-            home=home,
-            cache=os.path.join(view.folder, "cache"),
-            state=os.path.join(view.folder, "state"),
-            project=os.path.join(home, "project"),
-            projects=(),
-        )
+        home, cache, state = (os.path.join(view.folder, name) for name in ("home", "cache", "state"))
+        project = os.path.join(home, "project")
+        settings = self._settings._replace(home=home, cache=cache, state=state, project=project, projects=())
         login, hubs = caller.member.login, []
         for scope, namespace in caller.spaces:
             self._service.join_space(login, namespace)
