@@ -128,7 +128,7 @@ def test_a_conversation_that_a_frozen_process_holds_does_not_hold_up_the_tools(h
             fcntl.flock(held, fcntl.LOCK_EX)
             assert server.call("memory_hook", **event, prompt="and when do we deploy the blog?") == ""
             assert "on-fridays" in server.call("memory_search", query="deploy")
-        assert "another process holds this conversation" in hooks.log
+        assert "another process has held the lock" in hooks.log
 
 
 def test_a_server_with_another_home_answers_the_hooks_of_that_home(hooks: HookRunner) -> None:

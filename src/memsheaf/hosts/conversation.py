@@ -13,16 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from stat import S_ISREG
 
+from memsheaf.store.safe_dir import Folder, kernel_lock, replace
 from memsheaf.values import TYPE_CHECKING, json, parse_object, sha256
 
 if TYPE_CHECKING:
-    import fcntl
     from typing import Any
-else:
-    try:
-        import fcntl
-    except ImportError:  # Windows: there the last writer wins
-        fcntl = None
 
 FOLDER = "hooks"
 KEPT_DAYS = 30.0
@@ -97,32 +92,18 @@ def path_of(state: str, host: str, conversation: str) -> str:
 
 @contextmanager
 def open_conversation(path: str, *, durably: bool = False) -> Iterator[HostConversation]:
-    """Be the only one who changes a conversation; what was changed is saved at the end, and not after an error."""
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        _wait_for(lock)
+    """Be the only one who changes a conversation; what was changed is saved at the end, and not after an error.
+
+    Raises Busy: the tools of a server wait behind its hooks.
+    """
+    folder, name = os.path.split(path)
+    with Folder.open(folder, create=True) as within, kernel_lock(within, f"{name}.lock", wait=PATIENCE):
         found = HostConversation(path, load(path))
         before = json.dumps(found.data)
         yield found
         if json.dumps(found.data) != before:
             found.data["at"] = int(time.time())
-            save(path, json.dumps(found.data).encode(), durably=durably)
-    finally:
-        os.close(lock)
-
-
-def _wait_for(lock: int) -> None:
-    """Lock an open file. Raises TimeoutError: the tools of a server wait behind its hooks."""
-    end = time.monotonic() + PATIENCE
-    while fcntl:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise TimeoutError("another process holds this conversation") from None
-            time.sleep(0.01)
+            replace(within, name, json.dumps(found.data).encode(), durable=durably)
 
 
 def load(path: str) -> dict[str, Any]:
@@ -134,30 +115,11 @@ def load(path: str) -> dict[str, Any]:
         return {}
 
 
-def save(path: str, data: bytes, *, durably: bool = False) -> None:
+def save(path: str, data: bytes, *, durable: bool = False) -> None:
     """Replace a file as a whole."""
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    draft = f"{path}.{os.getpid()}"
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        try:
-            while data:
-                data = data[os.write(fd, data) :]
-            if durably:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.replace(draft, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(draft)
-        raise
-    if durably and os.name == "posix":
-        folder = os.open(os.path.dirname(path), os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    folder, name = os.path.split(path)
+    with Folder.open(folder, create=True) as within:
+        replace(within, name, data, durable=durable)
 
 
 def conversations(state: str) -> list[str]:
@@ -175,7 +137,6 @@ def prune(state: str, now: float) -> None:
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             age = now - entry.stat(follow_symlinks=False).st_mtime
-            is_draft = entry.name.rpartition(".")[2].isdigit()
-            if age > KEPT_DAYS * 86_400 or (is_draft and age > 3_600):
+            if age > KEPT_DAYS * 86_400 or (entry.name.startswith("draft-") and age > 3_600):
                 with suppress(OSError):
                     os.unlink(entry.path)

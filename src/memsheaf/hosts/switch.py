@@ -31,4 +31,4 @@ def set_switch(state: str, where: str, *, off: bool) -> None:
     """Turn memory off or on for a project's root, or `everywhere`."""
     kept = dict.fromkeys(read_switch(state), True)
     kept.pop(where, None)
-    save(os.path.join(state, FILE), json.dumps(kept | ({where: True} if off else {})).encode(), durably=True)
+    save(os.path.join(state, FILE), json.dumps(kept | ({where: True} if off else {})).encode(), durable=True)
