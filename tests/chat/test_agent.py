@@ -335,7 +335,7 @@ def test_a_turn_off_the_record_is_told_and_the_next_one_is_not(scene: Scene) -> 
 
 def test_a_conversation_that_cannot_be_kept_says_so_once_and_goes_on(scene: Scene) -> None:
     with scene.chat(["Hello.", "Hello again."]) as agent:
-        folder = Path(agent.memory.home.state.folder)
+        folder = Path(agent.memory.layers.own.state.folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.write_text("a file where the folder should be")
         events, ended = run(agent, "Good morning to you")
@@ -345,7 +345,7 @@ def test_a_conversation_that_cannot_be_kept_says_so_once_and_goes_on(scene: Scen
 
 def test_memory_that_cannot_be_read_is_told_and_the_turn_goes_on(scene: Scene) -> None:
     with scene.chat(["Hello."]) as agent:
-        root = Path(agent.memory.home.root)
+        root = Path(agent.memory.layers.own.root)
         root.parent.mkdir(parents=True, exist_ok=True)
         root.write_text("a file where the memory should be")
         events, ended = run(agent, "Good morning to you")

@@ -214,7 +214,7 @@ class Agent:
                 CapReached(f"stopped after {self._most} requests in one turn"), "Say `go on` to let it continue."
             )
         own = [*self.tools.schemas(), DELEGATE]
-        if self.memory.ignoring:
+        if self.memory.session.ignoring:
             return Request(self._plain, list(_without_memory(self.conversation)), own, self.answer_tokens)
         system, tools = f"{self._plain}\n{self._memory_prompt}", [*own, *self.memory.tools.schemas()]
         return Request(system, list(self.conversation), tools, self.answer_tokens)
@@ -232,7 +232,7 @@ class Agent:
             self.used = [*self.used, call.tool][-10:]
             return self.answer(call.tool, arguments)
         system, tools = self._delegated, self.tools.schemas()
-        if not self.memory.ignoring:
+        if not self.memory.session.ignoring:
             system = f"{system}\n{self._memory_prompt}"
             tools += [one for one in self.memory.tools.schemas() if one["name"] in READING]
         blank, left = Request(system, (), tools, self.answer_tokens), self._most - self._made
@@ -305,7 +305,7 @@ class _RunningTurn:
         memory, conversation = self._agent.memory, self._agent.conversation
         if not first:
             yield from self._fit()
-        if memory.ignoring:
+        if memory.session.ignoring:
             return
         texts = []
         try:
@@ -352,7 +352,7 @@ class _RunningTurn:
             recalled=tuple(self._recalled),
             saved=tuple(dict.fromkeys(one.path for one in self._changes() if one.action in ("saved", "updated"))),
             interrupted=self.interrupted,
-            ignored=self._agent.memory.ignoring,
+            ignored=self._agent.memory.session.ignoring,
             input=self.cost.input,
             output=self.cost.output,
             cached=self.cost.cached,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from memsheaf.caps import ChatCaps
@@ -37,7 +36,6 @@ def open_agent(
     resume: str | None = None,
     permission: Permission,
     environment: Mapping[str, str] = os.environ,
-    clock: Callable[[], float] = time.time,
 ) -> Agent:
     """An agent in a folder, with the model of that name, the one of the settings, or none.
 
@@ -72,15 +70,13 @@ def open_agent(
         ledger = Ledger.of(settings.state or os.path.join(settings.home, "state"))
         return MeteredTalker(talker, ledger, ChatCaps(settings.chat.requests_per_day, settings.chat.tokens_per_day))
 
-    is_askable = (
-        settings.model.partition(":")[0] not in TOOLS
-    )  # the commands `claude` and `codex` only answer questions
+    is_askable = settings.model.partition(":")[0] not in TOOLS  # `claude` and `codex` only answer questions
     talker = load(model or (settings.model if is_askable else "offline"))
     selector = None
     if settings.chat.selector and not speaks_for_user(talker):
         selector = load_model(settings.model, url=settings.model_url, key=settings.model_key, environment=environment)
     by = "user" if speaks_for_user(talker) else "agent"
-    memory = ChatMemory.open(settings, cwd=cwd, scopes=scopes, by=by, selector=selector, clock=clock)
+    memory = ChatMemory.open(settings, cwd=cwd, scopes=scopes, by=by, selector=selector)
     # only memory tools may touch memories, what is kept about them, and the settings
     ours = [place for place in (settings.home, settings.state, settings.cache) if place]
     apart = [place for place in ours if not is_within(os.path.realpath(cwd), os.path.realpath(place))]
@@ -91,20 +87,19 @@ def open_agent(
             cwd,
             permission,
             environment={name: value for name, value in environment.items() if name not in keys},
-            keep_out=[*(sheaf.root for sheaf in memory.sheaves), *apart],
+            keep_out=[*(sheaf.root for sheaf in memory.layers.sheaves()), *apart],
         )
         agent = Agent(
             talker,
             memory,
             tools,
             permission,
-            chats=Conversations(memory.home.state, clock=clock),
+            chats=Conversations(memory.layers.own.state),
             load=load,
             folder=cwd,
             context=settings.chat.context_tokens,
             answer_tokens=settings.chat.answer_tokens,
             steps=settings.chat.requests_per_turn,
-            clock=clock,
         )
         if resume is not None:
             agent.resume(resume)

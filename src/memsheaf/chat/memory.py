@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from memsheaf.adapters.background import Distiller
@@ -25,7 +24,6 @@ from memsheaf.recall.ignore import is_private
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import TranscriptEntry, Turn
 from memsheaf.scope import around
-from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import Tools
@@ -68,7 +66,6 @@ class ChatMemory:
         scopes: Sequence[str] = (),
         by: str = "agent",
         selector: Model | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> ChatMemory:
         """Open the memory of a chat in this folder. With a `selector`, that model chooses what is recalled.
 
@@ -76,7 +73,7 @@ class ChatMemory:
             ScopeRefused, NotFound, StoreFailed.
         """
         with ExitStack() as stack:
-            layers = stack.enter_context(Layers.open(settings=settings, cwd=cwd, scopes=scopes, by=by, clock=clock))
+            layers = stack.enter_context(Layers.open(settings=settings, cwd=cwd, scopes=scopes, by=by))
             upkeep = start_upkeep(settings, cwd, scopes)
             if upkeep:
                 stack.callback(upkeep.close)
@@ -91,16 +88,6 @@ class ChatMemory:
         if self._upkeep:
             self._upkeep.close()
         self.layers.close()
-
-    @property
-    def home(self) -> Sheaf:
-        """The scope that is learned in, and whose conversations are kept."""
-        return self.layers.own
-
-    @property
-    def sheaves(self) -> Sequence[Sheaf]:
-        """All scopes, the nearest first."""
-        return self.layers.sheaves()
 
     def prompt(self) -> str:
         """The section for the system prompt, as memory is now; later changes are reported as news."""
@@ -132,11 +119,6 @@ class ChatMemory:
     def recalled(self, *, first: bool) -> Recall | None:
         """What was recalled, if it is there; once. Before the first request a moment is waited for it."""
         return self.session.collect(wait=PATIENCE if first and not self._selecting else 0.0)
-
-    @property
-    def ignoring(self) -> bool:
-        """Whether the user asked to do without memory in this turn."""
-        return self.session.ignoring
 
     def find(self, name: str) -> tuple[str, str, str]:
         """The name that a file is shown by, its text and its version; both "" when it is nowhere."""

@@ -92,12 +92,12 @@ def _talk(call: Call, agent: Agent, web: WebProcess) -> int:
     agent.permission.ask = PermissionPrompt(screen, lambda: read_keys(stdin))
     commands = _commands(call, agent, screen, web)
     repl = Repl(agent, screen, stdin, commands)
-    counts = [(str(sheaf.scope), sheaf.part(limit=1)[1]) for sheaf in agent.memory.sheaves]
+    counts = [(str(sheaf.scope), sheaf.part(limit=1)[1]) for sheaf in agent.memory.layers.sheaves()]
     for line in render_greeting(agent, counts):
         screen.note(line)
     if call.options.resume:
         commands.show_last()
-    history = InputHistory(agent.memory.home.state)
+    history = InputHistory(agent.memory.layers.own.state)
     repl.run(_reader(history, repl, call.environment), history, first=" ".join(call.options.message or ()))
     return 0
 
@@ -144,7 +144,7 @@ def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen, web: WebPro
         screen,
         lambda words: _run(call, agent, screen, words),
         files=lambda: [row.path for row in agent.memory.layers.list()],
-        conversations=lambda: [kept.id for kept in Conversations(agent.memory.home.state).list()],
+        conversations=lambda: [kept.id for kept in Conversations(agent.memory.layers.own.state).list()],
         complete=lambda words: [word for word in candidates(words, lambda *_: ()) if not word.startswith(":")],
         web=web.open,
     )
