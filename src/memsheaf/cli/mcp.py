@@ -74,11 +74,13 @@ def mcp(call: Call) -> int:
         raise Usage(f"--{given[0].replace('_', '-')} goes with --hub")
     if options.print_config:
         return _print_config(call)
-    if options.hub:
-        return _serve_hub(call)
-    settings, scopes = call.settings(), call.scopes()
     if options.http:
-        return _serve_http(call)
+        from signal import SIGINT
+
+        if (_serve_hub if options.hub else _serve_http)(call) == SIGINT:
+            raise KeyboardInterrupt
+        return 0
+    settings, scopes = call.settings(), call.scopes()
     for scope in scopes:
         Scope.parse(scope)  # what is no scope is told now, and not in every answer
     if call.console.stdin is not None and call.console.stdin.isatty():
@@ -132,10 +134,9 @@ def _offer_opener(call: Call) -> Callable[[], Offer]:
 
 
 def _serve_http(call: Call) -> int:
+    """Serve this memory until a signal, and give its number."""
     options, settings = call.options, call.settings()
     site = call.endpoint(PORT)
-    from signal import SIGINT
-
     try:
         from memsheaf.mcp.http import admit_token, serve
         from memsheaf.mcp.subscriptions import Clients
@@ -150,7 +151,7 @@ def _serve_http(call: Call) -> int:
         shown = load_token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
         _start_upkeep(settings, call.scopes())
         clients = Clients(lambda alone: Offer(memory, tree=tree, remember=alone, confirm=options.confirm != "never"))
-        ended = serve(
+        return serve(
             clients,
             site,
             listener,
@@ -161,16 +162,13 @@ def _serve_http(call: Call) -> int:
             head=partial(_catalog_head, settings, call.scopes(), lambda seconds: None),
             ready=lambda url: _announce(call, url, shown),
         )
-    if ended == SIGINT:
-        raise KeyboardInterrupt
-    return 0
 
 
 def _serve_hub(call: Call) -> int:
+    """Serve the members of teams until a signal, and give its number."""
     options, settings = call.options, call.settings()
     site = call.endpoint(PORT)
     from contextlib import closing
-    from signal import SIGINT
 
     try:
         from memsheaf.hub.service import HubService
@@ -189,7 +187,7 @@ def _serve_hub(call: Call) -> int:
         answers.share_key(service.key)
         made = ServerReplicas(service, settings, most=most, size=size)
         with closing(made) as replicas, site.listen() as listener:
-            ended = serve(
+            return serve(
                 MemberClients(replicas, reading=options.read_only, confirm=options.confirm != "never"),
                 site,
                 listener,
@@ -201,9 +199,6 @@ def _serve_hub(call: Call) -> int:
                 routes=[] if options.read_only else [turns_route(service)],
                 ready=lambda url: call.announce({"url": url}, f"memsheaf listens at {url}"),
             )
-    if ended == SIGINT:
-        raise KeyboardInterrupt
-    return 0
 
 
 def _announce(call: Call, url: str, token: Token) -> None:
