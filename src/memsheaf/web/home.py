@@ -35,14 +35,14 @@ class HomeBody:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._calendar = Calendar(site.t)
         self._rendered: tuple[object, Markup] = None, Markup()
 
     def render(self, numbers: HomeNumbers) -> Markup:
         """All below the title."""
         state = int(time.time() // 60), numbers
         if self._rendered[0] != state:
-            values = {"numbers": numbers, "calendar": self._calendar.draw(numbers.days), "most": NEW}
+            calendar = _draw_calendar(self._site.t, numbers.days, date.today())
+            values = {"numbers": numbers, "calendar": calendar, "most": NEW}
             made = self._site.render("home_body.html", {**values, **_totals(numbers)})
             self._rendered = state, Markup(made.decode())  # of our own template, which escapes
         return self._rendered[1]
@@ -74,51 +74,36 @@ def _shares(one: ScopeNumbers) -> list[tuple[str, int, float, float]]:
     return found
 
 
-class Calendar:
-    """A year of days, one square each; drawn again when a number changed, or the day."""
-
-    def __init__(self, t: PageTexts) -> None:
-        self._t = t
-        self._drawn: tuple[object, Markup] = None, Markup()
-
-    def draw(self, days: Mapping[str, Counter[str]]) -> Markup:
-        """The squares as SVG: a link for each day on which something happened."""
-        today = date.today()
-        state = today, days
-        if self._drawn[0] != state:
-            self._drawn = state, self._draw(days, today)
-        return self._drawn[1]
-
-    def _draw(self, days: Mapping[str, Counter[str]], today: date) -> Markup:
-        t = self._t
-        first = today - timedelta(today.weekday() + 7 * (WEEKS - 1))
-        counts = sorted(one.total() for day, one in days.items() if day >= first.isoformat())
-        steps = [counts[len(counts) * part // 4] for part in (1, 2, 3)] if counts else []
-        empty, squares, months = [], [], []
-        for number in range((today - first).days + 1):
-            day = first + timedelta(number)
-            x, y = number // 7 * CELL + 32, number % 7 * CELL + 18
-            if day.day == 1:
-                months.append(f'<text x="{x}" y="11">{t.calendar.months.split()[day.month - 1]}</text>')
-            found = days.get(day.isoformat())
-            if not found:
-                empty.append(f"M{x} {y}h{SIZE}v{SIZE}h-{SIZE}z")
-                continue
-            heat = 1 + sum(found.total() > step for step in steps)
-            label = Markup.escape(fill(t.calendar.day, found.total(), day=say_day(day), who=_by_whom(found)))
-            squares.append(
-                f'<a href="/timeline?day={day}" aria-label="{label}"><rect class="heat-{heat}" x="{x}" y="{y}" '
-                f'width="{SIZE}" height="{SIZE}" rx="2.5"><title>{label}</title></rect></a>'
-            )
-        names = "".join(
-            f'<text x="0" y="{18 + CELL * row + 9}">{t.calendar.weekdays.split()[row]}</text>' for row in (0, 2, 4)
+def _draw_calendar(t: PageTexts, days: Mapping[str, Counter[str]], today: date) -> Markup:
+    """A year of days as SVG, one square each: a link for each day on which something happened."""
+    first = today - timedelta(today.weekday() + 7 * (WEEKS - 1))
+    counts = sorted(one.total() for day, one in days.items() if day >= first.isoformat())
+    steps = [counts[len(counts) * part // 4] for part in (1, 2, 3)] if counts else []
+    empty, squares, months = [], [], []
+    for number in range((today - first).days + 1):
+        day = first + timedelta(number)
+        x, y = number // 7 * CELL + 32, number % 7 * CELL + 18
+        if day.day == 1:
+            months.append(f'<text x="{x}" y="11">{t.calendar.months.split()[day.month - 1]}</text>')
+        found = days.get(day.isoformat())
+        if not found:
+            empty.append(f"M{x} {y}h{SIZE}v{SIZE}h-{SIZE}z")
+            continue
+        heat = 1 + sum(found.total() > step for step in steps)
+        label = Markup.escape(fill(t.calendar.day, found.total(), day=say_day(day), who=_by_whom(found)))
+        squares.append(
+            f'<a href="/timeline?day={day}" aria-label="{label}"><rect class="heat-{heat}" x="{x}" y="{y}" '
+            f'width="{SIZE}" height="{SIZE}" rx="2.5"><title>{label}</title></rect></a>'
         )
-        wide, high = WEEKS * CELL + 32, 7 * CELL + 18
-        return Markup(
-            f'<svg class="days" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}">'
-            f'<g class="names" aria-hidden="true">{names}{"".join(months)}</g>'
-            f'<path class="heat-0" aria-hidden="true" d="{"".join(empty)}"/>{"".join(squares)}</svg>'
-        )
+    names = "".join(
+        f'<text x="0" y="{18 + CELL * row + 9}">{t.calendar.weekdays.split()[row]}</text>' for row in (0, 2, 4)
+    )
+    wide, high = WEEKS * CELL + 32, 7 * CELL + 18
+    return Markup(
+        f'<svg class="days" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}">'
+        f'<g class="names" aria-hidden="true">{names}{"".join(months)}</g>'
+        f'<path class="heat-0" aria-hidden="true" d="{"".join(empty)}"/>{"".join(squares)}</svg>'
+    )
 
 
 def _by_whom(counts: Counter[str]) -> str:

@@ -70,14 +70,10 @@ def show_history(page: PageRequest) -> Response:
     )
 
 
-def _first_lines(text: str) -> str:
-    """As much of a text as is compared: thousands of lines take long, hostile ones minutes."""
-    lines = text.split("\n", COMPARED)
-    return "\n".join([*lines[:COMPARED], "…"]) if len(lines) > COMPARED else text
-
-
 def _changed_lines(step: Revision) -> list[DiffLine]:
-    old, new = (_first_lines((text or b"").decode("utf-8", "replace")) for text in (step.old, step.new))
+    texts = ((text or b"").decode("utf-8", "replace").split("\n") for text in (step.old, step.new))
+    # thousands of lines take long to compare, hostile ones minutes
+    old, new = ("\n".join(lines[:COMPARED] + ["…"] * (len(lines) > COMPARED)) for lines in texts)
     is_known = all(
         not version or text is not None for version, text in ((step.before, step.old), (step.after, step.new))
     )
@@ -85,12 +81,8 @@ def _changed_lines(step: Revision) -> list[DiffLine]:
 
 
 @get("/memory/{key}/{path:path}/erase")
-def ask_erase(page: PageRequest) -> Response:
+def ask_erase(page: PageRequest, problem: str = "") -> Response:
     """Ask before a memory is erased for good."""
-    return _ask_erase(page)
-
-
-def _ask_erase(page: PageRequest, problem: str = "") -> Response:
     page.require_writable()
     memory = page.sheaf.reader.find(page.path)
     if memory is None and not page.sheaf.reader.has_history(page.path):
@@ -106,7 +98,7 @@ def erase_memory(page: PageRequest) -> Response:
     memory = sheaf.reader.find(page.path)
     name = memory.name if memory else page.path
     if " ".join(page.form["name"].split()) != " ".join(name.split()):
-        return _ask_erase(page, page.t.erase.wrong)
+        return ask_erase(page, page.t.erase.wrong)
     proof = erase_everywhere(sheaf, page.path, page.scopes.every())
     page.site.forget_all()
     return page.show("erased.html", proof=proof)

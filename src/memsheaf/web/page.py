@@ -38,7 +38,7 @@ from memsheaf.work.layers import Layers
 from memsheaf.work.overview import Overview
 
 T = TypeVar("T")
-Work = Callable[["PageRequest"], Response]
+Work = TypeVar("Work", bound=Callable[..., Response])
 ROUTES: list[Route] = []  # every route, in the order in which they are tried
 PIECES = 4_000  # rows of lists that are kept as they were rendered
 NOTICES = 200  # kept for the page after a change

@@ -23,12 +23,6 @@ from memsheaf.work.hub_upkeep import sync_once
 DAYS = 30  # of spending
 
 
-@get("/settings")
-def settings(page: PageRequest) -> Response:
-    """Show all of it."""
-    return _show(page)
-
-
 @post("/settings")
 def save_settings(page: PageRequest) -> Response:
     """Save one group; on invalid values nothing is saved, and errors are shown beside the fields."""
@@ -40,18 +34,18 @@ def save_settings(page: PageRequest) -> Response:
         if changed:
             file.set_from_page(changed, expect=page.form["version"])
     except BadSettings as error:
-        return _show(page, typed, {error.key: error.reason or str(error)}, code=422)
+        return settings(page, typed, {error.key: error.reason or str(error)}, code=422)
     except Changed:
-        return _show(page, typed, {"": page.t.settings.changed}, code=409)
+        return settings(page, typed, {"": page.t.settings.changed}, code=409)
     except Refused as error:
-        return _show(page, typed, {"": str(error)}, code=422)
+        return settings(page, typed, {"": str(error)}, code=422)
     return page.go("/settings", page.t.settings.saved if changed else page.t.settings.same)
 
 
 @post("/settings/agents")
 def test_agents(page: PageRequest) -> Response:
     """Start the servers and hooks of all coding agents, and show how they answer."""
-    return _show(page, trying=True)
+    return settings(page, trying=True)
 
 
 @post("/settings/hubs")
@@ -59,7 +53,7 @@ def sync_hubs(page: PageRequest) -> Response:
     """Sync every scope that has a hub, and show how each stands with it."""
     now = page.scopes.settings
     sync_once(now, page.scopes.cwd, [str(scope) for scope in shared_scopes(now, page.scopes.cwd)])
-    return _show(page, asking=True)
+    return settings(page, asking=True)
 
 
 def _hubs(page: PageRequest, asking: bool) -> Iterator[tuple[HubStatus, list[Finding]]]:
@@ -70,7 +64,8 @@ def _hubs(page: PageRequest, asking: bool) -> Iterator[tuple[HubStatus, list[Fin
             yield found, list(examine_hub(found, time.time()))
 
 
-def _show(
+@get("/settings")
+def settings(
     page: PageRequest,
     typed: Mapping[str, str] | None = None,
     errors: Mapping[str, str] | None = None,
@@ -79,6 +74,7 @@ def _show(
     trying: bool = False,
     asking: bool = False,
 ) -> Response:
+    """Show all of it."""
     warnings: list[str] = []
     file, now = _file(page, warnings), page.scopes.settings
     groups: dict[str, list[tuple[Setting, str]]] = {}

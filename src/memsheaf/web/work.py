@@ -47,23 +47,17 @@ class TaskCard(NamedTuple):
 
 
 @get("/work")
-def work(page: PageRequest) -> Response:
-    """The work of the present project."""
-    return _show_project(page, "project")
-
-
 @get("/work/{key}")
-def project_work(page: PageRequest) -> Response:
-    """The work of another project."""
-    return _show_project(page, page.key)
-
-
-def _show_project(page: PageRequest, key: str) -> Response:
+def work(page: PageRequest) -> Response:
+    """The work of the present project, or of another."""
+    key = page.key or "project"
     if page.scope(key).layer != "project":
         raise NotFound(key)
     layers = page.scopes.layers(key)
-    notes = _find_notes(layers)
-    text = notes.body if notes and notes.state in ("ok", "free") else ""
+    text = ""
+    with suppress(MemsheafError):
+        notes = layers.project.reader.find(NOTES)
+        text = notes.body if notes and notes.state in ("ok", "free") else ""
     shown = re.sub(r"(?m)^##(?=#* )", "#", re.sub(r"\A\s*# .*\n", "", text))  # the page has a title of its own
     found = [_card(layers, one) for one in tasks.every_task(layers)]
     rows = layers.project.reader.under("facts", any_case=True)
@@ -84,12 +78,6 @@ def _read(sheaf: Sheaf, rows: Sequence[Row]) -> Iterator[Memory]:
     for row in rows:
         with suppress(MemsheafError):  # somebody was faster
             yield sheaf.read(row.path)
-
-
-def _find_notes(layers: Layers) -> Memory | None:
-    with suppress(MemsheafError):
-        return layers.project.reader.find(NOTES)
-    return None
 
 
 def _card(layers: Layers, one: tasks.ListedTask) -> TaskCard:
