@@ -25,7 +25,7 @@ from io import BytesIO
 from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, StoreFailed
+from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, check_stored, fold
 from memsheaf.memory import LIMIT
 from memsheaf.scope import check_label
@@ -108,7 +108,7 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
     if os.path.isdir(source):
         members = folder_files(source)
     elif not os.path.exists(source):
-        raise _missing(source)
+        raise hinted(ArchiveRefused(f"there is no {source!r}"), "Name a folder, a zip or a tar archive.")
     else:
         members = _from_file(source)
     seen: dict[str, str] = {}
@@ -118,7 +118,9 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
             raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
         name = _inside(name)
         is_past = _is_past(name)
-        if _is_passed_over(name) and not (history and is_past) and name != SHARED:
+        steps = name.split("/")  # what is hidden is not for us, nor is the catalog, which is made anew
+        is_ours = not any(step.startswith(".") for step in steps) and fold(steps[-1]) != fold(CATALOG)
+        if not (is_ours or (history and is_past) or name == SHARED):
             continue
         if load is None or not (is_past or name == SHARED or name.lower().endswith((".md", ".ndjson"))):
             yield Member(name, why=LINK if load is None else NO_MARKDOWN)
@@ -143,12 +145,6 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
         yield Member(path, data, root=root)
 
 
-def _missing(source: str) -> ArchiveRefused:
-    error = ArchiveRefused(f"there is no {source!r}")
-    error.hint = "Name a folder, a zip or a tar archive."
-    return error
-
-
 def write(target: str, files: Iterator[tuple[str, bytes]]) -> int:
     """Write memories to a new `.zip`, `.tar.gz` or folder, the same bytes for the same memories; say how many.
 
@@ -169,7 +165,9 @@ def write(target: str, files: Iterator[tuple[str, bytes]]) -> int:
             _write_folder(part, ordered)
         os.rename(part, target)
     except OSError as error:
-        _remove(part)
+        shutil.rmtree(part, ignore_errors=True)
+        with suppress(OSError):
+            os.unlink(part)  # an archive is a file
         raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from error
     return len(ordered)
 
@@ -183,15 +181,6 @@ def _write_folder(target: str, files: list[tuple[str, bytes]]) -> None:
             file.write(data)
 
 
-def _remove(part: str) -> None:
-
-    if os.path.isdir(part):
-        shutil.rmtree(part, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            os.unlink(part)
-
-
 def _inside(name: str) -> str:
     """The name of a member without a leading `./`. Raises ArchiveRefused when it reaches outside."""
     while name.startswith("./"):
@@ -201,12 +190,6 @@ def _inside(name: str) -> str:
     if not name or "\\" in name or "\0" in name or name.startswith("/") or ".." in steps or drive:
         raise ArchiveRefused(f"the member {name[:200]!r} reaches outside")
     return name
-
-
-def _is_passed_over(name: str) -> bool:
-    """Whether a member is nothing for us: hidden, or the catalog, which is made anew."""
-    parts = name.split("/")
-    return any(part.startswith(".") for part in parts) or fold(parts[-1]) == fold(CATALOG)
 
 
 def _is_past(name: str) -> bool:

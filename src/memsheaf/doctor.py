@@ -173,8 +173,8 @@ def _files(sheaf: Sheaf) -> Iterator[Finding]:
             try:
                 memory = sheaf.read(row.path)
                 yield from _secrets(memory)
-                if row.state in ("ok", "free"):
-                    yield from _warnings(memory)
+                for warning in memory.warnings if row.state in ("ok", "free") else ():
+                    yield Finding("warning", row.path, without_secrets(warning), f"`memsheaf edit {row.path}`")
             except MemsheafError as error:
                 yield Finding("error", row.path, str(error), error.hint)
 
@@ -199,11 +199,6 @@ def _row(row: Row) -> Iterator[Finding]:
 
 def _notice(said: str) -> Finding:
     return Finding("warning", CONTEXT if said.startswith(CONTEXT) else NOTES, said, "`memsheaf trust`")
-
-
-def _warnings(memory: Memory) -> Iterator[Finding]:
-    for warning in memory.warnings:
-        yield Finding("warning", memory.path, without_secrets(warning), f"`memsheaf edit {memory.path}`")
 
 
 def _secrets(memory: Memory) -> Iterator[Finding]:

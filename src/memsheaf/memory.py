@@ -265,7 +265,8 @@ def compose(
     refuse_large(body)
     cleaned: dict[str, str | Sequence[str]] = {}
     for key, value in fields.items():
-        if value and (clean := clean_field(key, value) if isinstance(value, str) else _clean_list(key, value)):
+        clean = clean_field(key, value) if isinstance(value, str) else [clean_field(key, one) for one in value]
+        if clean:
             cleaned[key] = clean
     page = written(cleaned, body if body.endswith("\n") else body + "\n")
     data = _encoded("", page.head + page.body)
@@ -334,10 +335,6 @@ def is_conflict_copy(path: str) -> bool:
     """
     name = path[path.rfind("/") + 1 :]
     return "onflict" in name.lower() and bool(re.search(_CONFLICT_COPY, name))
-
-
-def _clean_list(label: str, values: Sequence[str]) -> list[str]:
-    return [clean_field(label, value) for value in values]
 
 
 def _encoded(path: str, text: str) -> bytes:

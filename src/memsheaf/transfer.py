@@ -196,7 +196,8 @@ class _Import:
                 if not self.root.startswith(LOGS) and self.root and keeper.scope.layer != "project":
                     raise TextRefused(f"{member.name!r} belongs to a project; import it into one")
                 found = self._find(path)
-                memory = self._admitted(found.path if found else path, data, found)
+                known = found or parse(path, data)  # what it lacks, it lacked where it was made
+                memory = checked_import(known.path, data, known)
                 if found is None and not (
                     self._is_layer or all(map(memory.page.get, ("name", "description", "type")))
                 ):
@@ -262,10 +263,6 @@ class _Import:
         with suppress(MemsheafError):
             return parse(path, self._store.read(path).data)
         return None
-
-    def _admitted(self, path: str, data: bytes, found: Memory | None) -> Memory:
-        """The memory, or the file of a layer, that these bytes are. Raises TextRefused."""
-        return checked_import(path, data, found or parse(path, data))  # what it lacks, it lacked where it was made
 
     def _take_past(self, member: Member) -> None:
         if member.path == STONES:

@@ -7,6 +7,7 @@ command or a server took to start.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from functools import cache
@@ -122,6 +123,24 @@ def utc_time(seconds: float, *, milliseconds: bool = False) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + (f".{rest:03}Z" if milliseconds else "Z")
 
 
+def file_stamp(path: str, *, follow: bool = False) -> tuple[int, int, int, int] | None:
+    """The times, size and inode of a file, which an edit changes; None when it is not there."""
+    try:
+        found = os.stat(path, follow_symlinks=follow)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """A number with its noun.
+
+    >>> plural(1, "memory", "memories"), plural(1200, "file")
+    ('1 memory', '1,200 files')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def parse_json(text: str | bytes) -> object:
     """The value of a JSON text; None when it is none."""
     try:
@@ -137,6 +156,6 @@ def parse_object(text: str | bytes) -> dict[str, Any] | None:
 
 
 __all__ = [
-    "TYPE_CHECKING", "Annotated", "NamedTuple", "Protocol", "compiled", "json", "parse_json",
-    "parse_object", "sha256", "sqlite3", "unicodedata", "utc_time",
+    "TYPE_CHECKING", "Annotated", "NamedTuple", "Protocol", "compiled", "file_stamp", "json", "parse_json",
+    "parse_object", "plural", "sha256", "sqlite3", "unicodedata", "utc_time",
 ]  # fmt: skip

@@ -57,7 +57,10 @@ class Distiller:
 
     def start(self) -> None:
         """Begin, or have the one who is at it look once more when it is through."""
-        daemon = self._asks_model()
+        try:
+            daemon = self._memory.metered("extract") is not None  # then nobody waits for it at the end
+        except MemsheafError:
+            daemon = True
         with self._guard:
             self._is_wanted = True
             if self._worker is None or not self._worker.is_alive():  # in a forked process, it is the parent's
@@ -74,12 +77,6 @@ class Distiller:
         if (worker := self._worker) and worker.is_alive():  # it may not have begun yet when a Ctrl-C came
             worker.join(seconds)
 
-    def _asks_model(self) -> bool:
-        try:
-            return self._memory.metered("extract") is not None
-        except MemsheafError:
-            return True
-
     def _work(self) -> None:
         while True:
             with self._guard:
@@ -88,13 +85,11 @@ class Distiller:
                     return
                 self._is_wanted = False
             with going_on("what was said is not learned yet"):
-                self._heard(self._distilled())
-
-    def _distilled(self) -> Distilled:
-        try:
-            return self._memory.distil()
-        except MemsheafError as error:
-            return Distilled(problem=str(error))
+                try:
+                    found = self._memory.distil()
+                except MemsheafError as error:
+                    found = Distilled(problem=str(error))
+                self._heard(found)
 
 
 class ScopedMemory:

@@ -115,7 +115,8 @@ def write(item: StoredItem, was: Memory | None, *, source: str) -> Memory:
         with suppress(TextRefused):  # what a memory may not hold, a block can
             memory = _written(item, *form, was, source)
             return check(memory.path, memory.text, required=("name",))
-    return _written(item, *_as_block(item), was, source)
+    told = {"name": one_line(item.key, 200), "description": one_line(" / ".join(item.namespace), 500)}
+    return _written(item, {key: text for key, text in told.items() if text}, _block(item.value), was, source)
 
 
 def until(memory: Memory, expires: datetime) -> Memory:
@@ -193,12 +194,6 @@ def _as_memory(item: StoredItem) -> tuple[Fields, str] | None:
     content: str = named.pop("content")
     rest = {key: one for key, one in item.value.items() if key not in _OF_A_MEMORY}
     return named, f"{content}\n\n{_block(rest)}" if rest else f"{content}\n"
-
-
-def _as_block(item: StoredItem) -> tuple[Fields, str]:
-    """Header and text of any value."""
-    told = {"name": one_line(item.key, 200), "description": one_line(" / ".join(item.namespace), 500)}
-    return {key: text for key, text in told.items() if text}, _block(item.value)
 
 
 def _facts(item: StoredItem) -> Fields:
@@ -286,12 +281,7 @@ def _is_as(found: Any, asked: Any) -> bool:
         return isinstance(found, Mapping) and all(_is_as(found.get(key), one) for key, one in asked.items())
     if isinstance(asked, list | tuple):
         return isinstance(found, list) and len(found) == len(asked) and all(map(_is_as, found, asked))
-    return _equal(found, asked)
-
-
-def _equal(found: Any, asked: Any) -> bool:
-    """Whether two values are the same in JSON, where true is not 1."""
-    return bool(found == asked) and isinstance(found, bool) == isinstance(asked, bool)
+    return bool(found == asked) and isinstance(found, bool) == isinstance(asked, bool)  # in JSON, true is not 1
 
 
 def _holds(found: Any, operator: str, other: Any) -> bool:

@@ -165,18 +165,16 @@ class MemsheafStore(BaseStore):
             return below and self._is_live(kept) and passes(kept.value, op.filter or {})
 
         def search() -> ScoredItems:
-            found = self._matching(op, op.query, fits) if op.query else self._latest(prefix, fits)
-            return found[op.offset : last]
+            if op.query:
+                return self._matching(op, op.query, fits)[op.offset : last]
+            found = [kept for _, kept in self._items(prefix) if fits(kept)]
+            found.sort(key=lambda kept: kept.updated, reverse=True)
+            return [(kept, None) for kept in found[op.offset : last]]
 
         def paths(found: ScoredItems) -> Iterable[str]:
             return (place(kept.namespace, kept.key) for kept, _ in found)
 
         return self._sheaf.reader.until_fresh(search, paths)
-
-    def _latest(self, prefix: tuple[str, ...], fits: ItemFilter) -> ScoredItems:
-        """The items of a namespace, those first that were stored last."""
-        found = [kept for _, kept in self._items(prefix) if fits(kept)]
-        return [(kept, None) for kept in sorted(found, key=lambda kept: kept.updated, reverse=True)]
 
     def _matching(self, op: SearchOp, query: str, fits: ItemFilter) -> ScoredItems:
         """The items that match a query, best first, enough to fill a page."""

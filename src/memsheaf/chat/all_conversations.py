@@ -94,7 +94,8 @@ def list_all(scopes: AllScopes, *, query: str = "", limit: int = 50) -> list[Kno
         found += [_known(one, known)._replace(lines=tuple(lines)) for one, lines in hits]
     needles = make_needles(query)
     for host in sorted(_hosted(scopes), key=lambda one: -one.number("at"))[:limit]:
-        lines = find_lines(_host_messages(host), needles) if needles else []
+        said = (one._replace(text=without_secrets(one.text)) for turn in _host_turns(host) for one in turn.said)
+        lines = find_lines(said, needles) if needles else []
         if lines or not query.strip():
             found.append(_summarize(scopes, host)._replace(lines=tuple(lines)))
     return sorted(found, key=lambda one: (one.last, one.id), reverse=True)[:limit]
@@ -257,10 +258,6 @@ def _host_turns(host: HostConversation, most: int = MOST) -> Iterator[SpokenTurn
         number += 1
         said = (Said("user", UNRECORDED),) if turn.unkept else said
         yield SpokenTurn(number, turn.at, said)
-
-
-def _host_messages(host: HostConversation) -> Iterator[Said]:
-    return (one._replace(text=without_secrets(one.text)) for turn in _host_turns(host) for one in turn.said)
 
 
 def _read_lines(host: HostConversation, most: int) -> Sequence[str]:

@@ -86,13 +86,12 @@ def _list_overview(call: Call) -> int:
     with AllScopes(settings, here(), read_only=True) as known:
         found = Overview(known).numbers(known.list())
     head = ("SCOPE", "MEMORIES", "NEW", "WAITING", "DRIFTED", "INBOX", "TYPES")
-    rows = [
-        (one.title, *(f"{number:,}" for number in _numbers(one).values()), _types(one.counts.rows.kinds))
-        for one in found.scopes
-    ]
-    value = [
-        {"key": one.key, "title": one.title, **_numbers(one), "types": one.counts.rows.kinds} for one in found.scopes
-    ]
+    rows, value = [], []
+    for one in found.scopes:
+        numbers, kinds = _numbers(one), one.counts.rows.kinds
+        types = (f"{kind or 'none'} {kinds[kind]:,}" for kind in sorted(kinds, key=lambda kind: -kinds[kind]))
+        rows.append((one.title, *(f"{number:,}" for number in numbers.values()), ", ".join(types)))
+        value.append({"key": one.key, "title": one.title, **numbers, "types": kinds})
     spent = f"tokens: {found.spent_today:,} today, {found.spent_month:,} in 30 days"
     tokens = {"today": found.spent_today, "30_days": found.spent_month}
     return call.answer({"scopes": value, "tokens": tokens}, Table(rows, ("bold",), head), spent)
@@ -102,10 +101,6 @@ def _numbers(one: ScopeNumbers) -> dict[str, int]:
     rows = one.counts.rows
     numbers = (one.total, one.counts.added, one.waiting, rows.drifted, one.inbox)
     return dict(zip(("memories", "new", "waiting", "drifted", "inbox"), numbers, strict=True))
-
-
-def _types(kinds: dict[str, int]) -> str:
-    return ", ".join(f"{kind or 'none'} {count:,}" for kind, count in sorted(kinds.items(), key=lambda one: -one[1]))
 
 
 @takes(Argument("--days", "how many days to show, today included", "N", default=30))

@@ -12,6 +12,7 @@ from memsheaf.cli.command import Usage
 from memsheaf.errors import Duplicate, Exists, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
 from memsheaf.scope import Scope, around, resolve, unused_folder
 from memsheaf.values import TYPE_CHECKING, json
+from memsheaf.values import plural as plural  # for the commands
 
 if TYPE_CHECKING:
     from memsheaf.cli.command import Options
@@ -291,15 +292,6 @@ def insisting() -> Iterator[None]:
         raise hinted(error, f"{error.hint} If you must, --allow-secret stores it as it is.") from None
     except (Duplicate, NotWorth) as error:
         raise hinted(error, f"{error.hint} --anyway stores it as it is.") from None
-
-
-def plural(count: int, one: str, many: str = "") -> str:
-    """A number with its noun.
-
-    >>> plural(1, "memory", "memories"), plural(1200, "file")
-    ('1 memory', '1,200 files')
-    """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def minute(at: str) -> str:

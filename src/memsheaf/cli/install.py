@@ -19,7 +19,6 @@ from memsheaf.hosts.importers import READERS, claude_memory_folder
 from memsheaf.hosts.installing import (
     HOSTS,
     Placement,
-    find_hosts,
     has_plugin,
     is_found,
     make_removals,
@@ -66,7 +65,7 @@ def install(call: Call) -> int:
       memsheaf install claude-code --learn-with claude
     """
     place, files = _placement(call), SettingsFiles(call.settings().state)
-    hosts = _named(call) or find_hosts(call.environment)
+    hosts = _named(call) or [host for host in HOSTS if is_found(host, call.environment)]
     if not hosts:
         raise hinted(Refused("no coding agent was found on this machine"), f"Name one: {', '.join(HOSTS)}.")
     planned = {host: [files.plan(target) for target in make_targets(host, place)] for host in hosts}
@@ -100,8 +99,8 @@ def uninstall(call: Call) -> int:
     planned = {}
     for host in _named(call) or HOSTS:
         found = [files.plan(target) for target in make_removals(host, place, files)]
-        if found := [change for change in found if change.is_change or (change.problem and _names_us(change))]:
-            planned[host] = found
+        if ours := [one for one in found if one.is_change or (one.problem and "memsheaf" in (one.before or ""))]:
+            planned[host] = ours
     if not planned:
         return call.answer({"hosts": []}, Note("memsheaf is in the settings of no agent; nothing was changed"))
     done = _carry_out(call, files, planned, "Take this out")
@@ -153,10 +152,6 @@ def unlink(call: Call) -> int:
         return call.answer({"hosts": [], "root": root}, Note("it is not linked; nothing was changed"))
     done = _carry_out(call, files, {"claude-code": [change]}, "Unlink")
     return 1 if done is None else _answer(call, done, {"root": root}, Note("start it anew; no memory was deleted"))
-
-
-def _names_us(change: FileChange) -> bool:
-    return "memsheaf" in (change.before or "")
 
 
 def _named(call: Call) -> list[str]:

@@ -60,7 +60,8 @@ def help_(call: Call) -> int:
     name, action = call.options.command, call.options.action
     title, examples = name, None
     if action:
-        title, examples = f"{name} {action}", examples_of(f"{name} {action}", load(name))
+        title = f"{name} {action}"
+        examples = [line for line in load(name).examples if re.search(rf"memsheaf {title}\b", line)]
         if action not in load(name).actions:
             raise Usage(f"`memsheaf {name}` has no action {action!r}")
     if name:
@@ -111,11 +112,6 @@ def usage(name: str, command: Command) -> str:
         shown = argument.shown + (" ..." if argument.repeated and not argument.is_option else "")
         words.append(shown if argument.required else f"[{shown}]")
     return "\n".join(_wrapped(" ".join(["usage: memsheaf", name, *words]), "    "))
-
-
-def examples_of(title: str, parent: Command) -> list[str]:
-    """The examples of a group that show one of its actions."""
-    return [line for line in parent.examples if re.search(rf"memsheaf {title}\b", line)]
 
 
 def help_text(name: str, command: Command, *, everywhere: bool = True, examples: Iterable[str] | None = None) -> str:

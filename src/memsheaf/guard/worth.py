@@ -116,7 +116,7 @@ def derivable(text: str, *, cited: bool = False) -> str:
     if not lookups:
         return ""
     told, others = [], 0
-    for sentence in _sentences(_without_code(lowered)):
+    for sentence in _sentences(re.sub(r"(?ms)^```.*?(?:^```|\Z)", "", lowered)):  # code is no statement
         if found := _lookup(sentence, lookups):
             told.append(found)
         else:
@@ -157,10 +157,6 @@ def _indexes(titles: tuple[str, ...]) -> tuple[PhraseIndex, PhraseIndex]:
     books = [lexicon("worth", name, _DIALECT) for name in LANGUAGES]
     spaced, unspaced = ([book for book in books if book.is_spaced is wanted] for wanted in (True, False))
     return PhraseIndex(spaced, titles), PhraseIndex(unspaced, titles)
-
-
-def _without_code(text: str) -> str:
-    return re.sub(r"(?ms)^```.*?(?:^```|\Z)", "", text) if "```" in text else text
 
 
 def _sentences(text: str) -> Iterator[str]:

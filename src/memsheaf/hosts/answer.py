@@ -28,7 +28,7 @@ from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.start_cache import read_start, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import project_root, with_hub
-from memsheaf.values import TYPE_CHECKING, sha256
+from memsheaf.values import TYPE_CHECKING, file_stamp, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,13 +50,11 @@ WAITING = "waiting"
 NEWS = "news"
 
 
-def answer(host: str, event: str, cwd: str, data: bytes, ends: float) -> bytes:
-    """Answer one event in a process of its own, whose time ends then."""
-    return HookAnswers(ends=ends).answer(host, event, cwd, data)
-
-
 class HookAnswers:
-    """Answers hooks. A server hands in its `layers` and what brings `news`, and keeps this for as long as it runs."""
+    """Answers hooks. A server hands in its `layers` and what brings `news`, and keeps this for as long as it runs.
+
+    The time of a process for one event `ends` at some moment.
+    """
 
     def __init__(
         self,
@@ -154,8 +152,9 @@ class _Call:
             return self._prompt()
         if not self.is_sub_agent:
             self._capture()
-            last = _age_of(self._own("worked"))
-            if kind == END or (kind != COMPACT and self.event.host in WITHOUT_END and last > AGAIN):
+            last = (file_stamp(self._own("worked")) or [0])[0] / 1e9
+            is_due = self.event.host in WITHOUT_END and time.time() - last > AGAIN
+            if kind == END or (kind != COMPACT and is_due):
                 save(self._own("worked"), b"")
                 spawn_apart("work", self.cwd)
         return HookReply()
@@ -287,14 +286,6 @@ class _Call:
 def own_file(state: str, root: str, name: str) -> str:
     """A small file of the hooks about one project."""
     return os.path.join(state, FOLDER, f"{name}-{sha256(os.fsencode(root)).hexdigest()[:16]}")
-
-
-def _age_of(path: str) -> float:
-    """The seconds since a file was written; endless when there is none."""
-    try:
-        return time.time() - os.stat(path).st_mtime
-    except OSError:
-        return float("inf")
 
 
 def _keepable(prompt: str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memsheaf.errors import Refused, hinted
-from memsheaf.hosts.formats import RENDER, as_json_line, as_line
+from memsheaf.hosts.formats import RENDER, as_json_lines, as_line
 
 TOKEN = "MEMSHEAF_MCP_TOKEN"
 SYSTEMS = ("Linux", "macOS", "Windows")
@@ -55,7 +55,7 @@ def describe_client(
     values = {**server_values(client, words), "url": url, "token": token, "bearer": bearer}
     kind = "remote" if url else "local"
     line = [
-        as_json_line(word) if isinstance(word, dict) else word
+        as_json_lines(word, None) if isinstance(word, dict) else word
         for word in fill(known.get(f"{kind}_command", []), values)
     ]
     return {

@@ -16,17 +16,12 @@ from typing import Any
 _CMD_SPECIAL = frozenset("%^&|<>!")
 
 
-def as_json_line(value: object) -> str:
-    """JSON in one line.
+def as_json_lines(value: object, indent: str | None) -> str:
+    """JSON with a line for each key and item, as most programs write it; with None in one line.
 
-    >>> as_json_line({"args": ["\\u674e", "\\u202e"]})
+    >>> as_json_lines({"args": ["\\u674e", "\\u202e"]}, None)
     '{"args": ["\u674e", "\\\\u202e"]}'
     """
-    return as_json_lines(value, None)
-
-
-def as_json_lines(value: object, indent: str | None) -> str:
-    """JSON with a line for each key and item, as most programs write it; with None in one line."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return "".join(char if char.isprintable() or char in "\t\n" else json.dumps(char)[1:-1] for char in text)
 
@@ -38,11 +33,10 @@ def as_toml(value: Mapping[str, Mapping[str, Any]]) -> str:
     [servers.a]
     args = ["x"]
     """
-    return "\n".join(line for name, table in value.items() for line in (f"[{name}]", *_toml_lines(table)))
-
-
-def _toml_lines(table: Mapping[str, Any]) -> Iterator[str]:
-    return (f"{key} = {_toml_value(value)}" for key, value in table.items())
+    lines = []
+    for name, table in value.items():
+        lines += [f"[{name}]", *(f"{key} = {_toml_value(item)}" for key, item in table.items())]
+    return "\n".join(lines)
 
 
 def _toml_value(value: object) -> str:

@@ -207,12 +207,8 @@ def _start_hook(target: SettingsTarget, text: str) -> str:
         program = re.search(r"^const PROGRAM = (\[.*\])$", text, re.MULTILINE)
         return shlex.join([*json.loads(program[1]), "hook", target.host, START]) if program else ""
     lines = find_hooks(text, target.format, target.ours)
-    return next((line for line in lines if KINDS.get(_event_of(line)) == START), "")
-
-
-def _event_of(line: str) -> str:
-    found = re.search(r"\bhook\s+\S+\s+(\w+)", line)
-    return found[1] if found else ""
+    events = ((line, re.search(r"\bhook\s+\S+\s+(\w+)", line)) for line in lines)
+    return next((line for line, event in events if event and KINDS.get(event[1]) == START), "")
 
 
 def _has_own_memory(name: str, environment: Mapping[str, str]) -> bool:

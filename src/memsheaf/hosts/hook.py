@@ -64,9 +64,9 @@ def _answer(host: str, event: str, seconds: float) -> bytes:
     data, cwd = _read_input(), work_folder()
     out = None if os.environ.get(PROBE) else ask(host, event, cwd, data, seconds * SHARE)
     if out is None:
-        from memsheaf.hosts.answer import answer
+        from memsheaf.hosts.answer import HookAnswers
 
-        out = answer(host, event, cwd, data, began + seconds)
+        out = HookAnswers(ends=began + seconds).answer(host, event, cwd, data)
     if os.environ.get(PROBE):
         print(f"memsheaf hook answered in {1000 * (time.monotonic() - began):.0f} ms", file=sys.stderr)
     return out

@@ -153,7 +153,9 @@ def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
     name = name or one_line(was.name.replace("-", " ") if was else make_title(one_line(body, READ)), 50)
     given = was.page.get("description") if was else one.description
     topic = f"{one.heading}: {body}" if one.heading else body
-    description = one_line(given or (_first_statement(body) if was else occasion(one_line(topic, READ))), 150)
+    below = (line for line in body.split("\n") if line.strip() and not line.startswith("#"))  # the headings
+    description = given or (first_line(next(below, body)) if was else occasion(one_line(topic, READ)))
+    description = one_line(description, 150)
     changed = was.page.nested("metadata", "modified") if was else ""  # as Claude Code has it
     day = day_of(changed) or one.day or today
     if was is None or was.state == "free":
@@ -170,12 +172,6 @@ def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
     if was.trust == "confirmed":
         fields["trust"] = trust or None
     return check("", edited(was.text, fields=fields))
-
-
-def _first_statement(body: str) -> str:
-    """The first line below the headings."""
-    lines = (line for line in body.split("\n") if line.strip() and not line.startswith("#"))
-    return first_line(next(lines, body))
 
 
 def _kind_of(one: ForeignMemory, was: Memory | None, body: str) -> str:

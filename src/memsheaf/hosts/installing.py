@@ -45,11 +45,6 @@ def program_words() -> list[str]:
     return [beside] if beside else [sys.executable, "-P", "-m", "memsheaf"]
 
 
-def find_hosts(environment: Mapping[str, str]) -> list[str]:
-    """The hosts of this machine: those with a command on the PATH, or a folder of settings."""
-    return [name for name in HOSTS if is_found(name, environment)]
-
-
 def is_found(name: str, environment: Mapping[str, str]) -> bool:
     """Whether a host is on this machine."""
     known = CLIENTS[name]

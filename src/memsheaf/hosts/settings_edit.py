@@ -320,10 +320,6 @@ def _merge_yaml(read: tuple[bool, list[str]], wanted: Wanted) -> tuple[bool, lis
     return True, read[1] if has_parent else [*read[1], f"{parent}:"]
 
 
-def _find_yaml(read: tuple[bool, list[str]], ours: Wanted) -> list[tuple[list[Step], object]]:
-    return [([NAME], None)] if read[0] else []
-
-
 def _insert_text(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:
     if text:
         raise ValueError("it is there already, and not as it was installed")
@@ -355,7 +351,9 @@ _FORMATS = {
         _insert_toml,
         _remove_toml,
     ),
-    "yaml": _Format(_read_yaml, _merge_yaml, _find_yaml, _insert_yaml, _remove_yaml),
+    "yaml": _Format(
+        _read_yaml, _merge_yaml, lambda read, ours: [([NAME], None)] if read[0] else [], _insert_yaml, _remove_yaml
+    ),
     "text": _Format(
         lambda text, ours: text,
         lambda text, wanted: wanted["text"],

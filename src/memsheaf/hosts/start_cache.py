@@ -16,7 +16,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.hosts.conversation import load, save
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
-from memsheaf.values import json, sha256
+from memsheaf.values import file_stamp, json, sha256
 
 SMALL = 200  # files of a scope that are all looked at
 RACY = 0.1  # seconds: a file that changed so recently may change again without a trace in its times
@@ -34,7 +34,7 @@ def read_start(settings: Settings, cwd: str) -> str | None:
     stamps, text = found.get("stamps"), found.get("text")
     if found.get("key") != _key(settings) or not isinstance(stamps, dict) or not isinstance(text, str):
         return None
-    return text if all(_stamp(path) == stamp for path, stamp in stamps.items()) else None
+    return text if all([*(file_stamp(path) or ())] == stamp for path, stamp in stamps.items()) else None
 
 
 def write_start(settings: Settings, cwd: str, text: str) -> None:
@@ -45,7 +45,7 @@ def write_start(settings: Settings, cwd: str, text: str) -> None:
     paths = [os.path.join(settings.home, "config.toml")]
     for scope, root in roots.items():
         paths += _watched(root, [path for named, path in re.findall(_SHOWN, text) if (named or "project") == scope])
-    stamps = {path: _stamp(path) for path in paths}
+    stamps = {path: file_stamp(path) or () for path in paths}
     if not any(stamp and time.time() - stamp[0] / 1e9 < RACY for stamp in stamps.values()):
         record = {"key": _key(settings), "stamps": stamps, "text": text}
         save(_path(settings, roots), json.dumps(record).encode())
@@ -86,11 +86,3 @@ def _watched(root: str, shown: Iterable[str]) -> list[str]:
     if len(files) > SMALL:
         files = files[:3] + [os.path.join(root, path) for path in shown]
     return [*folders, *files]
-
-
-def _stamp(path: str) -> list[int] | None:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return [found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino]

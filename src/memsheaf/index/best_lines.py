@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 
-from memsheaf.values import sha256, sqlite3
+from memsheaf.values import file_stamp, sha256, sqlite3
 
 SCHEMA = 17
 HIDDEN, LISTED, WAITING = 0, 1, 2  # classes of `listed`: not for the catalog, in the catalog, unconfirmed
@@ -36,12 +36,5 @@ def best_lines(root: str, cache: str, limit: int) -> tuple[list[tuple[str, str, 
         )
         rows = db.execute(sql, (limit,)).fetchall()
         counted = db.execute("SELECT a FROM note WHERE name = ?", (COUNTS[LISTED],)).fetchone()
-    return [row[:3] for row in rows if _is_unchanged(root, row)], counted[0] if counted else len(rows)
-
-
-def _is_unchanged(root: str, row: tuple[str, str, str, int, int, int, int]) -> bool:
-    try:
-        found = os.lstat(os.path.join(root, row[0]))
-    except OSError:
-        return False
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino) == row[3:]
+    unchanged = [row[:3] for row in rows if file_stamp(os.path.join(root, row[0])) == row[3:]]
+    return unchanged, counted[0] if counted else len(rows)

@@ -90,15 +90,10 @@ def count_memories(db: sqlite3.Connection) -> int:
 
 def delete_orphans(db: sqlite3.Connection) -> None:
     """Delete the vectors, of all embedders, whose memory is gone or changed."""
-    if has_orphans(db):
+    if db.execute("SELECT 1 FROM vector WHERE entry IS NULL LIMIT 1").fetchone():
         with writing(db):
             db.execute("DELETE FROM vector WHERE entry IS NULL")
             _count_removal(db)
-
-
-def has_orphans(db: sqlite3.Connection) -> bool:
-    """Whether there are vectors whose memory is gone or changed."""
-    return db.execute("SELECT 1 FROM vector WHERE entry IS NULL LIMIT 1").fetchone() is not None
 
 
 def delete_texts(db: sqlite3.Connection, keys: Collection[bytes]) -> None:

@@ -296,12 +296,12 @@ class _Eraser:
         """A text without what says the same, line by line, and without all of it when it is in no line."""
         if not self._named.search(text) and self._keep(text):
             return text
-        lines = [self._named.sub(_replacement, line) if self._may_stay(line) else ERASED for line in text.split("\n")]
-        cut = "\n".join(lines)
-        return cut if self._keep(cut) else ERASED
-
-    def _may_stay(self, line: str) -> bool:
-        return self._keep(line) and self._keep(self._named.sub("", line))
+        cut = []
+        for line in text.split("\n"):
+            may_stay = self._keep(line) and self._keep(self._named.sub("", line))
+            named = self._named.sub(lambda found: "]" * found[0].startswith("](") + ERASED, line)
+            cut.append(named if may_stay else ERASED)
+        return "\n".join(cut) if self._keep("\n".join(cut)) else ERASED
 
     def _message(self, said: Said) -> Said:
         calls = tuple(call._replace(arguments=self._arguments(call.arguments)) for call in said.calls)
@@ -324,10 +324,6 @@ class _Eraser:
         if isinstance(value, dict):
             return {self.text(key): self._value(one) for key, one in value.items()}
         return [self._value(one) for one in value] if isinstance(value, list) else value
-
-
-def _replacement(found: re.Match[str]) -> str:
-    return f"]{ERASED}" if found[0].startswith("](") else ERASED
 
 
 def _strings(value: object) -> Iterator[str]:

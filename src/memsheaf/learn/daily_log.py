@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 
-from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused
+from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.learn.inbox import Inbox
 from memsheaf.memory import STRICT, Allow
@@ -145,8 +144,7 @@ class DailyLog:
         if not text.strip() or size > NOTE_BYTES:
             why = f"it has {size:,} bytes, {NOTE_BYTES:,} are the most" if text.strip() else "it is empty"
             error = TextRefused(f"this is no note: {why}; nothing was logged")
-            error.hint = "Say it in a few sentences; what is longer belongs in a file that the note names."
-            raise error
+            raise hinted(error, "Say it in a few sentences; what is longer belongs in a file that the note names.")
         return self._add_entries([("note", text)], by=by, saved=False)
 
     def undo(self, *, by: str = "user") -> str:
@@ -308,10 +306,7 @@ class DailyLog:
 
     def _is_there(self) -> bool:
         """Whether there is a log: a folder, and no link to one."""
-        try:
-            return stat.S_ISDIR(os.lstat(self.root).st_mode)
-        except OSError:
-            return False
+        return os.path.isdir(self.root) and not os.path.islink(self.root)
 
     def _refuse_link(self) -> None:
         """Raise PathRefused when the folder leads elsewhere: it may have come with a repository."""

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from memsheaf.config import Dream
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, plural
 
 LOCK = "dream"
 MEMORY, LOOKED = "dream.json", "dream-looked.json"
@@ -71,7 +71,7 @@ def gates(
         enabled = "the daily log mode is on; `memsheaf consolidate` does it when asked"
     if team:
         enabled = "a team's memories are consolidated by a person, unless its policy is auto: `memsheaf consolidate`"
-    many, some = _plural(files, "memory", "memories"), _plural(since, "conversation", "conversations")
+    many, some = plural(files, "memory", "memories"), plural(since, "conversation")
     is_busy = _is_busy(state)
     return (
         Gate("enabled", dream.enabled and not logging and not team, enabled),
@@ -140,10 +140,6 @@ def _read_time(found: object, key: str) -> float:
     """A time out of a saved object; 0.0 for what is none."""
     value = found.get(key) if isinstance(found, dict) else None
     return float(value) if isinstance(value, int | float) and 0 < value < 1e11 else 0.0
-
-
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def _age_gate(name: str, then: float, least: float, now: float, what: str) -> Gate:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.erasure_filter import make_erasure_filter
@@ -50,8 +51,9 @@ def write_spill(state: State, spill: Spill, *, now: float, days: float = DAYS) -
     """Write it, and remove files older than this many days. Gives its path. Raises StoreFailed."""
     state.write(spill.name, spill.text.encode())
     for name in _names(state):
-        if name != spill.name and _age(state, name, now) > days:
-            state.remove(name)
+        with suppress(OSError):  # another process was faster
+            if os.lstat(os.path.join(state.folder, name)).st_mtime < now - days * 86_400 and name != spill.name:
+                state.remove(name)
     return os.path.join(state.folder, spill.name)
 
 
@@ -93,11 +95,3 @@ def _body(text: str) -> str:
 def _names(state: State) -> list[str]:
     """The spilled files, and what a crash left of one."""
     return [name for name in state.names(drafts=True) if name.removeprefix("draft-").startswith(_PREFIX)]
-
-
-def _age(state: State, name: str, now: float) -> float:
-    """How many days ago a file was written; one that is gone has no age."""
-    try:
-        return (now - os.lstat(os.path.join(state.folder, name)).st_mtime) / 86_400
-    except OSError:
-        return 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 
-from memsheaf.errors import MemsheafError, ModelFailed
+from memsheaf.errors import MemsheafError, ModelFailed, hinted
 from memsheaf.values import NamedTuple, Protocol
 
 
@@ -70,9 +70,7 @@ def answer(model: Model, question: Question, deadline: float) -> object:
 
 def failed(message: str, hint: str = "") -> ModelFailed:
     """A failure, with a hint of its own where there is something to do about it."""
-    error = ModelFailed(message)
-    error.hint = hint or error.hint
-    return error
+    return hinted(ModelFailed(message), hint or ModelFailed.hint)
 
 
 MOST_TOKENS = 8_192  # most tokens of one answer, by default

@@ -83,8 +83,9 @@ class Ledger:
                 until = f"; the day ends at {self.ends()}"
                 _check("day", spent.requests + 1, caps.requests_per_day, "requests", until)
                 _check("day", spent.tokens + cost.tokens, caps.tokens_per_day, "tokens", until)
-                if not requests:
-                    self._forget_old()
+                for old, ago in self._days().items() if not requests else ():
+                    if ago > DAYS:
+                        self._state.remove(_file(old))
                 id = os.urandom(8).hex()
                 line = {"purpose": cost.purpose, "model": cost.model, "input": cost.input, "output": cost.output}
                 self._state.append(_file(day), {"id": id, "at": round(self._clock(), 3), **line})
@@ -160,11 +161,6 @@ class Ledger:
                 if suffix == ".jsonl":
                     found[day] = (today - date.fromisoformat(day)).days
         return found
-
-    def _forget_old(self) -> None:
-        for day, ago in self._days().items():
-            if ago > DAYS:
-                self._state.remove(_file(day))
 
 
 class Reserved(NamedTuple):

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from shutil import which
 from tempfile import TemporaryDirectory
 
@@ -173,7 +173,7 @@ def _codex_line(question: Question, place: str, model: str) -> list[str]:
 def _codex_answer(out: bytes, question: Question) -> Answer:
     """Read the events that `codex exec --json` prints: the last message, and what it took."""
     text, tokens, trouble = "", (0, 0), ""
-    for event in _events(out):
+    for event in filter(None, map(parse_object, out.splitlines())):
         item, usage, error = event.get("item"), event.get("usage"), event.get("error")
         if isinstance(item, dict) and item.get("type") == "agent_message" and isinstance(item.get("text"), str):
             text = item["text"]
@@ -185,12 +185,6 @@ def _codex_answer(out: bytes, question: Question) -> Answer:
     if not text:
         raise ValueError(f"it says {one_line(trouble, _MESSAGE)!r}" if trouble else "it printed no message")
     return Answer(read(text, question.schema), *tokens)
-
-
-def _events(out: bytes) -> Iterator[dict[str, object]]:
-    for line in out.splitlines():
-        if (event := parse_object(line)) is not None:
-            yield event
 
 
 def _strict(schema: object) -> object:

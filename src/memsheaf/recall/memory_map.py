@@ -251,7 +251,8 @@ def render_svg(made: MemoryMap, *, size: int = 1200) -> str:
     parts.append("</g>")
     radius = 5 if len(places) < 500 else 3.2 if len(places) < 2_000 else 2.2
     for number, kind in enumerate((*KINDS, "")):
-        mine = [place for place, dot in zip(places, made.dots, strict=True) if _kind_number(dot.kind) == number]
+        kinds = ((place, dot.kind if dot.kind in KINDS else "") for place, dot in zip(places, made.dots, strict=True))
+        mine = [place for place, of in kinds if of == kind]
         circles = "".join(f'<circle cx="{x}" cy="{y}" r="{radius}"/>' for x, y in mine)
         parts.append(f'<g fill="{COLOURS[number]}" fill-opacity="0.85">{circles}</g>' if mine else "")
         if mine:
@@ -267,10 +268,6 @@ def render_svg(made: MemoryMap, *, size: int = 1200) -> str:
             f'stroke="#12151c" stroke-width="4" paint-order="stroke">{escape(cluster.name)}</text>'
         )
     return "\n".join([*parts, "</svg>\n"])
-
-
-def _kind_number(kind: str) -> int:
-    return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
 def _digest(*words: str) -> str:

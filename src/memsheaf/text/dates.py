@@ -255,14 +255,11 @@ def _meant(rule: _Rule, words: str, today: date) -> str:
     if unit == "end of year":
         return f"{year:04}-12-31"
     if unit.startswith("end of "):
-        return _last_day(year, quarter * 3 if unit == "end of quarter" else month)
+        from calendar import monthrange
+
+        last = quarter * 3 if unit == "end of quarter" else month
+        return date(year, last, monthrange(year, last)[1]).isoformat()
     return {"year": f"{year:04}", "quarter": f"{year:04}-Q{quarter}", "month": f"{year:04}-{month:02}"}[unit]
-
-
-def _last_day(year: int, month: int) -> str:
-    from calendar import monthrange
-
-    return date(year, month, monthrange(year, month)[1]).isoformat()
 
 
 def _shifted(day: date, days: int) -> str:

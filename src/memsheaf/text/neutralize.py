@@ -64,7 +64,7 @@ def for_terminal(text: str) -> str:
     '<U+001B>[31mred<U+202E>'
     """
     text = text.replace("\r\n", "\n")
-    return text if _is_plain(text) else re.sub(_POWER, _spelt, text)
+    return text if _is_plain(text) else re.sub(_POWER, lambda found: f"<U+{ord(found[0]):04X}>", text)
 
 
 class SafeStream:
@@ -165,10 +165,6 @@ def _is_plain(text: str) -> bool:
 
 def _visible(text: str) -> str:
     return text if _is_plain(text) else re.sub(_INVISIBLE, r"\1", text)
-
-
-def _spelt(found: re.Match[str]) -> str:
-    return f"<U+{ord(found[0]):04X}>"
 
 
 def columns(text: str) -> int:

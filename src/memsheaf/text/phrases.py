@@ -303,14 +303,10 @@ def _cut(text: str, limit: int) -> str:
     text = text.rstrip(".。!！")
     width = 0
     for place, letter in enumerate(text):
-        width += 1 + _is_wide(letter)
+        width += 1 + (ord(letter) > 0x2E80 and letter != SHOWN)
         if width > limit:
             return (text[:place].rpartition(" ")[0] or text[:place]).rstrip(" ,;:(") + "…"
     return text
-
-
-def _is_wide(letter: str) -> bool:
-    return ord(letter) > 0x2E80 and letter != SHOWN
 
 
 def occasion(text: str) -> str:

@@ -175,7 +175,8 @@ def _mended(start: str) -> str:
     """What is left of a past or present form, as a word."""
     if start.endswith(("at", "bl", "iz")):
         return start + "e"
-    if _is_double(start) and start[-1] not in "lsz":
+    is_double = len(start) > 1 and start[-1] == start[-2] and _form(start)[-1] == "c"
+    if is_double and start[-1] not in "lsz":
         return start[:-1]
     return start + "e" if _measure(start) == 1 and _ends_short(start) else start
 
@@ -219,10 +220,6 @@ def _form(word: str) -> str:
 def _measure(word: str) -> int:
     """How often vowels are followed by consonants."""
     return len(_SYLLABLE.findall(_form(word)))
-
-
-def _is_double(word: str) -> bool:
-    return len(word) > 1 and word[-1] == word[-2] and _form(word)[-1] == "c"
 
 
 def _ends_short(word: str) -> bool:

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from memsheaf.errors import MemsheafError
-from memsheaf.index.embedding import Embedding
 from memsheaf.sheaf import Sheaf
+from memsheaf.values import file_stamp
 from memsheaf.web.page import Site
 
 SECONDS = 1.0  # between two looks at the files, while a page is open
@@ -60,7 +60,9 @@ class Live:
                     self._verified[sheaf.root] = time.monotonic()
                     await self._verify(sheaf)
             for sheaf in opened:
-                made = await anyio.to_thread.run_sync(_embedding_of, sheaf)
+                made = None
+                with suppress(MemsheafError, OSError):
+                    made = await anyio.to_thread.run_sync(sheaf.reader.embedding)
                 if made and made.done < made.total and not (made.running or made.problem):
                     await self._run(sheaf, "index")
             with anyio.move_on_after(VERIFY_SECONDS):
@@ -102,7 +104,7 @@ class Live:
             for sheaf in self._site.scopes.opened():
                 with suppress(MemsheafError, OSError):
                     sheaf.reader.look()
-                    found[sheaf.root] = sheaf.reader.last_id(), _stamp(sheaf.state.folder)
+                    found[sheaf.root] = sheaf.reader.last_id(), file_stamp(sheaf.state.folder, follow=True)
             # a scope seen for the first time may have changed since a page showed it
             is_new = any(self._seen.get(root) != value for root, value in found.items())
             self._seen.update(found)
@@ -148,17 +150,3 @@ class Live:
                     yield ": still here\n\n"
         finally:
             self._listening -= 1
-
-
-def _embedding_of(sheaf: Sheaf) -> Embedding | None:
-    with suppress(MemsheafError, OSError):
-        return sheaf.reader.embedding()
-    return None
-
-
-def _stamp(folder: str) -> object:
-    """When something came into a folder, or left it."""
-    try:
-        return os.stat(folder).st_mtime_ns
-    except OSError:
-        return None

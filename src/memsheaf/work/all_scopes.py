@@ -92,7 +92,8 @@ class AllScopes:
         """The scopes: user, the present project, other projects, each with its tasks and sessions; agents, teams."""
         home = self.settings.home
         others = {key: root for key, root in self._projects().items() if root != self._present}
-        names = {"project": os.path.basename(around(self.cwd)), **{key: _name_in(key) for key in others}}
+        names = {key: re.sub("-[0-9a-f]{16}$", "", key.partition("~")[2]) for key in others}
+        names["project"] = os.path.basename(around(self.cwd))
         often = Counter(names.values())
         found = [KnownScope("user", "user", "user", os.path.join(home, "user"), "")]
         for key, root in {"project": self._present, **others}.items():
@@ -225,10 +226,6 @@ def record_tree(settings: Settings, cwd: str) -> None:
 def _is_about(root: str, tree: str, home: str) -> bool:
     """Whether a project in MEMSHEAF_HOME is the one of this working tree."""
     return private_root(home, find_repository(tree, home)[1]) == root
-
-
-def _name_in(key: str) -> str:
-    return re.sub("-[0-9a-f]{16}$", "", key.partition("~")[2])
 
 
 def _absolute(path: str) -> str:

@@ -26,7 +26,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Version
 from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, json, sha256
+from memsheaf.values import NamedTuple, json, plural, sha256
 from memsheaf.work.duplicates import CROWD, ComparedMemory, compare, prepare
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import ARCHIVE, Notes
@@ -268,7 +268,7 @@ class _Auditor:
                 continue
             days = self._days_since(state.changed)
             if days > UNTOUCHED_AFTER or (state.is_blank and days > BLANK_AFTER):
-                said = f"an open session, {'blank' if state.is_blank else 'untouched'} for {_plural(days, 'day')}"
+                said = f"an open session, {'blank' if state.is_blank else 'untouched'} for {plural(days, 'day')}"
                 advice = f"`memsheaf session end --session {name}` archives it"
                 self._tell("pollution", "session", NOTE, path, said, advice, fix=AuditFix("end", ((name, ""),)))
 
@@ -295,7 +295,7 @@ class _Auditor:
     def _see_state(self, memory: Memory) -> None:
         path, ends = memory.path, parse_day(memory.expires)
         if memory.trust == "unconfirmed":
-            said = f"unconfirmed for {_plural(self._days_since(memory.updated or memory.created), 'day')}"
+            said = f"unconfirmed for {plural(self._days_since(memory.updated or memory.created), 'day')}"
             advice = f"{self._line('review', '--approve', path)} if it is right; --reject if not"
             self._tell("waiting", "unconfirmed", NOTE, path, said, advice, fix=self._fix("confirm", path))
         if ends and ends < self._today:
@@ -407,7 +407,3 @@ def _past(sheaf: Sheaf, today: date) -> tuple[Counter[str], dict[str, bytes]]:
 
 def _sorted(found: Sequence[AuditFinding]) -> tuple[AuditFinding, ...]:
     return tuple(sorted(found, key=lambda one: (LEVELS.index(one.level), one.kind, one.path, one.said)))
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -33,17 +33,11 @@ from memsheaf.work.notes_text import (
     NotesEntry,
     Problem,
     Pruned,
-    blockers_of,
     entries_below,
     meant,
-    objective_of,
-    pending_of,
-    phase_of,
     said_below,
     trimmed,
 )
-
-__all__ = ["ARCHIVE", "CLEARED", "Notes", "blockers_of", "objective_of", "pending_of", "phase_of"]
 
 ARCHIVE = "NOTES-archive.md"
 ENTRY_BYTES = 300

@@ -20,7 +20,7 @@ from memsheaf.reader import asked_at
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.commit_queries import CommitStep, CommitSummary
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, file_stamp
 from memsheaf.work.all_scopes import AllScopes, KnownScope
 from memsheaf.work.scopes import SCRATCH
 
@@ -106,7 +106,7 @@ def timeline(
     found = [
         [(commit, key) for commit in sheaf.overview.commits.commits() if _is_wanted(commit, wanted, kinds)]
         for key, sheaf in sheaves.items()
-        for kinds in [_kinds(sheaf) if wanted.kind else {}]
+        for kinds in [{path: kind for path, (_, kind) in sheaf.overview.named().items()} if wanted.kind else {}]
     ]
     page = list(merge(*found, key=lambda one: one[0].at, reverse=True))[offset : offset + limit]
     told: dict[tuple[str, str], ToldCommit] = {}
@@ -139,10 +139,6 @@ def _is_wanted(commit: CommitSummary, wanted: TimelineFilter, kinds: Mapping[str
         not text
         or text.casefold() in "\n".join([commit.id, commit.why, *(step.path for step in commit.steps)]).casefold()
     )
-
-
-def _kinds(sheaf: Sheaf) -> dict[str, str]:
-    return {path: kind for path, (_, kind) in sheaf.overview.named().items()}
 
 
 def _kind_of(step: CommitStep, kinds: Mapping[str, str]) -> str:
@@ -220,7 +216,7 @@ class Overview:
     def _queued(self, sheaf: Sheaf) -> tuple[int, int]:
         """How many proposals wait for review, and how many turns to be learned from."""
         state = self._states.get(sheaf.root) or self._states.setdefault(sheaf.root, sheaf.state)
-        stamp = _changed(state.folder)
+        stamp = file_stamp(state.folder, follow=True)
         if self._queues.get(sheaf.root, ("",))[0] != stamp:
             counts = (len(sheaf.learning.queue.all()), Inbox(state).left()) if stamp else (0, 0)
             self._queues[sheaf.root] = stamp, counts
@@ -229,17 +225,10 @@ class Overview:
     def _tokens(self, today: str) -> tuple[int, int]:
         """The tokens of today, and of 30 days."""
         folder = os.path.join(self._scopes.settings.state, "spend")
-        stamp = today, _changed(folder), _changed(os.path.join(folder, f"{today}.jsonl"))
+        files = folder, os.path.join(folder, f"{today}.jsonl")
+        stamp = today, *(file_stamp(path, follow=True) for path in files)
         if self._spent[0] != stamp:
             rows = self._ledger.summary(30)
             day = self._ledger.today()
             self._spent = stamp, (sum(row.tokens for row in rows if row.day == day), sum(row.tokens for row in rows))
         return self._spent[1]
-
-
-def _changed(path: str) -> object:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size

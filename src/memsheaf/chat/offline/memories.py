@@ -10,7 +10,7 @@ from memsheaf.chat.offline.requests import WIDE, lexicon, list_pattern
 from memsheaf.frontmatter import split
 from memsheaf.index.database import Row
 from memsheaf.learn.rules import find_stated_facts
-from memsheaf.llm.model import Said, ToolCall
+from memsheaf.llm.model import Said
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import one_line
@@ -193,10 +193,6 @@ def _read_turn(turn: Sequence[Said]) -> PastTurn:
     own = [calls for calls in asking if all(call.id.startswith(CALL_PREFIX) for call in calls)]
     rounds = [[answers.get(call.id, NOT_RUN) for call in calls] for calls in own]
     saved = [file for said in turn if said.tool == "memory_write" and (file := touched_file(said, "saved"))]
-    read = (_filename(call) for calls in asking for call in calls if call.tool == "memory_read")
-    return PastTurn(turn[0].text, turn[0].beside, rounds, saved, {*saved, *filter(None, read)})
-
-
-def _filename(call: ToolCall) -> str:
-    name = (parse_object(call.arguments) or {}).get("filename")
-    return name if isinstance(name, str) else ""
+    given = (parse_object(call.arguments) for calls in asking for call in calls if call.tool == "memory_read")
+    read = {name for one in given if one and isinstance(name := one.get("filename"), str) and name}
+    return PastTurn(turn[0].text, turn[0].beside, rounds, saved, {*saved, *read})

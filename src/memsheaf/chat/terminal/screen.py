@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 
 from memsheaf.chat.turn import Called, Calling, Event, Failed, Notice, Text, TurnEnded, as_json
 from memsheaf.text.neutralize import SafeStream, columns, for_terminal, one_line
+from memsheaf.values import TYPE_CHECKING, plural
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from typing import TextIO
 
@@ -409,7 +409,7 @@ def render_outcome(event: Called) -> str:
     took = f", {event.seconds:.1f} s" if event.seconds >= _WORTH_TELLING else ""
     if len(lines) == 1 and len(lines[0]) <= _ANSWER:
         return f"{one_line(lines[0], _ANSWER).rstrip('.')}{took}"
-    return f"{len(lines):,} {'line' if len(lines) == 1 else 'lines'}{took}"
+    return plural(len(lines), "line") + took
 
 
 def _style_of_diff(line: str) -> str:

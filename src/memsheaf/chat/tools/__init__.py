@@ -40,7 +40,7 @@ from memsheaf.text.neutralize import for_terminal, one_line
 from memsheaf.tool_errors import shortened
 from memsheaf.tool_schema import arguments_of, from_json, schema
 from memsheaf.tools import Tool, ToolAnswer
-from memsheaf.values import TYPE_CHECKING, Annotated
+from memsheaf.values import TYPE_CHECKING, Annotated, plural
 
 if TYPE_CHECKING:
     from typing import Any
@@ -122,7 +122,7 @@ def write(
     if old is not None and data == old.data:
         return f"{place.shown} has this text already."
     desk.change("write", place, old, data)
-    return f"{'Made' if old is None else 'Replaced'} {place.shown} ({_lines(data)})."
+    return f"{'Made' if old is None else 'Replaced'} {place.shown} ({plural(_count(data), 'line')})."
 
 
 def edit(
@@ -320,7 +320,7 @@ class FolderTools:
             raise Refused(f"{quote_path(place.shown)} is read-only, and stays so; tell the user")
         was = "" if old is None else old.data.decode("utf-8", "replace")
         text, added, taken = diff_texts(place.shown, was, data.decode("utf-8", "replace"))
-        size = f"new, {_lines(data)}" if old is None else f"+{added} -{taken} lines"
+        size = f"new, {plural(_count(data), 'line')}" if old is None else f"+{added} -{taken} lines"
         line = f"{tool} {one_line(place.shown, _SAID)} ({size})"
         key = f"write {place.real}" if place.outside else "write"
         self.permission.require(PermissionRequest(tool, line, for_terminal(text), "write", place.outside, key))
@@ -350,11 +350,6 @@ def _ended(code: int | None, seconds: float) -> str:
 def _count(data: bytes) -> int:
     """How many lines a text has, the last one with or without its line break."""
     return data.count(b"\n") + (data != b"" and not data.endswith(b"\n"))
-
-
-def _lines(data: bytes) -> str:
-    count = _count(data)
-    return f"{count} line{'s' * (count != 1)}"
 
 
 def _page(found: FileExcerpt, start: int, most: int) -> tuple[list[str], bool]:
