@@ -79,7 +79,7 @@ conformance: $(VENV)/.dev ## the test suites of LangGraph's store and of the Ant
 clients: $(VENV)/.dev ## MCP's conformance suite and inspector, an old client, five coding agents (needs npm; 2 GB, minutes)
 	$(BIN)/pytest -m long $(MCP_CLIENTS) tests/hosts
 
-mutants: $(VENV)/.dev ## introduce 85 faults, one at a time; the tests that are named with each must notice (minutes)
+mutants: $(VENV)/.dev ## introduce 87 faults, one at a time; the tests that are named with each must notice (minutes)
 	$(BIN)/python tests/mutation/mutants.py
 
 docs: $(VENV)/.dev ## write anew what is made from the code: docs/cli.md, and what the MCP server lists
