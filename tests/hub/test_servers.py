@@ -10,13 +10,14 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
-from hub.postgres_server import Server, Team
+from hub.postgres_server import Server, Team, shared_server
 from hub.servers import HubSite, as_superuser, documents, save, say, service_url, serving, token
 from hub.test_contract import push
 from memsheaf import config
@@ -230,6 +231,23 @@ def test_a_server_goes_on_after_cut_connections_and_a_restored_hub(first: HubSit
 
     asyncio.run(converse())
     assert len(documents(team, "user/ana")) == 3
+
+
+def test_a_database_that_is_gone_makes_requests_wait_once(tmp_path: Path) -> None:
+    with shared_server(tmp_path) as server:
+        team = Team(server, "gone")
+        shown = token(team, "ana")
+        with serving(service_url(server), tmp_path / "server") as site:
+            assert site.tell(shown, "We deploy on Fridays.") == 1
+            server.stop()
+            assert site.post("/turns", shown, {}).status_code == 503
+            began = time.monotonic()
+            assert [site.post("/turns", shown, {}).status_code for _ in range(5)] == [503] * 5
+            assert time.monotonic() - began < 10  # one that is not known to be gone is waited for as long
+            server.start()
+            while site.post("/turns", shown, {}).status_code == 503 and time.monotonic() - began < 60:
+                time.sleep(0.1)
+            assert site.tell(shown, "We deploy on Mondays.") == 1
 
 
 def login_of(url: str) -> str:

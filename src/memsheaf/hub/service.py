@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -30,6 +30,8 @@ from memsheaf.values import NamedTuple, json, sha256
 
 POOL = 8  # connections of one process
 WAIT_SECONDS = 10.0
+ASK_SECONDS = 2.0  # without a connection, after which it is found out whether the database answers
+REFUSE_SECONDS = 0.1  # for one that did not answer
 
 
 class TokenMember(NamedTuple):
@@ -63,18 +65,29 @@ class HubService:
         self.pool = ConnectionPool(
             url, connection_class=BoundedConnection, min_size=1, max_size=POOL, timeout=WAIT_SECONDS, open=False,
             check=ConnectionPool.check_connection, configure=lambda made: made.limit(WAIT_SECONDS),
+            reconnect_timeout=ASK_SECONDS,  # then the next request has it try again
             kwargs={**self.options, "autocommit": True, "application_name": "memsheaf server"},
         )  # fmt: skip
         self.pool.open()
+        self._failure: HubUnreachable | None = None  # why it did not answer the last time
 
     @contextmanager
     def lend(self) -> Iterator[BoundedConnection]:
-        """A connection of the pool; until the deadline of this thread. Raises HubUnreachable."""
-        try:
-            with self.pool.connection(time_left(WAIT_SECONDS)) as connection:
-                yield connection
-        except PoolTimeout as error:
-            raise (self.find_failure() or translate_error(error, self.shown)) from error
+        """A connection of the pool; until the deadline of this thread. Raises HubUnreachable, psycopg.Error.
+
+        A database that did not answer is not waited for until a connection is there, which the pool tries to make.
+        """
+        with ExitStack() as lent:
+            try:
+                wait = REFUSE_SECONDS if self._failure else ASK_SECONDS
+                connection = lent.enter_context(self.pool.connection(time_left(wait)))
+            except PoolTimeout as error:
+                self._failure = self._failure or self.find_failure()
+                if self._failure:
+                    raise hinted(HubUnreachable(str(self._failure)), self._failure.hint) from error
+                connection = lent.enter_context(self.pool.connection(time_left(WAIT_SECONDS)))  # all are in use
+            self._failure = None
+            yield connection
 
     def find_failure(self, seconds: int = 2) -> HubUnreachable | None:
         """Why no connection can be made, which a pool does not say; None when one can."""
