@@ -63,8 +63,9 @@ class Proof(NamedTuple):
 
     @property
     def waiting(self) -> tuple[Machine, ...]:
-        """The machines of the hub that have not reported yet that they erased it."""
-        return tuple(one for one in self.machines if not {*self.erasures} <= {name for name, _ in one.erased})
+        """The machines of the hub that have not reported yet that they erased it, and are not lost."""
+        open_on = (one for one in self.machines if not {*self.erasures} <= {name for name, _ in one.erased})
+        return tuple(one for one in open_on if not one.is_lost)
 
     @property
     def gone(self) -> bool:

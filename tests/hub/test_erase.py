@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -12,7 +13,9 @@ import pytest
 
 from hub.machines import ScopeOnMachine, replica_of
 from hub.postgres_server import Team
+from hub.servers import as_superuser
 from memsheaf.errors import HubUnreachable
+from memsheaf.hub import Machine
 from memsheaf.recall.turns import Message, Turn
 
 SECRET = "The merger with Pelikan is announced in spring."
@@ -92,6 +95,29 @@ def test_what_others_erased_is_told_also_when_it_was_changed_here(machines: Sequ
     code, said = ben.run("hub", "sync", scoped=False)
     assert (code, f"{path} was erased for all: here, too" in said) == (0, True), said
     assert "erased" not in ben.run("hub", "sync", scoped=False)[1]
+
+
+@both
+def test_a_machine_that_was_not_there_for_half_a_year_is_not_waited_for(machines: Sequence[ScopeOnMachine]) -> None:
+    ana, ben, cid = machines
+    path = ana.remember("Merger", SECRET)
+    ben.sync()
+    cid.sync()
+    with cid.open() as sheaf:
+        replica = replica_of(sheaf)
+        replica.hub.report(Machine(replica.settings.machine, "attic", "cid", "2020-01-01T00:00:00Z"))
+    if isinstance(cid.place, Team):
+        as_superuser(
+            cid.place, "UPDATE memsheaf.machines SET seen = '2020-01-01' WHERE id = %s", replica.settings.machine
+        )
+    said = ana.run("erase", path, "--yes")[1]
+    assert "1 of 2 machines reported the same." in said
+    assert "not waited for: attic of cid, last seen 2020-01-01" in said
+    said = ana.run("hub", "status", scoped=False)[1]
+    assert said.count("not yet on") == 1
+    assert re.search("attic .*2020-01-01 00:00Z +not waited for", said)
+    cid.sync()  # should it come back
+    assert cid.files_with("Pelikan") == []
 
 
 @both

@@ -263,6 +263,8 @@ def test_a_removed_member_leaves_no_token_and_nothing_that_waits(service: HubSer
     service.join_space(f"{team.name}.ben", space)
     service.add_turns(f"{team.name}.ben", space, [("1", TURN)])
     service.add_turns(f"{team.name}.ben", team.namespace, [("2", TURN)])
+    for name in (space, team.namespace):
+        service.ask(f"{team.name}.ben", "SELECT memsheaf.report(%s, 'm2', 'm2', '[]')", name)
     with psycopg.connect(team.url("ana")) as connection:
         connection.execute("SELECT memsheaf.remove(%s, 'ben')", [team.namespace])
     assert service.find_member(shown) is None
@@ -270,6 +272,8 @@ def test_a_removed_member_leaves_no_token_and_nothing_that_waits(service: HubSer
         for table in ("tokens", "inbox", "members", "joined"):
             query = f"SELECT count(*) FROM memsheaf.{table} WHERE login = %s"
             assert connection.execute(query.encode(), [f"{team.name}.ben"]).fetchone() == (0,)
+        awaited = "SELECT count(*) FROM memsheaf.machines WHERE namespace LIKE %s"
+        assert connection.execute(awaited, [f"{team.name}:%"]).fetchone() == (0,)
 
 
 @pytest.mark.parametrize("first", ["join", "remove"])

@@ -211,10 +211,13 @@ def _proof_lines(proof: Proof) -> Iterator[str]:
     yield f"{looked}: no trace is left." if proof.gone else f"{looked}. Traces are left in:"
     yield from (f"  {place}" for place in (*proof.left, *proof.git))
     if proof.machines:
-        count = len(proof.machines) - len(proof.waiting)
-        yield f"The hub forgot it; {count} of {plural(len(proof.machines), 'machine')} reported the same."
+        lost = [one for one in proof.machines if one.is_lost]
+        awaited = len(proof.machines) - len(lost)
+        count = awaited - len(proof.waiting)
+        yield f"The hub forgot it; {count} of {plural(awaited, 'machine')} reported the same."
         yield "Each keeps the name, so that it is erased wherever it is found."
         yield from (f"  not yet: {one.shown}" for one in proof.waiting)
+        yield from (f"  not waited for: {one.shown}" for one in lost)
     if proof.git:
         yield "What git has was not touched. To remove it:"
         yield from (f"  {line}" for line in proof.remedy)

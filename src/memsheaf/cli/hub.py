@@ -220,6 +220,7 @@ def _status(one: HubStatus) -> Iterator[Part]:
     for name, left in one.open_erasures.items():
         about = ", ".join(path for erased in state.erased if erased.id == name for path in erased.names)
         yield from (f"  {about or 'a memory'} was erased for all; not yet on {machine.shown}" for machine in left)
-    rows = [(f"  {m.name}", m.member, m.last_seen, "this machine" * (m.id == one.hub.machine)) for m in one.machines]
+    marks = ["this machine" if m.id == one.hub.machine else "not waited for" * m.is_lost for m in one.machines]
+    rows = [(f"  {m.name}", m.member, m.last_seen, mark) for m, mark in zip(one.machines, marks, strict=True)]
     if rows:
         yield Table(rows)

@@ -28,6 +28,7 @@ from memsheaf.values import NamedTuple, Protocol
 
 COPY = os.path.join("hub.git", "repository.git")
 """The local copy of a git remote in the state directory of a scope; it may hold every text that was ever pushed."""
+LOST_DAYS = 180
 QUEUE_SECONDS = 2.0  # that a change waits for the hub where it can be pushed later
 REFUSE_SECONDS, SLOWEST = 5.0, 50_000  # and where it cannot, with so many bytes a second besides
 
@@ -104,6 +105,11 @@ class Machine(NamedTuple):
     def shown(self) -> str:
         """Its name, whose it is, and when it was last there."""
         return f"{self.name}{f' of {self.member}' if self.member else ''}, last seen {self.last_seen}"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was not there for so long that no erasure waits for it; it erases all the same when it is."""
+        return self.seen < time.strftime("%Y-%m-%d", time.gmtime(time.time() - LOST_DAYS * 86_400))
 
     @property
     def last_seen(self) -> str:

@@ -45,9 +45,10 @@ class HubStatus(NamedTuple):
 
     @property
     def open_erasures(self) -> dict[str, tuple[Machine, ...]]:
-        """The erasures that some machine reported, by id, each with the machines that have not yet."""
+        """The erasures that some machine reported, by id, each with the machines that have not yet and may do so."""
         known = {name for one in self.machines for name, _ in one.erased}
-        waiting = {name: tuple(m for m in self.machines if name not in dict(m.erased)) for name in sorted(known)}
+        awaited = [one for one in self.machines if not one.is_lost]
+        waiting = {name: tuple(one for one in awaited if name not in dict(one.erased)) for name in sorted(known)}
         return {name: machines for name, machines in waiting.items() if machines}
 
 

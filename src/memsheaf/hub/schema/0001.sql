@@ -464,6 +464,7 @@ BEGIN
     PERFORM set_config('memsheaf.namespace', space, true);
     DELETE FROM memsheaf.members m WHERE m.namespace = space AND m.login = gone;
     DELETE FROM memsheaf.inbox i WHERE i.namespace = space AND i.login = gone;
+    DELETE FROM memsheaf.machines m WHERE m.namespace = space AND m.member = name;  -- erasures wait for them no longer
   END LOOP;
   PERFORM set_config('memsheaf.namespace', ns, true);
   DELETE FROM memsheaf.joined j WHERE j.namespace = ns AND j.login = gone;
