@@ -240,7 +240,11 @@ class Writer:
         self.require_person(by, made.get(only), was.get(only))
         changes = [one for change in changes for one in (self._moved(change) if change.moves else (change,))]
         paths = [change.path for change in changes]
-        commit = self.follow(lambda: self.store.commit(changes, by=by or self.by, why=why), paths, parsed)
+        try:
+            commit = self.follow(lambda: self.store.commit(changes, by=by or self.by, why=why), paths, parsed)
+        except StoreFailed as error:  # a move has another scope, too
+            error.hint = error.hint.replace(" SCOPE", f" {self.scope}")
+            raise
         # what is learned in spite of a tombstone was asked for
         if rewriting or self._is_person(commit.by) or commit.by == "extraction":
             self.store.unbury(map(fact, made.values()))
