@@ -300,7 +300,7 @@ def stage(folder: Folder, name: str, data: bytes, *, mode: int = 0o600, durable:
             os.fchmod(fd, mode)  # the umask must not narrow what the replaced file allowed
         if durable:
             flush_data(fd)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             folder.unlink(name)
         raise
@@ -327,12 +327,13 @@ def append(folder: Folder, name: str, data: bytes, *, durable: bool = False) -> 
 
 def replace(folder: Folder, name: str, data: bytes, *, durable: bool = True) -> None:
     """Put a whole file in place: a reader sees the old or the new one."""
-    draft = draft_name()
-    stage(folder, draft, data, durable=durable)
+    draft = f"draft-{name}-{os.urandom(8).hex()}"  # whoever tidies up knows whose it is
     try:
+        stage(folder, draft, data, durable=durable)
         folder.rename(draft, folder, name)
-    except OSError:
-        folder.unlink(draft)
+    except BaseException:
+        with suppress(OSError):
+            folder.unlink(draft)
         raise
     if durable:
         folder.sync()
