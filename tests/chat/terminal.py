@@ -24,7 +24,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from chat.forks import exit_code, start_program
+from forks import exit_code, start_program
 
 PATIENCE = 60.0
 ENTER, ESCAPE, TAB, UP = "\r", "\x1b", "\t", "\x1b[A"

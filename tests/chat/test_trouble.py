@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chat.forks import run_program
 from chat.test_documents import Desk
+from forks import run_program
 from llm.talkers import breaks_after, call, error_event, garbage, openai_server, say, status
 
 MODEL = {"MEMSHEAF_MODEL": "openai-compatible:local", "MEMSHEAF_MODEL_KEY": "TEST_KEY", "TEST_KEY": "k"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,6 +15,7 @@ import psycopg
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from forks import Program
 from hub.postgres_server import Server, Team
 from memsheaf.hub.postgres_admin import create_service, digest_of, new_token
 
@@ -43,7 +43,7 @@ def as_superuser(team: Team, query: str, *values: object) -> None:
 class HubSite(NamedTuple):
     """A server process, where it is, and its cache."""
 
-    process: subprocess.Popen[bytes]
+    process: Program
     url: str
     cache: Path
 
@@ -79,13 +79,13 @@ def serving(url: str, folder: Path, *options: str) -> Iterator[HubSite]:
     """`memsheaf mcp --http --hub` as a process of its own; it is gone in the end."""
     words = [sys.executable, "-m", "memsheaf", "mcp", "--http", "--port", "0", "--json", "--hub", url, *options]
     environment = os.environ | {"MEMSHEAF_HOME": str(folder), "MEMSHEAF_EMBEDDER": "none"}
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment)
+    process = Program(words, env=environment)
     try:
-        assert process.stdout
         yield HubSite(process, json.loads(process.stdout.readline())["url"], folder / "cache")
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.wait(60)
+        process.stdout.close()
 
 
 async def say(client: Client, tool: str, **arguments: object) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from forks import Program
 from mcp_server.mcp_peer import Place
 from npm_packages import install_locked
 
@@ -40,12 +40,12 @@ def serving() -> Callable[[Mapping[str, str]], AbstractContextManager[Served]]:
     @contextmanager
     def served(environment: Mapping[str, str]) -> Iterator[Served]:
         words = [sys.executable, "-m", "memsheaf", "mcp", "--http", "--port", "0", "--scope", "user", "--json"]
-        with subprocess.Popen(words, env=environment, cwd=environment["HOME"], stdout=subprocess.PIPE) as server:
-            assert server.stdout is not None
+        server = Program(words, env=environment, cwd=environment["HOME"])
+        with server.stdout:
             told = json.loads(server.stdout.readline())  # comes once it listens
             yield Served(told["url"], told["token"])
             server.terminate()
-        assert server.returncode == 0
+            assert server.wait() == 0
 
     return served
 

@@ -18,6 +18,7 @@ import mcp_types as types
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from forks import Program
 from mcp_server.mcp_peer import PATIENCE, Place
 from memsheaf.mcp.protocol import listed
 from memsheaf.mcp.sdk_server import SdkServer
@@ -43,7 +44,7 @@ class Heard(NamedTuple):
 class Site(NamedTuple):
     """A server process, where it is, and what opens it."""
 
-    process: subprocess.Popen[bytes]
+    process: Program
     told: dict[str, str]
     token: str
     log: Path
@@ -116,7 +117,7 @@ def site(place: Place, *options: str, told: Mapping[str, str] | None = None, qui
     """A server over HTTP on a free port; it is gone in the end, and must not have complained."""
     log = place.folder / f"http-{os.urandom(4).hex()}"
     with open(log, "wb") as complaints:
-        process = subprocess.Popen(
+        process = Program(
             place.words("--http", "--port", "0", "--json", *options),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -124,7 +125,6 @@ def site(place: Place, *options: str, told: Mapping[str, str] | None = None, qui
             env=os.environ | place.environment | dict(told or {}),
             cwd=place.folder,
         )
-    assert process.stdout
     try:
         line = process.stdout.readline()
         assert line, log.read_text("utf-8")

@@ -14,6 +14,7 @@ import fcntl
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,8 +42,10 @@ CHROMIUM = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    # a process for each page, and another one in store, take an eighth of the tests' time
-    "--renderer-process-limit=1", "--disable-features=RenderDocument,SpareRendererForSitePerProcess",
+    # a process for each page, another one in store, and the suggestions of the address bar, which are pages
+    # themselves, take half of the tests' time
+    "--renderer-process-limit=1",
+    "--disable-features=RenderDocument,SpareRendererForSitePerProcess,WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 ]  # fmt: skip
 RUN_AXE = "only => axe.run(document, {resultTypes: ['violations'], ...only}).then(result => result.violations)"
 MARKER = "Object.defineProperty(window, '__xss', {set() { console.error('window.__xss was set') }})"
@@ -212,5 +215,5 @@ def sample(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 @pytest.fixture(scope="session")
 def sample_site(sample: Path) -> Iterator[Site]:
     """A server on the sample, one a process of tests; for tests that change nothing."""
-    with serve(sample / "home", cwd=sample / PRESENT) as site:
+    with serve(sample / "home", cwd=sample / PRESENT, start=subprocess.Popen) as site:
         yield site

@@ -8,15 +8,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from forks import Program
+
 PATIENCE = 120  # seconds; a busy machine is slow
 LOGS = ("Traceback", "ERROR", "Exception")
 Headers = Sequence[tuple[str, str]]
+
+
+Process = Program | subprocess.Popen[bytes]
 
 
 class Answer(NamedTuple):
@@ -34,7 +39,7 @@ class Answer(NamedTuple):
 class Site:
     """A server process: where it is, and what opens it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], url: str, home: Path, log: Path) -> None:
+    def __init__(self, process: Process, url: str, home: Path, log: Path) -> None:
         self.process = process
         self.url = url  # with the token, as a person opens it first
         self.home = home
@@ -117,12 +122,14 @@ def environment_of(home: Path) -> dict[str, str]:
 
 
 @contextmanager
-def serve(home: Path, *options: str, cwd: Path | None = None) -> Iterator[Site]:
+def serve(
+    home: Path, *options: str, cwd: Path | None = None, start: Callable[..., Process] = Program
+) -> Iterator[Site]:
     """Run `memsheaf web` on a free port; it is gone in the end, with 0, and its log holds no traceback."""
     home.mkdir(parents=True, exist_ok=True)
     log = home.parent / f"web-{os.urandom(4).hex()}.log"
     with log.open("wb") as complaints:
-        process = subprocess.Popen(
+        process = start(
             [sys.executable, "-m", "memsheaf", "web", "--no-open", "--json", "--port", "0", *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -1,8 +1,9 @@
-"""The real program, forked: one process imports the chat and its models once, and becomes a program on request.
+"""The real program, forked: one process imports what a command needs once, and becomes a program on request.
 
-    code = run_program(["chat", "-p", "Hello"], environment, folder, stdout=file.fileno())
+    code, out, err = run_program(["chat", "-p", "Hello"], environment, folder)
+    server = Program([sys.executable, "-m", "memsheaf", "web"], env=environment, cwd=folder)  # as subprocess.Popen
 
-Importing the models' SDKs takes seconds, which each program would pay anew.
+Importing the SDKs of models and of MCP takes seconds, which each program would pay anew.
 """
 
 from __future__ import annotations
@@ -24,25 +25,40 @@ import tempfile
 import termios
 import threading
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from memsheaf.cli import main
 
-IMPORTED = (
-    *("memsheaf.chat.terminal.full_reader", "memsheaf.chat.terminal.markdown"),
-    *("pydantic_ai.models.anthropic", "pydantic_ai.models.openai"),
-)
+UVICORN = tuple(f"uvicorn.{name}" for name in ("lifespan.on", "loops.auto", "protocols.http.auto"))
+IMPORTED = {
+    "chat": (
+        *("memsheaf.chat.terminal.full_reader", "memsheaf.chat.terminal.markdown", "memsheaf.cli.talk"),
+        *("pydantic_ai.models.anthropic", "pydantic_ai.models.openai"),
+    ),
+    "mcp": (
+        *("memsheaf.cli.mcp", "memsheaf.mcp.http", "memsheaf.mcp.http_hub", "memsheaf.work.hub_replicas"),
+        *("memsheaf.hub.service", "memsheaf.mcp.offer", "memsheaf.work.hub_upkeep", *UVICORN),
+    ),
+    "web": (
+        *("memsheaf.cli.web", "memsheaf.web.server", "memsheaf.work.all_scopes", "memsheaf.work.hub_upkeep"),
+        *("memsheaf.embed.static", *UVICORN),
+    ),
+}
+MESSAGES = ("Hello", "Remember that I like tea.", "What do you know about tea?", "Forget that I like tea.")
+_asking = threading.Lock()
+_kinds: dict[int, str] = {}  # of each process
 
 
 @functools.cache
-def _server() -> socket.socket:
-    """The process that forks; it ends with this one."""
+def _server(kind: str) -> socket.socket:
+    """The process that forks programs of a kind; it ends with this one."""
     ours, theirs = socket.socketpair()
-    words = [sys.executable, "-P", __file__, str(theirs.fileno())]
+    words = [sys.executable, "-P", __file__, str(theirs.fileno()), kind]
     process = subprocess.Popen(words, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
     theirs.close()
 
@@ -54,10 +70,11 @@ def _server() -> socket.socket:
     return ours
 
 
-def _ask(asked: object, descriptors: Sequence[int] = ()) -> object:
-    server = _server()
-    socket.send_fds(server, [json.dumps(asked).encode()], descriptors)
-    return json.loads(server.recv(1 << 16))
+def _ask(kind: str, asked: object, descriptors: Sequence[int] = ()) -> object:
+    with _asking:
+        server = _server(kind)
+        socket.send_fds(server, [json.dumps(asked).encode()], descriptors)
+        return json.loads(server.recv(1 << 16))
 
 
 def start_program(
@@ -74,12 +91,15 @@ def start_program(
     `limit` is how large a file may be that it writes, `without` names modules that it cannot import.
     """
     asked = {"words": list(words), "environment": dict(environment), "folder": str(folder), "limit": limit}
-    return int(str(_ask({**asked, "without": list(without)}, descriptors)))
+    kind = words[0] if words[0] in IMPORTED else "chat"
+    process = int(str(_ask(kind, {**asked, "without": list(without)}, descriptors)))
+    _kinds[process] = kind
+    return process
 
 
 def exit_code(process: int) -> int | None:
     """How a program ended; None while it runs."""
-    code = _ask({"wait": process})
+    code = _ask(_kinds[process], {"wait": process})
     return None if code is None else int(str(code))
 
 
@@ -103,20 +123,65 @@ def run_program(
     return code, texts[0], texts[1]
 
 
-def _serve(ours: socket.socket) -> None:
+class Program:
+    """A forked `memsheaf`, started and used as a subprocess.Popen; its standard output is a pipe."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | Path = ".",
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.PIPE,
+        stderr: IO[bytes] | None = None,
+    ) -> None:
+        assert ([*words[:3]], stdin, stdout) == (
+            [sys.executable, "-m", "memsheaf"],
+            subprocess.DEVNULL,
+            subprocess.PIPE,
+        )
+        out, theirs = os.pipe()
+        with open(os.devnull) as nothing:
+            given = [nothing.fileno(), theirs, stderr.fileno() if stderr else 2]
+            self.pid = start_program(words[3:], env, os.path.abspath(cwd), given)
+        os.close(theirs)
+        self.stdout: IO[bytes] = open(out, "rb")  # noqa: SIM115
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = exit_code(self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float = 600) -> int:
+        end = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            assert time.monotonic() < end, f"{self.pid} still runs"
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _serve(ours: socket.socket, kind: str) -> None:
     gc.disable()
-    for name in (*IMPORTED, "memsheaf.cli.talk"):
+    for name in IMPORTED[kind]:
         with suppress(ImportError):  # an extra that is not installed
             importlib.import_module(name)
     with tempfile.TemporaryDirectory() as home:  # what a first answer compiles is there, too
-        for message in (
-            "Hello",
-            "Remember that I like tea.",
-            "What do you know about tea?",
-            "Forget that I like tea.",
-        ):
+        for message in MESSAGES if kind == "chat" else ():
             nowhere, environment = io.StringIO(), {"MEMSHEAF_HOME": home, "MEMSHEAF_EMBEDDER": "none", "HOME": home}
             main(["chat", "-p", message], environment=environment, stdout=nowhere, stderr=nowhere)
+    tempfile.tempdir = None  # each has its own
     gc.freeze()
     gc.enable()
     codes: dict[int, int] = {}
@@ -145,6 +210,7 @@ def _be_program(asked: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
     os.setsid()
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
+        os.close(descriptor)
     if os.isatty(0):
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the terminal is its own, so that Ctrl-C reaches it
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -156,6 +222,8 @@ def _be_program(asked: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
         sys.modules[name] = None  # type: ignore[assignment]
     if asked["limit"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (asked["limit"], asked["limit"]))
+    if os.environ.get("PYTHONWARNINGS") == "error":
+        warnings.simplefilter("error")
     code = main(asked["words"])
     threading._shutdown()  # type: ignore[attr-defined] # wait for threads, as an interpreter does at its end
     sys.stdout.flush()
@@ -163,4 +231,4 @@ def _be_program(asked: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
