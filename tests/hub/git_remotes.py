@@ -18,7 +18,9 @@ def git(folder: Path, *words: str, given: str = "") -> str:
 def make_bare(folder: Path) -> None:
     """Make an empty remote."""
     folder.mkdir(parents=True)
-    git(folder, "init", "--quiet", "--bare")
+    git(folder, "init", "--quiet", "--bare", "--template=")
+    with (folder / "config").open("a") as config:
+        config.write("[receive]\n\tautogc = false\n")
 
 
 def open_git(

@@ -28,7 +28,7 @@ from memsheaf.store import version_of
 QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 SMALL = {"shared_buffers": "32MB", "max_connections": "80", "autovacuum_naptime": "5min", "jit": "off"}
 
-VERIFIER = scram_verifier("x")
+VERIFIER = scram_verifier("x", 1)  # each connection pays for the rounds
 
 
 def programs() -> str:
