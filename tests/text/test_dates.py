@@ -105,17 +105,13 @@ UNITS = (
 def test_a_guard_takes_about_four_times_as_long_for_four_times_the_text() -> None:
     def cost(guard: str, unit: str, size: int) -> float:
         text = unit * (size // len(unit)) + " tomorrow @ www. ://"
-        begin = time.process_time()
+        begin = time.thread_time()
         GUARDS[guard](text)
-        return time.process_time() - begin
+        return time.thread_time() - begin
 
-    slow = []
-    for guard in GUARDS:
-        for unit in UNITS:
-            cost(guard, unit, 1000)
-            if cost(guard, unit, 12_000) >= 10 * cost(guard, unit, 3_000) + 0.02:
-                short = min(cost(guard, unit, 3_000) for _ in range(3))
-                if min(cost(guard, unit, 12_000) for _ in range(3)) >= 10 * short + 0.02:
-                    slow.append((guard, unit))
+    def is_slow(guard: str, unit: str) -> bool:
+        """Each time it is tried: a busy machine makes it so now and then."""
+        return all(cost(guard, unit, 12_000) >= 10 * cost(guard, unit, 3_000) + 0.02 for _ in range(6))
 
+    slow = [(guard, unit) for guard in GUARDS for unit in UNITS if is_slow(guard, unit)]
     assert slow == []
