@@ -1,6 +1,6 @@
 """The real program, forked: one process imports what a command needs once, and becomes a program on request.
 
-    code, out, err = run_program(["chat", "-p", "Hello"], environment, folder)
+    code, out, err = run_program(["chat", "-p", "Hello"], environment, folder)  # out and err are bytes
     server = Program([sys.executable, "-m", "memsheaf", "web"], env=environment, cwd=folder)  # as subprocess.Popen
 
 Importing the SDKs of models and of MCP takes seconds, which each program would pay anew.
@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from memsheaf.cli import main
+from memsheaf.hosts.hook import run as run_hook
 
 UVICORN = tuple(f"uvicorn.{name}" for name in ("lifespan.on", "loops.auto", "protocols.http.auto"))
 IMPORTED = {
@@ -40,6 +41,7 @@ IMPORTED = {
         *("memsheaf.chat.terminal.full_reader", "memsheaf.chat.terminal.markdown", "memsheaf.cli.talk"),
         *("pydantic_ai.models.anthropic", "pydantic_ai.models.openai"),
     ),
+    "hook": ("memsheaf.hosts.hook", "memsheaf.hosts.worker", "memsheaf.sheaf", "memsheaf.work.layers"),
     "mcp": (
         *("memsheaf.cli.mcp", "memsheaf.mcp.http", "memsheaf.mcp.http_hub", "memsheaf.work.hub_replicas"),
         *("memsheaf.hub.service", "memsheaf.mcp.offer", "memsheaf.work.hub_upkeep", *UVICORN),
@@ -104,17 +106,22 @@ def exit_code(process: int) -> int | None:
 
 
 def run_program(
-    words: Sequence[str], environment: Mapping[str, str], folder: Path, *, input: str = "", limit: int | None = None
-) -> tuple[int, str, str]:
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    input: bytes = b"",
+    limit: int | None = None,
+) -> tuple[int, bytes, bytes]:
     """Run `memsheaf` to its end: its exit code, what it printed, and its errors."""
-    given = folder.parent / "stdin"
-    given.write_text(input)
     (out, to_out), (err, to_err) = os.pipe(), os.pipe()
-    with given.open() as stdin, ThreadPoolExecutor() as readers:
+    with tempfile.TemporaryFile() as stdin, ThreadPoolExecutor() as readers:
+        stdin.write(input)
+        stdin.seek(0)
         process = start_program(words, environment, folder, [stdin.fileno(), to_out, to_err], limit=limit)
         os.close(to_out)
         os.close(to_err)
-        printed = [readers.submit(Path(f"/dev/fd/{fd}").read_text) for fd in (out, err)]
+        printed = [readers.submit(Path(f"/dev/fd/{fd}").read_bytes) for fd in (out, err)]
         texts = [each.result(120) for each in printed]
     os.close(out)
     os.close(err)
@@ -224,7 +231,7 @@ def _be_program(asked: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_FSIZE, (asked["limit"], asked["limit"]))
     if os.environ.get("PYTHONWARNINGS") == "error":
         warnings.simplefilter("error")
-    code = main(asked["words"])
+    code = run_hook(asked["words"][1:]) if asked["words"][0] == "hook" else main(asked["words"])
     threading._shutdown()  # type: ignore[attr-defined] # wait for threads, as an interpreter does at its end
     sys.stdout.flush()
     os._exit(code)  # taking all down that was imported takes a second

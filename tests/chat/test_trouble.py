@@ -23,10 +23,10 @@ def chat(
 ) -> tuple[int, str, str]:
     """A chat whose messages come on standard input: its exit code, what it printed, and its errors."""
     environment = {**desk.environment, **MODEL, "MEMSHEAF_MODEL_URL": url} if url else desk.environment
-    input = "\n".join(messages) + "\n"
+    input = "\n".join(messages).encode() + b"\n"
     code, out, err = run_program(["chat", *words], environment, desk.work, input=input, limit=limit)
-    assert "Traceback" not in err, err
-    return code, out, err
+    assert b"Traceback" not in err, err
+    return code, out.decode(), err.decode()
 
 
 def kept(desk: Desk) -> list[str]:

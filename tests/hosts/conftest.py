@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from forks import run_program
 from memsheaf.cli import main
 
 
@@ -49,13 +49,8 @@ class HookRunner:
             finally:
                 os.chdir(here)
             return subprocess.CompletedProcess(words, code, out.getvalue().encode(), err.getvalue().encode())
-        return subprocess.run(
-            [sys.executable, "-m", "memsheaf", *words],
-            input=data,
-            capture_output=True,
-            cwd=cwd or self.project,
-            env=self.environment | more,
-            timeout=120,
+        return subprocess.CompletedProcess(
+            words, *run_program(words, self.environment | more, cwd or self.project, input=data)
         )
 
     def raw(self, event: str, data: bytes, *, host: str = "claude-code", cwd: Path | None = None, **more: str) -> str:

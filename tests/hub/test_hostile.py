@@ -19,7 +19,6 @@ from corpus import HOSTILE_NAMES, SECRETS, read_cases
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team
 from memsheaf.adapters.memory_files import MemoryFiles
-from memsheaf.adapters.pydantic_ai_harness import SheafMemoryStore
 from memsheaf.errors import MemsheafError
 from memsheaf.hub import Machine
 from memsheaf.hub.postgres import PostgresHub
@@ -118,6 +117,8 @@ def _commit(branch: str, said: str, steps: list[Step], after: str = "") -> bytes
 def test_what_a_hostile_member_pushes_stays_data_on_every_surface(
     hub: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    from memsheaf.adapters.pydantic_ai_harness import SheafMemoryStore  # a second in each process otherwise
+
     place = request.getfixturevalue("team" if hub == "postgres" else "bare")
     ana = ScopeOnMachine(tmp_path / "ana", TEAM, place, "ana")
     ana.join()
