@@ -137,10 +137,10 @@ SHORT = {"none": {40: 0.3}, "static": {40: 0.63}, "semantic": {40: 0.77}}
     ("draws", "all_floors"), [(1, SHORT), pytest.param(8, FLOORS, marks=pytest.mark.long)], ids=["short", "long"]
 )
 def test_gold_is_shown_and_small_talk_gets_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draws: int, all_floors: dict[str, dict[int, float]]
+    real_cache: str, monkeypatch: pytest.MonkeyPatch, draws: int, all_floors: dict[str, dict[int, float]]
 ) -> None:
     monkeypatch.setitem(shown.DRAWS, 40, draws)
-    found = shown.measure("development", str(tmp_path), sizes=list(all_floors["none"]))
+    found = shown.measure("development", real_cache, sizes=list(all_floors["none"]))
 
     assert list(found) == ["none", "static", "semantic"]
     for name, floors in all_floors.items():

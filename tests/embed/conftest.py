@@ -102,8 +102,3 @@ def real() -> ModelArchive:
 @pytest.fixture(scope="session")
 def real_arrays(real: ModelArchive) -> dict[str, Array]:
     return read(real)
-
-
-@pytest.fixture(scope="session")
-def real_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tmp_path_factory.mktemp("cache"))
