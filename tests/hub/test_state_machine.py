@@ -152,7 +152,7 @@ class Story(RuleBasedStateMachine):
         self.ledger.doubt_erased(*(files.get(path) for files in others))
         elsewhere = {text for files in others for name, text in files.items() if name != path}
         self.ledger.forget(set(erased.texts) - elsewhere)  # what has another name now is kept
-        self.ledger.twice |= self.unknown_after_erasure()
+        self.ledger.doubt_copied(self.unknown_after_erasure())
 
     def unknown_after_erasure(self) -> set[bytes]:
         """Texts that the hub may have without knowing that it has their commits."""
