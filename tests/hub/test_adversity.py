@@ -377,6 +377,22 @@ def test_undo_goes_on_behind_a_change_that_lost_against_another(machine: Machine
     assert files(two) == {"a.md": b"of one"}
 
 
+def test_the_name_that_a_memory_has_while_its_own_is_erased_is_on_no_hub(machine: Machines) -> None:
+    one, two = machine("m1"), machine("m2", queue=True)
+    put(one, "a.md", b"erased")
+    sync(two)
+    put(two, "a.md", None)
+    plug(two).out = "all"
+    put(two, "a.md", b"anew here")
+    one.sync()
+    one.erase("a.md", by="user")
+    put(one, "a.md", b"anew there")
+    plug(two).out = ""
+    consistent(two, one)
+    assert files(one) == {"a.md": b"anew there", "a-2.md": b"anew here"}
+    assert {step.path for commit in plug(one).hub.log() for step in commit.commit.revisions} <= {"a.md", "a-2.md"}
+
+
 def test_a_hub_that_lost_what_was_pushed_since_the_last_pull_is_told(
     machine: Machines, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from memsheaf.errors import NotFound, PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.paths import is_memory_path, with_suffix
 from memsheaf.hub import Erasure, Hub, HubSettings, Machine, Pulled
-from memsheaf.hub.replica_state import ERASED, ReplicaState
+from memsheaf.hub.replica_state import ERASED, ReplicaState, read_state, write_state
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
 from memsheaf.store.commit_queries import steps_before_renaming
 from memsheaf.store.folder import FolderStore
@@ -171,18 +171,28 @@ def recreation(
 def kept_aside(
     memory: Commit | None, transaction: Callable[[], AbstractContextManager[Transaction]], at: str
 ) -> Iterator[None]:
-    """Have a memory under another name while its own is erased: a machine that dies in between has it there."""
+    """Have a memory under another name while its own is erased: a machine that dies in between has it there.
+
+    That name is not pushed unless it does.
+    """
     if memory is None:
         yield
         return
     (step,) = memory.revisions
     copy = with_suffix(step.path, f"-{os.urandom(4).hex()}")
+    away, back = _moved(memory, step.path, copy, at), _moved(memory, copy, step.path, at)
     with transaction() as opened:
-        opened.carry_out(_moved(memory, step.path, copy, at))
+        opened.carry_out(away)
     with suppress(NotFound):
         yield
     with transaction() as opened:
-        opened.carry_out(_moved(memory, copy, step.path, at))
+        opened.carry_out(back)
+        alone = memory._replace(id=os.urandom(6).hex(), at=at)
+        opened.note(alone)
+        opened.finish(alone)
+        state = read_state(opened.history)
+        pending = tuple(name for name in state.pending if name not in (away.id, back.id))
+        write_state(opened.history, state._replace(pending=pending))
 
 
 def _moved(memory: Commit, source: str, target: str, at: str) -> Commit:
