@@ -33,7 +33,6 @@ from memsheaf.config import load
 from memsheaf.work.all_scopes import AllScopes
 
 SIZE = 10_000
-DOTS = 5_000
 KEY = "user"
 MORE = ("timeline", "review", "recall", "work", "conversations", "settings")  # pages without a target
 PAGE_LIMIT, START_LIMIT, KEYSTROKE_LIMIT, PAINT_LIMIT = 8.0, 3.0, 15.0, 60.0
@@ -133,11 +132,9 @@ def measure_page(work: str, size: int, times: int, starts: int) -> str:
     os.makedirs(os.path.join(here, ".git"))
     environment = _environment(work)
     fill(os.path.join(environment["MEMSHEAF_HOME"], "user"), size)
-    fill(os.path.join(environment["MEMSHEAF_HOME"], "agents", "map"), min(size, DOTS))
     scopes = AllScopes(load(environment), here)
     layers = scopes.layers(KEY)
-    for key in (KEY, "agent~map"):
-        _embed_all(scopes, key)
+    _embed_all(scopes, KEY)
 
     script = os.path.join(os.path.dirname(sys.executable), "memsheaf")
     ours = [script, "web", "--no-open", "--json", "--port", "0"]
@@ -160,7 +157,6 @@ def measure_page(work: str, size: int, times: int, starts: int) -> str:
                 lambda number: _cpu(lambda: layers.matches(query(number % size), limit=50)),
             ),
             *(Case(page, partial(_cost_of, site, page)) for page in MORE),
-            Case(f"map of {min(size, DOTS):,} dots", lambda number: site.cost("/map?scope=agent~map")),
         ]
         for number in range(times + 3):  # the first ones warm it up
             for case in cases:
@@ -168,16 +164,11 @@ def measure_page(work: str, size: int, times: int, starts: int) -> str:
                     spent = case.ask(number)
                     case.cpu += [spent] * (number >= 3)
         paint = _first_paint(site)
-        dots = float("nan")
-        with suppress(NotThere):
-            dots = len(site.get("/map?scope=agent~map")) / 1000
     scopes.close()
-    return _table(size, cases, started, paint, dots, work)
+    return _table(size, cases, started, paint, work)
 
 
-def _table(
-    size: int, cases: Sequence[Case], started: dict[str, list[float]], paint: float, dots: float, work: str
-) -> str:
+def _table(size: int, cases: Sequence[Case], started: dict[str, list[float]], paint: float, work: str) -> str:
     by = {case.name: case.ms for case in cases}
     bare, keystroke, recall = cases[0].ms, by["a search keystroke"], by["the recall itself, in a process of its own"]
     lines = ["# What the page costs", "", f"`python -m benchmarks.web`: {size:,} memories in one scope, medians.", ""]
@@ -195,7 +186,6 @@ def _table(
         f"| start of `memsheaf web` until it listens | {ready:.0f} ms CPU | |",
         f"| times the empty app | {ready / empty:.1f} | {START_LIMIT:g} |",
         f"| first paint: home, its styles and scripts, compressed | {paint:.1f} KB | {PAINT_LIMIT:g} KB |",
-        f"| the map, compressed | {dots:.1f} KB | |",
     ]
     return "\n".join(lines) + "\n"
 

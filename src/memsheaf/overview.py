@@ -1,4 +1,4 @@
-"""One scope at a glance: counts, what is new, what happened, and what its map is made of."""
+"""One scope at a glance: counts, what is new, and what happened."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 
 from memsheaf.index.browse import (
-    MapRow,
     RowCounts,
     count_rows,
     database_state,
-    first_vectors,
-    index_stamp,
-    map_rows,
     named_rows,
 )
 from memsheaf.values import TYPE_CHECKING, NamedTuple
@@ -53,16 +49,6 @@ class ScopeOverview:
         self._counts: tuple[object, ScopeCounts] | None = None
 
     @property
-    def root(self) -> str:
-        """The folder that holds the files."""
-        return self._store.root
-
-    def stamp(self) -> tuple[int, ...]:
-        """Numbers that differ once a memory or a vector changed."""
-        self._index.look()
-        return self._index.query(index_stamp)
-
-    @property
     def commits(self) -> CommitLog:
         """What happened in the last year."""
         if self._commits is None:
@@ -91,19 +77,3 @@ class ScopeOverview:
     def named(self, paths: Collection[str] | None = None) -> dict[str, tuple[str, str]]:
         """The name and the type of each file, or of these as far as they are there, by path."""
         return self._index.query(lambda db: named_rows(db, paths))
-
-    def map_rows(self) -> Sequence[MapRow]:
-        """Every memory, for a map."""
-        return self._index.query(map_rows)
-
-    def first_vectors(self, embedder: int) -> dict[str, bytes]:
-        """The vector of the first passage of each memory, by path."""
-        return self._index.query(lambda db: first_vectors(db, embedder))
-
-    def embed_all(self, progress: Callable[[int, int], None] | None = None, *, seconds: float) -> None:
-        """Make missing vectors, for about this many seconds."""
-        self._index.embed_all(progress, seconds=seconds)
-
-    def read_bytes(self, path: str) -> bytes:
-        """The text of a memory. Raises NotFound, PathRefused."""
-        return self._store.read(path).data

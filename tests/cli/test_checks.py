@@ -370,14 +370,3 @@ def test_of_many_findings_people_see_the_first_and_a_build_all(
     code, out, err = run("lint")
     assert (code, len(out.splitlines()), err) == (0, 23, "")
     assert run("lint", "--strict")[0] == 1
-
-
-def test_the_index_is_drawn_as_a_map(run: Run, tmp_path: Path) -> None:
-    for name in ("Uses tabs", "Deploys on Friday"):
-        run("add", name, f"It {name.lower()}.", "--description", name, "--type", "project")
-    code, out, _ = run("index", "--map", str(tmp_path / "map.svg"), "--json")
-
-    assert code == 0
-    assert json.loads(out)["map"] == {"dots": 2, "links": 0, "clusters": 0}
-    assert (tmp_path / "map.svg").read_text().count("<circle") == 2
-    assert run("index", "--map", str(tmp_path / "none" / "map.svg"))[0] == 1

@@ -13,7 +13,6 @@ import shutil
 import struct
 import sys
 import tempfile
-import time
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -60,7 +59,6 @@ PICTURES = (
     Picture("recall", "/recall?scope=project&q=can+I+drop+a+column+in+this+migration%3F"),
     Picture("timeline", "/timeline"),
     Picture("dream", "/dream?scope=project"),
-    Picture("map-dark", "/map", dark=True, width=1100, height=700),
     Picture("work", "/work"),
     Picture("conversations", "/conversations"),
     Picture("settings", "/settings"),
@@ -79,8 +77,6 @@ def main(folder: str) -> int:
         with serve(place / "home", cwd=place / PRESENT) as site, sync_playwright() as playwright:
             program = shutil.which("chromium") or shutil.which("google-chrome")
             browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM)
-            while site.ask("GET", "/map.json").status == 202:
-                time.sleep(0.5)  # the map is made in the background
             for picture in PICTURES:
                 data = shrink(browser, take(browser, site, picture))
                 (target / f"web-{picture.name}.png").write_bytes(data)

@@ -11,7 +11,7 @@ from memsheaf import doctor as health
 from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import NotFound, ScopeRefused, StoreFailed, hinted
+from memsheaf.errors import NotFound, ScopeRefused, hinted
 from memsheaf.guard.citations import cited, make
 from memsheaf.scope import FOLDER, around, project_root
 from memsheaf.sheaf import Sheaf
@@ -287,7 +287,6 @@ def _health_parts(findings: Sequence[health.Finding], well: str) -> Iterator[Par
 @takes(
     Argument("--status", "only show it"),
     Argument("--rebuild", "throw the index away first, vectors included, and make it anew"),
-    Argument("--map", "draw the memories by meaning, as an SVG picture in this file", "PATH"),
 )
 def index(call: Call) -> int:
     """Show the search index, and embed what is not embedded yet.
@@ -298,7 +297,6 @@ def index(call: Call) -> int:
     examples:
       memsheaf index
       memsheaf index --status --json
-      memsheaf index --map memories.svg
     """
     options, console = call.options, call.console
     if options.status and options.rebuild:
@@ -309,7 +307,6 @@ def index(call: Call) -> int:
         memories = len(sheaf.list())
         with console.progress("Embedding") as progress:
             made = sheaf.reader.embedding() if options.status else sheaf.reader.embed_all(progress)
-        drawn = _draw_map(call, sheaf) if options.map else {}
     # once closed, only the files that stay are left
     files = []
     for path in sheaf.reader.index_files():
@@ -322,22 +319,6 @@ def index(call: Call) -> int:
         rows.append(("vectors", f"{made.done:,} of {made.total:,} memories{running}"))
     if made.problem:
         rows.append(("problem", made.problem))
-    if drawn:
-        rows.append(("map", f"{options.map}: {plural(drawn['dots'], 'dot')}, {plural(drawn['clusters'], 'cluster')}"))
     sizes = [{"path": path, "bytes": size} for path, size in files]
     value = {"scope": str(sheaf.scope), "files": sizes, "memories": memories, **pick(made, EMBEDDING)}
-    value |= {"map": drawn} if drawn else {}
     return call.answer(value, Table(rows, ("bold",)), code=1 if made.problem else 0)
-
-
-def _draw_map(call: Call, sheaf: Sheaf) -> dict[str, int]:
-    from memsheaf.recall.memory_map import MapMaker, render_svg
-
-    with call.console.waiting("Drawing the map"):
-        made = MapMaker(sheaf.settings.cache).make({str(sheaf.scope): sheaf.overview})
-    try:
-        with open(call.options.map, "w", encoding="utf-8") as file:
-            file.write(render_svg(made))
-    except OSError as error:
-        raise StoreFailed(f"the map cannot be written to {call.options.map}: {error.strerror}") from error
-    return {"dots": len(made.dots), "links": len(made.links), "clusters": len(made.clusters)}

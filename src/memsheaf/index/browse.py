@@ -1,4 +1,4 @@
-"""Pages of the rows of an index, filtered, sorted and counted by SQLite; and what a map is made of."""
+"""Pages of the rows of an index, filtered, sorted and counted by SQLite."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, SHARED_LINES
-from memsheaf.index.database import HIDDEN, LISTED, RANK, UNUSABLE, notes, writing
+from memsheaf.index.database import HIDDEN, LISTED, RANK, UNUSABLE, writing
 from memsheaf.index.rows import where_kind
 from memsheaf.store import Version
 from memsheaf.store.commit_queries import OTHERS, commit_authors
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from memsheaf.store.trust import TrustLedger
 
 _FIT = f"state IN ('ok', 'free') AND listed <> {HIDDEN} AND version NOT IN ('', '{UNUSABLE}')"
-_MAIN = "SELECT embedder FROM vector WHERE entry IS NOT NULL GROUP BY embedder ORDER BY count(*) DESC LIMIT 1"
 
 MANY = 900  # paths that a statement names
 SORTS = {
@@ -123,25 +122,6 @@ def _where(wanted: Filter, among: Collection[str] | None = None) -> tuple[str, S
     return " AND ".join(parts), values
 
 
-class MapRow(NamedTuple):
-    """A memory to be placed on a map; `embedder` is 0 when it has no vector."""
-
-    path: str
-    kind: str
-    name: str
-    description: str
-    version: str
-    supersedes: str
-    embedder: int
-
-
-def index_stamp(db: sqlite3.Connection) -> tuple[int, ...]:
-    """Numbers that differ once a row or a vector came, changed or went."""
-    known = notes(db)
-    vectors = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'vector'").fetchone()
-    return (known.fact("last"), *known.tally, known.fact("vectors removed"), vectors[0] if vectors else 0)
-
-
 class RowCounts(NamedTuple):
     """How many memories there are of each type; how many are unconfirmed, changed by others, and drifted."""
 
@@ -237,18 +217,3 @@ def find_members(index: Index, store: FolderStore, files: set[File]) -> dict[str
     own = getattr(store, "member", "") if has_own else ""
     names = {path: plain_name(by[1:] if by[:1] == OTHERS else own) for path, by in found.items()}
     return {path: name for path, name in names.items() if name}
-
-
-def map_rows(db: sqlite3.Connection) -> list[MapRow]:
-    """Every memory, in the order of the paths."""
-    embedder = (db.execute(_MAIN).fetchone() or (0,))[0]
-    has = "CASE WHEN id IN (SELECT entry FROM vector WHERE embedder = ?1) THEN ?1 ELSE 0 END"
-    sql = f"SELECT path, kind, name, description, version, supersedes, {has} FROM entry WHERE {_FIT} ORDER BY path"
-    return [MapRow(*row) for row in db.execute(sql, (embedder,))]
-
-
-def first_vectors(db: sqlite3.Connection, embedder: int) -> dict[str, bytes]:
-    """The vector of each memory's first passage, by path: whole numbers from -127 to 127."""
-    joined = "vector JOIN entry ON entry.id = vector.entry"
-    sql = f"SELECT path, data, min(vector.id) FROM {joined} WHERE embedder = ? GROUP BY vector.entry"
-    return {path: data for path, data, _ in db.execute(sql, (embedder,))}

@@ -274,7 +274,7 @@ def _register(path: str, method: str, work: Work) -> Work:
     return work
 
 
-_PAGES = ("home", "browse", "review", "recall", "timeline", "map", "dream", "work", "conversations", "settings")
+_PAGES = ("home", "browse", "review", "recall", "timeline", "dream", "work", "conversations", "settings")
 """The pages in the navigation, each at the address of its name."""
 
 
