@@ -152,6 +152,7 @@ class Settings(NamedTuple):
     session: str = ""
     teams: tuple[tuple[str, str], ...] = ()
     hub: HubUse = HubUse()
+    weights: str = ""  # where models keep their weights; the cache when it is empty
 
     def layers(self, cwd: str) -> list[str]:
         """The lasting scopes around a working directory, the nearest first: project, its team if it has one, user."""

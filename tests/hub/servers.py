@@ -75,10 +75,10 @@ class HubSite(NamedTuple):
 
 
 @contextmanager
-def serving(url: str, folder: Path, *options: str) -> Iterator[HubSite]:
+def serving(url: str, folder: Path, *options: str, embedder: str = "none") -> Iterator[HubSite]:
     """`memsheaf mcp --http --hub` as a process of its own; it is gone in the end."""
     words = [sys.executable, "-m", "memsheaf", "mcp", "--http", "--port", "0", "--json", "--hub", url, *options]
-    environment = os.environ | {"MEMSHEAF_HOME": str(folder), "MEMSHEAF_EMBEDDER": "none"}
+    environment = os.environ | {"MEMSHEAF_HOME": str(folder), "MEMSHEAF_EMBEDDER": embedder}
     process = Program(words, env=environment)
     try:
         yield HubSite(process, json.loads(process.stdout.readline())["url"], folder / "cache")

