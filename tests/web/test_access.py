@@ -91,6 +91,8 @@ def test_without_the_cookie_nothing_is_told(site: Site) -> None:
 
 def test_the_token_is_exchanged_for_a_cookie_once_and_only_the_right_one(site: Site) -> None:
     token = site.url.partition("token=")[2]
+    for wrong in ("", "x", token[:-1], token + "x", token.swapcase(), f"{token}&token={token}", "%00", "%ff" * 50):
+        refused(site.ask("GET", f"/browse?token={wrong}", cookie=""), 401, site)
     answer = site.ask("GET", f"/?token={token}", cookie="")
     assert (answer.status, answer.headers["location"]) == (303, "/")
     flags = [part.strip().lower() for part in answer.headers["set-cookie"].split(";")[1:]]
@@ -98,17 +100,17 @@ def test_the_token_is_exchanged_for_a_cookie_once_and_only_the_right_one(site: S
     assert not any(flag.startswith(("domain", "expires", "max-age")) for flag in flags)
     assert token not in answer.headers["set-cookie"]
     assert_locked(answer, site)
-    for wrong in ("", "x", token[:-1], token + "x", token.swapcase(), f"{token}&token={token}", "%00", "%ff" * 50):
-        refused(site.ask("GET", f"/browse?token={wrong}", cookie=""), 401, site)
+    refused(site.ask("GET", f"/?token={token}", cookie=""), 401, site)
     assert token not in site.log.read_text("utf-8")
 
 
-def test_the_address_may_be_a_link_in_another_page(sample_site: Site, browser: Browser) -> None:
+def test_the_address_may_be_a_link_in_another_page(serving: Serving, browser: Browser) -> None:
+    site = serving()
     context = browser.new_context()
     page = context.new_page()
-    page.set_content(f'<a href="{sample_site.url}">memsheaf</a>')
+    page.set_content(f'<a href="{site.url}">memsheaf</a>')
     page.get_by_role("link").click()
-    page.wait_for_url(f"{sample_site.origin}/")
+    page.wait_for_url(f"{site.origin}/")
     assert page.title() == "Home · memsheaf"
     context.close()
 

@@ -9,9 +9,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import chain
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.assembly import open_agent
@@ -40,6 +40,7 @@ from memsheaf.cli.reference import candidates
 from memsheaf.errors import MemsheafError, Refused, TextRefused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.text.neutralize import columns
+from memsheaf.web.links import open_link
 
 TYPE_CHECKING = False  # known to type checkers by this name; a start does not import `typing`
 if TYPE_CHECKING:
@@ -156,16 +157,25 @@ class WebProcess:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._process: subprocess.Popen[bytes] | None = None
-        self._url = ""
+        self._folders = ExitStack()
 
     def open(self) -> str:
-        """Start the page unless it runs, open the browser where a person sits at it, and give the address."""
+        """Start the page unless it runs, open the browser where a person sits at it, and return a link to it."""
+        environment = self._call.environment
+        has_windows = sys.platform in ("darwin", "win32") or any(map(environment.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+        if self._call.console.interactive and has_windows:  # else a browser would take the terminal
+            open_link(self._new_link(), self._folders.enter_context(TemporaryDirectory(prefix="memsheaf-")))
+        return self._new_link()
+
+    def _new_link(self) -> str:
+        """Return a link that lets one browser in, once. Raises Refused when the page does not start."""
+        said = ""
         if self._process is None or self._process.poll() is not None:
             line = [sys.executable, "-P", "-m", "memsheaf", "web", "--json"]
             with TemporaryFile() as complaints:
                 self._process = subprocess.Popen(
                     line,
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=complaints,
                     env=self._call.chosen(),
@@ -175,26 +185,24 @@ class WebProcess:
                 told = self._process.stdout.readline()  # comes once it listens; nothing when it ended
                 complaints.seek(0)
                 said = complaints.read().decode("utf-8", "replace").strip()
-            if not told:
-                raise Refused(said or "the page did not start")
-            self._url = str(json.loads(told)["url"])
-        environment = self._call.environment
-        has_windows = sys.platform in ("darwin", "win32") or any(map(environment.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-        if self._call.console.interactive and has_windows:  # else a browser would take the terminal
-            import webbrowser
-
-            webbrowser.open(self._url)
-        return self._url
+        else:
+            assert self._process.stdin
+            assert self._process.stdout
+            self._process.stdin.write(b"\n")  # asks for another
+            self._process.stdin.flush()
+            told = self._process.stdout.readline()
+        if not told:
+            raise Refused(said or "the page did not start")
+        return str(json.loads(told)["url"])
 
     def __enter__(self) -> WebProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._folders.close()
         if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            if self._process.stdout:
-                self._process.stdout.close()
+            with self._process:
+                self._process.terminate()
 
 
 class _Captured(io.StringIO):

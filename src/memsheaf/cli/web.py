@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import closing
+from tempfile import TemporaryDirectory
 
 from memsheaf.cli.call import Call, here
 from memsheaf.cli.command import LISTENING, Argument, takes, whole
 from memsheaf.errors import Refused
+from memsheaf.web.links import NewLink, hand_out_links, is_pipe
 
 PORT = 8378
 
@@ -24,9 +27,9 @@ PORT = 8378
 def web(call: Call) -> int:
     """Look at memory in the browser: search, edit, approve, undo. Ctrl-C ends it.
 
-    Takes pip install 'memsheaf[web]'. It serves every scope you have, to this machine alone: the address that is
-    printed has a token in it, which the browser exchanges for a cookie. --json prints that address as one JSON line
-    once the page is there, and opens no browser. From another machine: ssh -L 8378:127.0.0.1:8378 THIS-MACHINE.
+    Takes pip install 'memsheaf[web]'. It serves every scope you have, to this machine alone. The link that is printed
+    lets one browser in, once; Enter prints another. --json prints the link as one JSON line once the page is there,
+    and opens no browser. From another machine: ssh -L 8378:127.0.0.1:8378 THIS-MACHINE.
 
     examples:
       memsheaf web
@@ -38,7 +41,6 @@ def web(call: Call) -> int:
         from memsheaf.web.server import serve
     except ImportError as error:
         raise Refused(str(error)) from None
-    from signal import SIGINT
 
     from memsheaf.web.page import Site
     from memsheaf.work.all_scopes import AllScopes
@@ -56,18 +58,22 @@ def web(call: Call) -> int:
     os.environ.update({name: value for name, value in named.items() if value})  # for the process that makes vectors
     scopes = AllScopes(settings, here(), by="user", read_only=options.read_only)
     upkeep = HubUpkeep(settings, here(), [str(one) for one in shared_scopes(settings, here())])
-    with listener, scopes, closing(upkeep):
-        ended = serve(Site(scopes, read_only=options.read_only), endpoint, listener, lambda url: _announce(call, url))
-    if ended == SIGINT and not call.console.json:
+    with listener, scopes, closing(upkeep), TemporaryDirectory(prefix="memsheaf-") as folder:
+        made = Site(scopes, read_only=options.read_only)
+        ended = serve(made, endpoint, listener, lambda new_link: _announce(call, new_link, folder))
+    if ended == signal.SIGINT and not call.console.json:
         call.console.note("ended")
     return 0
 
 
-def _announce(call: Call, url: str) -> None:
-    """Tell where the page is, and open it."""
-    call.announce({"url": url}, f"memsheaf is at {url}", "Ctrl-C ends it")
-    if not call.options.no_open and not call.console.json:
-        import threading
-        import webbrowser
-
-        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+def _announce(call: Call, new_link: NewLink, folder: str) -> None:
+    """Print a link, open the browser with another, and print one more for each line that comes in."""
+    link, console = new_link(), call.console
+    more = "Enter shows another, " if console.interactive else ""
+    call.announce({"url": link}, f"memsheaf is at {link}", f"This link works once; {more}Ctrl-C ends it")
+    hand_out_links(
+        new_link,
+        lambda link: call.announce({"url": link}, link),
+        folder="" if call.options.no_open or console.json else folder,
+        asks=console.interactive or (console.json and is_pipe(0)),
+    )

@@ -1,4 +1,4 @@
-"""Access checks of the web page: exact Host, same origin, a cookie that the token gives, CSRF, sizes, headers.
+"""Access checks of the web page: exact Host, same origin, a cookie that a token gives once, CSRF, sizes, headers.
 
 A page of any other site in the same browser reaches 127.0.0.1 as well as this one does; this is what keeps it out.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable
+from hashlib import sha256
 from urllib.parse import parse_qs, parse_qsl
 
 from starlette.responses import RedirectResponse, Response
@@ -47,7 +48,6 @@ class WebAccess:
         app: ASGIApp,
         *,
         hosts: frozenset[str],
-        token: str,
         csrf: str,
         read_only: bool,
         secure: bool,
@@ -56,13 +56,19 @@ class WebAccess:
     ) -> None:
         self._app = app
         self._hosts = hosts
-        self._token = token.encode()
+        self._unused: set[bytes] = set()  # digests of tokens
         self._session = secrets.token_urlsafe(32)
         self._csrf = csrf.encode()
         self._read_only = read_only
         self._secure = secure
         self._refuse = refuse
         self._know = know
+
+    def add_token(self) -> str:
+        """Return a new token, which lets one browser in, once."""
+        token = secrets.token_urlsafe(32)
+        self._unused.add(sha256(token.encode()).digest())
+        return token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or let it in."""
@@ -91,7 +97,7 @@ class WebAccess:
         if scope["path"].startswith("/static/") and method != "POST":
             return None
         shown = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=None).get("token", [])
-        if shown and method != "POST":
+        if shown and method == "GET" and not _is_prefetch(scope):
             return self._enter(scope, shown)
         if not self._is_ours(scope):
             return self._refuse(403, "origin")
@@ -100,10 +106,16 @@ class WebAccess:
         return None
 
     def _enter(self, scope: Scope, shown: list[str]) -> Response:
-        """Exchange the token for a cookie; the address that follows has no token in it."""
-        if len(shown) != 1 or not hmac.compare_digest(shown[0].encode("utf-8", "replace"), self._token):
-            return self._refuse(401, "token")
+        """Exchange an unused token for a cookie; the address that follows has no token in it.
+
+        A browser that is in may open its link again; for all others it is of no more use.
+        """
         answer: Response = RedirectResponse("/", 303)
+        digest = sha256("&".join(shown).encode("utf-8", "replace")).digest()
+        if digest not in self._unused:
+            is_inside = self._is_ours(scope) and self._has_cookie(scope)
+            return answer if is_inside else self._refuse(401, "used")
+        self._unused.remove(digest)
         if not is_same_site(scope, self._hosts):
             # a link in another page was followed: the browser takes a redirect for that page's, and sends no cookie
             answer = Response(headers={"refresh": "0;url=/"}, media_type="text/html")
@@ -149,6 +161,12 @@ class WebAccess:
             return self._refuse(403, "csrf")
         scope[FORM_KEY] = pairs
         return None
+
+
+def _is_prefetch(scope: Scope) -> bool:
+    """Return True if a browser asks before anybody opened the link; the token is for whoever opens it."""
+    names = ("sec-purpose", "purpose", "x-purpose", "x-moz")
+    return any("pre" in value.lower() for name in names for value in header_values(scope, name))
 
 
 def _cookie_name(scope: Scope) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable
 
 from memsheaf.adapters import missing
@@ -21,29 +20,33 @@ from memsheaf.mcp.http_bind import Endpoint, Listener
 from memsheaf.mcp.http_server import HttpServer
 from memsheaf.web.access import WebAccess
 from memsheaf.web.app import make_app
+from memsheaf.web.links import NewLink
 from memsheaf.web.live import Live
 from memsheaf.web.page import Site
 
 ENDING_SECONDS = 5
 
 
-def serve(site: Site, endpoint: Endpoint, listener: Listener, ready: Callable[[str], None]) -> int:
-    """Serve until a signal, and give its number; `ready` is called with the address, which has the token."""
+def serve(site: Site, endpoint: Endpoint, listener: Listener, ready: Callable[[NewLink], None]) -> int:
+    """Serve until a signal, and return its number; `ready` gets a function that makes links."""
     hosts = endpoint.hosts(listener.getsockname()[1])
-    token = secrets.token_urlsafe(32)
     live = Live(site)
-    app = WebAccess(
+    access = WebAccess(
         make_app(site, live),
         hosts=frozenset(hosts),
-        token=token,
         csrf=site.csrf,
         read_only=site.read_only,
         secure=bool(endpoint.certificate) or endpoint.proxied,
         refuse=site.refuse,
         know=listener.know,
     )
-    url = f"{'https' if endpoint.certificate else 'http'}://{hosts[0]}/?token={token}"
-    server = _PageServer(app, endpoint, listener, seconds=ENDING_SECONDS, lifespan=False, ready=lambda: ready(url))
+
+    def new_link() -> str:
+        return f"{'https' if endpoint.certificate else 'http'}://{hosts[0]}/?token={access.add_token()}"
+
+    server = _PageServer(
+        access, endpoint, listener, seconds=ENDING_SECONDS, lifespan=False, ready=lambda: ready(new_link)
+    )
     server.live = live
     server.run(sockets=[listener])
     return server.signal
