@@ -61,7 +61,8 @@ Environment: MEMSHEAF_HOME (default ~/.memsheaf), MEMSHEAF_PROJECT (the project'
 MEMSHEAF_CACHE, MEMSHEAF_RETENTION_DAYS, MEMSHEAF_TOOLS, MEMSHEAF_EMBEDDER (with it, the table above does not count),
 MEMSHEAF_EMBEDDER_URL, MEMSHEAF_EMBEDDER_KEY, MEMSHEAF_MODEL, MEMSHEAF_MODEL_URL, MEMSHEAF_MODEL_KEY, MEMSHEAF_POLICY,
 MEMSHEAF_STATE, MEMSHEAF_TASK and MEMSHEAF_SESSION (which task and which session is meant, when none is named). With
-MEMSHEAF_HOME, cache and state are the folders `cache` and `state` in it, unless they are named, too.
+MEMSHEAF_HOME, cache and state are the folders `cache` and `state` in it, unless they are named, too, or an earlier
+version left the state of that home in the platform's folder.
 """
 
 from __future__ import annotations
@@ -70,10 +71,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from memsheaf.caps import Caps
 from memsheaf.errors import BadSettings, ScopeRefused, hinted
-from memsheaf.scope import Places, Scope, check_label, find_nearest
+from memsheaf.scope import Places, Scope, check_label, find_nearest, project_root
 from memsheaf.values import TYPE_CHECKING, NamedTuple, json
 
 _KNOWN = (
@@ -251,11 +253,30 @@ def _user_home(environment: Mapping[str, str]) -> str:
 
 
 def _beside_home(what: str, home: str, environment: Mapping[str, str], platform: str) -> str:
-    """The folder of the cache or state: the one named, else below a named home, else the platform's."""
+    """Return the folder of the cache or state: the one named, else below a named home, else the platform's.
+
+    Earlier versions kept the state of a named home in the platform's folder, too. What they left there is used where
+    it is, so that nothing waits twice and they still find it.
+    """
     named = environment.get(f"MEMSHEAF_{what.upper()}")
-    if not named and environment.get("MEMSHEAF_HOME"):
-        return os.path.join(home, what)
-    return os.path.abspath(named or _platform_folder(what, environment, platform))
+    usual, inside = os.path.abspath(named or _platform_folder(what, environment, platform)), os.path.join(home, what)
+    if named or not environment.get("MEMSHEAF_HOME"):
+        return usual
+    is_earlier = what == "state" and os.path.isdir(usual) and not os.path.isdir(inside)
+    return usual if is_earlier and _has_state_of(home, usual, environment) else inside
+
+
+def _has_state_of(home: str, state: str, environment: Mapping[str, str]) -> bool:
+    """Return True if a folder holds the state of a home: of its user, the project around us, or any folder in it."""
+    from memsheaf.store.state import State
+
+    roots = [os.path.join(home, "user")]
+    with suppress(OSError, ScopeRefused):
+        roots.append(project_root(Places(home, os.getcwd(), environment.get("MEMSHEAF_PROJECT", ""))))
+    for layer in ("projects", "agents", "team"):
+        with suppress(OSError):
+            roots += [entry.path for entry in os.scandir(os.path.join(home, layer))]
+    return any(root.startswith(home + os.sep) and os.path.isdir(State.of(root, state).folder) for root in roots)
 
 
 def _platform_folder(what: str, environment: Mapping[str, str], platform: str) -> str:
@@ -265,9 +286,9 @@ def _platform_folder(what: str, environment: Mapping[str, str], platform: str) -
         base = environment.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
         return os.path.join(base, "memsheaf", what.capitalize())
     if platform == "darwin":
-        place = ("Caches", "memsheaf") if what == "cache" else ("Application Support", "memsheaf", "State")
-        return os.path.join(home, "Library", *place)
-    usual = os.path.join(home, ".cache") if what == "cache" else os.path.join(home, ".local", "state")
+        place = "Caches/memsheaf" if what == "cache" else "Application Support/memsheaf/State"
+        return os.path.join(home, "Library", place)
+    usual = os.path.join(home, ".cache" if what == "cache" else ".local/state")
     return os.path.join(environment.get(f"XDG_{what.upper()}_HOME") or usual, "memsheaf")
 
 
@@ -341,11 +362,9 @@ def _days(value: object) -> float:
 
 
 def _flag(name: str, value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    known = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
-    if str(value).lower() in known:
-        return known[str(value).lower()]
+    text = str(value).lower()
+    if text in ("1", "true", "yes", "on", "0", "false", "no", "off"):
+        return text in ("1", "true", "yes", "on")
     raise _bad(name, f"the setting {name} must be true or false, not {value!r}")
 
 

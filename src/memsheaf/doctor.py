@@ -97,14 +97,9 @@ def _place(sheaf: Sheaf) -> Iterator[Finding]:
         yield Finding("error", sheaf.root, said, "keep it on a local disk")
     if not os.access(sheaf.root, os.W_OK):
         yield Finding("error", sheaf.root, "this user may not write here", "check the owner and mode of the folder")
-    yield from disk(sheaf.root, free_bytes(sheaf.root))
+    yield from disk(sheaf.root, disk_usage(sheaf.root).free)
     if os.name == "posix" and os.stat(sheaf.root).st_mode & 0o002:
         yield Finding("warning", sheaf.root, "everybody may write here", f"chmod o-w '{sheaf.root}'")
-
-
-def free_bytes(path: str) -> int:
-    """How many bytes this user may still write where a path is."""
-    return disk_usage(path).free
 
 
 def disk(path: str, free: int) -> Iterator[Finding]:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import partial
 
 from memsheaf.config import Settings
+from memsheaf.embed import Embedder, find
 from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import HISTORY, HUB
 from memsheaf.store.folder import FolderStore
 
 TYPE_CHECKING = False  # known to type checkers by this name; most scopes need none of these at first
 if TYPE_CHECKING:
-    from memsheaf.embed import Embedder
     from memsheaf.store import Commit
     from memsheaf.store.state import State
     from memsheaf.store.transaction import Transaction
@@ -92,11 +92,5 @@ def embedder_of(settings: Settings) -> Callable[[], Embedder | None] | None:
     """What gives the embedder of the settings when it is needed; None for none."""
     if settings.embedder == "none":
         return None
-
-    def find_embedder() -> Embedder | None:
-        from memsheaf.embed import find
-
-        folder = settings.weights or settings.cache
-        return find(folder, name=settings.embedder, url=settings.embedder_url, key=settings.embedder_key)
-
-    return find_embedder
+    folder = settings.weights or settings.cache
+    return partial(find, folder, name=settings.embedder, url=settings.embedder_url, key=settings.embedder_key)
