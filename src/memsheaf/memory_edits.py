@@ -14,7 +14,6 @@ from memsheaf.store.tombstones import DOUBTED
 from memsheaf.text_edits import (
     checked,
     dated,
-    fitted,
     inserted,
     merged,
     placed,
@@ -46,11 +45,8 @@ def remember(
     supersedes: Sequence[str] = (),
     reason: str = "",
     allow: Allow = STRICT,
-    rename: bool = False,
 ) -> Memory:
     """Save one fact. With `replace`, an existing memory of that path or name takes the new text.
-
-    With `rename` its file gets another name where it has its old one from its old title.
 
     Days such as "tomorrow" get their date beside them.
 
@@ -95,7 +91,6 @@ def remember(
         if expect is not None and expect != found.version:
             raise Changed(found.path)
         new = check(found.path, merged(found, fresh) if found.state == "ok" else fresh.text)
-        new = fitted(new, found, lambda one: bool(writer.index.same_file(one))) if rename else new
         return writer.store_one(new, found.version, f"replace {name}", was=found, allow=allow)
 
     return _retry(writer, store, expect)

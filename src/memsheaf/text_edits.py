@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
 from memsheaf.errors import ManyMatches, NoMatch, NotWorth, OutOfRange, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
-from memsheaf.guard.paths import file_name, is_fact
 from memsheaf.memory import KINDS, Memory, check, is_conflict_copy, parse, refuse_large
 from memsheaf.store import Change
-from memsheaf.text.neutralize import one_line
-from memsheaf.text.phrases import occasion
+from memsheaf.text.summary import is_made_from, make_description, make_name
 from memsheaf.visible import is_blank
 
 
 def revised(memory: Memory, old: str, new: str, *, count: int) -> str:
-    """The text with a piece replaced that occurs exactly `count` times.
+    """Return the text with a piece replaced that occurs exactly `count` times.
+
+    It is looked for below the header, and in the whole text if it does not occur there: name and description often
+    repeat the fact, and follow it.
 
     Raises:
         TextRefused: the piece is empty.
@@ -25,15 +26,15 @@ def revised(memory: Memory, old: str, new: str, *, count: int) -> str:
     """
     if not old:
         raise TextRefused("the text to replace is empty; give the exact text that is to change")
-    lines = _places(memory.text, old)
-    if not lines and "\r\n" in memory.text and "\r" not in old:  # nobody types the other half of a line end
+    if "\r\n" in memory.text and "\r" not in old and old not in memory.text:  # nobody types half of a line end
         old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
-        lines = _places(memory.text, old)
+    start = len(memory.page.head) if old in memory.page.body else 0
+    lines = _places(memory.text, old, start)
     if not lines:
         raise NoMatch(memory.path)
     if len(lines) != count:
         raise ManyMatches(memory.path, lines)
-    return memory.text.replace(old, new)
+    return memory.text[:start] + memory.text[start:].replace(old, new)
 
 
 def inserted(memory: Memory, line: int, text: str) -> str:
@@ -74,13 +75,6 @@ def placed(fresh: Memory, path: str) -> Memory:
     return check(path, fresh.text) if is_conflict_copy(path) else Memory(path, *fresh[1:])
 
 
-def fitted(memory: Memory, was: Memory, taken: Callable[[str], bool]) -> Memory:
-    """A changed memory under the file name that its new name gives, if its old name gave the old one."""
-    if memory.name == was.name or is_fact(was.path) or file_name(was.kind, was.name, lambda _: False) != was.path:
-        return memory
-    return placed(memory, file_name(memory.kind, memory.name, taken))
-
-
 def relinked(change: Change, others: Iterable[Memory]) -> Iterator[Change]:
     """The memories that name a file which moves, with its new name."""
     old, new = (path.removesuffix(".md") for path in (change.moves, change.path))
@@ -99,17 +93,15 @@ def redated(was: Memory, text: str, today: str) -> Memory:
 
 
 def with_description(was: Memory | None, changed: Memory) -> Memory:
-    """The changed memory with a description that follows its text, where the old one was nothing but the old text."""
-    is_kept = was is not None and was.state == changed.state == "ok" and was.description == changed.description
-    for made in (_summary, occasion) if was and is_kept and was.body != changed.body else ():
-        if was and made(was.body) == was.description.rstrip(" .。"):
-            text = edited(changed.text, fields={"description": made(changed.body)})
-            return checked(was.path, text, was, free=False)
-    return changed
-
-
-def _summary(body: str) -> str:
-    return one_line(body, 150).rstrip(" .。")
+    """Return the changed memory with a name and a description that follow its text, unless somebody wrote them."""
+    if was is None or not was.state == changed.state == "ok" or was.body == changed.body:
+        return changed
+    fields: dict[str, str | Sequence[str] | None] = {}
+    if was.description == changed.description and is_made_from(was.body, was.description):
+        fields["description"] = make_description(changed.body)
+    if was.name == changed.name == make_name(was.body):
+        fields["name"] = make_name(changed.body)
+    return checked(was.path, edited(changed.text, fields=fields), was, free=False) if fields else changed
 
 
 def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:
@@ -254,9 +246,9 @@ def checked_import(path: str, data: bytes, found: Memory | None) -> Memory:
     return checked(path, text, found, free=True)
 
 
-def _places(text: str, piece: str) -> list[int]:
-    """The lines at which a piece of text begins."""
-    lines, line, done, at = [], 1, 0, text.find(piece)
+def _places(text: str, piece: str, start: int) -> list[int]:
+    """Return the lines at which a piece of text begins, from a place on."""
+    lines, line, done, at = [], 1, 0, text.find(piece, start)
     while at >= 0:
         line, done = line + text.count("\n", done, at), at
         lines.append(line)

@@ -35,7 +35,7 @@ from memsheaf.scope import Scope
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.text.similarity import LIKE, alike, fact
-from memsheaf.text_edits import fitted, merged, placed, refuse_secrets, refuse_unworthy, relinked, vouched
+from memsheaf.text_edits import merged, placed, refuse_secrets, refuse_unworthy, relinked, vouched
 
 TYPE_CHECKING = False  # known to type checkers by this name; opening a scope imports no more than it needs
 if TYPE_CHECKING:
@@ -381,8 +381,7 @@ class Writer:
         if was.state != "ok":
             raise BadHeader(was.path, was.problem)
         memory = vouched(check(was.path, merged(was, fresh), kinds=(*KINDS, was.kind)), was, by)
-        memory = fitted(memory, was, is_taken)
-        return Change(memory.path, memory.data, was.version, was.path * (memory.path != was.path)), memory, was
+        return Change(memory.path, memory.data, was.version), memory, was
 
     def _moved(self, change: Change) -> Iterable[Change]:
         """The changes that put a text under another name: the old file goes, and what names it names the new one."""

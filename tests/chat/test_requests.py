@@ -168,8 +168,8 @@ def test_a_long_message_is_read_in_no_time_that_grows_with_its_square() -> None:
 
 
 def test_a_draft_keeps_the_whole_of_what_was_said() -> None:
-    draft = draft_memory("we freeze on 2026-12-01. Mira knows why", "", "English", date(2026, 3, 14))
-    assert draft.content == "we freeze on 2026-12-01. Mira knows why."
+    draft = draft_memory("we freeze on 2026-12-01. Mira knows why", "", date(2026, 3, 14))
+    assert draft.content == "we freeze on 2026-12-01. Mira knows why"
     assert draft.type == "project"
 
 

@@ -22,8 +22,8 @@ groups of actions, such as `memsheaf task start`; `memsheaf help task start` exp
 
 ```console
 $ memsheaf remember "I prefer pnpm"
-Saved user:user_prefers-pnpm.md
-  The user prefers pnpm.
+Saved user:user_i-prefer-pnpm.md
+  I prefer pnpm
 It is remembered for you, in every project; `memsheaf undo` takes it back.
 $ memsheaf search pnpm --json
 ```

@@ -140,7 +140,7 @@ update 2: user_prefers-tabs.md --old tabs ; user_prefers-tabs.md --old tabs --ne
 update 2: user_prefers-tabs.md --old tabs --new x --count many
 update 1: user_prefers-tabs.md --old '' --new x ; user_prefers-tabs.md --old zebra --new x
 update 1: user_prefers-tabs.md --old 'Use tabs.' --new 'password: Corr3ct-H0rse-Fake'
-update 1: user_prefers-tabs.md --old e --new x ; user_prefers-tabs.md --old 'type: user' --new 'type: ../../x'
+update 1: user_prefers-tabs.md --old s --new x ; user_prefers-tabs.md --old 'type: user' --new 'type: ../../x'
 update 1: nothing.md --old a --new b
 insert 2: user_prefers-tabs.md --text x ; user_prefers-tabs.md --line -1 --text x
 insert 1: user_prefers-tabs.md --line 99 --text x

@@ -223,7 +223,7 @@ def test_an_edit_of_the_same_size_with_its_time_set_back_is_noticed(thorough: bo
 def test_edits_in_the_same_instant_as_the_look_are_noticed(sheaf: Sheaf) -> None:
     write(sheaf, "n.md")
     for number in range(60):
-        letter = chr(ord("a") + number % 26)
+        letter = chr(ord("A") + number % 26)
         Path(sheaf.root, "n.md").write_text(PLAIN.replace("description: d", f"description: {letter}"))
 
         assert f"— {letter}\n" in sheaf.catalog().text

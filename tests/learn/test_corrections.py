@@ -68,7 +68,7 @@ def test_another_fact_takes_nobodys_place(sheaf: Sheaf) -> None:
     assert [old for old, new in OTHERS if replaces(sheaf, old, new)] == []
 
 
-def test_a_rule_in_the_old_sentence_stays(sheaf: Sheaf) -> None:
+def test_a_sentence_with_a_rule_that_the_new_one_does_not_repeat_stays(sheaf: Sheaf) -> None:
     found = aim(
         sheaf,
         "Secrets live in Vault under kv/harbour, never in .env files.",
@@ -76,9 +76,9 @@ def test_a_rule_in_the_old_sentence_stays(sheaf: Sheaf) -> None:
         kind="feedback",
     )
 
-    assert found.content.startswith("We no longer use Vault")
-    assert found.content.endswith("Never in .env files.")
-    assert found.kind == "feedback"
+    assert found.replaces == ""
+    assert found.supersedes
+    assert found.content == "We no longer use Vault under kv/harbour, it's kv/ferries now."
 
 
 def test_only_a_number_is_replaced_without_a_trace(sheaf: Sheaf) -> None:

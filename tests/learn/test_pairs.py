@@ -39,10 +39,10 @@ def told(environment: dict[str, str], text: str) -> object:
 
 
 def memories(environment: dict[str, str]) -> list[str]:
-    """Each memory whole: its file name, its header's texts, its body."""
+    """Each memory: its header's texts and its body; a changed fact keeps its file name."""
     with Layers.open(settings=config.load(environment), cwd=environment["HOME"]) as layers:
         found = [layers.read(row.path) for row in layers.list()]
-        return [f"{one.path}\n{one.name}\n{one.description}\n{one.body}" for one in found]
+        return [f"{one.name}\n{one.description}\n{one.body}" for one in found]
 
 
 def after(place: Path, number: int, old: str, new: str, door: Door) -> list[str]:

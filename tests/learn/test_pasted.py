@@ -69,7 +69,7 @@ def test_a_request_behind_a_paste_waits_for_a_person(sheaf: Sheaf) -> None:
 
     (verdict,) = sheaf.distil().verdicts
 
-    assert (verdict.outcome, verdict.proposal.content) == ("queued", "We say no.")
+    assert (verdict.outcome, verdict.proposal.content) == ("queued", "we say no.")
     assert "pasted" in sheaf.learning.queue.all()[0].why
 
 

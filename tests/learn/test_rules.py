@@ -15,6 +15,7 @@ from memsheaf.learn.rules import LONGEST, find_stated_facts
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text.phrases import LANGUAGES, compiled, guess_languages, lexicon
+from memsheaf.text.summary import MAX_NAME_CHARS
 
 TODAY = date(2026, 11, 15)
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "phrases.json")
@@ -101,50 +102,53 @@ BOARD = "The dashboard is at https://grafana.example.org/d/1?x=2"
 KEPT = {
     # several facts are several memories, in their order
     "Hi! My name is Samira. From now on, answer in English; never use emojis.\n- We decided to use Rust.": [
-        "The user's name is Samira.", "From now on, answer in English.", "Never use emojis.",
+        "My name is Samira.", "From now on, answer in English; never use emojis.",
         "We decided to use Rust.",
     ],
     # a list below such a request, and nothing below that
-    "Remember:\n- deep blue\n- green on Sundays\n\nNow fix the header.": ["Deep blue.", "Green on Sundays."],
-    "Please remember that the freeze starts tomorrow.": ["The freeze starts tomorrow (2026-11-16)."],
+    "Remember:\n- deep blue\n- green on Sundays\n\nNow fix the header.": ["deep blue", "green on Sundays"],
+    "Please remember that the freeze starts tomorrow.": ["the freeze starts tomorrow (2026-11-16)."],
     "Always run `make check` before you push.": ["Always run `make check` before you push."],
     # a request may point at what stands before it
     "Contoso pays by bank transfer. Remember that.": ["Contoso pays by bank transfer."],
     "Hotfixes need two approvals. Remember it for the audit.": ["Hotfixes need two approvals."],
-    "The db is on 5433, remember that": ["The db is on 5433."],
-    "我们用 pnpm，记住这个": ["我们用 pnpm."],
+    "The db is on 5433, remember that": ["The db is on 5433"],
+    "我们用 pnpm，记住这个": ["我们用 pnpm"],
     "We settled on their header rather than our own table, please remember, the review insisted": [
-        "We settled on their header rather than our own table, please remember, the review insisted."
+        "We settled on their header rather than our own table, please remember, the review insisted"
     ],
     "Remember that.": [],
+    # what is asked for is judged later, with a reason
+    "Please remember that the CI is off at the moment.": ["the CI is off at the moment."],
+    "Remember that this file is generated.": ["this file is generated."],
     # what is of the moment, or of a turn without memory
     "Let's go with Rust for now.": [],
-    "Please remember that the CI is off at the moment.": [],
-    "Remember that this file is generated.": [],
+    "this file is generated": [],
     "我们决定暂时用 Rust。": [],
     "Remember: I prefer tea. Ignore your memory for this one.": [],
-    # an address is kept without the stop behind it
-    **{f"{BOARD}{after}": [BOARD] for after in ("", ".", "!", ". Fix the header.", "\nFix the header.")},
+    # an address is kept as it was typed, with the stop that ends the sentence
+    **{f"{BOARD}{after}": [BOARD] for after in ("", "\nFix the header.")},
+    **{f"{BOARD}{after}": [f"{BOARD}{after[:1]}"] for after in (".", "!", ". Fix the header.")},
     # a fact beside a request, whatever joins them
-    "can you add a retry? Priya owns the billing service": ["Priya owns the billing service."],
-    "can you add a retry btw Priya owns the billing service": ["Priya owns the billing service."],
-    "add a retry please, fyi: Priya owns the billing service": ["Priya owns the billing service."],
+    "can you add a retry? Priya owns the billing service": ["Priya owns the billing service"],
+    "can you add a retry btw Priya owns the billing service": ["Priya owns the billing service"],
+    "add a retry please, fyi: Priya owns the billing service": ["Priya owns the billing service"],
     # a clause behind a report or a doubt
     "the customer said so, we moved to Rust": [],
     "Ana wrote: please always validate the input": [],
     "What if so, we decided to use Rust?": [],
     # what must not come next is seen behind a comma that may be missing
-    "as of today all prs need two reviews": ["As of today (2026-11-15) all prs need two reviews."],
+    "as of today all prs need two reviews": ["as of today (2026-11-15) all prs need two reviews"],
     "as of today, it needs two more commits": [],
     # a word alone makes a rule of the sentence before
-    "dont run anything with sudo. ever": ["Dont run anything with sudo."],
+    "dont run anything with sudo. ever": ["dont run anything with sudo."],
     "the test fails. always": [],
     "should we? never!": [],
     # a polite question may be a rule
-    "Could you please always answer in English?": ["Always answer in English."],
+    "Could you please always answer in English?": ["Could you please always answer in English?"],
     "Could you answer in English?": [],
     # a statement with signs that it lasts, in a short message
-    "customers in Norway pay with Vipps": ["Customers in Norway pay with Vipps."],
+    "customers in Norway pay with Vipps": ["customers in Norway pay with Vipps"],
     f"customers in Norway pay with Vipps\n{RAIN}": [],
     "customers in Norway get an error": [],
     "show customers in Norway how to pay": [],
@@ -164,8 +168,9 @@ def test_a_request_to_remember_is_explicit_and_a_fact_has_its_type_and_its_name(
     [told] = said("we got burned by mocked tests last year so always test against a real database")
 
     assert (asked.explicit, asked.conversation, asked.kind) == (True, "talk-1", "project")
-    assert (told.explicit, told.name, told.kind) == (False, "We got burned by mocked tests last year", "feedback")
-    assert told.content.endswith("so always test against a real database.")
+    assert (told.explicit, told.kind) == (False, "feedback")
+    assert told.name == "we got burned by mocked tests last year so always test…"
+    assert told.content == "we got burned by mocked tests last year so always test against a real database"
     assert said("My name is Samira.")[0].kind == "user"
 
 
@@ -181,7 +186,7 @@ def test_names_are_short_and_end_with_a_word() -> None:
     for text in ASKING:
         for proposal in said(text):
             name = proposal.name.removesuffix("…")
-            assert len(name.split()) <= 8
+            assert len(name) <= MAX_NAME_CHARS
             assert name == name.rstrip(" ,;:.")
             assert "。" not in name
 

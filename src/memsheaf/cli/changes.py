@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
-from memsheaf.chat.offline.memories import draft_memory
-from memsheaf.chat.offline.requests import likely_languages
 from memsheaf.cli.call import Call, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
@@ -18,12 +16,14 @@ from memsheaf.errors import Changed, MemsheafError, NotFound, NotWorth, SecretFo
 from memsheaf.guard.secrets import new_secrets, removed
 from memsheaf.learn.corrections import find_corrected
 from memsheaf.learn.extract import propose
+from memsheaf.learn.rules import draft_fact
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.scope import shown
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
+from memsheaf.text.summary import without_request
 from memsheaf.work.layers import Layers
 from memsheaf.work.move import move_many
 
@@ -77,7 +77,6 @@ def remember(call: Call) -> int:
                 path=proposal.replaces,
                 replace=was is not None,
                 expect=was.version if was else None,
-                rename=was is not None,
                 supersedes=proposal.supersedes,
                 citations=options.cite or (),
                 pinned=options.pin,
@@ -99,16 +98,15 @@ def _proposal(call: Call, layers: Layers, said: str) -> Proposal:
             found = propose(layers, [Turn("", (Message("user", f"Remember: {said}"),))], model, today)
         if found:
             return found[0]._replace(replaces="", conversation="", trust="", doubt="")
-    draft = draft_memory(said, "", likely_languages(said)[0], today)
-    return Proposal(draft.name, draft.description, draft.type, draft.content, explicit=True)
+    return draft_fact(without_request(said), today)._replace(explicit=True)
 
 
 def _rivals(layers: Layers, memory: Memory) -> list[Memory]:
-    """Memories of the same type whose sentence begins as this one does: what is new may contradict them."""
-    start, first = memory.body.casefold().split()[:3], memory.name.split()[0]
-    rows = layers.list(kind=memory.kind) if len(start) == 3 else ()
-    alike = [layers.read(row.path) for row in rows if row.path != memory.path and row.name.split()[:1] == [first]]
-    return [one for one in alike[:NAMED] if one.body.casefold().split()[:3] == start]
+    """Return memories about the user that begin with the same two words: the new one may contradict them."""
+    start = memory.body.casefold().split()[:2]
+    rows = layers.list(kind="user") if memory.kind == "user" and len(start) == 2 else ()
+    alike = [row for row in rows if row.path != memory.path and row.name.casefold().split()[:2] == start]
+    return [layers.read(row.path) for row in alike[:NAMED]]
 
 
 def _remembered(memory: Memory, was: Memory | None, scope: str, rivals: Sequence[Memory]) -> Iterator[Part]:

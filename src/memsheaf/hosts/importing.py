@@ -23,8 +23,8 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
 from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import one_line
-from memsheaf.text.phrases import make_title, occasion
 from memsheaf.text.similarity import LIKE, SHARED, alike, fact, traces
+from memsheaf.text.summary import make_description, make_name
 from memsheaf.text_edits import placed, refuse_secrets
 from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
@@ -150,11 +150,11 @@ def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
     kind = _kind_of(one, was, body)
     page = was.page if was else None
     name = one_line(page.get("name") or page.get("title") if page else one.name, 50)
-    name = name or one_line(was.name.replace("-", " ") if was else make_title(one_line(body, READ)), 50)
+    name = name or one_line(was.name.replace("-", " ") if was else make_name(body), 50)
     given = was.page.get("description") if was else one.description
     topic = f"{one.heading}: {body}" if one.heading else body
     below = (line for line in body.split("\n") if line.strip() and not line.startswith("#"))  # the headings
-    description = given or (first_line(next(below, body)) if was else occasion(one_line(topic, READ)))
+    description = given or (first_line(next(below, body)) if was else make_description(topic))
     description = one_line(description, 150)
     changed = was.page.nested("metadata", "modified") if was else ""  # as Claude Code has it
     day = day_of(changed) or one.day or today

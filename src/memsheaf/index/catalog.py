@@ -74,8 +74,16 @@ def line_of(memory: Memory) -> str:
 
 
 def line_text(name: str, path: str, said: str) -> str:
-    """As `line_of`, from its parts."""
+    """Return the line as `line_of` does, from its parts. A description that repeats the name is shown once.
+
+    >>> line_text("I prefer pnpm", "user_pnpm.md", "I prefer pnpm")
+    '- [I prefer pnpm](user_pnpm.md)'
+    """
+    if name.endswith("…") and said.startswith(name.rstrip("…")):
+        return f"- [{link_text(said, 120)}]({target(path)})"
     start = f"- [{link_text(name, 80)}]({target(path)})"
+    if said.rstrip(" .。") == name.rstrip(" .。"):
+        return start
     room = MAX_LINE - len(start) - 3
     return f"{start} — {one_line(for_prompt(said), room)}" if said and room > 8 else start
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from memsheaf.errors import MemsheafError, Refused
+from memsheaf.errors import MemsheafError
 from memsheaf.index.database import Match
 from memsheaf.learn.statements import (
     FOR,
@@ -21,7 +21,6 @@ from memsheaf.learn.statements import (
     generic_words,
     has_digit,
     is_value_word,
-    light_words,
     names_in,
     read_statement,
     rivals,
@@ -33,8 +32,9 @@ from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer as indexed
 from memsheaf.text.classifier import replaces
-from memsheaf.text.phrases import compiled, make_title, occasion
+from memsheaf.text.phrases import compiled
 from memsheaf.text.similarity import words
+from memsheaf.text.summary import is_made_from, make_description, make_name
 from memsheaf.text.tokenizer import stem
 from memsheaf.values import Protocol
 
@@ -65,10 +65,10 @@ class Memories(Protocol):
 
 
 def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
-    """The proposal with the memory that it corrects as `replaces`, if there is one, and the text that this gets.
+    """Return the proposal with the memory that it corrects as `replaces`, if there is one, and the new text of that.
 
-    Raises:
-        Refused: it says nothing but what for what, and no memory has that.
+    The new sentence is stored as it was said, in the place of the one that it corrects. One that only makes sense
+    beside the old one (*not 8443, 9443*) replaces nothing.
     """
     if proposal.replaces:
         return _keep_rest(proposal, target.read(proposal.replaces))
@@ -89,22 +89,19 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
             is_named = (old.kind, old.name) == (proposal.kind, proposal.name) and not _is_cut(proposal)
             found += [(max(sure, 2 * is_named), old, sentence)] if sure or is_named else []
     best = max((one[0] for one in found), default=0)
-    chosen = [one for one in found if one[0] == best >= SURE]
-    if len(chosen) == 1:
+    chosen = [one for one in found if one[0] == best >= SURE and not _loses_rule(one[2], new)]
+    if len(chosen) == 1 and not is_bare(new):
         _, old, sentence = chosen[0]
-        content, kind = _replace_sentence(old.body, sentence, new), old.kind if new.change else proposal.kind
-        name = old.name if _still_says(old.name, old, content) else make_title(content)
-        line = old.description if _still_says(old.description, old, content) else occasion(content)
+        content = old.body.strip().replace(sentence, proposal.content, 1) if sentence else proposal.content
+        kind = old.kind if new.change else proposal.kind
+        name = old.name if _still_says(old.name, old, content) else make_name(content)
+        kept = _still_says(old.description, old, content)
+        description = old.description if kept else make_description(content)
         seen = proposal._replace(replaces=old.path, version=old.version)
-        return seen._replace(name=name, description=line, content=content, kind=kind)
-    if is_bare(new):
-        raise Refused("it corrects nothing that is remembered, or more than one thing")
+        return seen._replace(name=name, description=description, content=content, kind=kind)
     older = (
         old.path for sure, old, _ in sorted(found, key=lambda one: -one[0]) if sure >= LIKELY and ":" not in old.path
     )
-    if new.text != proposal.content.strip() and words(proposal.content)[-1:] == words(new.text)[-1:]:  # "no, ..."
-        content = f"{new.text[:1].upper()}{new.text[1:]}"
-        proposal = proposal._replace(name=make_title(content), description=occasion(content), content=content)
     return proposal._replace(supersedes=tuple(older)[:REST])
 
 
@@ -122,7 +119,7 @@ def correct_written(target: Memories, proposal: Proposal) -> tuple[Memory | None
         return None, {"supersedes": found.supersedes}
     if old.pinned or old.source == "user":
         return None, {"supersedes": () if ":" in old.path else (old.path,)}
-    return old, {"path": old.path, "replace": True, "expect": old.version, "rename": True}
+    return old, {"path": old.path, "replace": True, "expect": old.version}
 
 
 def drop_retracted(by_turn: Iterable[Sequence[Proposal]]) -> list[Proposal]:
@@ -162,22 +159,27 @@ def is_corrected(body: str, said: Statement) -> bool:
 
 
 def is_bare(said: Statement) -> bool:
-    """Whether a sentence names two values and nothing that has them: *not 8443, 9443*."""
-    return bool(said.out and said.into) and said.stems <= set(stems(f"{said.out} {said.into}"))
+    """Return True if a sentence names two values and nothing that has them: *not 8443, 9443*."""
+    if not (said.out and said.into) or any(clause.verb for clause in said.clauses):
+        return False
+    return said.stems <= set(stems(f"{said.out} {said.into}"))
 
 
 def _judge(new: Statement, sentence: str, old: Memory | None = None) -> float:
-    """How surely a sentence takes the place of another: by rules 2 or 3, else what the classifier says, below 2.
+    """Return how surely a sentence takes the place of another: by rules 2 or 3, else by the classifier, below 2.
 
-    The classifier counts only where they share their subject or two words, and nothing tells them apart: a letter, a
-    number, a word that only one subject has. One word for another without a word of change is left to a person.
+    The classifier counts only where the new sentence says that something changed, they share two words that tell
+    something, and half of those of the shorter one, and nothing tells them apart: a letter, a number, a word that
+    only one subject has. A shared verb is not enough: *the audit log keeps entries 90 days* has nothing to do with
+    *it keeps its secrets in vault*.
     """
     sure, was = _corrects(new, sentence, old), read_statement(sentence)
     about, theirs = ({word for one in each.clauses for word in one.subject} for each in (new, was))
-    is_near = bool(about & theirs) or len(new.stems & was.stems) >= REST
+    shared = len(new.stems & was.stems)
+    is_near = shared >= REST and 2 * shared >= min(len(new.stems), len(was.stems))
     is_apart = any(map(_tells_apart, about - theirs)) or bool(about - was.stems and theirs - new.stems)
-    is_told = bool(new.change) or len(new.stems ^ was.stems) > REST
-    is_open = sure < 2 and is_near and not is_apart and is_told and new.stems - was.stems
+    is_apart = is_apart or len(about - was.stems) >= REST
+    is_open = sure < 2 and new.change and is_near and not is_apart and new.stems - was.stems
     return max(sure, 2 * replaces(sentence, new.text)) if is_open else sure
 
 
@@ -283,39 +285,17 @@ def _tells_apart(word: str) -> bool:
     return word.startswith("#") or has_digit(word)
 
 
-def _replace_sentence(body: str, sentence: str, new: Statement) -> str:
-    """A memory's text with a fact in the place of the sentence that it corrects.
-
-    Where the fact says no more than what for what, only that is exchanged. Of the old sentence, a rule in a clause of
-    its own stays.
-    """
-    was = set(stems(sentence))
-    about = frozenset[str]().union(*(one.subject for one in read_statement(sentence).clauses))
-    is_value = new.out and new.into and not set(stems(new.out)) <= about
-    wrong = new.out if is_value else _last_name(sentence) if new.into else ""
-    swapped = re.sub(rf"(?<![\w.-]){re.escape(wrong)}(?![\w-])", lambda _: new.into, sentence) if wrong else sentence
-    fresh = f"{new.text[:1].upper()}{new.text[1:]}".rstrip()
-    if swapped != sentence and new.stems - set(stems(f"{new.out} {new.into}")) <= was | light_words():
-        fresh = swapped
-    else:
-        for clause in re.split(r"[,;]\s+", sentence)[1:]:
-            if re.match(_ALWAYS, clause) and not set(stems(clause)) <= new.stems:
-                fresh = f"{fresh.rstrip('.')}. {clause[:1].upper()}{clause[1:]}"
-    fresh += "" if re.search(r"[.!?。！？`]$", fresh) else "。" if fresh[-1:] > "\u3000" else "."
-    return body.strip().replace(sentence, fresh, 1) if sentence else fresh
+def _loses_rule(sentence: str, new: Statement) -> bool:
+    """Return True if an old sentence has a rule in a clause of its own that the new one does not repeat."""
+    clauses = re.split(r"[,;]\s+", sentence)[1:]
+    return any(re.match(_ALWAYS, clause) and not set(stems(clause)) <= new.stems for clause in clauses)
 
 
-def _still_says(text: str, old: Memory, after: str) -> bool:
-    """Whether a title or a description is no part of the old text, and says nothing that the new one does not."""
-    made = (make_title(old.body), occasion(old.body), occasion(old.body.strip()))
-    is_own = text not in made and text.rstrip("…").casefold() not in old.body.casefold()
-    return is_own and not set(stems(text)) & set(stems(old.body)) - set(stems(after))
-
-
-def _last_name(sentence: str) -> str:
-    """The value of *X is called Y*."""
-    found = re.search(r"\b(?:called|named|is|heißt|is now|are)\s+(\S+?)[.!]?$", sentence)
-    return found[1] if found else ""
+def _still_says(line: str, old: Memory, content: str) -> bool:
+    """Return True if a name or description is not cut from the old text, and names nothing that is gone from it."""
+    if line.rstrip("… .").casefold() in old.body.casefold() or is_made_from(old.body, line):
+        return False
+    return not set(stems(line)) & set(stems(old.body)) - set(stems(content))
 
 
 def _keep_rest(proposal: Proposal, old: Memory) -> Proposal:

@@ -9,6 +9,7 @@ with days beside its dates.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date
 
 from memsheaf.guard.worth import ephemeral
@@ -25,11 +26,11 @@ from memsheaf.text.phrases import (
     compiled,
     guess_languages,
     lexicon,
-    make_title,
-    occasion,
     sentence_border,
 )
+from memsheaf.text.similarity import words
 from memsheaf.text.spoken import SHOWN
+from memsheaf.text.summary import leading_request, make_description, make_name
 from memsheaf.values import NamedTuple
 
 LASTING = 0.5  # least probability that a sentence is worth keeping, unless somebody asks for it
@@ -53,21 +54,8 @@ _OPEN = (
     r"(?i)(?:if|imagine|suppose|what|why|how|when|who|do|does|did|should|is|are|can|could|would|maybe|perhaps|pretend"
     r"|explain|translate|summari[sz]e|i (?:think|guess|heard|wonder)|wenn|falls|si|如果|もし)\b"
 )
-_ENDED = r"[.!?。！？]$|(?:://|\bwww\.)\S*$"
 _POINTING = r"(?i)(?:it|this|that|them|those)\b(?:\W*$| (?:for|when|until|next|too|as|in case|please)\b)"
 _LAST_CLAUSE = r"\s*(?:[,;，；]|\s[-–—]+\s)\s*([^,;，；]+)$"
-_FIRST_PERSON = (
-    r"(?i)(?:(?P<begins>i am|i'm|im|i've|i'll|i'd|i)\s+(?P<often>(?:also|really|strongly|always|usually|often|never"
-    r"|only|mostly|just|still|generally|normally)\b)?\s*(?P<verb>do not|[a-z]+(?:n't)?)|my)(?![\w'])"
-)
-_THIRD_PERSON = {"i am": "is", "i'm": "is", "im": "is", "i've": "has", "i'll": "will", "i'd": "would", "i": ""}
-_MYSELF = r"(?i)\b(?:i|i'm|me|my|mine|we|our|us)\b"
-_NO_ENDING = (
-    r"\w+ed|\w+n't|can|cannot|could|may|might|must|will|would|should|ate|became|began|bought|broke|built|came|chose|did|drove"
-    r"|fell|felt|flew|forgot|found|gave|got|grew|had|heard|held|hurt|kept|knew|left|lost|made|meant|met|paid|put|quit|ran"
-    r"|said|sat|saw|sent|set|slept|sold|spent|spoke|stood|taught|thought|told|took|was|went|won|wore|wrote"
-)
-_HISSES = r"(?:[sxz]|ch|sh|o)$"
 _STOPS = " .,!?。，！？;；~–—-"
 _QUOTES = "\"'„“«「『《‘>"
 _BULLET = r"(?:[-*•–]|\d{1,2}[.)])\s+"
@@ -119,7 +107,7 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> 
             least = LASTING if len(message.text) <= SHORT else PASTED
             is_dictated = (is_dictated and said.is_item) or _dictates(said)
             if is_dictated and said.is_item:
-                proposal = _proposal(said.text, classify(said.spoken)[0], True, today)
+                proposal = _draft(said.text, classify(said.spoken)[0], True, today)
             else:
                 proposal = _find_request(said, earlier, today) or _find_lasting(said, today, least)
             if proposal is None and corrections and len(message.text) <= SHORT:
@@ -132,11 +120,12 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> 
             elif not proposal:
                 before = ""
             if proposal and (proposal.explicit or said.at < own.sign):
-                before = proposal.content if proposal.why != CORRECTION else ""
+                key = " ".join(words(proposal.content))
+                before = key if proposal.why != CORRECTION else ""
                 doubt = own.doubt(said.at + len(said.spoken), asked=proposal.explicit)
                 proposal = proposal._replace(conversation=turn.label, doubt=doubt)
-                known = found.get(proposal.content)
-                found[proposal.content] = proposal if known is None or proposal.explicit else known
+                known = found.get(key)
+                found[key] = proposal if known is None or proposal.explicit else known
             earlier = said
     return list(found.values())
 
@@ -167,9 +156,7 @@ def _continues(said: Sentence, kept: Proposal, proposal: Proposal | None) -> boo
 
 
 def _joined(kept: Proposal, said: Sentence, today: date) -> Proposal:
-    text = absolute(" ".join(said.text.split()).strip(" ,:-"), today)
-    more = text[:1].upper() + text[1:]
-    return kept._replace(content=f"{kept.content} {more}{'' if re.search(_ENDED, more) else '.'}")
+    return kept._replace(content=f"{kept.content} {absolute(said.text.strip(), today)}")
 
 
 def _lexicons(sentence: str) -> list[PhraseBook]:
@@ -195,7 +182,7 @@ def _sentences(own: OwnWords) -> list[Sentence]:
 
 def _find_request(said: Sentence, earlier: Sentence, today: date) -> Proposal | None:
     """The memory that a sentence asks for, if it asks for one."""
-    if ephemeral(said.text) or said.spoken.endswith((":", "：")):
+    if said.spoken.endswith((":", "：")):
         return None
     for language in _lexicons(said.spoken):
         starts = _starts(language, said.spoken, len(said.spoken))
@@ -204,23 +191,31 @@ def _find_request(said: Sentence, earlier: Sentence, today: date) -> Proposal | 
         if re.search(_ASKED, said.spoken) and not _is(language, said.spoken, "polite"):
             continue
         if _is(language, said.spoken, "remember that"):
-            return _proposal(earlier.text, classify(earlier.spoken)[0], True, today)
+            return _draft(earlier.text, classify(earlier.spoken)[0], True, today)
         if (last := re.search(_LAST_CLAUSE, said.spoken)) and _is(language, last[1], "remember that"):
-            meant = Sentence(said.text[starts[-1] : last.start()], said.spoken[starts[-1] : last.start()])
+            meant = Sentence(said.text[: last.start()], said.spoken[: last.start()])
             meant = earlier if earlier.text and _dangles(meant.spoken) else meant
-            return _proposal(meant.text, classify(meant.spoken)[0], True, today)
+            return _draft(meant.text, classify(meant.spoken)[0], True, today)
         if found := _find(language, said.spoken, "remember"):
-            meant = _meant(said, found, starts[-1], earlier)
-            return _proposal(meant.text, classify(meant.spoken)[0], True, today)
+            meant = _meant(said, found, starts, earlier)
+            return _draft(meant.text, classify(meant.spoken)[0], True, today)
+    if (start := leading_request(said.spoken)) and not re.search(_ASKED, said.spoken):  # in another language
+        return _draft(said.text[start:], classify(said.spoken[start:])[0], True, today)
     return None
 
 
-def _meant(said: Sentence, found: PhraseMatch, start: int, earlier: Sentence) -> Sentence:
+def _meant(said: Sentence, found: PhraseMatch, starts: Sequence[int], earlier: Sentence) -> Sentence:
     """What is to be remembered: what follows the request, the sentence that it is in, or what was said before."""
-    kept = Sentence(said.text[found.start : found.end], said.spoken[found.start : found.end])
+    end = found.end if said.spoken[found.end :].strip(_STOPS) else len(said.spoken)  # its full stop belongs to it
+    start = 0 if found.start in starts else found.start  # "please always …" has no request to cut off
+    is_pointing = re.match(_POINTING, said.spoken[start:]) and len(said.spoken[start:].split()) <= ASIDE
+    if is_pointing and earlier.text:
+        return earlier
+    start = max(start, leading_request(said.spoken))  # "remember that if …"
+    kept = Sentence(said.text[start:end], said.spoken[start:end])
     if len(said.spoken[: found.start].split()) > ASIDE:  # "we chose A, please remember, the review insisted"
-        return Sentence(said.text[start:], said.spoken[start:])
-    return earlier if earlier.text and re.match(_POINTING, kept.spoken) else kept
+        return Sentence(said.text, said.spoken)
+    return kept
 
 
 def _find_lasting(said: Sentence, today: date, least: float) -> Proposal | None:
@@ -233,9 +228,7 @@ def _find_lasting(said: Sentence, today: date, least: float) -> Proposal | None:
     for place in (start, *_clauses(language, said.spoken, start, end)):
         kind, worth = classify(_told(said, place, end))
         if worth >= least:
-            whole, kept = said.text[:end], said.text[place:end]
-            says_change = read_statement(whole).change > read_statement(kept).change  # "no, I prefer yarn"
-            return _proposal(whole if says_change else kept, kind, False, today)
+            return _draft(said.text, kind, False, today)
     return None
 
 
@@ -246,7 +239,7 @@ def _find_correction(said: Sentence, today: date) -> Proposal | None:
     starts = _starts(_lexicons(said.spoken)[0], said.spoken, len(said.spoken))
     if any(re.match(_OPEN, said.spoken[at:]) for at in starts):
         return None
-    proposal = _proposal(said.text, classify(said.spoken)[0], False, today)
+    proposal = _draft(said.text, classify(said.spoken)[0], False, today)
     return proposal._replace(why=CORRECTION) if proposal else None
 
 
@@ -305,36 +298,28 @@ def _clauses(language: PhraseBook, sentence: str, start: int, end: int) -> list[
     return found
 
 
-def _proposal(text: str, kind: str, explicit: bool, today: date) -> Proposal | None:
-    """The memory, unless what is left of the sentence is of the moment, or next to nothing."""
-    text = " ".join(text.split()).strip(" ,:;-，：、；")
-    if len(text.encode()) < 6 or ephemeral(text) or compiled(_ABOUT_THIS).search(text):
+def draft_fact(text: str, today: date, kind: str = "") -> Proposal:
+    """Return the memory that a sentence makes: the words as they were said, with days in brackets behind its dates.
+
+    >>> draft_fact("no emojis in commit messages", date(2026, 11, 15)).content
+    'no emojis in commit messages'
+    >>> draft_fact("I freeze the branch tomorrow.", date(2026, 11, 15)).content
+    'I freeze the branch tomorrow (2026-11-16).'
+    """
+    content = absolute(text.strip(), today)
+    return Proposal(make_name(content), make_description(content), kind or classify(text)[0], content)
+
+
+def _draft(text: str, kind: str, explicit: bool, today: date) -> Proposal | None:
+    """Return the memory, or None if nothing is left of the sentence, or it is of the moment and nobody asked for it.
+
+    What the user asked to keep is never dropped here: the checks before a save refuse it with a reason.
+    """
+    text = text.strip(" \t\n,:;-，：、；")
+    bare = text.rstrip(_STOPS)
+    if not explicit and (len(bare.encode()) < 6 or ephemeral(text) or compiled(_ABOUT_THIS).search(text)):
         return None
-    content = _render_fact(text, today, kind)
-    return Proposal(
-        name=make_title(content),
-        description=occasion(content),
-        kind=kind,
-        content=content
-        if re.search(_ENDED, content)
-        else content + ("。" if "\u3000" < content[-1] < "\uffff" else "."),
-        explicit=explicit,
-        why="the user said so" if explicit else "the user's own words",
-    )
-
-
-def _render_fact(text: str, today: date, kind: str) -> str:
-    """What was said, with days beside its dates; of the user in the third person, where that is plain English."""
-    text = absolute(text, today)
-    found = re.match(_FIRST_PERSON, text) if kind == "user" else None
-    if found is None or re.search(_MYSELF, text[found.end() :]):
-        return text[:1].upper() + text[1:]
-    if found["begins"] is None:
-        return f"The user's{text[found.end() :]}"
-    told, often, verb = _THIRD_PERSON[found["begins"].lower()], found["often"] or "", found["verb"]
-    if not told and verb in ("don't", "dont", "do not"):
-        verb = "does not"
-    elif not told and not re.fullmatch(_NO_ENDING, verb):
-        ending = "es" if re.search(_HISSES, verb) else "s"
-        verb = "has" if verb == "have" else re.sub("(?<=[^aeiou])y$", "ie", verb) + ending
-    return " ".join(f"The user {told} {often} {verb}".split()) + text[found.end() :]
+    if not bare:
+        return None
+    why = "the user said so" if explicit else "the user's own words"
+    return draft_fact(text, today, kind)._replace(explicit=explicit, why=why)

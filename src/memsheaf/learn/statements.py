@@ -189,13 +189,6 @@ def generic_words() -> frozenset[str]:
 
 
 @cache
-def light_words() -> frozenset[str]:
-    """Verbs that say little: stems of those that end a subject."""
-    text = " ".join(one for name in ("verbs", "owns") for one in lexicon("corrections", "English").lists[name])
-    return frozenset(map(stem, words(text))) | {"call", "renam", "switch", "migrat", "gone", "dead", "forget"}
-
-
-@cache
 def rivals() -> list[frozenset[str]]:
     """Groups of names of which one takes the place of another."""
     return [

@@ -30,24 +30,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from memsheaf.text.spoken import SHOWN
-from memsheaf.text.tokenizer import is_weak
-from memsheaf.text.tokenizer import words as tokenized
 from memsheaf.values import NamedTuple
 
 LANGUAGES = ("English", "Chinese", "Japanese", "German", "French", "Spanish")
 
-TITLE_WORDS, TOPICS = 8, 5  # of a title, of a description
-_OCCASION = {
-    "English": "When it is about {}", "German": "Wenn es um {} geht", "Chinese": "涉及{}时", "Japanese": "{}のとき",
-    "French": "Quand il s'agit de {}", "Spanish": "Cuando se trata de {}",
-}  # fmt: skip
-_OF_USER = r"^The user (?:also )?(?!(?:is|has|would|does|wants)\b)(\w)"
-_FIRST_CLAUSE = r"\S+(?: \S+){3,}?(?=(?<=[,;]) | (?:so|because|since|but|btw)\b| -+ | \()|[^\s，、；]{6,}(?=[，、；])"
 _TOKEN = r"<\w+>|\{[^}]+\}|\.\.\.|!\(|[()\[\]|]|[^\s()\[\]{}|<>]+"
 _OPENING = {"(": ("(?:", ")"), "[": ("(?:", ")?"), "!(": ("(?!", ")")}
 _CLOSING = (")", "]")
 _SENTENCE = (
-    r"\n|(?<=[。！？；])|(?<=[^\W\d][.!?;])\s+|(?<=\d[!?;])\s+|(?<=[)\]…\ufffc][.!?;])\s+"
+    r"\n|(?<=[。！？])|(?<=[^\W\d][.!?])\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
     r"|(?<=\d\.)\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
 )
 
@@ -283,43 +274,3 @@ def _choices(group: str) -> list[str]:
         else:
             choices[-1] += f" {token}"
     return choices
-
-
-def make_title(text: str) -> str:
-    """A few words to know a memory by: its first clause, or the beginning of that.
-
-    >>> make_title("The user prefers tabs, not spaces"), make_title("The user is vegetarian")
-    ('Prefers tabs, not spaces', 'The user is vegetarian')
-    """
-    text = re.sub(_OF_USER, lambda found: found[1].upper(), text)
-    clause = re.match(_FIRST_CLAUSE, text)
-    words = (clause[0] if clause else text).split(" ")
-    title = _cut(" ".join(words[:TITLE_WORDS]), 60).rstrip(" ,;:")
-    return title + "…" * (len(words) > TITLE_WORDS and not title.endswith("…"))
-
-
-def _cut(text: str, limit: int) -> str:
-    """The beginning of a text, by whole words where it has spaces; characters that are wide count twice."""
-    text = text.rstrip(".。!！")
-    width = 0
-    for place, letter in enumerate(text):
-        width += 1 + (ord(letter) > 0x2E80 and letter != SHOWN)
-        if width > limit:
-            return (text[:place].rpartition(" ")[0] or text[:place]).rstrip(" ,;:(") + "…"
-    return text
-
-
-def occasion(text: str) -> str:
-    """One line that tells when a fact matters: what it is about.
-
-    >>> occasion("Our deploys go out on Thursdays at 10, after the standup.")
-    'When it is about deploys, Thursdays, standup'
-    """
-    language = "Japanese" if re.search("[\u3040-\u30ff]", text) else guess_languages(text)[0]
-    if language in ("Chinese", "Japanese"):
-        found = re.split("[はがを是在有用改，、。：]", text.strip())[:1]
-    else:
-        shown = re.findall(r"`[^`\n]+`|[^\W\d_][\w'./@+-]*[\w+]", re.sub(r"(?i)\bthe user(?:'s)?\b", "", text))
-        found = [one for one in shown if any(not is_weak(word) for word in tokenized(one))]
-    about = ", ".join(dict.fromkeys(found[:TOPICS])) or text
-    return _cut(_OCCASION[language].replace("{}", about), 150)

@@ -259,7 +259,7 @@ class _Replying:
         if not fact:
             return self._say("what")
         self._refuse_secrets(fact)
-        return (yield from self._save(draft_memory(fact, wanted.type, self._language, self._today)))
+        return (yield from self._save(draft_memory(fact, wanted.type, self._today)))
 
     def _refuse_secrets(self, fact: str) -> None:
         """Raise _ToolFailed for a secret, also one that the message alone gives away: a fact is only a part of it."""
@@ -337,7 +337,7 @@ class _Replying:
         if not wanted.fact:
             return self._say("what")
         self._refuse_secrets(wanted.fact)
-        draft = draft_memory(wanted.fact, "", self._language, self._today)
+        draft = draft_memory(wanted.fact, "", self._today)
         if wanted.file:
             (old,) = yield from self._read([wanted.file])
             return (yield from self._correct(old, draft))
@@ -365,7 +365,7 @@ class _Replying:
         if len(wrong) != 1:
             return self._say("noted")
         self._refuse_secrets(wanted.subject)
-        return (yield from self._correct(wrong[0], draft_memory(wanted.subject, "", self._language, self._today)))
+        return (yield from self._correct(wrong[0], draft_memory(wanted.subject, "", self._today)))
 
     def _correct(self, old: ShownMemory, draft: Draft) -> Reply:
         """Put a fact in the place of what a memory said; the rest of its text stays."""

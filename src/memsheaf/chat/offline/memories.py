@@ -6,20 +6,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
-from memsheaf.chat.offline.requests import WIDE, lexicon, list_pattern
+from memsheaf.chat.offline.requests import WIDE, lexicon
 from memsheaf.frontmatter import split
 from memsheaf.index.database import Row
-from memsheaf.learn.rules import find_stated_facts
+from memsheaf.learn.rules import draft_fact
 from memsheaf.llm.model import Said
-from memsheaf.recall.turns import Message, Turn
-from memsheaf.text.dates import absolute
-from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import is_weak, words
 from memsheaf.values import NamedTuple, parse_object
 
 CALL_PREFIX = "offline-"  # prefix of the ids of calls that were made here
 NOT_RUN = Said("tool", "Error: it was not run.")
-_NAME_WORDS = 8
 _ROW = r"(?m)^(\S[^\n]*?)  \[([^\]\n]*)\]  ([^\n]*?)  \(updated: ([^)\n]*)\)"
 _RECALLED = r"(?m)^<memories-([0-9a-z]{8,64})>$"
 _SENTENCE_END = r"(?<=[^\W\d][.!?])\s+|(?<=[。！？])|\n+"
@@ -131,33 +127,14 @@ def telling_words(subject: str, language: str) -> set[str]:
     return {word for word in said if word not in empty and not is_weak(word)} or said - empty or said
 
 
-def draft_memory(fact: str, type: str, language: str, today: date) -> Draft:
-    """The memory that a user asks for: what was said, whole. The rules find its name, and its type if none is given.
+def draft_memory(fact: str, type: str, today: date) -> Draft:
+    """Return the memory that a user asks for, in their own words.
 
-    >>> draft_memory("I live in Berlin", "", "English", date(2026, 11, 15))
-    Draft(content='The user lives in Berlin.', name='Lives in Berlin', \
-description='The user lives in Berlin', type='user')
+    >>> draft_memory("I live in Berlin", "", date(2026, 11, 15))
+    Draft(content='I live in Berlin', name='I live in Berlin', description='I live in Berlin', type='user')
     """
-    text = fact.strip()
-    also = list_pattern("also", language).search(text)
-    if also and also.start() < 4 and language == "English":  # it came beside others: *I also prefer tabs*
-        text = text[: also.start()] + text[also.end() :]
-    lead = lexicon(language).lists["lead"][0] + ("" if language in WIDE else " ")
-    asked = (Turn("", (Message("user", said),)) for said in (lead + text, text))
-    found = next((proposal for turn in asked for proposal in find_stated_facts(turn, today)), None)
-    content = _end_sentence(absolute(text if found else text[:1].upper() + text[1:], today))
-    if found is None:
-        name = one_line(" ".join(content.split()[:_NAME_WORDS]).rstrip(" .,;:。，"), 60)
-        return Draft(content, name or "Note", one_line(content, 150).rstrip("."), type or "project")
-    if "\n" not in text and set(words(text)) <= {*words(found.content), *words("i we my our am")}:
-        content = found.content  # it says all of it
-    return Draft(content, found.name, found.description, type or found.kind)
-
-
-def _end_sentence(text: str) -> str:
-    if re.search(r"[.!?。！？:)\]`\"'”»」]$|\n|(?:://|\bwww\.)\S*$", text):
-        return text
-    return text + ("。" if "\u3000" < text[-1] < "\uffff" else ".")
+    drafted = draft_fact(fact, today, type)
+    return Draft(drafted.content, drafted.name, drafted.description, drafted.kind)
 
 
 def replace_sentence(body: str, fact: str) -> tuple[str, str]:

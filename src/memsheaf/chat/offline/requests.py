@@ -18,6 +18,7 @@ from memsheaf.recall.turns import Message, Turn
 from memsheaf.text import phrases
 from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, compiled, guess_languages, sentence_border
 from memsheaf.text.spoken import SHOWN, spoken
+from memsheaf.text.summary import leading_request
 from memsheaf.values import NamedTuple
 
 KINDS = (
@@ -262,6 +263,7 @@ def _whole_fact(text: str, sentences: Sequence[_Sentence], place: int) -> str:
     """The fact that a request names, and what is said of it behind its sentence: all of it where it was announced."""
     said = sentences[place]
     start, end = said.held["fact"]
+    start = max(start, said.begin + leading_request(text[said.begin : end]))
     if text[end : said.end].strip(END):
         return text[start:end]
     if is_question(text[start : said.end]):
