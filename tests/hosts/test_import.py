@@ -128,10 +128,8 @@ def source(tmp_path: Path) -> Callable[[str], list[str]]:
         elif what == "basic-memory":
             shutil.copytree(SOURCES / what, home / what)
         else:
-            given = {"mem0": "mem0.json", "server-memory": "memory.jsonl", "letta": "agent.af"}.get(what, "memories")
-            place = tmp_path / given
-            (shutil.copytree if given == "memories" else shutil.copy)(SOURCES / given, place)
-            return [what, str(place)]
+            given = {"mem0": "mem0.json", "server-memory": "memory.jsonl"}[what]
+            return [what, str(shutil.copy(SOURCES / given, tmp_path / given))]
         return [what]
 
     return source
@@ -147,15 +145,12 @@ EXPECTED = {
     "basic-memory": {"decisions/Price Storage.md", "people/Ana.md"},
     "mem0": {"project_the-staging-database-is-called-shop-stage.md", "user:user_i-prefer-light-roast-coffee.md"},
     "server-memory": {"project_ana-silva.md", "project_shop.md", "user:user_default-user.md"},
-    "letta": {"user:user_human.md", "feedback_persona.md"},
-    "anthropic-memory-folder": {"project_customer-notes.md", "guidelines.md", "project_progress.md"},
     "cursor-rules": {"feedback_react.md", "feedback_never-touch-the-generated-files.md"},
     "agents-md": set(),
 }  # fmt: skip
 LEFT_OUT = {
     "codex": {"memories/raw_memories.md"},
     "claude-mem": {"observation 3", "project blog"},
-    "letta": {"block scratch", "messages"},
     "agents-md": {"AGENTS.md:20", "AGENTS.md:21"},
 }
 
@@ -248,18 +243,6 @@ def test_a_memory_of_claude_code_keeps_its_header_and_its_name(
     assert ask("show", "user:user_role.md")["type"] == "user"
 
 
-def test_a_memory_folder_of_letta_is_read_like_that_of_claude_code(ask: Ask, tmp_path: Path) -> None:
-    shutil.copytree(SOURCES / "claude-code", tmp_path / "memory")
-    (tmp_path / "memory" / "persona.md").write_text(
-        "---\nname: persona\ndescription: Who I am\n---\nI answer briefly.\n"
-    )
-
-    done = ask("import", "--from", "letta", str(tmp_path / "memory"), "--yes")
-
-    assert len(done["added"]) == 4
-    assert not done["refused"]
-
-
 def test_a_name_that_is_taken_gets_another(run: Run, ask: Ask, source: Callable[[str], list[str]]) -> None:
     run(
         "add",
@@ -283,9 +266,9 @@ def test_secrets_stay_out_and_are_not_told(run: Run, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "access.md").write_text(f"The deploy token is {TOKEN} for all hosts.\n")
-    (notes / f"{TOKEN}.txt").write_text("A file with a telling name.\n")
+    (notes / f"{TOKEN}.md").write_text("A file with a telling name.\n")
 
-    code, out, err = run("import", "--from", "anthropic-memory-folder", str(notes), "--yes")
+    code, out, err = run("import", "--from", "basic-memory", str(notes), "--yes")
 
     assert code == 1
     assert TOKEN not in out + err
@@ -357,7 +340,7 @@ def test_a_folder_that_is_a_repository_or_a_link_into_one_is_unconfirmed(
     (tmp_path / "notes" / "cranes.md").write_text("Cranes are orange in this harbour.\n")
     (tmp_path / "link").symlink_to(tmp_path / "notes")
     for place in ("notes", "link"):
-        done = ask("import", "--from", "anthropic-memory-folder", str(tmp_path / place), "--dry-run")
+        done = ask("import", "--from", "basic-memory", str(tmp_path / place), "--dry-run")
         assert (len(done["added"]), done["unconfirmed"]) == (1, 1)
     source("claude-code")
     (folder,) = (tmp_path / "home" / ".claude" / "projects").glob("*/memory")
@@ -381,7 +364,7 @@ def test_no_file_that_stands_in_prompts_or_retires_others_is_made(run: Run, ask:
     before = {row["path"] for row in ask("list")["memories"]}
     assert before == {"facts/project_port.md"}
 
-    done = ask("import", "--from", "anthropic-memory-folder", str(notes), "--yes")
+    done = ask("import", "--from", "basic-memory", str(notes), "--yes")
 
     assert len(done["added"]) == 5
     assert not any(path.startswith("facts/") or path.isupper() for path in done["added"])
@@ -414,7 +397,7 @@ def test_nothing_there_is_an_error_that_names_the_place(run: Run, what: str) -> 
     assert "Name the file" in run("import", "--from", what, "/nowhere/at/all", "--yes")[2]
 
 
-@pytest.mark.parametrize("what", ["claude-mem", "mem0", "server-memory", "letta"])
+@pytest.mark.parametrize("what", ["claude-mem", "mem0", "server-memory"])
 @pytest.mark.parametrize(
     "data",
     [
@@ -505,7 +488,7 @@ def test_files_that_are_no_texts_are_named(ask: Ask, tmp_path: Path) -> None:
     (notes / "deep" / "folder").symlink_to(tmp_path)
     os.mkfifo(notes / "pipe")
 
-    done = ask("import", "--from", "anthropic-memory-folder", str(notes), "--yes")
+    done = ask("import", "--from", "basic-memory", str(notes), "--yes")
 
     assert done["added"] == ["fine.md"]
     assert sorted(one["path"] for one in done["refused"]) == [

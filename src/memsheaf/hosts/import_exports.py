@@ -1,4 +1,4 @@
-"""Readers of what other tools keep in databases and exports: claude-mem, mem0, the reference MCP server, Letta.
+"""Readers of what other tools keep in databases and exports: claude-mem, mem0, the reference MCP server.
 
 A file of another shape is refused; a row or a line that cannot be understood is left out and named. Databases are
 opened for reading only.
@@ -125,27 +125,6 @@ def _entries_of_graph(text: str) -> Iterator[tuple[str, Fields]]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             yield f"line {number}", parse_object(line) or {}
-
-
-def read_letta(source: str, place: Surroundings) -> Foreign:
-    """The blocks of core memory in an agent file of Letta."""
-    if not source:
-        raise hinted(ArchiveRefused("an agent file has no usual place"), "Name the .af file that Letta exported.")
-    found = _read_json(source)
-    value: Fields = found if isinstance(found, dict) else {}
-    blocks = value.get("blocks", value.get("core_memory"))
-    if not isinstance(blocks, list):
-        raise _wrong_shape(source, "Letta", "It is JSON with `blocks` or `core_memory`.")
-    for number, entry in enumerate(blocks, 1):
-        block = entry if isinstance(entry, dict) else {}
-        label, text = _text(block, "label"), _text(block, "value")
-        kind = {"human": "user", "persona": "feedback"}.get(label, "")
-        where, about = f"block {label or number}", _text(block, "description")
-        made = ForeignMemory(where, text, name=label, description=about, kind=kind)
-        yield made if text else LeftOut(where, "it is empty")
-    agents = [agent for agent in _list_in(value.get("agents")) if isinstance(agent, dict)]
-    if messages := sum(len(_list_in(each.get("messages"))) for each in (value, *agents)):
-        yield LeftOut("messages", f"{messages:,} messages of conversations; `memsheaf extract` reads transcripts")
 
 
 def _rows(file: str, tool: str, table: str, needed: Sequence[str]) -> Iterator[dict[str, object]]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from memsheaf.archive import LINK, NO_MARKDOWN
 from memsheaf.errors import ArchiveRefused, ScopeRefused, hinted
 from memsheaf.hosts.foreign import Foreign, ForeignMemory, LeftOut, Surroundings, read_below, read_folder
-from memsheaf.hosts.import_exports import read_claude_mem, read_letta, read_mem0, read_server_memory
+from memsheaf.hosts.import_exports import read_claude_mem, read_mem0, read_server_memory
 from memsheaf.scope import refuse_links, repository_around
 from memsheaf.text.sections import fence_after, sections
 from memsheaf.values import compiled
@@ -77,11 +77,6 @@ def _read_claude_code(source: str, place: Surroundings) -> Foreign:
     yield from _split(theirs, is_shared=True)
 
 
-def _read_letta(source: str, place: Surroundings) -> Foreign:
-    """An agent file, or a memory folder, which has the form of Claude Code's."""
-    return _read_claude_code(source, place) if os.path.isdir(source) else read_letta(source, place)
-
-
 def _read_codex(source: str, place: Surroundings) -> Foreign:
     folder = source or place.at_home(".codex", variable="CODEX_HOME")
     files = [read_below(folder, name) for name in ("AGENTS.md", "AGENTS.override.md", "memories/MEMORY.md")]
@@ -102,16 +97,6 @@ def _read_notes(source: str, place: Surroundings) -> Foreign:
         raise _nothing(folder)
     for one in read_folder(folder):
         yield one if isinstance(one, LeftOut) or one.path.endswith(".md") else LeftOut(one.where, NO_MARKDOWN)
-
-
-def _read_memory_folder(source: str, place: Surroundings) -> Foreign:
-    """Files of any text, each a memory."""
-    if not os.path.isdir(source):
-        raise _nothing("folder", "Name the one that the tool calls /memories.")
-    for one in read_folder(source):
-        if isinstance(one, ForeignMemory) and not one.path.endswith(".md"):
-            one = one._replace(body=one.text, text="", path="", name=_title_of(one.path))
-        yield one
 
 
 def _read_cursor_rules(source: str, place: Surroundings) -> Foreign:
@@ -218,8 +203,8 @@ def _blocks(lines: Iterable[str], first: int) -> Iterator[tuple[int, str]]:
         yield number, "\n".join(held).strip()
 
 
-def _nothing(place: str, hint: str = "Name the file or folder to import.") -> ArchiveRefused:
-    return hinted(ArchiveRefused(f"there is no {place}"), hint)
+def _nothing(place: str) -> ArchiveRefused:
+    return hinted(ArchiveRefused(f"there is no {place}"), "Name the file or folder to import.")
 
 
 _OF_REPOSITORIES = ("cursor-rules", "agents-md")
@@ -230,8 +215,6 @@ READERS: Mapping[str, Callable[[str, Surroundings], Foreign]] = {
     "basic-memory": _read_notes,
     "mem0": read_mem0,
     "server-memory": read_server_memory,
-    "letta": _read_letta,
-    "anthropic-memory-folder": _read_memory_folder,
     "cursor-rules": _read_cursor_rules,
     "agents-md": _read_instructions,
 }
