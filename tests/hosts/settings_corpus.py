@@ -12,7 +12,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 MARK = "mark-of-the-person"
-OLD_HOOK = {"type": "command", "command": "/opt/old venv/bin/memsheaf hook claude-code Stop || exit 0"}
+OLD_HOOK = {"type": "command", "command": "'/opt/old venv/bin/memsheaf' hook claude-code Stop || exit 0"}
 OLD_SERVER = {"command": "/opt/old venv/bin/memsheaf", "args": ["mcp"]}
 _WORDS = [
     "theme",
@@ -168,7 +168,9 @@ def _yaml(rng: Random, ours: Any) -> str:
         if isinstance(held, list):
             indent = rng.choice(["", indent])
             lines += [f"{indent}- name: other", f"{indent}  command: y"]
-            lines += [f"{indent}- name: memsheaf", f"{indent}  command: old"] if rng.random() < 0.3 else []
+            lines += (
+                [f"{indent}- name: memsheaf", f"{indent}  command: /opt/old/memsheaf"] if rng.random() < 0.3 else []
+            )
         else:
             lines += [
                 f"{indent}other:",
@@ -176,6 +178,8 @@ def _yaml(rng: Random, ours: Any) -> str:
                 f"{indent}{indent}text: |",
                 f"{indent * 3}memsheaf: no",
             ]
-            lines += [f"{indent}memsheaf:", f"{indent * 2}cmd: old"] if rng.random() < 0.3 else []
+            lines += (
+                [f"{indent}memsheaf:", f'{indent * 2}cmd: "/opt/old venv/memsheaf"'] if rng.random() < 0.3 else []
+            )
     lines += ["last:", "  - 1"] if rng.random() < 0.5 else []
     return "\n".join(lines) + rng.choice(["", "\n"]) if lines else rng.choice(["", "# nothing\n"])

@@ -1,4 +1,4 @@
-"""`memsheaf doctor` about coding agents: it starts what their settings name, and says what does not work."""
+"""`memsheaf doctor` about coding agents: it starts this program as they would, and says what does not work."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def problems(answer: Any, level: str) -> list[str]:
     return [f"{one['path']}: {one['problem']}" for one in answer["findings"] if one["level"] == level]
 
 
-def test_servers_and_hooks_are_tried_as_the_settings_name_them(home: Path) -> None:
+def test_servers_and_hooks_are_tried_where_the_settings_name_this_program(home: Path) -> None:
     (home / ".cursor").mkdir()
     run(home, "install", "codex", "opencode", "claude-code", "--yes")
     answer = doctor(home)
@@ -61,7 +61,7 @@ def test_servers_and_hooks_are_tried_as_the_settings_name_them(home: Path) -> No
     assert {said.partition(":")[0] for said in problems(answer, "error")} == {CLIENTS["codex"]["title"]}
     assert len(problems(answer, "error")) == 2
     assert "/gone/memsheaf" in found["codex"]["server"]["problem"]
-    assert "not found" in found["codex"]["hook"]["problem"]
+    assert "/gone/memsheaf" in found["codex"]["hook"]["problem"]
     assert list(found["codex"]["last"]) == ["Stop"]
     assert any("settings.json" in said for said in problems(answer, "warning"))  # our hooks are gone from it
     assert not found["claude-code"]["own_memory"]
@@ -82,9 +82,51 @@ def test_a_plugin_and_a_project_count_as_installed(home: Path, monkeypatch: pyte
     found = {one["host"]: one for one in answer["hosts"]}
     places = ("settings.json", "skills/memsheaf/SKILL.md")
     assert found["gemini"]["installed"] == [str(home / "work" / ".gemini" / place) for place in places]
-    assert found["gemini"]["hook"]["milliseconds"] > 0
+    assert found["gemini"]["hook"] == {"milliseconds": 0, "problem": ""}  # a repository's settings start nothing
+    assert found["gemini"]["others"] == []
     assert "one of them is enough" in " ".join(problems(answer, "warning"))
 
 
 def test_an_agent_that_is_not_there_is_not_mentioned(home: Path) -> None:
     assert doctor(home, PATH="/nowhere")["hosts"] == []
+
+
+def test_another_program_in_the_users_own_settings_is_shown_and_not_run(home: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    script = tmp_path / "memsheaf"
+    script.write_text(f"#!/bin/sh\ntouch '{mark}'\n")
+    script.chmod(0o755)
+    run(home, "install", "codex", "opencode", "claude-code", "gemini", "--yes")
+    for path in home.rglob("*"):
+        if path.is_file():
+            path.write_text(path.read_text().replace(program_words()[0], str(script)))
+    (home / ".cursor").mkdir()
+    shell = {"command": "sh", "args": ["-c", f"touch '{mark}'", "mcp"]}
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"memsheaf": shell}}))
+
+    answer = doctor(home)
+
+    assert not mark.exists()
+    others = {one["host"]: " ".join(one["others"]) for one in answer["hosts"] if one["others"]}
+    assert set(others) == {"codex", "opencode", "claude-code", "gemini", "cursor"}
+    assert all(str(script) in shown for host, shown in others.items() if host != "cursor")
+    assert "sh -c" in others["cursor"]
+    assert all(one["server"]["milliseconds"] == one["hook"]["milliseconds"] == 0 for one in answer["hosts"])
+
+
+def test_options_in_the_users_own_settings_are_tried_with_this_program(home: Path) -> None:
+    run(home, "install", "cursor", "--yes", "--home", str(home / "my memories"))
+    found = {one["host"]: one for one in doctor(home)["hosts"]}
+    assert found["cursor"]["server"]["milliseconds"] > 0
+    assert found["cursor"]["hook"]["milliseconds"] > 0
+    path = home / ".cursor" / "mcp.json"
+    path.write_text(path.read_text().replace('"mcp",', '"mcp", "--no-such-option",'))
+    found = {one["host"]: one for one in doctor(home, code=1)["hosts"]}
+    assert "memsheaf help mcp" in found["cursor"]["server"]["problem"]
+
+
+def test_settings_that_claude_code_rejects_are_an_error(home: Path) -> None:
+    run(home, "install", "claude-code", "--yes")
+    path = home / ".claude" / "settings.json"
+    path.write_text("// mine\n" + path.read_text())
+    assert f"Claude Code: {path}: Claude Code reads only strict JSON" in problems(doctor(home, code=1), "error")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tomllib
 from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -271,6 +273,110 @@ def test_the_mode_and_the_link_of_a_file_stay(home: Path) -> None:
     assert (home / ".claude.json").is_symlink()
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
     assert "memsheaf" in real.read_text()
+
+
+OWN: dict[str, Any] = {
+    ".claude.json": {"mcpServers": {"memsheaf": {"type": "http", "url": "http://127.0.0.1:8377/mcp"}}},
+    ".claude/settings.json": {
+        "permissions": {"allow": ["mcp__memsheaf"]},
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "notify 'memsheaf hook is done'"}]}]},
+    },
+    ".gemini/settings.json": {"mcpServers": {"memsheaf": {"command": "docker", "args": ["run", "memory", "mcp"]}}},
+    ".codex/hooks.json": {"hooks": {"Stop": [{"hooks": [{"command": "memsheaf hook codex Stop; say done"}]}]}},
+    ".config/zed/settings.json": {"context_servers": {"memsheaf": {"url": "http://127.0.0.1:8377/mcp"}}},
+    ".cursor/mcp.json": {"mcpServers": {"memsheaf": {"command": "uvx", "args": ["memsheaf", "mcp"]}}},
+}
+
+
+def write_own(home: Path) -> dict[str, str]:
+    """Write settings in which `memsheaf` is the user's own entry, in each format."""
+    texts = {name: json.dumps(value) for name, value in OWN.items()}
+    texts[".codex/config.toml"] = '[mcp_servers.memsheaf]\nurl = "http://127.0.0.1:8377/mcp"\n'
+    texts[".config/goose/config.yaml"] = "extensions:\n  memsheaf:\n    uri: http://127.0.0.1:8377/mcp\n"
+    texts[".continue/config.yaml"] = "mcpServers:\n  - name: memsheaf\n    url: http://127.0.0.1:8377/mcp\n"
+    for name, text in texts.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    return texts
+
+
+def test_uninstall_leaves_the_users_own_entries_where_nothing_was_installed(home: Path) -> None:
+    texts = write_own(home)
+    assert "no agent" in run(home, "uninstall", "--yes")
+    assert {name: (home / name).read_text() for name in texts} == texts
+
+
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_the_users_own_entries_outlive_an_installation(home: Path, is_edited: bool) -> None:
+    texts = write_own(home)
+    run(home, "install", "--yes")
+    assert (
+        json.loads((home / ".gemini/settings.json").read_text())["mcpServers"]
+        == OWN[".gemini/settings.json"]["mcpServers"]
+    )
+    assert "memsheaf hook claude-code Stop" in (home / ".claude/settings.json").read_text()
+    if is_edited:  # by a host that writes its settings anew
+        for name in OWN:
+            found = json.loads((home / name).read_text())
+            (home / name).write_text(json.dumps(found, indent=4))
+    run(home, "uninstall", "--yes")
+    for name, text in texts.items():
+        if is_edited and name in OWN:
+            assert json.loads((home / name).read_text()) == OWN[name]
+        else:
+            assert (home / name).read_text() == text
+
+
+def test_a_permission_that_was_inserted_goes_from_an_edited_file(home: Path) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{"permissions": {"allow": ["Bash(ls)"]}}')
+    run(home, "install", "claude-code", "--yes")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"theme": "dark"}, indent=4))
+    run(home, "uninstall", "--yes")
+    assert json.loads(path.read_text()) == {"permissions": {"allow": ["Bash(ls)"]}, "theme": "dark"}
+
+
+def test_without_its_record_uninstall_leaves_no_file_of_ours(home: Path) -> None:
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "settings.json").write_text(SETTINGS)
+    run(home, "install", "claude-code", "gemini", "opencode", "--yes")
+    shutil.rmtree(home.parent / "state")
+    run(home, "uninstall", "--yes")
+    assert [path for path in home.rglob("*") if path.is_file()] == [home / ".gemini" / "settings.json"]
+    assert read_jsonc((home / ".gemini" / "settings.json").read_text()) == read_jsonc(SETTINGS)
+    assert list(home.rglob("memsheaf*")) == []
+
+
+def test_the_program_that_runs_is_installed_by_its_absolute_path(home: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "memsheaf"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    script = os.path.join(os.path.dirname(sys.executable), "memsheaf")
+    link = tmp_path / "shims" / "memsheaf"
+    link.parent.mkdir()
+    link.symlink_to(script)
+    for first, wanted in ((other.parent, script), (link.parent, str(link))):
+        environment = os.environ | {"PATH": f"{first}:{os.environ['PATH']}", "HOME": str(home)}
+        environment |= {"MEMSHEAF_STATE": str(tmp_path / "state")}
+        words = [sys.executable, "-m", "memsheaf", "install", "claude-desktop", "claude-code", "--yes"]
+        subprocess.run(words, env=environment, check=True, capture_output=True)
+        for name in (".claude.json", ".config/Claude/claude_desktop_config.json"):
+            assert json.loads((home / name).read_text())["mcpServers"]["memsheaf"]["command"] == wanted
+        assert f"{wanted} hook claude-code Stop" in (home / ".claude/settings.json").read_text()
+
+
+def test_settings_that_claude_code_would_reject_are_refused(home: Path) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    for text in (SETTINGS, '{\n"theme": "dark",\n}', "// nothing yet\n"):
+        path.write_text(text)
+        said = run(home, "install", "claude-code", "--yes", code=1)
+        assert "Claude Code reads only strict JSON" in said
+        assert path.read_text() == text
+        run(home, "uninstall", "--yes")
+        assert path.read_text() == text
 
 
 # several processes

@@ -81,6 +81,11 @@ def test_what_was_there_comes_back(seed: int, tmp_path: Path) -> None:
 
     done = files.apply(target)
 
+    plain = text.strip("\ufeff \t\r\n")
+    if target.strict_reader and is_there and target.format == "json" and plain and not is_json(plain):
+        assert "strict JSON" in done.problem
+        assert snapshot(tmp_path) == before
+        return
     assert not done.problem
     installed = path.read_bytes().decode()
     assert path.is_symlink() == (str(path) in before["links"])
@@ -117,10 +122,9 @@ def test_what_was_there_comes_back(seed: int, tmp_path: Path) -> None:
     elif story == "record lost" and target.format != "text":
         shutil.rmtree(tmp_path / "state")
         assert not files.apply(removal).problem
-        assert without_ours(read(path.read_bytes().decode()), target) == without_ours(
-            read(text if is_there else ""), target
-        )
-        assert "memsheaf" not in path.read_text().replace("memsheaf: no", "")
+        left = path.read_bytes().decode() if path.exists() else ""
+        assert without_ours(read(left), target) == without_ours(read(text if is_there else ""), target)
+        assert left.strip("\ufeff{} \t\r\n") or not path.exists()
     else:
         assert not files.apply(removal).problem
         if had_ours:

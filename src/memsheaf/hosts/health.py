@@ -1,4 +1,9 @@
-"""Health checks for coding agents: what is installed, whether server and hooks answer, when a hook ran last."""
+"""Health checks for coding agents: what is installed, whether server and hooks answer, when a hook ran last.
+
+Only the program that is running is ever started, never the words of a settings file. These decide whether they name
+this program; if so, and the file is the user's own and not a repository's, it is started as the host would start it.
+Any other command is shown as text.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +15,25 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from shutil import which
 
 from memsheaf.doctor import Finding
-from memsheaf.hosts.clients import CLIENTS, settings_path
+from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.conversation import FOLDER
 from memsheaf.hosts.events import KINDS, START
 from memsheaf.hosts.failure_log import LOG, PROBE, SILENT
-from memsheaf.hosts.installing import HOSTS, Placement, has_plugin, is_found, make_targets
-from memsheaf.hosts.json_edit import read_value
-from memsheaf.hosts.settings_edit import NotEditable, find_hooks, find_server, list_ours
+from memsheaf.hosts.installing import HOSTS, Placement, has_own_memory, has_plugin, is_found, make_targets
+from memsheaf.hosts.own_commands import OwnCommand, entry_words, read_command, read_server
+from memsheaf.hosts.settings_edit import NotEditable, find_entry, find_hooks, list_ours
 from memsheaf.hosts.settings_files import SettingsTarget, read_settings
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import around
-from memsheaf.values import NamedTuple, utc_time
+from memsheaf.text.neutralize import one_line
+from memsheaf.values import NamedTuple, parse_json, utc_time
 
-PATIENCE = 15.0  # seconds for an answer
-FAILURES = 5  # lines of the log that are shown
+ANSWER_SECONDS = 15
+MAX_FAILURES = 5  # lines of the log that are shown
+MAX_LINE_CHARS = 300
 _INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -43,11 +50,14 @@ class Answered(NamedTuple):
 
 
 class HostHealth(NamedTuple):
-    """What there is to say about one host; `installed` are the files that ours is in, `last` when hooks ran."""
+    """The state of one host.
+
+    `installed` are the files that ours is in, `last` says when hooks ran. `others` are commands under our name that
+    start something else, and `rejected` settings files that the host cannot read.
+    """
 
     host: str
     title: str
-    found: bool
     installed: Sequence[str]
     missing: Sequence[str]
     server: Answered
@@ -55,6 +65,8 @@ class HostHealth(NamedTuple):
     last: Mapping[str, str]
     own_memory: bool
     plugin: bool
+    others: Sequence[str] = ()
+    rejected: Sequence[str] = ()
 
     def findings(self) -> Iterator[Finding]:
         """What is to be done."""
@@ -62,6 +74,10 @@ class HostHealth(NamedTuple):
         for what, answered in (("server", self.server), ("hook", self.hook)):
             if answered.problem:
                 yield Finding("error", self.title, f"its {what} does not answer: {answered.problem}", again)
+        for rejected in self.rejected:
+            yield Finding("error", self.title, rejected, "edit that file")
+        for line in self.others:
+            yield Finding("warning", self.title, f"not tried, since it is not this program: {line}", "look at it")
         for path in self.missing if self.installed else ():
             yield Finding("warning", self.title, f"memsheaf is not in {path}, or that cannot be read", again)
         if self.hook.milliseconds and not self.last:
@@ -89,37 +105,56 @@ class HostHealth(NamedTuple):
 
 
 def examine_hosts(place: Placement, state: str, cwd: str, *, trying: bool = True) -> list[HostHealth]:
-    """Look at the hosts that are found or installed in; with `trying`, start their servers and hooks."""
+    """Look at the hosts that are found or installed in; with `trying`, start our program as they would."""
     tried: dict[str, Answered] = {}
-    found = []
+    hosts = []
     for name in HOSTS:
         targets = make_targets(name, place)
         known = {target.path for target in targets}
-        shared = make_targets(name, place._replace(project=around(cwd)))
-        texts = [(one, _read(one)) for one in (*targets, *(one for one in shared if one.path not in known))]
-        ours = [(target, text) for target, text in texts if list_ours(text, target.format, target.ours)]
+        targets += [one for one in make_targets(name, place._replace(project=around(cwd))) if one.path not in known]
+        texts = [(target, _read(target)) for target in targets]
+        ours = [
+            (target, text)
+            for target, text in texts
+            if list_ours(text, target.format, target.ours) or find_entry(text, target.format, target.ours)
+        ]
         if not ours and not is_found(name, place.environment):
             continue
-        server = hook = Answered()
-        if ours and trying:
-            words = next(
-                (words for target, text in ours if (words := find_server(text, target.format, target.ours))), []
-            )
-            if words and str(words) not in tried:
-                tried[str(words)] = try_server(words, place.environment, cwd)
-            server = tried.get(str(words), server)
-            line = next(filter(None, (_start_hook(target, text) for target, text in ours)), "")
-            hook = try_hook(line, place.environment, cwd) if line else hook
+        rejected = [f"{target.path}: {why}" for target, text in texts if (why := target.find_objection(text))]
+        answers = {"mcp": Answered(), "hook": Answered()}
+        others: dict[str, str] = {}
+        for target, text in ours:
+            for words, command in _commands(target, text):
+                kind = command.arguments[0] if command else ""
+                if command and _is_this_program(command, place):
+                    is_start = kind == "mcp" or KINDS.get(command.arguments[-1]) == START
+                    if trying and not target.project and is_start:
+                        line = str(command)
+                        tried[line] = tried.get(line) or _try(command, place, cwd)
+                        answers[kind] = tried[line]
+                elif not command or target.project or which(words[0], path=place.environment.get("PATH")):
+                    shown = one_line(f"{target.path}: {shlex.join(words)}", MAX_LINE_CHARS)
+                    others.setdefault(f"{target.path} {words[0]}", shown)
+                else:
+                    answers[kind] = Answered(0, f"there is no program {one_line(words[0], MAX_LINE_CHARS)}")
         installed = [target.path for target, _ in ours]
-        used = {target.project for target, _ in ours}
-        missing = [one.path for one, _ in texts if one.project in used and one.path not in installed]
-        own = _has_own_memory(name, place.environment)
-        title = CLIENTS[name]["title"]
-        is_there = is_found(name, place.environment)
-        last = last_runs(state, name)
-        plugin = has_plugin(name, place.environment)
-        found.append(HostHealth(name, title, is_there, installed, missing, server, hook, last, own, plugin))
-    return found
+        levels = {target.project for target, _ in ours}
+        hosts.append(
+            HostHealth(
+                host=name,
+                title=CLIENTS[name]["title"],
+                installed=installed,
+                missing=[one.path for one, _ in texts if one.project in levels and one.path not in installed],
+                server=answers["mcp"],
+                hook=answers["hook"],
+                last=last_runs(state, name),
+                own_memory=has_own_memory(name, place.environment),
+                plugin=has_plugin(name, place.environment),
+                others=list(others.values()),
+                rejected=rejected,
+            )
+        )
+    return hosts
 
 
 def examine_switch(place: Placement, state: str, root: str) -> Iterator[Finding]:
@@ -134,7 +169,7 @@ def last_failures(state: str) -> list[str]:
     """The last lines of the log of hooks that failed."""
     try:
         with open(os.path.join(state, LOG), encoding="utf-8", errors="replace") as file:
-            return file.read().splitlines()[-FAILURES:]
+            return file.read().splitlines()[-MAX_FAILURES:]
     except OSError:
         return []
 
@@ -148,50 +183,35 @@ def last_runs(state: str, host: str) -> dict[str, str]:
     return found
 
 
-def try_server(words: Sequence[str], environment: Mapping[str, str], cwd: str) -> Answered:
-    """Start a server as a host does, and greet it."""
-    asked = json.dumps(_INITIALIZE).encode() + b"\n"
-    took, done, problem = _run(list(words), asked, environment, cwd)
-    if problem or b'"serverInfo"' not in done.stdout:
-        return Answered(0, problem or _last_line(done.stderr) or "it says nothing")
-    return Answered(took)
-
-
-def try_hook(line: str, environment: Mapping[str, str], cwd: str) -> Answered:
-    """Run the command of a hook at the start of a conversation that there is not."""
+def _try(command: OwnCommand, place: Placement, cwd: str) -> Answered:
+    """Start our program with the arguments of a command; greet the server, or tell the hook of a made-up start."""
+    environment = {name: value for name, value in place.environment.items() if name not in SILENT}
+    environment[PROBE] = "1"
+    if command.home:
+        environment["MEMSHEAF_HOME"] = command.home
+    is_server = command.arguments[0] == "mcp"
     event = {"session_id": "probe", "cwd": cwd, "hook_event_name": "SessionStart", "source": "startup"}
-    variables = {name: value for name, value in environment.items() if name not in SILENT}
-    took, done, problem = _run(line, json.dumps(event).encode(), {**variables, PROBE: "1"}, cwd)
-    if problem or b"memsheaf hook answered" not in done.stderr:
-        return Answered(0, problem or _last_line(done.stderr) or "it does nothing")
-    if done.stdout.strip():
-        try:
-            json.loads(done.stdout)
-        except ValueError:
-            return Answered(0, "what it prints is not JSON")
-    return Answered(took)
-
-
-def _run(
-    line: str | list[str], data: bytes, environment: Mapping[str, str], cwd: str
-) -> tuple[int, subprocess.CompletedProcess[bytes], str]:
-    """Run a command with that input; the milliseconds it took, what it printed, and why it could not be run."""
+    asked = json.dumps(_INITIALIZE if is_server else event) + "\n"
     began = time.monotonic()
-    done = subprocess.CompletedProcess(line, 1, b"", b"")
     try:
         done = subprocess.run(
-            line, shell=isinstance(line, str), input=data, capture_output=True, timeout=PATIENCE, check=False,
-            env=dict(environment), cwd=cwd,
-        )  # fmt: skip
+            [*place.words, *command.arguments],
+            input=asked.encode(),
+            capture_output=True,
+            timeout=ANSWER_SECONDS,
+            check=False,
+            env=environment,
+            cwd=cwd,
+        )
     except subprocess.TimeoutExpired:
-        return 0, done, f"no answer within {PATIENCE:g} seconds"
+        return Answered(0, f"no answer within {ANSWER_SECONDS} seconds")
     except OSError as error:
-        return 0, done, f"{error.filename or line[0]}: {error.strerror}"
-    return max(1, round(1000 * (time.monotonic() - began))), done, ""
-
-
-def _last_line(said: bytes) -> str:
-    return said.decode(errors="replace").strip().rpartition("\n")[2][:200]
+        return Answered(0, f"{error.filename or place.words[0]}: {error.strerror}")
+    has_answered = b'"serverInfo"' in done.stdout if is_server else b"memsheaf hook answered" in done.stderr
+    if not has_answered:
+        last_line = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        return Answered(0, last_line[:MAX_LINE_CHARS] or "it says nothing")
+    return Answered(max(1, round(1000 * (time.monotonic() - began))))
 
 
 def _read(target: SettingsTarget) -> str:
@@ -201,25 +221,24 @@ def _read(target: SettingsTarget) -> str:
         return ""
 
 
-def _start_hook(target: SettingsTarget, text: str) -> str:
-    """The command of the hook that runs at the start of a conversation, "" without one."""
+def _commands(target: SettingsTarget, text: str) -> Iterator[tuple[list[str], OwnCommand | None]]:
+    """Yield the words of each command under our name, and how they start memsheaf, None if they do not."""
     if target.format == "text":
         program = re.search(r"^const PROGRAM = (\[.*\])$", text, re.MULTILINE)
-        return shlex.join([*json.loads(program[1]), "hook", target.host, START]) if program else ""
-    lines = find_hooks(text, target.format, target.ours)
-    events = ((line, re.search(r"\bhook\s+\S+\s+(\w+)", line)) for line in lines)
-    return next((line for line, event in events if event and KINDS.get(event[1]) == START), "")
+        words = parse_json(program[1]) if program else None
+        if isinstance(words, list) and words:
+            yield [*map(str, words)], read_command([*words, "hook", target.host, START], "hook")
+        return
+    entry = find_entry(text, target.format, target.ours)
+    if words := [*map(str, entry_words(entry))]:
+        yield words, read_server(entry)
+    for command in find_hooks(text, target.format, target.ours):
+        yield [*command.program, *command.arguments], command
 
 
-def _has_own_memory(name: str, environment: Mapping[str, str]) -> bool:
-    """Whether a host's own memory is on; it is unless its settings say otherwise."""
-    if "own_memory" not in CLIENTS[name]:
-        return False
-    place, key = CLIENTS[name]["own_memory"]
-    try:
-        found: Any = read_value(read_settings(settings_path(place, environment)) or "")
-    except (NotEditable, ValueError):
-        return True
-    for step in key.split("."):
-        found = found.get(step) if isinstance(found, dict) else None
-    return found is not False
+def _is_this_program(command: OwnCommand, place: Placement) -> bool:
+    """Return True if a command starts the program that is running, by the same words or through the PATH."""
+    words = list(command.program)
+    path = which(words[0], path=place.environment.get("PATH")) if len(words) == 1 else None
+    is_same = path and [os.path.realpath(path)] == [os.path.realpath(word) for word in place.words]
+    return words == list(place.words) or bool(is_same)

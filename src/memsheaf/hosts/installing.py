@@ -12,6 +12,7 @@ from typing import Any
 
 from memsheaf.hosts.clients import CLIENTS, fill, find_client, require_text, server_values, settings_path
 from memsheaf.hosts.json_edit import merge, read_value
+from memsheaf.hosts.own_commands import HOME_VARIABLE, IGNORE_FAILURE
 from memsheaf.hosts.settings_edit import NotEditable
 from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget, read_settings
 from memsheaf.values import NamedTuple
@@ -31,18 +32,22 @@ class Placement(NamedTuple):
 
     def hook_line(self, host: str, event: str) -> str:
         """The shell command for a hook; whatever happens, the host sees no failure."""
-        home = f"MEMSHEAF_HOME={shlex.quote(self.home)} " if self.home else ""
-        return f"{home}{shlex.join([*self.words, 'hook', host, event])} || exit 0"
+        home = f"{HOME_VARIABLE}{shlex.quote(self.home)} " if self.home else ""
+        return f"{home}{shlex.join([*self.words, 'hook', host, event])}{IGNORE_FAILURE}"
 
 
 def program_words() -> list[str]:
-    """How a client starts this program: by its name where every shell finds that, else by its place."""
-    found, folder = which("memsheaf"), os.path.dirname(sys.executable)
-    active = sys.prefix != sys.base_prefix and found and os.path.dirname(found) == folder
-    if found and not active:
-        return ["memsheaf"]
-    beside = which("memsheaf", path=folder)
-    return [beside] if beside else [sys.executable, "-P", "-m", "memsheaf"]
+    """Return the words that start the program that is running, by its absolute path.
+
+    A desktop app has no PATH of a shell, and the first `memsheaf` on the PATH may belong to another environment. A
+    link on the PATH to this very program, such as pipx makes, is preferred: it outlives a move of the environment.
+    """
+    script = which("memsheaf", path=os.path.dirname(sys.executable))
+    if not script:
+        return [sys.executable, "-P", "-m", "memsheaf"]
+    on_path = which("memsheaf")
+    is_same = on_path and os.path.realpath(on_path) == os.path.realpath(script)
+    return [os.path.abspath(on_path if on_path and is_same else script)]
 
 
 def is_found(name: str, environment: Mapping[str, str]) -> bool:
@@ -55,15 +60,27 @@ def is_found(name: str, environment: Mapping[str, str]) -> bool:
 
 
 def has_plugin(name: str, environment: Mapping[str, str]) -> bool:
-    """Whether a host runs our plugin, which does all that an installation does."""
-    if name != "claude-code":
-        return False
-    path = settings_path("{CLAUDE_CONFIG_DIR:~/.claude}/settings.json", environment)
+    """Return True if a host runs our plugin, which does all that an installation does."""
+    file = "{CLAUDE_CONFIG_DIR:~/.claude}/settings.json"
+    plugins = read_setting(file, "enabledPlugins", environment) if name == "claude-code" else None
+    return isinstance(plugins, dict) and any(key.startswith("memsheaf@") and on for key, on in plugins.items())
+
+
+def has_own_memory(name: str, environment: Mapping[str, str]) -> bool:
+    """Return True if a host's own memory is on; it is unless its settings say otherwise."""
+    file, key = CLIENTS[name].get("own_memory", ("", ""))
+    return bool(key) and read_setting(file, key, environment) is not False
+
+
+def read_setting(file: str, key: str, environment: Mapping[str, str]) -> object:
+    """Return a value in the settings of a host by its dotted key, None without one."""
     try:
-        found: Any = read_value(read_settings(path) or "")
-        return any(one.startswith("memsheaf@") and is_on for one, is_on in found["enabledPlugins"].items())
-    except (NotEditable, ValueError, LookupError, TypeError, AttributeError):
-        return False
+        value = read_value(read_settings(settings_path(file, environment)) or "")
+    except (NotEditable, ValueError):
+        return None
+    for step in key.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
 def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
@@ -87,7 +104,8 @@ def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
             path += "c"  # the host reads both
         if path in targets:
             ours, wanted = merge(targets[path].ours, ours), merge(targets[path].wanted, wanted or {})
-        targets[path] = SettingsTarget(name, path, format, ours, wanted or None, place.project)
+        strict_reader = known["title"] if known.get("strict") else ""
+        targets[path] = SettingsTarget(name, path, format, ours, wanted or None, place.project, strict_reader)
     return list(targets.values())
 
 
@@ -106,7 +124,7 @@ def _hooks(name: str, more: Mapping[str, Any], place: Placement) -> tuple[Any, A
 def _texts(more: Mapping[str, Any], place: Placement) -> Iterator[tuple[Any, Any, str, Any, Any]]:
     """Files that are ours as a whole: a plugin, or all commands of a folder."""
     source = os.path.join(os.path.dirname(__file__), more["source"])
-    words = [*(["env", f"MEMSHEAF_HOME={place.home}"] if place.home else []), *place.words]
+    words = [*(["env", f"{HOME_VARIABLE}{place.home}"] if place.home else []), *place.words]
     for name in sorted(os.listdir(source)) if os.path.isdir(source) else [""]:
         with open(os.path.join(source, name).rstrip(os.sep), encoding="utf-8") as file:
             text = file.read()

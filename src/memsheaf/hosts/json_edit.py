@@ -1,7 +1,7 @@
 """Insert into JSON settings and take out again; comments, layout and everything else stay as they are.
 
-What is wanted is a tree. Ours in it are the members named `memsheaf`, the hooks that run `memsheaf hook`, and texts
-that are as wanted, such as a permission in a list.
+What is wanted is a tree. Ours in it are the server named `memsheaf` that starts our program, the hooks that run
+`memsheaf hook`, and texts that are as wanted, such as a permission in a list.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from memsheaf.hosts.formats import as_json_lines
 from memsheaf.hosts.jsonc import JsonMember, JsonNode, Path, read_jsonc
+from memsheaf.hosts.own_commands import NAME, is_own_hook, read_server
+from memsheaf.values import NamedTuple
 
-NAME = "memsheaf"
-RUNS_US = re.compile(r"memsheaf(?:\.exe)?['\"]?\s+hook\b")
 _COMMENTS = re.compile(r"(?:[ \t]*/\*[^\r\n]*?\*/)*(?:[ \t]*//[^\r\n]*)?")
 _SPACES = re.compile(r"[ \t]*")
 
@@ -35,38 +35,30 @@ def find_ours(value: object, wanted: object, path: Path = ()) -> Iterator[tuple[
     """What is ours in a value, with the way to it; `wanted` says where to look."""
     if isinstance(value, dict) and isinstance(wanted, dict):
         for key, held in value.items():
-            if key in wanted and (key == NAME or (isinstance(held, str) and held == wanted[key])):
+            if key in wanted and (
+                read_server(held) if key == NAME else isinstance(held, str) and held == wanted[key]
+            ):
                 yield (*path, key), held
+            elif key == NAME:  # the user's own
+                continue
             elif key in wanted or path[-1:] == ("hooks",):  # an older version may have had other hooks
                 yield from find_ours(held, wanted.get(key, []), (*path, key))
     elif isinstance(value, list) and isinstance(wanted, list):
         for place, item in enumerate(value):
-            if (isinstance(item, str) and item in wanted) or _is_our_item(item):
+            if (isinstance(item, str) and item in wanted) or is_own_hook(item):
                 yield (*path, place), item
             elif isinstance(item, dict):  # hooks of several in one group
                 for key, held in item.items():
                     yield from find_ours(held, [], (*path, place, key))
 
 
-def _is_our_item(item: object) -> bool:
-    if not isinstance(item, dict):
-        return False
-    if NAME in (item.get("name"), item.get("server")):
-        return True
-    return any(isinstance(held, str) and RUNS_US.search(held) for held in item.values())
-
-
 def merge(value: Any, wanted: Any) -> Any:
     """A value with what is missing of `wanted`; lists get it at their end. What is there already stays."""
     if isinstance(value, dict) and isinstance(wanted, dict):
-        return {**{key: merge(value.get(key, want), want) for key, want in wanted.items()}, **_without(value, wanted)}
+        return {**value, **{key: merge(value.get(key, want), want) for key, want in wanted.items()}}
     if isinstance(value, list) and isinstance(wanted, list):
         return [*value, *(item for item in wanted if item not in value)]
     return value
-
-
-def _without(value: dict[str, object], keys: Collection[str]) -> dict[str, object]:
-    return {key: held for key, held in value.items() if key not in keys}
 
 
 def insert_json(text: str, wanted: dict[str, object]) -> tuple[Pieces, list[Path]]:
@@ -81,47 +73,41 @@ def insert_json(text: str, wanted: dict[str, object]) -> tuple[Pieces, list[Path
         ]
     if not isinstance(node.value, dict):
         raise ValueError("it is not an object")
-    layout = _Layout(text, newline, _line_indent(text, node.members[0].start) if node.members else None)
+    unit = _line_indent(text, node.members[0].start) if node.members else None
+    layout = _Layout(text, newline, unit or "  ")
     pieces: Pieces = []
     created: list[Path] = []
     _insert_into(node, wanted, (), layout, pieces, created)
     return sorted(pieces), created
 
 
-class _Layout:
-    """How a text is laid out."""
+class _Layout(NamedTuple):
+    """The layout of a text: how its lines end, and the indentation of one level."""
 
-    def __init__(self, text: str, newline: str, unit: str | None) -> None:
-        self.text = text
-        self.newline = newline
-        self.unit = unit or "  "
+    text: str
+    newline: str
+    unit: str
 
     def piece(self, node: JsonNode, entries: Sequence[tuple[str, object]]) -> tuple[int, str]:
-        """Entries, keys included, as a piece behind the opening bracket of a container, and its place."""
-        text, members = self.text, node.members
-        first = members[0].start if members else node.end - 1
-        if members and "\n" not in text[node.start : first]:
-            return first, "".join(f"{key}{as_json_lines(value, None)}, " for key, value in entries)
-        outer = _line_indent(text, node.start, whole=False) or ""
-        inner = (_line_indent(text, first) if members else None) or outer + self.unit
-        found = _COMMENTS.match(text, node.start + 1)
-        place = found.end() if found else node.start + 1
-        break_in, break_out = self.newline + inner, self.newline + outer
-        lines = (key + as_json_lines(value, self.unit).replace("\n", break_in) for key, value in entries)
-        end = "," if members else "" if "\n" in text[place:first] else break_out
-        return place, break_in + f",{break_in}".join(lines) + end
+        """Return entries, keys included, as a piece behind the last member of a container, and its place.
 
-    def item_piece(self, node: JsonNode, items: Sequence[object]) -> tuple[int, str]:
-        """Items as a piece behind the last of an array: some hosts know those before them by their number."""
-        if not node.members:
-            return self.piece(node, [("", item) for item in items])
-        first, last = node.members[0], node.members[-1]
-        is_inline = "\n" not in self.text[node.start : first.start]
-        outer = _line_indent(self.text, node.start, whole=False) or ""
-        inner = _line_indent(self.text, first.start) or outer + self.unit
+        Some hosts know the items of an array by their number, so ours never come before those of others.
+        """
+        text, members = self.text, node.members
+        outer = _line_indent(text, node.start, whole=False) or ""
+        inner = (_line_indent(text, members[0].start) if members else None) or outer + self.unit
+        is_inline = members and "\n" not in text[node.start : members[0].start]
         lead, unit = (" ", None) if is_inline else (self.newline + inner, self.unit)
-        body = ",".join(lead + as_json_lines(item, unit).replace("\n", self.newline + inner) for item in items)
-        return (last.comma + 1, f"{body},") if last.comma >= 0 else (last.node.end, f",{body}")
+        lines = (
+            lead + key + as_json_lines(value, unit).replace("\n", self.newline + inner) for key, value in entries
+        )
+        body = ",".join(lines)
+        if members:
+            last = members[-1]
+            return (last.comma + 1, f"{body},") if last.comma >= 0 else (last.node.end, f",{body}")
+        comments = _COMMENTS.match(text, node.start + 1)
+        place = comments.end() if comments else node.start + 1
+        return place, body + ("" if "\n" in text[place : node.end] else self.newline + outer)
 
 
 def _line_indent(text: str, at: int, *, whole: bool = True) -> str | None:
@@ -146,7 +132,8 @@ def _insert_into(
                 _insert_into(held, want, at, layout, pieces, created)
         elif isinstance(want, list) and isinstance(held.value, list):
             if missing := [item for item in want if item not in held.value]:
-                pieces.append(layout.item_piece(held, missing))
+                pieces.append(layout.piece(held, [("", item) for item in missing]))
+                created += [(*at, item) for item in missing if isinstance(item, str)]
         elif isinstance(want, dict | list):
             raise ValueError(
                 f"{'.'.join(map(str, at))} in it is no {'object' if isinstance(want, dict) else 'array'}"
@@ -156,10 +143,12 @@ def _insert_into(
 
 
 def _made(value: object, path: Path) -> Iterator[Path]:
-    """The ways to the containers and values around what is ours."""
+    """Yield the paths of the containers and values around what is ours; a text in a list is a path's last step."""
     if path[-1] != NAME:
         yield path
-        if isinstance(value, dict):
+        if isinstance(value, list):
+            yield from ((*path, item) for item in value if isinstance(item, str))
+        elif isinstance(value, dict):
             for key, held in value.items():
                 yield from _made(held, (*path, key))
 
@@ -169,7 +158,15 @@ def remove_json(text: str, wanted: object, created: Collection[Path] | None) -> 
     node = read_jsonc(text, wanted)
     if node is None:
         return text
-    dropped = {path for path, _ in find_ours(node.value, wanted)}
+    ours = dict(find_ours(node.value, wanted))
+    # A text in a list, such as a permission, may be the user's own. It goes only if the record says that it was
+    # inserted or, with no record, if a server or hook of ours beside it shows that this file was edited.
+    has_command = any(isinstance(held, dict) for held in ours.values())
+    dropped = set(ours)
+    for path, held in ours.items():
+        if isinstance(held, str) and isinstance(path[-1], int):
+            is_inserted = has_command if created is None else (*path[:-1], held) in created
+            dropped -= set() if is_inserted else {path}
     if not dropped:
         return text
     _add_emptied(node, (), dropped, created)

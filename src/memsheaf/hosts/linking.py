@@ -20,7 +20,8 @@ _HOST = "claude-code link"
 def plan_link(files: SettingsFiles, cwd: str, folder: str, *, wanted: bool) -> FileChange:
     """The change that links the client of a working tree to a folder, or that takes the link out."""
     tree, value = around(cwd), {KEY: folder}
-    target = SettingsTarget(_HOST, os.path.join(tree, FILE), "json", value, value if wanted else None, tree)
+    file = os.path.join(tree, FILE)
+    target = SettingsTarget(_HOST, file, "json", value, value if wanted else None, tree, "Claude Code")
     change = files.plan(target)
     found = read_value(change.before or "") if wanted and not change.problem else {}
     other = found.get(KEY, folder) if isinstance(found, dict) else folder

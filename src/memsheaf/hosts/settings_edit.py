@@ -16,11 +16,16 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from memsheaf.hosts.formats import as_toml, as_yaml
-from memsheaf.hosts.json_edit import NAME, RUNS_US, Pieces, find_ours, insert_json, merge, read_value, remove_json
+from memsheaf.hosts.json_edit import Pieces, find_ours, insert_json, merge, read_value, remove_json
 from memsheaf.hosts.jsonc import Path, Step
+from memsheaf.hosts.own_commands import NAME, OwnCommand, entry_words, read_hook, read_server
 from memsheaf.values import NamedTuple, sha256
 
 Wanted = Mapping[str, Any]
+_OWN_YAML = re.compile(
+    r"""(?mx) (?:cmd|command): [ ]* ["']? (?:[^\r\n"']*[\\/])? memsheaf (?:\.exe)? ["']? [ ]* \r?$  # the program
+    | ^ [ ]* - [ ] ["']? -m ["']? [ ]* \r?\n [ ]* - [ ] ["']? memsheaf \b"""  # or Python with the module
+)
 
 
 class NotEditable(Exception):
@@ -64,14 +69,14 @@ def remove(text: str, format: str, ours: Wanted, insertions: Sequence[Insertion]
     with _refusing():
         created = {path for one in insertions for path in one.created} if insertions else None
         by_name = rules.remove(text, ours, created)
-        for pieces in [[piece for _, piece in one.pieces] for one in insertions]:
-            if pieces and all(text.count(piece) == 1 for piece in pieces):
-                by_piece = text
-                for piece in pieces:
-                    by_piece = by_piece.replace(piece, "", 1)
-                with suppress(ValueError):  # somebody wrote around the piece
-                    if rules.read(by_piece, ours) == rules.read(by_name, ours):
-                        return by_piece
+        for insertion in insertions:
+            by_piece = text
+            for _, piece in insertion.pieces:
+                if text.count(piece) == 1:
+                    by_piece = by_piece.replace(piece, "")
+            with suppress(ValueError):  # somebody wrote around the piece
+                if rules.read(by_piece, ours) == rules.read(by_name, ours):
+                    return by_piece
     return by_name
 
 
@@ -91,58 +96,47 @@ def list_ours(text: str, format: str, ours: Wanted) -> list[tuple[list[Step], ob
 
 
 def find_entry(text: str, format: str, ours: Wanted) -> Mapping[str, Any]:
-    """The server that a text names as ours, {} without one; of YAML always {}."""
-    found = list_ours(text, format, ours)
-    return next((held for path, held in found if path[-1:] == [NAME] and isinstance(held, dict)), {})
+    """Return the server entry under our name, whoever wrote it; {} without one, and always for YAML."""
+    with suppress(ValueError, AttributeError):  # not readable, or not of the expected shape
+        value = _FORMATS[format].read(text, ours)
+        for parent in _nested(ours):
+            entry = value.get(parent, {}).get(NAME)
+            if isinstance(entry, dict):
+                return entry
+    return {}
 
 
-def find_server(text: str, format: str, ours: Wanted) -> list[str]:
-    """The words that a text starts our server with, none where it names another program or a URL."""
-    words = _words(find_entry(text, format, ours))
-    return words if "mcp" in words and all(isinstance(word, str) for word in words) else []
-
-
-def find_hooks(text: str, format: str, ours: Wanted) -> list[str]:
-    """The commands of our hooks in a text."""
+def find_hooks(text: str, format: str, ours: Wanted) -> list[OwnCommand]:
+    """Return the commands of our hooks in a text."""
     items = [held for _, held in list_ours(text, format, ours) if isinstance(held, dict)]
-    return [line for item in items for line in item.values() if isinstance(line, str) and RUNS_US.search(line)]
+    return [command for item in items for line in item.values() if (command := read_hook(line))]
 
 
 def keep_choices(text: str, format: str, wanted: Wanted) -> Wanted:
     """What is wanted, with what a person chose in the server's entry that is there.
 
-    Our program takes the place of the one that is named; its options stay unless there are new ones, and so do other
-    settings. An entry that does not run `... mcp`, such as one with a URL, stays as it is.
+    Our program takes the place of an earlier path of ours; its options stay unless there are new ones, and so do
+    other settings. An entry that starts something else, or holds a URL, stays as it is.
     """
-    entry = find_entry(text, format, wanted)
-    return _with_choices(wanted, entry) if entry else wanted
-
-
-def _with_choices(wanted: Wanted, entry: Mapping[str, Any]) -> Wanted:
     changed = dict(wanted)
-    for key, held in wanted.items():
-        if key.split(".")[-1] == NAME:
-            changed[key] = _merge_entry(held, entry)
-        elif isinstance(held, dict):
-            changed[key] = _with_choices(held, entry)
+    if entry := find_entry(text, format, wanted):
+        for key, held in wanted.items():
+            if key.endswith(f".{NAME}"):  # a table of TOML
+                changed[key] = _merge_entry(held, entry)
+            elif isinstance(held, dict) and NAME in held:
+                changed[key] = {**held, NAME: _merge_entry(held[NAME], entry)}
     return changed
 
 
 def _merge_entry(ours: Mapping[str, Any], entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    words, old = _words(ours), _words(entry)
-    if "mcp" not in old:
+    words, earlier = entry_words(ours), read_server(entry)
+    if not earlier:
         return entry
     if words[-1] == "mcp":
-        words += old[old.index("mcp") + 1 :]
+        words += earlier.arguments[1:]
     kept = {key: held for key, held in entry.items() if key not in ("command", "args")}
     is_list = isinstance(ours["command"], list)
     return {**ours, **kept, **({"command": words} if is_list else {"command": words[0], "args": words[1:]})}
-
-
-def _words(entry: Mapping[str, Any]) -> list[Any]:
-    """How an entry starts the server."""
-    command, args = entry.get("command", []), entry.get("args", [])
-    return [*(command if isinstance(command, list) else [command]), *(args if isinstance(args, list) else [])]
 
 
 @contextmanager
@@ -200,13 +194,20 @@ def _insert_toml(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:
 
 
 def _remove_toml(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
-    lines, inside = text.splitlines(keepends=True), False
+    [name] = ours  # one table, such as mcp_servers.memsheaf
+    parent, _, last = name.rpartition(".")
+    old = _read_toml(text, ours)
+    tables = old.get(parent, {})
+    if not isinstance(tables, dict):
+        raise ValueError(f"{parent} in it is no table")
+    if not read_server(tables.get(last)):
+        return text
+    header, inside = re.compile(rf"\s*\[\s*{re.escape(name)}\s*[].]"), False
     kept: list[str] = []
     ending: list[str] = []
-    names = [re.compile(rf"\s*\[\s*{re.escape(name)}\s*[].]") for name in ours if name.endswith(NAME)]
-    for line in lines:
+    for line in text.splitlines(keepends=True):
         if line.lstrip().startswith("["):
-            inside = any(name.match(line) for name in names)
+            inside = bool(header.match(line))
             kept += ending  # comments in front of the next table
             ending = []
         if not inside:
@@ -216,17 +217,8 @@ def _remove_toml(text: str, ours: Wanted, created: Collection[Path] | None) -> s
         else:
             ending = []
     after = "".join(kept + ending)
-    old, new = _read_toml(text, ours), _read_toml(after, ours)
-    for name in ours:
-        *parents, last = name.split(".")
-        held = old
-        for parent in parents:
-            held = held.get(parent, {})
-            if not isinstance(held, dict):
-                raise ValueError(f"{parent} in it is no table")
-        if last == NAME:
-            held.pop(last, None)
-    if _without_empty(old) != _without_empty(new):
+    del tables[last]
+    if _without_empty(old) != _without_empty(_read_toml(after, ours)):
         raise ValueError("our tables in it were rewritten by somebody else")
     return after
 
@@ -298,6 +290,13 @@ def _insert_yaml(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:
 
 
 def _remove_yaml(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
+    lines, _, start, end = _yaml_block(text, ours)
+    is_own = start >= 0 and _OWN_YAML.search("".join(lines[start:end]))
+    return _cut_yaml(text, ours, created) if is_own else text
+
+
+def _cut_yaml(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
+    """Return the text without the entry of our name, whoever wrote it."""
     lines, parent, start, end = _yaml_block(text, ours)
     if start < 0:
         return text
@@ -310,7 +309,7 @@ def _remove_yaml(text: str, ours: Wanted, created: Collection[Path] | None) -> s
 
 def _read_yaml(text: str, ours: Wanted) -> tuple[bool, list[str]]:
     """Whether our entry is there, and the other lines that are not empty."""
-    rest = _remove_yaml(text, ours, ())
+    rest = _cut_yaml(text, ours, ())
     return rest != text, [line.rstrip() for line in rest.split("\n") if line.strip("\ufeff \r")]
 
 

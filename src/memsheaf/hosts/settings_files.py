@@ -7,6 +7,7 @@ or cannot be understood is left as it is.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from contextlib import suppress
@@ -14,8 +15,9 @@ from difflib import unified_diff
 from typing import Any
 
 from memsheaf.errors import PathRefused
+from memsheaf.hosts.own_commands import NAME
 from memsheaf.hosts.settings_edit import Insertion, NotEditable, Wanted, insert, is_installed, keep_choices, remove
-from memsheaf.store.safe_dir import Folder, flush_data, read_file, stage
+from memsheaf.store.safe_dir import Folder, read_file, stage
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
@@ -27,7 +29,10 @@ _PATIENCE = 10.0  # seconds to wait for another installation
 
 
 class SettingsTarget(NamedTuple):
-    """One settings file and what is wanted in it, None for nothing; `ours` is all that may be ours there."""
+    """One settings file and what is wanted in it, None for nothing; `ours` is all that may be ours there.
+
+    `strict_reader` is the title of a host that rejects a file with comments or trailing commas, else "".
+    """
 
     host: str
     path: str
@@ -35,6 +40,16 @@ class SettingsTarget(NamedTuple):
     ours: Wanted
     wanted: Wanted | None
     project: str = ""
+    strict_reader: str = ""
+
+    def find_objection(self, text: str) -> str:
+        """Return why the host would reject this text, "" if it would not."""
+        if self.strict_reader and self.format == "json" and text.strip("\ufeff \t\r\n"):
+            try:
+                json.loads(text.removeprefix("\ufeff"))
+            except (ValueError, RecursionError) as error:
+                return f"{self.strict_reader} reads only strict JSON: take out comments and trailing commas ({error})"
+        return ""
 
 
 class FileChange(NamedTuple):
@@ -52,13 +67,9 @@ class FileChange(NamedTuple):
         return self.before != self.after and not self.problem
 
     def diff(self) -> list[str]:
-        """The change as a unified diff."""
+        """Return the change as a unified diff."""
         old, new = ((text or "").splitlines() for text in (self.before, self.after))
         was, now = ("/dev/null" if text is None else self.target.path for text in (self.before, self.after))
-        pairs = zip(reversed(old), reversed(new), strict=False)
-        same = next((at for at, (one, other) in enumerate(pairs) if one != other), 0)
-        end = max(0, same - _CONTEXT)  # an end that is the same need not be compared: such a file may have megabytes
-        old, new = old[: len(old) - end], new[: len(new) - end]
         return list(unified_diff(old, new, was, now, n=_CONTEXT, lineterm=""))
 
 
@@ -70,19 +81,15 @@ class SettingsFiles:
 
     def recorded(self, host: str, project: str) -> list[tuple[str, str]]:
         """The files that were edited for a host, at the user's or a project's level, with their formats."""
-        entries = self._files().items()
+        entries = self._load()[0].items()
         return [(path, one["format"]) for path, one in entries if (one["host"], one["project"]) == (host, project)]
-
-    def plan(self, target: SettingsTarget) -> FileChange:
-        """What would become of a file."""
-        return self._plan(target, os.path.realpath(target.path))
 
     def apply(self, target: SettingsTarget) -> FileChange:
         """Do it, and tell what was done. Raises Busy, StoreFailed."""
         real = os.path.realpath(target.path)
         with self._state.lock("install", wait=_PATIENCE):
             for _ in range(_ATTEMPTS):
-                change = self._plan(target, real)
+                change = self.plan(target)
                 if not change.is_change:
                     return change
                 try:
@@ -92,8 +99,10 @@ class SettingsFiles:
                     return change._replace(problem=f"it cannot be written: {error.strerror or error}")
         return change._replace(problem="it was changed again and again while it was edited; try once more")
 
-    def _plan(self, target: SettingsTarget, real: str) -> FileChange:
-        entry = self._files().get(real, {})
+    def plan(self, target: SettingsTarget) -> FileChange:
+        """Return what would become of a file."""
+        real = os.path.realpath(target.path)
+        entry = self._load()[0].get(real, {})
         known = [
             Insertion(**{**one, "created": [tuple(path) for path in one["created"]]})
             for one in entry.get("edits", ())
@@ -105,12 +114,17 @@ class SettingsFiles:
             after: str | None = bare
             insertion = None
             if target.wanted is not None:
+                if objection := target.find_objection(before or ""):
+                    raise NotEditable(objection)
                 wanted = keep_choices(before or "", target.format, target.wanted)
                 if before is not None and is_installed(before, target.format, wanted, target.ours):
                     return FileChange(target, before, before)
                 after, insertion = insert(bare, target.format, wanted)
-            elif before is None or (_is_ours(entry, before) and not bare.strip("\ufeff{} \t\r\n")):
+            elif before is None:
                 after = None
+            elif not bare.strip("\ufeff{} \t\r\n"):
+                is_own_file = _is_ours(entry, before) if entry else bare != before
+                after = None if is_own_file else bare
             if after != before:
                 _require_writable(real)
         except NotEditable as error:
@@ -120,37 +134,36 @@ class SettingsFiles:
     def _write(self, change: FileChange, real: str) -> bool:
         """Write the new text unless the file changed meanwhile; False when it did."""
         folder, name = os.path.split(real)
-        target, files, folders = change.target, self._files(), self._folders()
+        target = change.target
+        files, folders = self._load()
         old = files.pop(real, {})
         entry: dict[str, Any] = {"host": target.host, "project": target.project, "format": target.format}
         entry |= {"is_ours": change.before is None or _is_ours(old, change.before)}
         edits = [change.insertion._asdict()] if change.insertion else []
-        folders = [*folders, *(one for one in _missing_folders(folder) if one not in folders)]
+        own_folder = {folder} if os.path.basename(folder) == NAME else set()  # ours even if the record was lost
+        folders = sorted({*folders, *_missing_folders(folder), *own_folder})
         self._save({**files, real: {**entry, "edits": [*edits, *old.get("edits", [])]}}, folders)
         if change.after is not None:
             os.makedirs(folder, exist_ok=True)
         with Folder.open(folder) as opened:
             if not _place(opened, name, change):
                 return False
-        for made in sorted(folders, reverse=True):
+        for made in reversed(folders):
             with suppress(OSError):  # something is in it
                 os.rmdir(made)
         folders = [made for made in folders if os.path.isdir(made)]
         self._save({**files, real: {**entry, "edits": edits, "is_done": True}} if edits else files, folders)
         return True
 
-    def _files(self) -> dict[str, Any]:
-        found = self._record("files")
-        return {name: one for name, one in found.items() if isinstance(one, dict)} if isinstance(found, dict) else {}
-
-    def _folders(self) -> list[str]:
-        """The folders that were made."""
-        found = self._record("folders")
-        return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
-
-    def _record(self, key: str) -> object:
-        found = self._state.load(RECORD)
-        return found.get(key) if isinstance(found, dict) else None
+    def _load(self) -> tuple[dict[str, Any], list[str]]:
+        """Return the files that were edited, by their paths, and the folders that were made."""
+        record = self._state.load(RECORD)
+        files, folders = (record.get("files"), record.get("folders")) if isinstance(record, dict) else (None, None)
+        edited = files if isinstance(files, dict) else {}
+        return (
+            {path: entry for path, entry in edited.items() if isinstance(entry, dict)},
+            [path for path in folders if isinstance(path, str)] if isinstance(folders, list) else [],
+        )
 
     def _save(self, files: dict[str, Any], folders: list[str]) -> None:
         self._state.save(RECORD, {"files": files, "folders": folders})
@@ -217,8 +230,10 @@ def _place(folder: Folder, name: str, change: FileChange) -> bool:
         else:
             found = folder.stat(name) if before is not None else None
             usual = 0o644 if change.target.project else 0o600
-            stage(folder, draft, change.after.encode(), mode=stat.S_IMODE(found.st_mode) if found else usual)
-            _flush(folder, draft, found)
+            mode = stat.S_IMODE(found.st_mode) if found else usual
+            stage(folder, draft, change.after.encode(), mode=mode, durable=True)
+            if found and hasattr(os, "geteuid") and os.geteuid() != found.st_uid:
+                os.chown(os.path.join(folder.path, draft), found.st_uid, found.st_gid)
             if before is None:
                 folder.rename_new(draft, folder, name)
                 folder.sync()
@@ -235,14 +250,3 @@ def _place(folder: Folder, name: str, change: FileChange) -> bool:
         with suppress(FileNotFoundError):
             folder.unlink(draft)
         folder.sync()
-
-
-def _flush(folder: Folder, draft: str, replaced: os.stat_result | None) -> None:
-    path = os.path.join(folder.path, draft)
-    if replaced and os.geteuid() != replaced.st_uid:
-        os.chown(path, replaced.st_uid, replaced.st_gid)
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        flush_data(handle)
-    finally:
-        os.close(handle)
