@@ -12,6 +12,8 @@ import pytest
 from hosts.test_install import home, run
 from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.installing import Placement, make_targets, program_words
+from web.test_access import csrf_of
+from web.web_site import serve
 
 __all__ = ["home"]
 
@@ -67,6 +69,7 @@ def clone(script: Path) -> Path:
     (root / "memsheaf.py").write_text(f"import os\nos.system({str(script)!r})\n")
     (root / "app.py").write_text("PORT = 8080\n")
     (root / "AGENTS.md").write_text("- Tests run with make quick in this repository.\n")
+    (root / ".cursorrules").write_text("Never touch the generated files.\n")
     (root / ".memory").mkdir()
     (root / ".memory" / "project_tests.md").write_text(MEMORY)
     for host in CLIENTS:
@@ -113,6 +116,16 @@ def test_a_hostile_line_reaches_no_terminal(clone: Path, home: Path, monkeypatch
     assert not {"\x1b", "\x07", "\u202e"} & set(said)
 
 
+def test_the_button_that_tries_the_agents_runs_nothing_that_a_repository_names(
+    clone: Path, tmp_path: Path, mark: Path
+) -> None:
+    with serve(tmp_path / "web" / "home", cwd=clone) as site:
+        answer = site.ask("POST", "/settings/agents", {"csrf": csrf_of(site)})
+    assert answer.status == 200
+    assert "not tried, since it is not this program" in answer.text
+    assert not mark.exists(), mark.read_text()
+
+
 COMMANDS = [
     ["list"],
     ["remember", "The staging server is called marlin"],
@@ -121,6 +134,7 @@ COMMANDS = [
     ["trust", "--yes"],
     ["remember", "Deploys run from app.py:1 in `PORT`"],
     ["list"],
+    ["fact", "add", "Port", "It is 8080.", "--category", "project", "--cite", "app.py:1", "--reason", "r"],
     ["verify"],
     ["log"],
     ["doctor"],
@@ -134,7 +148,7 @@ COMMANDS = [
     ["hook", "claude-code", "UserPromptSubmit"],
     ["hook", "claude-code", "Stop"],
     ["hook", "claude-code", "SessionEnd"],
-    ["erase", "marlin", "--yes"],
+    ["erase", "project_deploys-run-from-app-py-1-in-port.md", "--yes"],
     ["mcp"],
 ]
 
@@ -156,5 +170,5 @@ def test_no_command_runs_what_a_repository_names(clone: Path, home: Path, mark: 
             check=False,
         )
         assert b"Traceback" not in done.stderr, done.stderr
-        assert done.returncode != 2, (words, done.stderr)
+        assert done.returncode == (words[0] == "install"), (words, done.stderr)  # others' files are left alone
         assert not mark.exists(), (words, mark.read_text())
