@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import zipfile
 from collections.abc import Callable
@@ -106,18 +105,16 @@ def test_the_draft_of_a_process_that_died_is_taken_over(source: ModelArchive, ca
     assert vectors(source, cache) == first
 
 
-def test_a_draft_that_another_process_writes_is_left_alone(source: ModelArchive, cache: Path) -> None:
+def test_two_processes_that_write_a_draft_at_once_do_each_other_no_harm(source: ModelArchive, cache: Path) -> None:
     cache.mkdir()
-    draft = cache / f"{FILE}.draft"
-    with draft.open("wb") as other:  # it may be in its place, and mapped, by the time that it is cut
-        fcntl.flock(other, fcntl.LOCK_EX)
+    with (cache / f"{FILE}.{os.getpid() + 1}.draft").open("wb") as other:
         other.write(b"half")
         other.flush()
         first = vectors(source, cache)
-        assert draft.read_bytes() == b"half"
-    assert os.listdir(cache) == [draft.name]
-    assert vectors(source, cache) == first
+        other.write(b"half")  # it goes on, and finds that another was faster
+        other.flush()
     assert os.listdir(cache) == [FILE]
+    assert vectors(source, cache) == first
 
 
 @pytest.mark.parametrize("changed", ["weights", "tokenizer"])

@@ -71,7 +71,7 @@ class HubSite(NamedTuple):
 
     def folders(self) -> list[str]:
         """The folders of its replicas, one for each view."""
-        return sorted(str(one) for one in self.cache.glob("hub-server-*/*"))
+        return sorted(str(one) for one in self.cache.glob("hub-server-*/*") if one.is_dir())
 
 
 @contextmanager

@@ -12,7 +12,6 @@ as JSON, then the numbers of one array after the other.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import mmap
 import os
@@ -114,24 +113,24 @@ def _kept(path: str, about: Mapping[str, str]) -> Mapping[str, Array]:
 
 
 def _keep(path: str, tensors: Tensors) -> None:
-    """Write the arrays beside their place, then move them there. Raises OSError while another process does.
+    """Write the arrays beside their place, then move them there. Raises OSError when another process is faster.
 
-    All processes use one draft, under a lock: to shorten a file that another one has mapped would kill that one.
+    Each process has a draft of its own and removes those of others, which died or write the same: a file that a
+    process has mapped is never cut short, and no lock is needed.
     """
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    folder, base = os.path.split(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    for name in os.listdir(folder):
+        if name.startswith(base) and name.endswith(".draft"):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))
     now = time.time_ns()
     data = now.to_bytes(_TIME, "little") + dump(tensors, offset=_DIGEST + _TIME)
-    draft = f"{path}.draft"
-    with open(draft, "ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.stat(draft), os.fstat(file.fileno())):
-            raise BlockingIOError("it was moved to its place in this moment")
-        file.truncate(0)
-        file.write(sha256(data).digest())
-        file.write(data)
-        file.flush()
-        os.utime(draft, ns=(now, now))
-        os.replace(draft, path)
+    draft = f"{path}.{os.getpid()}.draft"
+    with open(draft, "xb") as file:
+        file.writelines((sha256(data).digest(), data))
+    os.utime(draft, ns=(now, now))
+    os.replace(draft, path)
 
 
 def pack(pieces: Sequence[str]) -> dict[str, Array]:

@@ -215,12 +215,11 @@ class GitProgram:
 
 def _end_group(process: Popen[bytes]) -> None:
     """Terminate a program and its children; git first gets time to remove its lock files."""
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGTERM)
-    with suppress(TimeoutExpired):
-        process.wait(1.0)
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
+    for name in ("SIGTERM", "SIGKILL"):
+        with suppress(OSError, AttributeError, TimeoutExpired):  # Windows has neither groups nor SIGKILL
+            os.killpg(process.pid, getattr(signal, name))
+            process.wait(1.0)
+    process.kill()
     process.wait()
 
 

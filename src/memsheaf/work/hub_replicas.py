@@ -6,7 +6,6 @@ least recently used is dropped, with its index and its state.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -14,10 +13,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from memsheaf.config import Settings
-from memsheaf.errors import HubRestored, ScopeRefused
+from memsheaf.errors import Busy, HubRestored, ScopeRefused
 from memsheaf.hub import HubSettings
 from memsheaf.hub.opening import lend_hub
 from memsheaf.hub.replica_state import Synced, write_settings
@@ -25,7 +24,7 @@ from memsheaf.hub.service import HubService, TokenMember
 from memsheaf.scope import Scope, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
-from memsheaf.store.safe_dir import Folder
+from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.values import NamedTuple, sha256
 from memsheaf.work.hub_scopes import open_shared
 from memsheaf.work.layers import Layers
@@ -33,6 +32,7 @@ from memsheaf.work.layers import Layers
 MEASURE_SECONDS = 30.0  # between two looks at how large it is
 REPLICAS, BYTES = 300, 4 << 30
 _PREFIX = "hub-server-"
+_LOCK = "lock"
 
 
 class Caller(NamedTuple):
@@ -109,8 +109,8 @@ class ServerReplicas:
         """Drop everything."""
         for view in self._views.values():
             view.close()
+        self._held.close()  # no file in it is open any more, as Windows demands
         shutil.rmtree(self.folder, ignore_errors=True)
-        os.close(self._held)
 
     @contextmanager
     def use(self, caller: Caller) -> Iterator[CallerView]:
@@ -225,22 +225,18 @@ def _size(folder: str) -> int:
     return found
 
 
-def _hold(folder: str) -> int:
-    """Hold a folder as long as this process lives, and give what holds it. Raises OSError when another does."""
-    held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(held)
-        raise
-    return held
+def _hold(folder: str) -> ExitStack:
+    """Hold a folder as long as this process lives, or until it is let go. Raises Busy when another process does."""
+    with ExitStack() as held:
+        opened = held.enter_context(Folder.open(folder))
+        held.enter_context(kernel_lock(opened, _LOCK, wait=0))
+        return held.pop_all()
 
 
 def _remove_abandoned(cache: str) -> None:
     """Remove the folders of servers that were killed."""
     for name in os.listdir(cache):
         if name.startswith(_PREFIX):
-            with suppress(OSError):
-                held = _hold(os.path.join(cache, name))
+            with suppress(OSError, Busy):
+                _hold(os.path.join(cache, name)).close()
                 shutil.rmtree(os.path.join(cache, name), ignore_errors=True)
-                os.close(held)
