@@ -219,9 +219,10 @@ def verify(call: Call) -> int:
 def doctor(call: Call) -> int:
     """Run health checks on a scope and the coding agents, and say what to do about findings.
 
-    Of each agent that is found or installed in, it tells whether its server and its hooks answer and how long that
-    took, when a hook ran last, and what failed; of each scope with a hub, whether that answers and what waits for it.
-    Nothing is changed, except with --prune and --fix. The exit code is 1 when something does not work.
+    Of each agent that is found or installed in, it tells whether our server and hook answer as your settings start
+    them and how long that took, when a hook ran last, and what failed. Another program in them is shown, not run. Of
+    each scope with a hub, whether that answers and what waits for it. Nothing is changed, except with --prune and
+    --fix. The exit code is 1 when something does not work.
 
     examples:
       memsheaf doctor

@@ -88,7 +88,7 @@ def uninstall(call: Call) -> int:
     """Take out what `memsheaf install` added to the settings of coding agents.
 
     Without a HOST it is taken out of all. What was there before is there again, byte for byte; where somebody changed
-    a file since, only what is ours goes. Your memories stay where they are.
+    a file since, only what is ours goes. Your memories and entries of your own stay where they are.
 
     examples:
       memsheaf uninstall

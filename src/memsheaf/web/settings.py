@@ -44,7 +44,7 @@ def save_settings(page: PageRequest) -> Response:
 
 @post("/settings/agents")
 def test_agents(page: PageRequest) -> Response:
-    """Start the servers and hooks of all coding agents, and show how they answer."""
+    """Start our server and hook as the user's coding agents would, and show how they answer."""
     return settings(page, trying=True)
 
 
