@@ -28,9 +28,13 @@ NOT_OURS = {
         "tools-call-image", "tools-call-audio", "tools-call-embedded-resource", "tools-call-mixed-content",
         "prompts-get-embedded-resource", "prompts-get-with-image", "resources-read-binary",
     },
-    "a form with fields, several questions at once or one after the other: ours is one question, yes or no": {
+    "questions to the user, and completion of arguments": {
         "elicitation-sep1034-defaults", "elicitation-sep1330-enums", "input-required-result-multiple-input-requests",
-        "input-required-result-multi-round", "input-required-result-non-tool-request",
+        "input-required-result-multi-round", "input-required-result-non-tool-request", "completion-complete",
+        "tools-call-elicitation", "input-required-result-basic-elicitation", "input-required-result-request-state",
+        "input-required-result-tampered-state", "input-required-result-result-type",
+        "input-required-result-missing-input-response", "input-required-result-unsupported-methods",
+        "input-required-result-ignore-extra-params", "input-required-result-validate-input",
     },
     "a tool with JSON Schema 2020-12 keywords, or headers for its arguments": {
         "json-schema-2020-12", "http-custom-header-server-validation",
@@ -57,21 +61,17 @@ CHECKS_NOT_OURS = {
 }
 OURS = {
     "2025-11-25": {
-        "server-initialize", "server-session-lifecycle", "ping", "completion-complete", "tools-list",
-        "tools-call-simple-text", "tools-call-error", "tools-call-with-progress", "tools-call-elicitation",
+        "server-initialize", "server-session-lifecycle", "ping", "tools-list",
+        "tools-call-simple-text", "tools-call-error", "tools-call-with-progress",
         "server-sse-multiple-streams", "resources-list", "resources-read-text", "resources-templates-read",
         "resources-subscribe", "resources-unsubscribe", "prompts-list", "prompts-get-simple", "prompts-get-with-args",
         "dns-rebinding-protection",
     },
     "2026-07-28": {
-        "server-stateless", "completion-complete", "tools-list", "tools-call-simple-text", "tools-call-error",
+        "server-stateless", "tools-list", "tools-call-simple-text", "tools-call-error",
         "tools-call-with-progress", "server-sse-multiple-streams", "resources-list", "resources-read-text",
         "resources-templates-read", "sep-2164-resource-not-found", "prompts-list", "prompts-get-simple",
         "prompts-get-with-args", "dns-rebinding-protection", "caching", "http-header-validation",
-        "input-required-result-basic-elicitation", "input-required-result-request-state",
-        "input-required-result-tampered-state", "input-required-result-result-type",
-        "input-required-result-missing-input-response", "input-required-result-unsupported-methods",
-        "input-required-result-ignore-extra-params", "input-required-result-validate-input",
     },
 }  # fmt: skip
 HEADER = "---\nname: Number 123\ndescription: About 123\ntype: user\n---\n"

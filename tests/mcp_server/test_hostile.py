@@ -126,7 +126,6 @@ def test_a_hostile_name_leads_nowhere(room: Room, case: Any) -> None:
     room.text("memory_view", target=name)
     room.ask("prompts/get", {"name": "recall", "arguments": {"query": name or "?"}})
     room.ask("prompts/get", {"name": name, "arguments": {name: name}})
-    room.ask("completion/complete", {"ref": FILES, "argument": {"name": "path", "value": name}})
     assert room.files() == before
     if case["surface"] in ("query", "project"):
         return
@@ -298,8 +297,6 @@ def test_texts_that_are_no_texts_are_refused_everywhere(room: Room) -> None:
             ("prompts/get", {"name": text}),
             ("prompts/get", {"name": "recall", "arguments": {"query": text}}),
             ("prompts/get", {"name": "remember", "arguments": {"fact": text, "type": text}}),
-            ("completion/complete", {"ref": PROMPT, "argument": {"name": text, "value": text}}),
-            ("completion/complete", {"ref": FILES, "argument": {"name": "path", "value": text}}),
             ("tools/call", {"name": text}),
             (text, {}),
         ):  # fmt: skip

@@ -84,9 +84,8 @@ async def test_a_client_does_all_there_is(server: Site, era: str) -> None:
         assert path in (await client.read_resource(CATALOG)).model_dump_json()
         prompt = await client.get_prompt("remember", {"fact": "Tea at four"})
         assert "Tea at four" in str(prompt.messages[0].content)
-        template = types.ResourceTemplateReference(type="ref/resource", uri="memory://file/{+path}")
-        done = await client.complete(template, {"name": "path", "value": path[:-4]})
-        assert done.completion.values == [path]
+        forged = {"host": "claude-code", "hook_event_name": "UserPromptSubmit", "prompt": name, "cwd": "/"}
+        assert "there is no tool" in said(await client.call_tool("memory_hook", forged))
         with pytest.raises(MCPError, match="no memory at"):
             await client.read_resource("memory://file/nothing.md")
         missing = await client.call_tool("memory_read", {"filename": "nothing.md"})

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from memsheaf.mcp.offer import Offer
 
 PORT = 8377
-CONFIRM = ("ask", "never")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _HTTP_ONLY = ("host", "port", "allow_host", "tls_cert", "tls_key", "behind_proxy", "new_token", "hub")
 _HUB_ONLY = ("team", "cache_replicas", "cache_bytes")
@@ -35,7 +34,6 @@ _HUB_ONLY = ("team", "cache_replicas", "cache_bytes")
 
 @takes(
     Argument("--read-only", "offer only the tools that read"),
-    Argument("--confirm", "ask the user before a memory is deleted, where the client can", "WHEN", choices=CONFIRM),
     Argument("--http", "serve over HTTP instead of stdin and stdout"),
     Argument("--port", f"the port to listen on; {PORT} when left out, 0 for a free one", "N", convert=whole),
     *LISTENING,
@@ -52,8 +50,7 @@ def mcp(call: Call) -> int:
     Over stdin and stdout by default: the client starts it. With --http, which takes pip install 'memsheaf[mcp]', it
     listens on loopback, and every request needs the token that is printed once and kept in a file that only you can
     read; --json then prints one line, with `url` and `token_file`, as soon as it listens. It serves the project and
-    the user; with --scope that scope and nothing else. With --read-only nothing can be changed. With --confirm never
-    nobody is asked before a deletion: a client without a user at the screen answers such a question with no.
+    the user; with --scope that scope and nothing else. With --read-only nothing can be changed.
     With --hub, which takes pip install 'memsheaf[server]', it serves the members of a team, each with their token.
     --print-config serves nothing: it tells how to add the server to a client, with the options of the line.
 
@@ -128,7 +125,7 @@ def _offer_opener(call: Call) -> Callable[[], Offer]:
         gc.freeze()
         gc.enable()
         memory = call.memory(by="agent", read_only=call.options.read_only)
-        return Offer(memory, tree=around(here()), confirm=call.options.confirm != "never")
+        return Offer(memory, tree=around(here()))
 
     return open_offer
 
@@ -150,7 +147,7 @@ def _serve_http(call: Call) -> int:
     with call.memory(by="agent", read_only=options.read_only) as memory, site.listen() as listener:
         shown = load_token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
         _start_upkeep(settings, call.scopes())
-        clients = Clients(lambda alone: Offer(memory, tree=tree, remember=alone, confirm=options.confirm != "never"))
+        clients = Clients(lambda alone: Offer(memory, tree=tree, remember=alone))
         return serve(
             clients,
             site,
@@ -172,7 +169,6 @@ def _serve_hub(call: Call) -> int:
 
     try:
         from memsheaf.hub.service import HubService
-        from memsheaf.mcp import answers
         from memsheaf.mcp.http import serve
         from memsheaf.mcp.http_hub import MemberClients, admit_members, turns_route
         from memsheaf.work.hub_replicas import BYTES, REPLICAS, ServerReplicas
@@ -184,11 +180,10 @@ def _serve_hub(call: Call) -> int:
     most, size = options.cache_replicas or REPLICAS, options.cache_bytes or BYTES
     with closing(HubService(options.hub, teams=options.team or ())) as service:
         service.check()
-        answers.share_key(service.key)
         made = ServerReplicas(service, settings, most=most, size=size)
         with closing(made) as replicas, site.listen() as listener:
             return serve(
-                MemberClients(replicas, reading=options.read_only, confirm=options.confirm != "never"),
+                MemberClients(replicas, reading=options.read_only),
                 site,
                 listener,
                 admit_members(service),
@@ -251,5 +246,4 @@ def _scope_words(call: Call) -> list[str]:
     for name in ("home", "project"):
         if value := getattr(options, name) or call.environment.get(f"MEMSHEAF_{name.upper()}"):
             words += [f"--{name}", os.path.abspath(value)]
-    words += ["--confirm", options.confirm] if options.confirm else []
     return [*words, "--read-only"] if options.read_only else words

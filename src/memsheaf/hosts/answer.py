@@ -48,6 +48,8 @@ TWICE = 10.0  # seconds in which a second start is another hook of ours: the plu
 ROOM = 0.3  # seconds to spare for the answer to a start
 WAITING = "waiting"
 NEWS = "news"
+RECALL_EVENT = ("claude-code", "UserPromptSubmit")
+"""The host that calls the tool `memory_hook`, and its event."""
 
 
 class HookAnswers:
@@ -70,16 +72,28 @@ class HookAnswers:
         self._sessions: dict[str, Session] = {}
 
     def answer(self, host: str, event: str, cwd: str, data: bytes) -> bytes:
-        """What the host is to read on standard output. What goes wrong is logged, and answered with nothing."""
-        found = parse_event(host, event, data)
+        """Return what the host is to read on standard output; after an error, which is logged, nothing."""
+        return self._answer(parse_event(host, event, data), cwd)
+
+    def recall(self, fields: dict[str, object]) -> bytes:
+        """Answer the call of a tool with which Claude Code asks what to recall for a message.
+
+        Every caller of tools can make such a call, a model that a web page talked into it included. So any other
+        event is answered with nothing, nothing is captured, and no file or folder that is named is looked at.
+        """
+        event = HookEvent(*RECALL_EVENT, fields, is_from_host=False)
+        is_asked = (fields.get("host"), fields.get("hook_event_name")) == RECALL_EVENT
+        return self._answer(event, self._cwd) if is_asked else b""
+
+    def _answer(self, event: HookEvent, cwd: str) -> bytes:
         if os.environ.get(INSIDE):
             return b""
         try:
             settings = self._layers.settings if self._layers else config.load(warn=lambda said: None)
-            call = _Call(self, found, self._cwd or found.folder or cwd, settings)
-            return b"" if call.stays_silent() else render_reply(found, call.reply())
+            call = _Call(self, event, self._cwd or event.folder or cwd, settings)
+            return b"" if call.stays_silent() else render_reply(event, call.reply())
         except Exception as error:  # noqa: BLE001  a guest never fails its host
-            note_failure(host, event, f"{type(error).__name__}: {error}")
+            note_failure(event.host, event.event, f"{type(error).__name__}: {error}")
             return b""
 
     def layers(self, settings: Settings, cwd: str, *, read_only: bool) -> AbstractContextManager[Layers]:
@@ -182,7 +196,7 @@ class _Call:
                 found.data.pop("shown", None)  # what was shown is gone
             found.data |= {"told": told, "source": source, "started": int(time.time()), **self._named()}
             if transcript:
-                found.follow(transcript, from_end=source in ("resume", "fork") and found.is_new)
+                found.follow(transcript, from_end=source in ("resume", "fork") and not found.text("transcript"))
         if self.is_changed or os.path.exists(self._own(WAITING)):
             spawn_apart("work", self.cwd)
         return HookReply(text, self._line(0))
@@ -211,16 +225,16 @@ class _Call:
         name = self.event.text("prompt_id", "turn_id")
         mark = sha256((name or prompt).encode("utf-8", "replace")).hexdigest()[:16]
         with open_conversation(self.path) as found:
+            if self.event.transcript and not found.text("transcript"):
+                found.follow(self.event.transcript, from_end=False)
+            if self.event.typed and not self.event.transcript and not self.is_sub_agent:
+                found.data["pending"] = _keepable(self.event.typed)
             seen = found.data.get("prompts")
             prompts = seen if isinstance(seen, list) else []
             is_recent = prompts[-1:] == [mark] and time.time() - found.number("at") < 60
             if mark in prompts if name else is_recent:
                 return HookReply()  # another hook of ours has answered it
             found.data["prompts"] = [*prompts, mark][-PROMPTS:]
-            if found.is_new and self.event.transcript:
-                found.follow(self.event.transcript, from_end=False)
-            if not self.event.transcript and not self.is_sub_agent:
-                found.data["pending"] = _keepable(self.event.typed)
             from memsheaf.reader import existing_vectors
 
             with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:

@@ -32,11 +32,6 @@ class HostConversation:
         self.path = path
         self.data = data
 
-    @property
-    def is_new(self) -> bool:
-        """Whether nothing was noted yet."""
-        return "at" not in self.data
-
     def number(self, name: str) -> int:
         """A number that was noted, 0 when there is none."""
         value = self.data.get(name)

@@ -36,11 +36,16 @@ class HookReply(NamedTuple):
 
 
 class HookEvent(NamedTuple):
-    """An event of a host: its own name for it, and the JSON that came with it."""
+    """An event of a host: its own name for it, and the JSON that came with it.
+
+    One that is not `is_from_host` came through a channel that others can use as well: nothing in it is the user's
+    word, and no file that it names is looked at.
+    """
 
     host: str
     event: str
     payload: dict[str, object]
+    is_from_host: bool = True
 
     @property
     def kind(self) -> str:
@@ -69,6 +74,8 @@ class HookEvent(NamedTuple):
     @property
     def typed(self) -> str:
         """What the user typed. Qwen Code also sends the results of tools as messages, and marks what was typed."""
+        if not self.is_from_host:
+            return ""
         return self.text("submitted_prompt") if self.host == "qwen" else self.prompt
 
     @property
@@ -89,7 +96,8 @@ class HookEvent(NamedTuple):
     @property
     def transcript(self) -> str:
         """The file of the conversation, "" where we cannot read it."""
-        return self.text("transcript_path", "transcriptPath") if self.host in READABLE else ""
+        is_readable = self.is_from_host and self.host in READABLE
+        return self.text("transcript_path", "transcriptPath") if is_readable else ""
 
 
 def _inner(payload: dict[str, object], table: str, name: str) -> str:

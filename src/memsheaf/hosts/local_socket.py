@@ -1,7 +1,8 @@
 """A private socket of the running MCP server: a hook is answered by what is open already.
 
 It is in a folder that only this user can enter, one socket for a project. A hook that finds none, or gets no answer
-in time, does the work itself. This module is what a hook loads first: it imports nothing of the package.
+in time, does the work itself. This is the hook's end, which it loads first: it imports nothing of the package. The
+server's end is in `mcp/hooks.py`. Who can reach the socket can also run `memsheaf hook`, and so it answers the same.
 """
 
 from __future__ import annotations
@@ -13,10 +14,6 @@ from binascii import crc32
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
-
-    Handler = Callable[[str, str, str, bytes], bytes]
-    """Answers a host's event in a folder: host, event, folder, what the host said on standard input."""
 else:
     try:  # a fifth of the import of `socket`
         import _socket as socket
@@ -92,82 +89,3 @@ def ask(host: str, event: str, cwd: str, data: bytes, seconds: float) -> bytes |
     finally:
         link.close()
     return answer[1:] if answer.startswith(b"+") else None
-
-
-class HookSocket:
-    """The server's end. It answers one hook after the other, in a thread that the server gives it."""
-
-    def __init__(self, cwd: str, handler: Handler) -> None:
-        self._key = key_of(cwd)
-        self._handler = handler
-        self._path = socket_path(self._key, create=True)
-        self._link: socket.socket | None = None
-
-    def open(self) -> bool:
-        """Listen, unless another server of this project does already."""
-        if not self._path or self._link:
-            return False
-        if os.path.lexists(self._path):
-            probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                probe.settimeout(1)
-                probe.connect(self._path)
-                return False
-            except OSError:
-                _unlink(self._path)  # its server was killed
-            finally:
-                probe.close()
-        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            link.bind(self._path)
-            os.chmod(self._path, 0o600)
-            link.listen(16)
-        except OSError:
-            link.close()
-            return False
-        self._link = link
-        return True
-
-    def serve(self) -> None:
-        """Answer until `close`."""
-        while link := self._link:
-            try:
-                fd, _ = link._accept() if hasattr(link, "_accept") else (link.accept()[0].detach(), None)
-            except OSError:
-                return
-            caller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)
-            try:
-                self._answer(caller)
-            except OSError:
-                pass  # the hook went away: it does the work itself
-            finally:
-                caller.close()
-
-    def _answer(self, caller: socket.socket) -> None:
-        caller.settimeout(5)
-        said = b""
-        while (piece := caller.recv(PIECE)) and len(said) <= MESSAGE_BYTES:
-            said += piece
-        head, _, data = said.partition(b"\0\0")
-        key, *words = head.split(b"\0")
-        if key == self._key and len(words) == 3:
-            host, event, cwd = words
-            caller.sendall(b"+" + self._handler(host.decode(), event.decode(), os.fsdecode(cwd), data))
-
-    def close(self) -> None:
-        """Stop listening."""
-        if link := self._link:
-            self._link = None
-            _unlink(self._path)
-            try:  # noqa: SIM105  a hook has no time to import contextlib
-                link.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            link.close()
-
-
-def _unlink(path: str) -> None:
-    try:  # noqa: SIM105
-        os.unlink(path)
-    except OSError:
-        pass

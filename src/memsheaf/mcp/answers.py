@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 
-from memsheaf.errors import NotFound, Refused, hinted
-from memsheaf.mcp.offer import FILE, MARKDOWN, PROMPTS, Confirmation, Offer, Progress, Reply
-from memsheaf.mcp.protocol import FORM, text
-from memsheaf.text.neutralize import one_line
+from memsheaf.errors import NotFound
+from memsheaf.mcp.offer import MARKDOWN, PROMPTS, Offer, Progress
+from memsheaf.mcp.protocol import text
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
@@ -21,52 +19,12 @@ else:
 
 
 URI_CHARACTERS = 10_000  # no path has more, each byte of it written as %XX
-_keys = [os.urandom(32)]  # of this process: a question that another one asked has to be asked again
 
 
-def share_key(key: bytes) -> None:
-    """Answer questions that others asked who know this key."""
-    _keys[0] = key
-
-
-def called(offer: Offer, params: Params, reply: Reply | None, progress: Progress) -> Result:
-    """Run a tool; with `reply`, what a person said about it counts."""
-    answer = offer.call(params["name"], params.get("arguments"), reply=reply, progress=progress)
+def called(offer: Offer, params: Params, progress: Progress) -> Result:
+    """Run a tool."""
+    answer = offer.call(params["name"], params.get("arguments"), progress=progress)
     return text(answer.text, failed=answer.failed)
-
-
-def replied(params: Params) -> Reply | None:
-    """What the person said, when this is the second time that a client of the modern era asks.
-
-    Raises Refused when the state that comes with it is not the one that came with the question.
-    """
-    answered, state = params.get("inputResponses"), params.get("requestState")
-    confirmed = answered.get("confirm") if isinstance(answered, dict) else None
-    if confirmed is None and state is None:
-        return None
-    about = str(state).partition(" ")[2]
-    if state != _request_state(params["name"], about):
-        raise hinted(Refused("requestState is not the one that came with the question"), "Call without it.")
-    return Reply(str(confirmed.get("action")), about) if isinstance(confirmed, dict) else None
-
-
-def _request_state(tool: str, about: str) -> str:
-    """What a question is about, with a mark that only this process can make."""
-    import hmac
-
-    return f"{hmac.digest(_keys[0], f'{tool} {about}'.encode('utf-8', 'replace'), 'sha256').hex()} {about}"
-
-
-def form(question: Confirmation) -> Result:
-    """What a client is to put before its user."""
-    return {"mode": "form", "message": question.message, "requestedSchema": FORM}
-
-
-def asking(tool: str, question: Confirmation) -> Result:
-    """An answer of the modern era that asks: the client calls again with what its user said."""
-    wanted = {"confirm": {"method": "elicitation/create", "params": form(question)}}
-    state = _request_state(tool, question.about)
-    return {"resultType": "input_required", "inputRequests": wanted, "requestState": state}
 
 
 def resources(offer: Offer, params: Params, progress: Progress) -> Result:
@@ -91,20 +49,9 @@ def prompt(offer: Offer, params: Params, progress: Progress) -> Result:
     return {"description": PROMPTS[params["name"]][0], "messages": [message]}
 
 
-def completion(offer: Offer, params: Params, progress: Progress) -> Result:
-    """What may stand in an argument that was begun."""
-    reference, argument = params["ref"], params["argument"]
-    of = reference["name"] if reference["type"] == "ref/prompt" else FILE
-    if of == FILE and not reference["uri"].startswith(FILE):
-        raise Refused(f"there is no template {one_line(reference['uri'], 60)!r}")
-    values, total = offer.complete(of, argument["name"], argument["value"])
-    return {"completion": {"values": values, "total": total, "hasMore": total > len(values)}}
-
-
 ANSWERED: Mapping[str, Callable[[Offer, Params, Progress], Result]] = {
     "resources/list": resources,
     "resources/read": read,
     "prompts/get": prompt,
-    "completion/complete": completion,
 }
 """What needs the memories, and is no tool."""

@@ -125,7 +125,7 @@ class FastPath:
 
             group.start_soon(watch)
             try:
-                result = await self._clients.turns.run(called, offer, params, None, ignore_progress, writes=writes)
+                result = await self._clients.turns.run(called, offer, params, ignore_progress, writes=writes)
                 answer = {"result": modern(result, CALL, self._info)}
             except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the server
                 traceback.print_exc()
@@ -166,7 +166,7 @@ def _is_plain(message: object, name: str) -> bool:
     return (
         meta.keys() <= {VERSION_KEY, CAN_KEY, CLIENT_KEY}
         and meta.get(VERSION_KEY) == MODERN
-        and meta.get(CAN_KEY) == {}  # what may ask the user goes through the SDK
+        and meta.get(CAN_KEY) == {}  # the SDK checks any other
         and isinstance(client, dict)
         and client.keys() == {"name", "version"}
         and all(isinstance(value, str) for value in client.values())

@@ -71,23 +71,20 @@ def _on_replica(method: Callable[Concatenate[Offer, P], R]) -> Callable[Concaten
 class MemberOffer(Offer):
     """What one request is offered: the memories of its member, opened when they are needed."""
 
-    def __init__(self, replicas: ServerReplicas, caller: Caller, *, reading: bool, confirm: bool) -> None:
+    def __init__(self, replicas: ServerReplicas, caller: Caller, *, reading: bool) -> None:
         self.replicas = replicas
         self.caller = caller
         self.reading = reading
-        self.confirm = confirm and not reading
         self.has_listed = False
 
     def on(self, view: CallerView) -> Offer:
         """The offer of these replicas."""
-        kept = view.kept.setdefault("offer", Offer(view.layers, remember=False, confirm=self.confirm))
+        kept = view.kept.setdefault("offer", Offer(view.layers, remember=False))
         assert isinstance(kept, Offer)
         return kept
 
-    question = _on_replica(Offer.question)
     resources = _on_replica(Offer.resources)
     read = _on_replica(Offer.read)
-    complete = _on_replica(Offer.complete)
     prompt = _on_replica(Offer.prompt)
 
     def call(self, name: str, arguments: object, **more: Any) -> ToolAnswer:
@@ -111,8 +108,8 @@ class MemberOffer(Offer):
 class MemberClients(Clients):
     """Clients that have nothing in common: each request gets an offer of its own."""
 
-    def __init__(self, replicas: ServerReplicas, *, reading: bool, confirm: bool) -> None:
-        super().__init__(lambda alone: MemberOffer(replicas, _caller.get(), reading=reading, confirm=confirm))
+    def __init__(self, replicas: ServerReplicas, *, reading: bool) -> None:
+        super().__init__(lambda alone: MemberOffer(replicas, _caller.get(), reading=reading))
 
     async def shared_offer(self) -> Offer:
         """The offer of this request."""

@@ -1,4 +1,4 @@
-"""The handlers of MCP requests: tools, resources, prompts and completion, for any transport.
+"""The handlers of MCP requests: tools, resources and prompts, for any transport.
 
 Nothing here knows a transport or an era of the protocol. What goes wrong in a tool is an answer; for a resource or a
 prompt it is a MemsheafError.
@@ -12,19 +12,18 @@ from contextlib import ExitStack, suppress
 from memsheaf.errors import MemsheafError, NotFound, Refused, hinted
 from memsheaf.guard import without_secrets
 from memsheaf.hosts.switch import is_off
-from memsheaf.memory import KINDS, Memory
+from memsheaf.memory import KINDS
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
-from memsheaf.tools import RENAMED, ToolAnswer, Tools, memory_read
+from memsheaf.tools import ToolAnswer, Tools, memory_read
 from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
 
 CATALOG, CONTEXT, FILE = "memory://catalog", "memory://context", "memory://file/"
 MARKDOWN = "text/markdown"
-PAGE = 100  # memories on one page of resources, and most that a completion names
+PAGE = 100  # memories on one page of resources
 SHOWN = 50  # findings of an audit in a prompt
-LONGEST = 1_000  # characters of a path that is completed
 OFF, TURN_ON = "memory is off here", "A person turns it on with `memsheaf on`."
 
 Progress = Callable[[int, int, str], None]
@@ -39,20 +38,6 @@ class Resource(NamedTuple):
     description: str
 
 
-class Confirmation(NamedTuple):
-    """What a person is asked before a tool goes on. `about` names the very version that the answer is about."""
-
-    message: str
-    about: str
-
-
-class Reply(NamedTuple):
-    """What a person said: `accept`, `decline` or `cancel`, and about what."""
-
-    action: str
-    about: str
-
-
 class ResourceChange(NamedTuple):
     """What changed: resources that have another text now, and whether memories came or went."""
 
@@ -65,20 +50,15 @@ class Offer:
 
     Whoever serves it calls `changes` now and then: large scopes are looked through there, while nobody waits.
 
-    With `tree`, the folder of the work, what is read comes with the verdict on its citations. Without `confirm`
-    nobody is asked before a memory is deleted, or when an unconfirmed one is read.
+    With `tree`, the folder of the work, what is read comes with the verdict on its citations.
     """
 
-    def __init__(
-        self, memory: Layers | Sheaf, *, tree: str = "", remember: bool = True, confirm: bool = True
-    ) -> None:
+    def __init__(self, memory: Layers | Sheaf, *, tree: str = "", remember: bool = True) -> None:
         self.memory = memory if isinstance(memory, Layers) else Layers.of(memory)
         self.has_listed = False
         """Whether resources were listed: only then, or after a subscription, is the client told of new ones."""
         self._tree = tree
-        self._confirm = confirm
         self._tools = Tools(self.memory, tree=tree, remember=remember)
-        self._asked: set[str] = set()
 
     def _sheaves(self) -> list[Sheaf]:
         """The scopes that are served now."""
@@ -87,41 +67,11 @@ class Offer:
             sheaf.reader.leave_sweeps_to_others()
         return sheaves
 
-    def question(self, name: str, arguments: object) -> Confirmation | None:
-        """What to ask a person, where the client can, before this call is made."""
-        name = RENAMED.get(name, name)
-        is_asked = self._confirm and name in ("memory_delete", "memory_read")
-        if not is_asked or name not in self._tools.names:
-            return None
-        try:
-            memory = self._named(arguments)
-        except MemsheafError:
-            return None  # the call itself says what is wrong
-        about = f"{memory.path}@{memory.version}"
-        said = f"'{one_line(for_prompt(memory.name), 80)}' ({memory.path})"
-        if name == "memory_delete":
-            if self.memory.place(memory.path)[0].writer.people_only():
-                return None  # the call is refused
-            scope = memory.path.rpartition(":")[0]
-            undo = f"memsheaf undo --scope {scope}" if scope else "memsheaf undo"
-            return Confirmation(f"Delete the memory {said}? `{undo}` brings it back.", about)
-        if memory.trust != "unconfirmed" or self.memory.read_only or about in self._asked:
-            return None
-        about_it = one_line(for_prompt(memory.description), 200)
-        return Confirmation(
-            f"No person has confirmed the memory {said}: {about_it}. Is it true, as far as you know?", about
-        )
-
-    def call(
-        self, name: str, arguments: object, *, reply: Reply | None = None, progress: Progress | None = None
-    ) -> ToolAnswer:
-        """Run a tool. With `reply`, what the person said to the question about this call counts."""
-        name = RENAMED.get(name, name)
+    def call(self, name: str, arguments: object, *, progress: Progress | None = None) -> ToolAnswer:
+        """Run a tool."""
         given: Mapping[str, object] = {} if arguments is None else arguments  # type: ignore[assignment]
         if is_off(self.memory.settings.state, self.memory.root):
             return ToolAnswer(f"Error: {OFF}. {TURN_ON}", failed=True)
-        if reply and (refused := self._settled(name, given, reply)):
-            return refused
         with ExitStack() as stack:
             if progress:
                 with suppress(MemsheafError):  # the tool says what is wrong
@@ -129,38 +79,9 @@ class Offer:
                         stack.enter_context(sheaf.reader.reporting(_reporting(progress)))
             return self._tools.answer(name, given)
 
-    def _settled(self, name: str, arguments: object, reply: Reply) -> ToolAnswer | None:
-        """Do what the person decided; the answer when that ends the call."""
-        asked = self.question(name, arguments)
-        if asked is None:
-            return None  # gone, or settled meanwhile: the call says so
-        if reply.about != asked.about:
-            return ToolAnswer(
-                "Error: the memory changed while the user was asked. Read it and call again.", failed=True
-            )
-        path = asked.about.rpartition("@")[0]
-        if name == "memory_delete":
-            if reply.action == "accept":
-                return None
-            said = "the client declined" if reply.action == "decline" else "the client gave no answer"
-            return ToolAnswer(f"Not deleted: {said}. A person can delete it: `memsheaf forget {path}`.")
-        self._asked.add(asked.about)
-        if reply.action == "accept":
-            try:
-                self.memory.confirm(path)
-            except MemsheafError as error:
-                return ToolAnswer(f"Error: it could not be confirmed: {error}. {error.hint}", failed=True)
-        return None
-
     def _require_on(self) -> None:
         if is_off(self.memory.settings.state, self.memory.root):
             raise hinted(Refused(OFF), TURN_ON)
-
-    def _named(self, arguments: object) -> Memory:
-        filename = arguments.get("filename") if isinstance(arguments, Mapping) else None
-        if not isinstance(filename, str):
-            raise Refused("there is no file name")
-        return self.memory.read(filename)
 
     def resources(self, cursor: str = "") -> tuple[list[Resource], str]:
         """A page of what can be read, and the cursor of the next. The catalog and the context stand first."""
@@ -187,29 +108,6 @@ class Offer:
         if not path:
             raise NotFound(one_line(uri, 200))
         return memory_read(self._tools.seen, path)
-
-    def complete(self, name: str, argument: str, value: str) -> tuple[list[str], int]:
-        """What may stand in an argument, given how it begins: of a prompt, or with `path` of a file's address.
-
-        Raises Refused when there is no such prompt, or it takes no such argument.
-        """
-        self._require_on()
-        if argument not in (("path",) if name == FILE else self._prompt_arguments(name)):
-            raise Refused(f"{one_line(name, 40)!r} takes no argument {one_line(argument, 40)!r}")
-        if name != FILE:
-            kinds: list[str] = [kind for kind in KINDS if kind.startswith(value)] if argument == "type" else []
-            return kinds, len(kinds)
-        if not value:
-            rows, total = self.memory.part(limit=PAGE)
-            return [row.path for row in rows], total
-        if len(value) > LONGEST or any("\ud800" <= char <= "\udfff" for char in value):
-            return [], 0  # no path is so long, or holds half a character
-        found = []
-        for sheaf in self._sheaves():
-            part = value.removeprefix(self.memory.name(sheaf, ""))
-            found += [self.memory.name(sheaf, row.path) for row in sheaf.reader.containing(part)]
-        found.sort(key=lambda path: not path.startswith(value))  # what begins so stands first
-        return found[:PAGE], len(found)
 
     def prompt(self, name: str, arguments: Mapping[str, str], *, progress: Progress | None = None) -> str:
         """What a prompt says, for the user's side of the conversation. Raises Refused."""

@@ -30,19 +30,16 @@ PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -326
 NO_RESOURCE, UNSUPPORTED = -32002, -32022
 LISTENED = ("promptsListChanged", "resourcesListChanged", "toolsListChanged")
 _FLAGS: tuple[object, ...] = (True, False, None)
-FORM = {"type": "object", "properties": {}}  # an empty form, to confirm
-_ANSWERED = (("inputResponses", dict, False), ("requestState", str, False))
 _PARTS = {
-    "tools/call": (("name", str, True), ("arguments", dict, False), *_ANSWERED),
-    "prompts/get": (("name", str, True), ("arguments", dict, False), *_ANSWERED),
-    "resources/read": (("uri", str, True), *_ANSWERED),
+    "tools/call": (("name", str, True), ("arguments", dict, False)),
+    "prompts/get": (("name", str, True), ("arguments", dict, False)),
+    "resources/read": (("uri", str, True),),
     "resources/subscribe": (("uri", str, True),),
     "resources/unsubscribe": (("uri", str, True),),
     "tools/list": (("cursor", str, False),),
     "prompts/list": (("cursor", str, False),),
     "resources/list": (("cursor", str, False),),
     "resources/templates/list": (("cursor", str, False),),
-    "completion/complete": (("ref", dict, True), ("argument", dict, True), ("context", dict, False)),
     "subscriptions/listen": (("notifications", dict, True),),
     "initialize": (("protocolVersion", str, True), ("capabilities", dict, True), ("clientInfo", dict, True)),
 }
@@ -87,7 +84,6 @@ def capabilities(*, listening: bool) -> Message:
         "prompts": {"listChanged": listening},
         "resources": {"subscribe": True, "listChanged": True},
         "tools": {"listChanged": listening},
-        "completions": {},
     }
 
 
@@ -105,12 +101,6 @@ def text(said: str, *, failed: bool) -> Message:
     return {"content": [{"type": "text", "text": said}], "isError": failed}
 
 
-def can_ask(can: Message) -> bool:
-    """Whether the client can put a question to its user."""
-    elicitation = can.get("elicitation")
-    return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
-
-
 def check_params(method: str, params: Message) -> None:
     """Refuse what lacks a part, or has one of the wrong type."""
     for key, kind, is_needed in (*_PARTS.get(method, ()), ("_meta", dict, False)):
@@ -124,8 +114,8 @@ def check_params(method: str, params: Message) -> None:
         raise ProtocolError(INVALID_PARAMS, "Invalid request parameters", "")
 
 
-def check_envelope(method: str, params: Message) -> Message:
-    """The client's capabilities, from a request of the modern era that carries all the protocol asks for."""
+def check_envelope(method: str, params: Message) -> None:
+    """Refuse a request of the modern era that does not carry all the protocol asks for."""
     if method == "initialize":
         asked = params.get("protocolVersion")
         data = {"supported": [MODERN]} | ({"requested": asked} if isinstance(asked, str) else {})
@@ -135,13 +125,12 @@ def check_envelope(method: str, params: Message) -> Message:
     if missing:
         lacking = ", ".join(missing)
         raise ProtocolError(INVALID_PARAMS, f"params._meta is missing the required envelope key(s): {lacking}")
-    version, can = meta[VERSION_KEY], meta[CAN_KEY]
+    version = meta[VERSION_KEY]
     if not isinstance(version, str):
         raise ProtocolError(INVALID_PARAMS, "the protocol-version envelope value must be a string")
     if version != MODERN:
         data = {"supported": [MODERN], "requested": version}
         raise ProtocolError(UNSUPPORTED, "Unsupported protocol version", data)
-    return can if isinstance(can, dict) else {}
 
 
 def _is_whole(method: str, params: Message) -> bool:
@@ -150,12 +139,6 @@ def _is_whole(method: str, params: Message) -> bool:
         return _are_texts((params["clientInfo"].get("name"), params["clientInfo"].get("version")))
     if method == "prompts/get":
         return _are_texts((params.get("arguments") or {}).values())
-    if method == "completion/complete":
-        argument, reference = params["argument"], params["ref"]
-        named = {"ref/prompt": "name", "ref/resource": "uri"}.get(str(reference.get("type")), "")
-        others = (params.get("context") or {}).get("arguments")
-        given = others if isinstance(others, dict) else {} if others is None else {"": others}
-        return _are_texts((argument.get("name"), argument.get("value"), reference.get(named), *given.values()))
     if method == "subscriptions/listen":
         wanted = params["notifications"]
         uris = wanted.get("resourceSubscriptions", [])

@@ -22,14 +22,13 @@ try:
     from mcp.server.models import InitializationOptions
     from mcp.shared.exceptions import MCPError
     from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
-    from pydantic import ValidationError
 except ImportError as error:
     raise missing("mcp", error) from None
 
 from memsheaf.errors import MemsheafError
-from memsheaf.mcp.answers import ANSWERED, Params, Result, asking, called, replied
-from memsheaf.mcp.offer import Confirmation, Offer, Progress, Reply
-from memsheaf.mcp.protocol import FORM, INTERNAL, can_ask, instructions, refusal, text
+from memsheaf.mcp.answers import ANSWERED, Params, Result, called
+from memsheaf.mcp.offer import Offer, Progress
+from memsheaf.mcp.protocol import INTERNAL, instructions, refusal, text
 from memsheaf.mcp.subscriptions import Clients, Context, ignore_progress, is_modern
 from memsheaf.tools import READING
 
@@ -116,8 +115,18 @@ async def _subscribe(
 
 
 async def _call(clients: Clients, context: Context, params: object) -> types.Result:
+    """Run a tool."""
     with _told(context):
-        return await _called(clients, context, context.params or {})
+        writes = (context.params or {})["name"] not in READING
+        try:
+            await clients.offer_for(context)
+        except MemsheafError as error:
+            return types.CallToolResult.model_validate(text(f"Error: {error}. {error.hint}", failed=True))
+        try:
+            return types.CallToolResult.model_validate(await _worked(clients, context, called, writes=writes))
+        finally:
+            if writes:
+                clients.wake()
 
 
 async def _greet(clients: Clients, context: Context, params: object) -> None:
@@ -174,40 +183,6 @@ async def _worked(clients: Clients, context: Context, work: Work, *, writes: boo
     raise failure
 
 
-async def _called(clients: Clients, context: Context, params: Params) -> types.Result:
-    """Run a tool, after a person was asked, where that is right and the client can."""
-    name, arguments, reply = params["name"], params.get("arguments"), replied(params)
-    try:
-        offer = await clients.offer_for(context)
-    except MemsheafError as error:
-        return types.CallToolResult.model_validate(text(f"Error: {error}. {error.hint}", failed=True))
-    can = context.session.client_capabilities
-    if reply is None and can is not None and can_ask(can.model_dump(by_alias=True, exclude_none=True)):
-        question = await anyio.to_thread.run_sync(offer.question, name, arguments)
-        if question and is_modern(context):
-            return types.InputRequiredResult.model_validate(asking(name, question))
-        reply = await _asked(context, question) if question else None
-
-    def call(offer: Offer, params: Params, progress: Progress) -> Result:
-        return called(offer, params, reply, progress)
-
-    writes = bool(reply) or name not in READING
-    try:
-        return types.CallToolResult.model_validate(await _worked(clients, context, call, writes=writes))
-    finally:
-        if writes:
-            clients.wake()
-
-
-async def _asked(context: Context, question: Confirmation) -> Reply:
-    """Have a client of the handshake ask its user, and wait for what is said."""
-    try:
-        said = await context.session.elicit_form(question.message, FORM, related_request_id=context.request_id)
-    except (MCPError, ValidationError):
-        return Reply("cancel", question.about)
-    return Reply(said.action, question.about)
-
-
 LISTS: dict[str, tuple[str, type[types.Result]]] = {
     "tools/list": ("tools", types.ListToolsResult),
     "prompts/list": ("prompts", types.ListPromptsResult),
@@ -217,7 +192,6 @@ WORKED: dict[str, tuple[type[types.RequestParams], type[types.Result]]] = {
     "resources/list": (types.PaginatedRequestParams, types.ListResourcesResult),
     "resources/read": (types.ReadResourceRequestParams, types.ReadResourceResult),
     "prompts/get": (types.GetPromptRequestParams, types.GetPromptResult),
-    "completion/complete": (types.CompleteRequestParams, types.CompleteResult),
 }
 SUBSCRIBED: dict[str, Callable[[set[str], str], None]] = {
     "resources/subscribe": set.add,

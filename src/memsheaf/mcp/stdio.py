@@ -28,7 +28,6 @@ from memsheaf.mcp.protocol import (
     PARSE_ERROR,
     VERSION_KEY,
     ProtocolError,
-    can_ask,
     capabilities,
     check_envelope,
     check_params,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
     from memsheaf.mcp.hooks import ServerHooks
-    from memsheaf.mcp.offer import Confirmation, Offer
+    from memsheaf.mcp.offer import Offer
 
     Message = dict[str, Any]
 
@@ -88,12 +87,10 @@ class StdioServer:
         self._hooks: ServerHooks | None = None
         self._era = ""
         self._version = ""
-        self._can: Message = {}  # what a client of the handshake said that it can
         self._greeted = False
         self._writing = threading.Lock()
         self._work = WorkQueue()
         self._running: dict[object, PendingRequest] = {}
-        self._asked: dict[str, tuple[PendingRequest, Confirmation]] = {}
         self._listeners = ChangeListeners(self._notify)
         self._offer: Offer | None = None
         self._seen: str | None = None  # the last commit that the client was told about
@@ -145,7 +142,7 @@ class StdioServer:
             return self._fail(None, INVALID_REQUEST, "Invalid request")
         method, params = message.get("method"), message.get("params")
         if not isinstance(method, str):
-            return self._told(number, message)
+            return None  # an answer: we ask nothing
         if params is not None and not isinstance(params, dict):
             return self._fail(number, INVALID_REQUEST, "Invalid request")
         if number is None:
@@ -161,13 +158,11 @@ class StdioServer:
         is_modern = method != "initialize" and VERSION_KEY in meta_of(params)
         self._era = self._era or ("modern" if is_modern else "handshake")
         if self._era == "modern":
-            can = check_envelope(method, params)
+            check_envelope(method, params)
         elif is_modern:
             raise ProtocolError(INVALID_REQUEST, "this connection began with a handshake and takes no envelope")
-        else:
-            can = self._can
-            if method == "initialize":
-                return self._answer(number, self._greeting(params))
+        elif method == "initialize":
+            return self._answer(number, self._greeting(params))
         known = HANDLED if self._era == "handshake" else HANDLED_MODERN
         if method not in known:
             raise ProtocolError(NO_METHOD, "Method not found", method)
@@ -179,7 +174,7 @@ class StdioServer:
             if method == "tools/list":
                 self._work.put(None)  # opens the memories behind this answer
             return None
-        request = PendingRequest(number, method, params, can)
+        request = PendingRequest(number, method, params)
         if number in self._running:
             raise ProtocolError(INVALID_REQUEST, "a request with this id is being answered")
         self._running[number] = request
@@ -253,47 +248,17 @@ class StdioServer:
 
         return report
 
-    def _call_tool(self, request: PendingRequest) -> Message | None:
-        from memsheaf.mcp.answers import called, replied
+    def _call_tool(self, request: PendingRequest) -> Message:
+        from memsheaf.mcp.answers import called
 
         params = request.params
-        reply = request.reply or replied(params)
         try:
             offer = self._ready()
             if self._hooks and params["name"] == "memory_hook":  # not listed: hosts call it, and no model
                 return text(self._hooks.call(params.get("arguments")), failed=False)
         except MemsheafError as error:
             return text(f"Error: {error}. {error.hint}", failed=True)
-        question = offer.question(params["name"], params.get("arguments")) if can_ask(request.can) else None
-        if question and reply is None:
-            return self._ask(request, question)
-        return called(offer, params, reply, self._progress(request))
-
-    def _ask(self, request: PendingRequest, question: Confirmation) -> Message | None:
-        """Have the client ask its user: by an input-required result, or by our own request."""
-        from memsheaf.mcp.answers import asking, form
-
-        if self._era == "modern":
-            return asking(request.params["name"], question)
-        wanted = form(question)
-        if self._version < "2025-11-25":
-            del wanted["mode"]
-        number = f"ask-{os.urandom(8).hex()}"
-        self._asked[number] = request, question
-        self._send({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": wanted})
-        return None
-
-    def _told(self, number: object, message: Message) -> None:
-        """Handle the answer to our own request."""
-        from memsheaf.mcp.offer import Reply
-
-        request, question = self._asked.pop(number, (None, None)) if isinstance(number, str) else (None, None)
-        if request is None or question is None:
-            return
-        result = message.get("result")
-        action = result.get("action") if isinstance(result, dict) else "cancel"
-        request.reply = Reply(str(action), question.about)
-        self._work.put(request)
+        return called(offer, params, self._progress(request))
 
     def _answered(self, request: PendingRequest) -> Message:
         from memsheaf.mcp.answers import ANSWERED
@@ -314,7 +279,7 @@ class StdioServer:
         check_params("initialize", params)
         version = params["protocolVersion"]
         self._version = version if version in HANDSHAKES else HANDSHAKES[-1]
-        self._can, self._greeted = params["capabilities"], True
+        self._greeted = True
         return {
             "protocolVersion": self._version,
             "capabilities": capabilities(listening=False),
@@ -338,9 +303,6 @@ class StdioServer:
             return
         if request := self._running.get(number):
             request.cancelled = True
-            for key in [key for key, (asked, _) in self._asked.items() if asked is request]:
-                del self._asked[key]
-                self._running.pop(number, None)
         self._listeners.streams.pop(number, None)
 
     def _listen(self, request: PendingRequest) -> None:
@@ -417,7 +379,6 @@ WORKED: dict[str, Callable[[StdioServer, PendingRequest], Message | None]] = {
     "resources/subscribe": StdioServer._subscribe,
     "resources/unsubscribe": StdioServer._unsubscribe,
     "prompts/get": StdioServer._answered,
-    "completion/complete": StdioServer._answered,
     "subscriptions/listen": StdioServer._listen,
 }
 HANDLED = {*AT_ONCE, *WORKED} - {"server/discover", "subscriptions/listen"}

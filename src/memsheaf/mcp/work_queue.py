@@ -16,8 +16,6 @@ TYPE_CHECKING = False  # known to type checkers by this name; a start imports li
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
-    from memsheaf.mcp.offer import Reply
-
     Message = dict[str, Any]
 
 LIMIT = 100  # requests; with so many, no more are read
@@ -29,14 +27,12 @@ class Cancelled(Exception):
 
 
 class PendingRequest:
-    """One request that is being answered. `reply` is what a person said when asked about it."""
+    """One request that is being answered."""
 
-    def __init__(self, number: object, method: str, params: Message, can: Message) -> None:
+    def __init__(self, number: object, method: str, params: Message) -> None:
         self.id = number
         self.method = method
         self.params = params
-        self.can = can
-        self.reply: Reply | None = None
         self.cancelled = False
 
     @property

@@ -58,10 +58,9 @@ const client = new Client(
 );
 
 const asked = [];
-let answer = async () => ({ action: 'accept', content: {} });
 client.setRequestHandler(key('elicitation/create'), async request => {
     asked.push(request.params.message);
-    return answer();
+    return { action: 'accept', content: {} };
 });
 const updated = new Told();
 const listed = new Told();
@@ -112,7 +111,7 @@ out.calls = {
 out.missing = await call('memory_read', { filename: 'user_nothing.md' });
 out.wrong = await call('memory_search', { query: 7 });
 
-// what a client reads, completes and asks for
+// what a client reads and asks for
 async function text(uri) {
     return (await client.readResource({ uri })).contents[0].text;
 }
@@ -122,12 +121,6 @@ out.read = {
     file: await text(`memory://file/${file}`)
 };
 out.refused = await text('memory://file/..%2F..%2Fetc%2Fpasswd').catch(error => String(error));
-const template = { type: 'ref/resource', uri: out.templates[0].uriTemplate };
-const prompt = { type: 'ref/prompt', name: 'remember' };
-out.completed = {
-    path: (await client.complete({ ref: template, argument: { name: 'path', value: 'user_pre' } })).completion.values,
-    type: (await client.complete({ ref: prompt, argument: { name: 'type', value: 'f' } })).completion.values
-};
 const wanted = { recall: { query: 'Does the user prefer tabs in every file?' }, remember: { fact: 'Tea, not coffee' } };
 out.said = {};
 for (const { name } of out.prompts) {
@@ -155,21 +148,8 @@ out.updated = [...new Set(updated.seen)];
 if (modern) await opened.close();
 else await client.unsubscribeResource({ uri: catalog });
 
-// a person is asked: no, gone before the answer, yes
+// deleting, and what nobody has confirmed
 const tea = { filename: 'user_likes-tea.md' };
-answer = async () => ({ action: 'decline' });
-out.declined = await call('memory_delete', tea);
-const leaving = new AbortController();
-answer = async () => {
-    leaving.abort('the user left'); // the answer below comes too late
-    return { action: 'accept', content: {} };
-};
-out.cancelled = await call('memory_delete', tea, { signal: leaving.signal }).then(
-    result => result.text,
-    error => `cancelled: ${error}`
-);
-out.stillThere = await call('memory_read', tea);
-answer = async () => ({ action: 'accept', content: {} });
 out.deleted = await call('memory_delete', tea);
 out.gone = await call('memory_read', tea);
 out.unconfirmed = await call('memory_read', { filename: 'user_guessed.md' });

@@ -9,25 +9,16 @@ const root = process.env.ROOT; // where the memories are
 
 const header = (name, type = 'user') => `---\nname: ${name}\ndescription: About ${name}\ntype: ${type}\n---\n`;
 const keep = (file, text) => fs.existsSync(path.join(root, file)) || fs.writeFileSync(path.join(root, file), text);
-const asked = () => keep('user_asked.md', `${header('Asked')}It is deleted once somebody says yes.\n`);
 const many = () => {
     const now = Date.now();
     for (let i = 0; i < 700; i++) keep(`user_${now}-${i}.md`, `${header(`Fact ${now} ${i}`)}Fact ${i}.\n`);
 };
-const DELETE = { name: 'memory_delete', arguments: { filename: 'user_asked.md' }, before: asked };
 const TOOLS = {
     test_simple_text: { name: 'memory_view', arguments: {} },
     test_logging_tool: { name: 'memory_view', arguments: {} },
     test_error_handling: { name: 'memory_read', arguments: { filename: 'user_nothing.md' } },
-    test_tool_with_progress: { name: 'memory_list', arguments: {}, before: many },
-    test_elicitation: DELETE,
-    test_streaming_elicitation: DELETE,
-    test_input_required_result_elicitation: DELETE,
-    test_input_required_result_request_state: DELETE,
-    test_input_required_result_tampered_state: DELETE
+    test_tool_with_progress: { name: 'memory_list', arguments: {}, before: many }
 };
-const ASKING = 'test_input_required_result_elicitation';
-let state; // of the last question
 const PROMPTS = { test_simple_prompt: 'reflect', test_prompt_with_arguments: 'remember' };
 const ARGUMENTS = { arg1: 'fact', arg2: 'type' };
 const URIS = { 'test://static-text': 'memory://catalog', 'test://template/123/data': 'memory://file/user_123.md' };
@@ -42,19 +33,10 @@ function translated(message) {
     if (message?.method === 'tools/call' && TOOLS[params.name]) {
         const { name, arguments: given, before } = TOOLS[params.name];
         before?.();
-        const replied = renamed(params.inputResponses, { user_name: 'confirm' });
-        const ours = { ...params, name, arguments: given, ...(replied && { inputResponses: replied }) };
-        // the example asks without a state, ours never does: the suite then leaves out what it would send back
-        if (replied?.confirm?.action && params.name === ASKING) ours.requestState ??= state;
-        return { ...message, params: ours };
+        return { ...message, params: { ...params, name, arguments: given } };
     }
     if (message?.method === 'prompts/get' && PROMPTS[params.name])
         return { ...message, params: { ...params, name: PROMPTS[params.name], arguments: renamed(params.arguments, ARGUMENTS) } };
-    if (message?.method === 'completion/complete' && PROMPTS[params.ref?.name]) {
-        const { ref, argument } = params;
-        const ours = { ref: { ...ref, name: PROMPTS[ref.name] }, argument: { ...argument, name: ARGUMENTS[argument.name] } };
-        return { ...message, params: { ...params, ...ours } };
-    }
     if (URIS[params?.uri]) return { ...message, params: { ...params, uri: URIS[params.uri] } };
     return message;
 }
@@ -74,7 +56,6 @@ const proxy = http.createServer(async (request, response) => {
     for await (const chunk of request) chunks.push(chunk);
     const sent = Buffer.concat(chunks);
     const body = translatedBody(sent);
-    const isAsking = sent.includes(ASKING);
     const here = `127.0.0.1:${proxy.address().port}`;
     const headers = { ...request.headers, authorization: `Bearer ${process.env.TOKEN}` };
     for (const key of ['host', 'origin']) headers[key] &&= headers[key].replace(here, server.host);
@@ -91,8 +72,6 @@ const proxy = http.createServer(async (request, response) => {
         answer.on('data', chunk => {
             let text = chunk.toString('latin1');
             for (const [theirs, ours] of Object.entries(URIS)) text = text.replaceAll(ours, theirs);
-            if (isAsking) text = text.replace('"inputRequests":{"confirm"', '"inputRequests":{"user_name"');
-            state = text.match(/"requestState":"([^"]+)"/)?.[1] ?? state;
             response.write(Buffer.from(text, 'latin1'));
         });
         answer.on('end', () => response.end());
