@@ -21,6 +21,7 @@ import pytest
 from hosts.settings_corpus import read_jsonc
 from hosts.test_settings_files import snapshot
 from memsheaf.cli import main
+from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.installing import HOSTS, Placement, make_targets
 from memsheaf.hosts.settings_files import SettingsFiles
 
@@ -379,6 +380,27 @@ def test_settings_that_claude_code_would_reject_are_refused(home: Path) -> None:
         assert path.read_text() == text
 
 
+@pytest.mark.parametrize("name", [host for host in HOSTS if "project" in CLIENTS[host]])
+def test_no_link_of_a_project_is_followed(name: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, outside = home / "shop", home / "mine"
+    monkeypatch.chdir(home)
+    targets = make_targets(name, Placement(["memsheaf"], {"HOME": str(home)}, project=str(project)))
+    for target in targets:
+        for at in {target.path, os.path.dirname(target.path)} - {str(project)}:
+            secret = outside / os.path.basename(target.path)
+            for folder in (outside, project / ".git", Path(at).parent):
+                folder.mkdir(parents=True, exist_ok=True)
+            secret.write_text("{}")
+            os.symlink(secret if at == target.path else outside, at)
+            os.chdir(project)
+            assert "links in a project are not followed" in run(home, "install", name, "--project", "--yes", code=1)
+            run(home, "uninstall", name, "--project", "--yes")
+            os.chdir(home)
+            assert (secret.read_text(), os.listdir(outside), os.path.islink(at)) == ("{}", [secret.name], True)
+            shutil.rmtree(project)
+            shutil.rmtree(outside)
+
+
 # several processes
 
 SECONDS = 1.0
@@ -439,6 +461,7 @@ def test_an_editor_at_the_same_time_loses_nothing(home: Path) -> None:
 
 ONCE = """
 import sys
+from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.installing import Placement, make_targets
 from memsheaf.hosts.settings_files import SettingsFiles
 home, state, wanted = sys.argv[1:]

@@ -53,3 +53,39 @@ def test_it_is_written_anew_over_itself_and_never_over_something_else(
     assert main(["plugin", str(place)]) == 1
     assert manifest.read_text(encoding="utf-8") == '{"name": "another"}'
     assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("link", [".mcp.json", "hooks", "hooks/hooks.json", ".claude-plugin/marketplace.json"])
+def test_no_link_that_a_folder_holds_is_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], link: str
+) -> None:
+    place, mine = tmp_path / "repository" / "plugin", tmp_path / "home"
+    mine.mkdir()
+    (mine / "hooks.json").write_text("mine")
+    (mine / ".bashrc").write_text("mine")
+    (place / ".claude-plugin").mkdir(parents=True)
+    (place / ".claude-plugin" / "plugin.json").write_text('{"name": "memsheaf"}')
+    (place / link).parent.mkdir(exist_ok=True)
+    (place / link).symlink_to(mine if link == "hooks" else mine / ".bashrc")
+
+    assert main(["plugin", str(place)]) != 0
+    assert "link" in capsys.readouterr().err
+    assert (place / link).is_symlink()
+    assert [(mine / name).read_text() for name in ("hooks.json", ".bashrc")] == ["mine", "mine"]
+
+
+def test_a_folder_that_a_repository_links_elsewhere_is_refused_and_a_link_of_ones_own_is_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, repository = tmp_path / "home", tmp_path / "repository"
+    mine.mkdir()
+    (repository / ".git").mkdir(parents=True)
+    (repository / "plugins").symlink_to(mine)
+    for place in (repository / "plugins", repository / "plugins" / "memsheaf"):
+        assert main(["plugin", str(place)]) != 0
+        assert "it is a link in a repository" in capsys.readouterr().err
+        assert list(mine.iterdir()) == []
+
+    (tmp_path / "plugins").symlink_to(mine)
+    assert main(["plugin", str(tmp_path / "plugins" / "memsheaf")]) == 0
+    assert (mine / "memsheaf" / ".mcp.json").is_file()

@@ -108,6 +108,8 @@ def test_the_hook_tool_answers_and_is_not_listed(hooks: HookRunner) -> None:
         answer = json.loads(server.call("memory_hook", **event, prompt_id="p1", prompt="when do we deploy the shop?"))
         assert "Fridays" in answer["hookSpecificOutput"]["additionalContext"]
         assert answer["systemMessage"] == "memory: 1 recalled"
+        other = {"host": "gemini", "hook_event_name": "BeforeAgent", "session_id": "s2"}
+        assert server.call("memory_hook", **other, prompt="when do we deploy the shop?") == "{}"
         assert server.call("memory_hook", **event, prompt_id="p2", prompt="when do we deploy the shop?") == "{}"
         # the process of the same conversation knows what was shown
         assert hooks.hook("UserPromptSubmit", prompt="tell me when we deploy the shop", prompt_id="p3") == {}

@@ -6,15 +6,19 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from memsheaf import __version__
-from memsheaf.errors import Exists, StoreFailed, hinted
+from memsheaf.errors import Exists, PathRefused, StoreFailed, hinted
+from memsheaf.store.safe_dir import Folder, read_file, replace, walk
+from memsheaf.values import parse_object
 
 NAME = "memsheaf"
 DESCRIPTION = "Memory that outlives a conversation: plain Markdown files, recalled and learned without being asked."
 MANIFEST = ".claude-plugin/plugin.json"
 SERVER = f"plugin:{NAME}:{NAME}"  # the name of the plugin's own server in its hooks
 TEXTS = os.path.join(os.path.dirname(__file__), "claude_plugin")
+MAX_MANIFEST_BYTES = 64 << 10
 PROMPT_SECONDS, HOOK_SECONDS = 2, 10  # the hook has a deadline of its own, which is shorter
 FIELDS = ("hook_event_name", "session_id", "prompt_id", "agent_id", "transcript_path", "cwd", "prompt")
 """What the client fills in for `memory_hook`, from the JSON that a command would get."""
@@ -77,24 +81,43 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 
 def write_plugin(folder: str, words: Sequence[str]) -> list[str]:
-    """Write the plugin into a folder that is empty or holds it already; gives the names of its files."""
+    """Write the plugin into a folder that is empty or holds it already; gives the names of its files.
+
+    Raises:
+        Exists: the folder holds something else.
+        PathRefused: a link that may have come with a repository stands in the way.
+        StoreFailed: it cannot be written.
+    """
     files = plugin_files(words)
+    _refuse_repository_links(folder)
     try:
-        if os.path.lexists(folder) and os.listdir(folder) and not _holds_plugin(folder):
-            raise hinted(Exists(folder), "Name an empty folder, or one that holds the plugin.")
-        for name, text in files.items():
-            path = os.path.join(folder, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+        with Folder.open(folder, create=True) as opened:
+            if opened.names() and not _holds_plugin(opened):
+                raise hinted(Exists(folder), "Name an empty folder, or one that holds the plugin.")
+            for name, text in files.items():
+                with walk(opened, name, create=True) as (inner, base):
+                    with suppress(FileNotFoundError):
+                        read_file(inner, base, 1)  # raises PathRefused for a link
+                    replace(inner, base, text.encode(), durable=False)
     except OSError as error:
         raise StoreFailed(f"the plugin cannot be written to {folder!r}: {error.strerror}") from None
     return sorted(files)
 
 
-def _holds_plugin(folder: str) -> bool:
+def _refuse_repository_links(path: str) -> None:
+    """Raise PathRefused when a step of an absolute path is a link inside a repository."""
+    step, is_in_repository = os.sep, False
+    for name in path.split(os.sep)[1:]:
+        is_in_repository = is_in_repository or os.path.lexists(os.path.join(step, ".git"))
+        step = os.path.join(step, name)
+        if is_in_repository and os.path.islink(step):
+            raise hinted(PathRefused(step, "it is a link in a repository"), "Name the folder that it leads to.")
+
+
+def _holds_plugin(folder: Folder) -> bool:
     try:
-        with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
-            return bool(json.load(file)["name"] == NAME)
-    except (OSError, ValueError, LookupError, TypeError):
+        with walk(folder, MANIFEST) as (inner, name):
+            found = parse_object(read_file(inner, name, MAX_MANIFEST_BYTES))
+    except OSError:
         return False
+    return bool(found and found.get("name") == NAME)

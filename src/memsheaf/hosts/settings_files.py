@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from difflib import unified_diff
 from typing import Any
 
 from memsheaf.errors import PathRefused
 from memsheaf.hosts.own_commands import NAME
 from memsheaf.hosts.settings_edit import Insertion, NotEditable, Wanted, insert, is_installed, keep_choices, remove
-from memsheaf.store.safe_dir import Folder, read_file, stage
+from memsheaf.store.safe_dir import Folder, read_file, stage, walk
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
@@ -86,7 +87,7 @@ class SettingsFiles:
 
     def apply(self, target: SettingsTarget) -> FileChange:
         """Do it, and tell what was done. Raises Busy, StoreFailed."""
-        real = os.path.realpath(target.path)
+        real = _resolve(target)
         with self._state.lock("install", wait=_PATIENCE):
             for _ in range(_ATTEMPTS):
                 change = self.plan(target)
@@ -101,7 +102,7 @@ class SettingsFiles:
 
     def plan(self, target: SettingsTarget) -> FileChange:
         """Return what would become of a file."""
-        real = os.path.realpath(target.path)
+        real = _resolve(target)
         entry = self._load()[0].get(real, {})
         known = [
             Insertion(**{**one, "created": [tuple(path) for path in one["created"]]})
@@ -109,7 +110,7 @@ class SettingsFiles:
         ]
         before: str | None = None
         try:
-            before = read_settings(real)
+            before = read_settings(real, target.project)
             bare = remove(before or "", target.format, target.ours, known)
             after: str | None = bare
             insertion = None
@@ -133,7 +134,7 @@ class SettingsFiles:
 
     def _write(self, change: FileChange, real: str) -> bool:
         """Write the new text unless the file changed meanwhile; False when it did."""
-        folder, name = os.path.split(real)
+        folder = os.path.dirname(real)
         target = change.target
         files, folders = self._load()
         old = files.pop(real, {})
@@ -145,7 +146,7 @@ class SettingsFiles:
         self._save({**files, real: {**entry, "edits": [*edits, *old.get("edits", [])]}}, folders)
         if change.after is not None:
             os.makedirs(folder, exist_ok=True)
-        with Folder.open(folder) as opened:
+        with _open_folder(real, target.project) as (opened, name):
             if not _place(opened, name, change):
                 return False
         for made in reversed(folders):
@@ -176,16 +177,34 @@ def _is_ours(entry: dict[str, Any], text: str) -> bool:
     return any(all(piece in text for _, piece in edit["pieces"]) for edit in entry["edits"])
 
 
-def read_settings(real: str) -> str | None:
+def _resolve(target: SettingsTarget) -> str:
+    """Return where a file is. Links in a home are followed, as dotfile managers use them, and none in a project."""
+    if not target.project:
+        return os.path.realpath(target.path)
+    return os.path.join(os.path.realpath(target.project), os.path.relpath(target.path, target.project))
+
+
+@contextmanager
+def _open_folder(real: str, project: str) -> Iterator[tuple[Folder, str]]:
+    """Open the folder of a file, and below a project no link on the way: a repository may have brought it.
+
+    Raises PathRefused for such a link.
+    """
+    root = os.path.realpath(project) if project else os.path.dirname(real)
+    with Folder.open(root) as opened, walk(opened, os.path.relpath(real, root)) as found:
+        yield found
+
+
+def read_settings(real: str, project: str = "") -> str | None:
     """The text of a file, None when there is none. Raises NotEditable."""
-    folder, name = os.path.split(real)
     try:
-        with Folder.open(folder) as opened:
-            data = read_file(opened, name, _LIMIT + 1)
+        with _open_folder(real, project) as (folder, name):
+            data = read_file(folder, name, _LIMIT + 1)
     except FileNotFoundError:
         return None
     except PathRefused as error:
-        raise NotEditable(error.why) from None
+        hint = ", and links in a project are not followed: remove it if it is not yours" if project else ""
+        raise NotEditable(f"{error.why}{hint}") from None
     except OSError as error:
         raise NotEditable(f"it cannot be read: {error.strerror or error}") from None
     if len(data) > _LIMIT:
