@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
-import lzma
 import os
 import random
 import stat
@@ -110,9 +108,7 @@ def test_a_bomb_of_many_large_members_is_bounded(sheaf: Sheaf, tmp_path: Path) -
 
 def bomb(place: Path, packing: str, unpacked: int, *members: tarfile.TarInfo) -> str:
     """A tar of sound headers, and zeros up to a size: each member claims all that follow."""
-    quick: dict[str, Any] = {"gz": {"compresslevel": 1}, "bz2": {"compresslevel": 1}, "xz": {"preset": 0}}
-    packers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "plain": open}
-    with packers[packing](place, "wb", **quick.get(packing, {})) as file:
+    with gzip.open(place, "wb", compresslevel=1) if packing == "gz" else place.open("wb") as file:
         for info in members:
             file.write(info.tobuf())
         for _ in range(unpacked >> 20):
@@ -120,11 +116,10 @@ def bomb(place: Path, packing: str, unpacked: int, *members: tarfile.TarInfo) ->
     return str(place)
 
 
-@pytest.mark.parametrize("packing", ["gz", "bz2", "xz"])
-def test_a_tar_bomb_is_not_unpacked(packing: str, sheaf: Sheaf, tmp_path: Path) -> None:
+def test_a_tar_bomb_is_not_unpacked(sheaf: Sheaf, tmp_path: Path) -> None:
     info = tarfile.TarInfo("big.md")
     info.size = 60 << 20
-    source = bomb(tmp_path / "a.tar", packing, 60 << 20, info)
+    source = bomb(tmp_path / "a.tar", "gz", 60 << 20, info)
 
     with pytest.raises(ArchiveRefused, match="would unpack to more than"):
         sheaf.take_in(source)
@@ -132,11 +127,10 @@ def test_a_tar_bomb_is_not_unpacked(packing: str, sheaf: Sheaf, tmp_path: Path) 
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
 
 
-@pytest.mark.parametrize("packing", ["gz", "xz"])
-def test_zeros_behind_the_last_member_are_not_unpacked(packing: str, tmp_path: Path) -> None:
+def test_zeros_behind_the_last_member_are_not_unpacked(tmp_path: Path) -> None:
     info = tarfile.TarInfo("empty.md")
     with pytest.raises(ArchiveRefused, match="would unpack to more than"):
-        list(archive.read(bomb(tmp_path / "a.tar", packing, 60 << 20, info)))
+        list(archive.read(bomb(tmp_path / "a.tar", "gz", 60 << 20, info)))
 
 
 def test_a_header_of_many_megabytes_is_not_read(tmp_path: Path) -> None:
@@ -146,9 +140,9 @@ def test_a_header_of_many_megabytes_is_not_read(tmp_path: Path) -> None:
         list(archive.read(bomb(tmp_path / "a.tar", "plain", 30 << 20, info)))
 
 
-@pytest.mark.parametrize("packing", ["gz", "bz2", "xz", "plain"])
+@pytest.mark.parametrize("packing", ["gz", "plain"])
 def test_every_packing_of_a_tar_comes_in(packing: str, sheaf: Sheaf, tmp_path: Path) -> None:
-    modes: dict[str, Any] = {"gz": "w:gz", "bz2": "w:bz2", "xz": "w:xz", "plain": "w:"}
+    modes: dict[str, Any] = {"gz": "w:gz", "plain": "w:"}
     with tarfile.open(tmp_path / "a.tar", modes[packing]) as file:
         for number in range(3):
             info = tarfile.TarInfo(f"sub/n{number}.md")
@@ -259,7 +253,7 @@ def test_a_flipped_byte_never_brings_in_a_garbled_text(form: str, tmp_path: Path
 # what goes out comes back
 
 
-@pytest.mark.parametrize("name", ["out.zip", "out.tar.gz", "out.tgz", "out.tar", "a folder"])
+@pytest.mark.parametrize("name", ["out.zip", "a folder"])
 def test_what_goes_out_comes_back_the_same(name: str, sheaf: Sheaf, settings: Settings, tmp_path: Path) -> None:
     sheaf.put("sub folder/日本語.md", PLAIN.decode().replace("\n", "\r\n"))
     sheaf.put("free.md", "free text without a header", free=True)
@@ -280,25 +274,28 @@ def test_what_goes_out_comes_back_the_same(name: str, sheaf: Sheaf, settings: Se
         assert other.list() == []
 
 
-@pytest.mark.parametrize("name", ["out.zip", "out.tar.gz", "out.tar"])
-def test_the_same_memories_make_the_same_archive(name: str, sheaf: Sheaf, tmp_path: Path) -> None:
+def test_the_same_memories_make_the_same_archive(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.put("n.md", PLAIN.decode())
 
-    for folder in ("one", "two"):
-        (tmp_path / folder).mkdir()
-        sheaf.export(str(tmp_path / folder / name))
+    for name in ("one.zip", "two.zip"):
+        sheaf.export(str(tmp_path / name))
 
-    assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["out.tar.gz", "out.tgz", "out.tar"])
+def test_no_folder_is_written_under_the_name_of_a_tar(name: str, sheaf: Sheaf, tmp_path: Path) -> None:
+    with pytest.raises(ArchiveRefused):
+        sheaf.export(str(tmp_path / name))
+
+    assert list(tmp_path.glob("out*")) == []
 
 
 def test_what_was_exported_is_for_its_owner_alone(sheaf: Sheaf, tmp_path: Path) -> None:
-    for name in ("out.zip", "out.tar"):
-        sheaf.export(str(tmp_path / name))
+    sheaf.export(str(tmp_path / "out.zip"))
 
     with zipfile.ZipFile(tmp_path / "out.zip") as file:
         assert {member.external_attr >> 16 for member in file.infolist()} == {0o600}
-    with tarfile.open(tmp_path / "out.tar") as other:
-        assert {member.mode for member in other} == {0o600}
 
 
 def test_an_export_overwrites_nothing(sheaf: Sheaf, tmp_path: Path) -> None:

@@ -7,9 +7,7 @@ each of these `logs/` and `.history/`.
 
 from __future__ import annotations
 
-import bz2
 import gzip
-import lzma
 import os
 import re
 import shutil
@@ -21,7 +19,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from io import BytesIO
 from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
@@ -30,7 +27,7 @@ from memsheaf.guard.paths import CATALOG, check_stored, fold
 from memsheaf.memory import LIMIT
 from memsheaf.scope import check_label
 from memsheaf.store.safe_dir import Folder, read_file, walk
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, open_plain
 
 MAX_MEMBERS = 200_000
 MAX_TOTAL = 1 << 30
@@ -42,7 +39,7 @@ LOGS = "logs"
 HISTORY = ".history"
 SHARED = ".shared.json"  # lists the members that came with a repository, and so are not vouched for by the user
 _DAMAGED = (
-    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, ValueError,
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error, EOFError, OSError, ValueError,
     LookupError, RuntimeError, NotImplementedError, PathRefused,
 )  # fmt: skip
 """What unpacking raises when an archive is damaged, lies, or is locked with a password."""
@@ -146,21 +143,21 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
 
 
 def write(target: str, files: Iterator[tuple[str, bytes]]) -> int:
-    """Write memories to a new `.zip`, `.tar.gz` or folder, the same bytes for the same memories; say how many.
+    """Write memories to a new `.zip` or folder, the same bytes for the same memories; say how many.
 
     Raises:
-        ArchiveRefused: the target exists already.
+        ArchiveRefused: the target exists already, or has the name of a tar archive.
         StoreFailed: it cannot be written; nothing of it is left behind.
     """
     if os.path.lexists(target):
         raise ArchiveRefused(f"{target!r} exists already")
+    if target.endswith((".tar", ".tar.gz", ".tgz")):
+        raise ArchiveRefused("no tar archive is written")
     ordered = sorted(files)
     part = f"{target.rstrip(os.sep)}.part-{os.urandom(4).hex()}"
     try:
         if target.endswith(".zip"):
             _write_zip(part, ordered)
-        elif target.endswith((".tar.gz", ".tgz", ".tar")):
-            _write_tar(part, ordered, packed=not target.endswith(".tar"))
         else:
             _write_folder(part, ordered)
         os.rename(part, target)
@@ -226,18 +223,17 @@ def folder_files(source: str) -> Iterator[tuple[str, Load | None]]:
 
 
 def _from_file(source: str) -> Iterator[tuple[str, Load]]:
-
     try:
-        yield from _from_zip(source) if zipfile.is_zipfile(source) else _from_tar(source)
+        with open_plain(source) as file:
+            yield from _from_zip(file) if zipfile.is_zipfile(file) else _from_tar(file)
     except _DAMAGED as error:
-        raise ArchiveRefused(f"{source!r} cannot be read: {error}") from None
+        raise ArchiveRefused(f"{source!r} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 
-def _from_zip(source: str) -> Iterator[tuple[str, Load]]:
-
-    if _size_of_directory(source) > MAX_DIRECTORY:
+def _from_zip(file: BinaryIO) -> Iterator[tuple[str, Load]]:
+    if _size_of_directory(file) > MAX_DIRECTORY:
         raise ArchiveRefused("its list of members is too large")
-    with ZipFile(source) as archive:
+    with ZipFile(file) as archive:
         members = archive.infolist()
         if len(members) > MAX_MEMBERS:
             raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
@@ -259,16 +255,15 @@ def _from_zip(source: str) -> Iterator[tuple[str, Load]]:
             yield member.orig_filename, load
 
 
-def _size_of_directory(source: str) -> int:
+def _size_of_directory(file: BinaryIO) -> int:
     """The bytes of a zip's list of members, as its last record gives them: `ZipFile` reads that list whole."""
-    with open(source, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - (1 << 16) - 22))
-        end = file.read()
-        at = end.rfind(b"PK\5\6")
-        listed = int.from_bytes(end[at + 12 : at + 16], "little")
-        if listed == 0xFFFF_FFFF and (wide := end.rfind(b"PK\6\6", 0, at)) >= 0:
-            listed = int.from_bytes(end[wide + 40 : wide + 48], "little")
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - (1 << 16) - 22))
+    end = file.read()
+    at = end.rfind(b"PK\5\6")
+    listed = int.from_bytes(end[at + 12 : at + 16], "little")
+    if listed == 0xFFFF_FFFF and (wide := end.rfind(b"PK\6\6", 0, at)) >= 0:
+        listed = int.from_bytes(end[wide + 40 : wide + 48], "little")
     return listed
 
 
@@ -301,23 +296,16 @@ class _Metered:
             raise ArchiveRefused(f"it would unpack to more than {self._limit:,} bytes")
 
 
-def _unpacked(source: str) -> BinaryIO:
-    """A tar archive without its compression."""
-    with open(source, "rb") as file:
-        start = file.read(6)
-    for magic, opened in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open)):
-        if start.startswith(magic):
-            return opened(source, "rb")  # type: ignore[return-value]
-    return open(source, "rb")
-
-
-def _from_tar(source: str) -> Iterator[tuple[str, Load]]:
-    with _unpacked(source) as file:
+def _from_tar(packed: BinaryIO) -> Iterator[tuple[str, Load]]:
+    packed.seek(0)
+    is_packed = packed.read(2) == b"\x1f\x8b"
+    packed.seek(0)
+    with gzip.open(packed) if is_packed else packed as file:
         try:
-            metered = _Metered(file, os.path.getsize(source))
+            metered = _Metered(file, os.fstat(packed.fileno()).st_size)  # type: ignore[arg-type]
             archive = tarfile.TarFile(fileobj=metered)  # type: ignore[arg-type]
         except tarfile.ReadError:
-            raise ArchiveRefused(f"{source!r} is not a folder, a zip or a tar archive") from None
+            raise ArchiveRefused("it is not a folder, a zip, a tar or a tar.gz archive") from None
         for member in archive:
             if member.isdir():
                 continue
@@ -344,19 +332,6 @@ def _write_zip(target: str, files: list[tuple[str, bytes]]) -> None:
             info.compress_type = ZIP_STORED if _packs_too_well(data) else ZIP_DEFLATED
             info.external_attr = 0o600 << 16
             archive.writestr(info, data)
-
-
-def _write_tar(target: str, files: list[tuple[str, bytes]], *, packed: bool) -> None:
-    content = BytesIO()
-    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for path, data in files:
-            info = tarfile.TarInfo(path)
-            info.size, info.mode = len(data), 0o600
-            archive.addfile(info, BytesIO(data))
-    with open(target, "xb") as file:
-        data = content.getvalue()
-        level = 0 if _packs_too_well(data) else 9
-        file.write(gzip.compress(data, level, mtime=0) if packed else data)
 
 
 def _packs_too_well(data: bytes) -> bool:

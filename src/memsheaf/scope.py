@@ -25,7 +25,7 @@ from itertools import islice
 
 from memsheaf.errors import ScopeRefused
 from memsheaf.trusted_repositories import foreign_owner, is_accepted
-from memsheaf.values import NamedTuple, sha256
+from memsheaf.values import NamedTuple, open_plain, sha256
 
 NAMED = ("session", "task", "agent", "team")
 ALONE = ("project", "user")
@@ -272,8 +272,8 @@ def _common_directory(git_file: str) -> str:
 
 def _first_line(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline(4096).strip()
+        with open_plain(path) as file:
+            return os.fsdecode(file.readline(4096)).strip()
     except (OSError, ValueError):
         return ""
 

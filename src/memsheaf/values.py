@@ -7,8 +7,10 @@ command or a server took to start.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import time
 from functools import cache
 from operator import itemgetter
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     import sqlite3
     import unicodedata
     from hashlib import sha256
-    from typing import Annotated, Any, AnyStr, NamedTuple, Protocol
+    from typing import Annotated, Any, AnyStr, BinaryIO, NamedTuple, Protocol
 
     def compiled(pattern: AnyStr) -> re.Pattern[AnyStr]:
         """A pattern, compiled once; letters match as they are."""
@@ -132,6 +134,15 @@ def file_stamp(path: str, *, follow: bool = False) -> tuple[int, int, int, int] 
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
+def open_plain(path: str) -> BinaryIO:
+    """Open a file that somebody names. Raises OSError for a pipe or a device, of which a read may never end."""
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return open(fd, "rb")
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is not a plain file", path)
+
+
 def plural(count: int, one: str, many: str = "") -> str:
     """A number with its noun.
 
@@ -156,6 +167,6 @@ def parse_object(text: str | bytes) -> dict[str, Any] | None:
 
 
 __all__ = [
-    "TYPE_CHECKING", "Annotated", "NamedTuple", "Protocol", "compiled", "file_stamp", "json", "parse_json",
-    "parse_object", "plural", "sha256", "sqlite3", "unicodedata", "utc_time",
+    "TYPE_CHECKING", "Annotated", "NamedTuple", "Protocol", "compiled", "file_stamp", "json", "open_plain",
+    "parse_json", "parse_object", "plural", "sha256", "sqlite3", "unicodedata", "utc_time",
 ]  # fmt: skip

@@ -330,7 +330,7 @@ def test_what_cannot_be_exported_is_named(run: Run, tabs: str, tmp_path: Path, e
     assert [path.name for path in (tmp_path / "out").iterdir()] == [tabs]
 
 
-@pytest.mark.parametrize("name", ["out.tar.gz", "the folder itself"])
+@pytest.mark.parametrize("name", ["out.zip", "the folder itself"])
 def test_a_project_travels_with_every_layer_and_its_history(
     run: Run, standing: Standing, project: Path, tmp_path: Path, name: str
 ) -> None:

@@ -535,3 +535,75 @@ def test_an_import_that_is_killed_is_whole_or_absent_and_completed_by_the_next(
 
     ask(*words)
     assert len(ask("list")["memories"]) == whole == 120
+
+
+def endless_sources(folder: Path) -> list[str]:
+    """Names of what has no end: a pipe that nobody writes to, a device, and a link to each."""
+    os.mkfifo(folder / "pipe")
+    (folder / "link").symlink_to(folder / "pipe")
+    (folder / "zeros").symlink_to("/dev/zero")
+    return [str(folder / "pipe"), str(folder / "link"), str(folder / "zeros"), "/dev/zero"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["import"],
+        *(["import", "--yes", "--from", tool] for tool in READERS),
+        ["inbox", "add"],
+        ["extract"],
+        ["session", "start", "Work", "--template"],
+    ],
+    ids=" ".join,
+)
+def test_a_file_that_has_no_end_is_refused_and_not_waited_for(words: list[str], tmp_path: Path) -> None:
+    environment = {**os.environ, "MEMSHEAF_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    for source in endless_sources(tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "memsheaf", *words, source],
+            env=environment,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode in (1, 2), done.stdout
+        assert "Traceback" not in done.stderr
+        assert done.stderr
+
+
+def test_what_has_no_end_in_a_folder_is_left_out_and_named(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    endless_sources(folder)
+    (folder / "loop").symlink_to(folder)
+    (folder / "tea.md").write_text("---\nname: Tea\ndescription: Tea at four\ntype: user\n---\nTea at four.\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "memsheaf", "import", "--json", str(folder)],
+        env={**os.environ, "MEMSHEAF_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert all(name in done.stdout for name in ("tea.md", "pipe", "link", "zeros", "loop")), done.stdout
+
+
+def test_a_worktree_whose_files_have_no_end_holds_up_no_hook(tmp_path: Path) -> None:
+    """What is unpacked from an archive can hold a `.git` that names a folder with pipes in it."""
+    (tmp_path / "shop" / "private").mkdir(parents=True)
+    (tmp_path / "shop" / ".git").write_text("gitdir: private\n")
+    os.mkfifo(tmp_path / "shop" / "private" / "commondir")
+    os.mkfifo(tmp_path / "shop" / "private" / "gitdir")
+    subprocess.run(
+        [sys.executable, "-m", "memsheaf", "list"],
+        env={**os.environ, "MEMSHEAF_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)},
+        cwd=tmp_path / "shop",
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )

@@ -32,7 +32,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, utc_time
+from memsheaf.values import NamedTuple, open_plain, utc_time
 from memsheaf.work.all_scopes import AllScopes, KnownScope
 from memsheaf.work.scopes import SCRATCH
 
@@ -264,7 +264,7 @@ def _read_lines(host: HostConversation, most: int) -> Sequence[str]:
     """Whole lines of a transcript that are JSON."""
     begin, end = host.number("off_from"), host.number("off_to")
     try:
-        with open(host.text("transcript"), "rb") as file:
+        with open_plain(host.text("transcript")) as file:
             skip = max(0, size_of(host.text("transcript")) - most) if most == MOST else 0
             file.seek(skip)
             if skip:

@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 
 from memsheaf import config
 from memsheaf.cli.command import Usage
 from memsheaf.errors import Duplicate, Exists, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
 from memsheaf.scope import Scope, around, resolve, unused_folder
-from memsheaf.values import TYPE_CHECKING, json
+from memsheaf.values import TYPE_CHECKING, json, open_plain
 from memsheaf.values import plural as plural  # for the commands
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ class Call:
         if source == "-":
             return self.console.read_all(most=most)
         try:
-            with open(source, encoding="utf-8", errors="replace") as file:
+            with TextIOWrapper(open_plain(source), encoding="utf-8", errors="replace") as file:
                 text = file.read(most + 1)
         except OSError as error:
             raise Usage(f"{source!r} cannot be read: {error.strerror}") from None

@@ -154,7 +154,7 @@ def log(call: Call) -> int:
     return call.answer({"commits": values}, Table(rows))
 
 
-@team.action(Argument("target", "a new folder, .zip, .tar, .tar.gz or .tgz file", "TARGET", required=True), _TEAM)
+@team.action(Argument("target", "a new folder or .zip file", "TARGET", required=True), _TEAM)
 def export(call: Call) -> int:
     """Write the team's memories, as they are on the hub, to a new archive or folder."""
     with _opened(call) as hub:

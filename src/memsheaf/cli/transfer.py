@@ -24,7 +24,7 @@ SAMPLES = 3  # memories of a scope and type that are shown before an import
 
 
 @takes(
-    Argument("target", "a new folder, or a new file in .zip, .tar, .tar.gz or .tgz", "TARGET", required=True),
+    Argument("target", "a new folder, or a new file in .zip", "TARGET", required=True),
     Argument("--history", "also the journals: what each file was before, and what was forgotten"),
     Argument("--only", "just this file of the scope; may be repeated", "FILE", repeated=True),
 )
@@ -37,7 +37,7 @@ def export(call: Call) -> int:
 
     examples:
       memsheaf export memories.zip
-      memsheaf export project.tar.gz --history
+      memsheaf export project.zip --history
       memsheaf export --scope user ./memories
     """
     target = call.options.target
@@ -45,7 +45,7 @@ def export(call: Call) -> int:
         try:
             done = sheaf.export(target, history=call.options.history, only=call.options.only or ())
         except ArchiveRefused as error:
-            raise hinted(error, "Choose a name that is not there yet.") from None
+            raise hinted(error, "Choose a name that is not there yet, of a folder or a .zip file.") from None
         except OSError as error:
             raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from None
     left_out = [{"path": path, "why": why} for path, why in done.left_out]
@@ -61,7 +61,9 @@ def export(call: Call) -> int:
 
 @takes(
     Argument(
-        "source", "a folder, a zip or a tar archive; with --from its file or folder, else its usual place", "SOURCE"
+        "source",
+        "a folder, a zip, tar or tar.gz file; with --from its file or folder, else its usual place",
+        "SOURCE",
     ),
     Argument("--from", "the tool whose memories these are", "TOOL", choices=tuple(READERS)),
     Argument("--replace", "let what comes in take the place of what is there"),

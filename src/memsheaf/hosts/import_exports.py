@@ -16,7 +16,7 @@ from contextlib import closing
 from memsheaf.errors import ArchiveRefused, hinted
 from memsheaf.hosts.foreign import Foreign, ForeignMemory, LeftOut, Surroundings, day_of
 from memsheaf.memory import LIMIT
-from memsheaf.values import parse_json, parse_object
+from memsheaf.values import open_plain, parse_json, parse_object
 
 LARGEST = 64 << 20  # bytes of one export
 MOST_ROWS = 200_000
@@ -153,7 +153,7 @@ def _is_database(file: str) -> bool:
 
 def _read_start(file: str, size: int) -> bytes:
     try:
-        with open(file, "rb") as opened:
+        with open_plain(file) as opened:
             return opened.read(size)
     except OSError as error:
         why = f"{file!r} cannot be read: {error.strerror or error}"

@@ -38,8 +38,8 @@ def read_foreign(what: str, source: str, place: Surroundings) -> Foreign:
     Raises:
         ArchiveRefused: there is nothing, or it is not what that tool writes.
     """
-    if source and not os.path.exists(source):
-        raise _nothing(repr(source))
+    if source and not (os.path.isdir(source) or os.path.isfile(source)):
+        raise _nothing(f"file or folder {source!r}")
     source = os.path.realpath(source) if source else ""
     is_shared = what in _OF_REPOSITORIES or bool(source and _is_in_repository(source))
     for one in READERS[what](source, place):

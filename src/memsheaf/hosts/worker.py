@@ -19,7 +19,7 @@ from memsheaf.hosts.start_cache import RACY, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.learn.transcripts import read_transcript
 from memsheaf.scope import with_hub
-from memsheaf.values import json
+from memsheaf.values import json, open_plain
 from memsheaf.work.all_scopes import record_tree
 from memsheaf.work.hub_upkeep import sync_once
 from memsheaf.work.layers import Layers
@@ -118,7 +118,7 @@ def read_conversation(layers: Layers, path: str) -> None:
 def _next_line(transcript: str, cursor: int) -> int:
     """Where the first line begins that is not before the cursor."""
     try:
-        with open(transcript, "rb") as file:
+        with open_plain(transcript) as file:
             file.seek(max(0, cursor - 1))
             return cursor - 1 + len(file.readline(CHUNK)) if cursor else 0
     except OSError:
@@ -128,7 +128,7 @@ def _next_line(transcript: str, cursor: int) -> int:
 def _read_turns(transcript: str, cursor: int, captured: int) -> bytes:
     """Whole lines from the cursor to what was captured, and what the agent said until the user speaks again."""
     try:
-        with open(transcript, "rb") as file:
+        with open_plain(transcript) as file:
             file.seek(cursor)
             data = file.read(min(captured - cursor, CHUNK))
             data += file.readline(CHUNK) if not data.endswith(b"\n") else b""

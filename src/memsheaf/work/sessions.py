@@ -37,7 +37,7 @@ from memsheaf.text import sections
 from memsheaf.text.sections import fold_title
 from memsheaf.text_edits import dated
 from memsheaf.timeouts import retry
-from memsheaf.values import NamedTuple, utc_time
+from memsheaf.values import NamedTuple, open_plain, utc_time
 from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
 from memsheaf.work.scopes import OpenScopes
 
@@ -294,7 +294,7 @@ def template_of(settings: Settings, path: str = "", *, long: bool = False) -> st
         return read_prompt("session-long")
     place = path or os.path.join(settings.home, FILE)
     try:
-        with open(place, "rb") as file:
+        with open_plain(place) as file:
             data = file.read(LARGEST + 1)
         return sections.check_template(data.decode("utf-8-sig"))
     except (OSError, ValueError) as error:
