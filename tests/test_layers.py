@@ -29,7 +29,7 @@ ROWS = [
     {"learn"},
     {"writer"},
     {"project_roots"},
-    {"catalog_head", "erasure", "memory_edits", "overview", "quick_list", "reader", "relocate", "transfer"},
+    {"catalog_head", "erasure", "memory_edits", "overview", "reader", "relocate", "transfer"},
     {"hub_sync", "learning"},
     {"sheaf"},
     {"work"},

@@ -427,7 +427,7 @@ def test_no_tool_follows_a_hostile_name(case: dict[str, Any], tools: Tools, shea
     if case["input"].casefold() == "memory.md":
         del calls[0]  # reading the catalog is fine
     for name, arguments in calls:
-        if case["input"] or "name" not in arguments:  # without a file name, one is made
+        if case["input"] or name != "memory_write":  # without a file name, one is made
             answer = tools.call(name, {"filename": case["input"], **arguments})
             assert answer.startswith("Error: "), name
             answer.encode()
@@ -518,3 +518,60 @@ def test_a_name_that_some_systems_take_for_another_replaces_nothing(tools: Tools
         assert answer.startswith("Error: "), answer
         assert "straße.md" in answer
     assert "The street." in tools.call("memory_read", {"filename": "straße.md"})
+
+
+# every call that the schema allows
+
+OPTIONAL = {"name": "Deploys", "description": "When releases go out", "type": "project", "filename": "project_d.md"}
+
+
+@pytest.mark.parametrize("given", range(1 << len(OPTIONAL)))
+def test_every_combination_of_arguments_that_the_schema_allows_saves_the_fact(given: int, tools: Tools) -> None:
+    chosen = {name: value for place, (name, value) in enumerate(OPTIONAL.items()) if given >> place & 1}
+    answer = tools.answer("memory_write", {"content": "We deploy on Fridays. Ask Kim first.", **chosen})
+
+    assert not answer.failed, answer.text
+    text = tools.call("memory_read", {"filename": answer.touched[0].path})
+    assert "We deploy on Fridays. Ask Kim first." in text
+    assert chosen.get("name", "") in text
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "description"),
+    [
+        ("We deploy on Fridays. Ask Kim first.", "We deploy on Fridays", "We deploy on Fridays"),
+        ("# Deploys\n\nOn Fridays we deploy the shop.", "Deploys", "Deploys"),
+        ("a " * 100, "a " * 29 + "a…", "a " * 59 + "a…"),
+        ("私" * 100, "私" * 59 + "…", "私" * 100),
+        ("---\nname: Tea\ndescription: At four\ntype: user\n---\nI drink tea at four.", "Tea", "At four"),
+    ],
+)
+def test_name_and_description_come_from_the_first_sentence(
+    content: str, name: str, description: str, tools: Tools, sheaf: Sheaf
+) -> None:
+    memory = sheaf.read(tools.answer("memory_write", {"content": content}).touched[0].path)
+
+    assert (memory.name, memory.description) == (name, description)
+    assert "name:" not in memory.body
+
+
+@pytest.mark.parametrize("content", ["", "  \n", "---", "…"])
+def test_a_call_that_says_nothing_is_told_what_to_say(content: str, tools: Tools) -> None:
+    answer = tools.answer("memory_write", {"content": content})
+
+    assert answer.failed
+    assert "'content' must say the fact in a sentence" in answer.text
+
+
+def test_what_a_model_has_not_read_it_does_not_replace(tools: Tools, sheaf: Sheaf) -> None:
+    saved(Tools(sheaf))
+    for arguments in (
+        {"name": "Prefers tabs", "content": "Use spaces, never tabs, in all code.", "type": "user"},
+        {"filename": "user_prefers-tabs.md", "content": "Use spaces, never tabs, in all code."},
+        {"filename": "user_prefers-tabs.md", "name": "Other", "content": "Use spaces, never tabs, in all code."},
+    ):
+        answer = Tools(sheaf).answer("memory_write", arguments)
+        assert answer.failed
+        assert "you have not seen its present text" in answer.text
+        assert "Use tabs." in answer.text
+    assert sheaf.read("user_prefers-tabs.md").body.strip() == "Use tabs."

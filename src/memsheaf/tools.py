@@ -25,11 +25,13 @@ from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.database import Row
 from memsheaf.learn.corrections import correct_written
 from memsheaf.llm.model import Touched
-from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory
+from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory, parse
 from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.turns import Proposal
 from memsheaf.sheaf import Sheaf
+from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.text.summary import make_description, make_name
 from memsheaf.tool_errors import broken, explain_error, shortened
 from memsheaf.tool_schema import SHAPES, arguments_of, from_json, parameters, schema
 from memsheaf.values import TYPE_CHECKING, Annotated, NamedTuple, sha256
@@ -149,7 +151,7 @@ def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog nam
 
 def memory_write(
     seen: SeenVersions,
-    content: Annotated[str, "The fact, then **Why:** and **How to apply:**"],
+    content: Annotated[str, "The fact, then **Why:** and **How to apply:**; what you leave out is made of it"],
     name: Annotated[str, "Short title, such as 'Prefers tabs'"] = "",
     description: Annotated[str, "One line that tells when this matters"] = "",
     type: Annotated[str, "user: about the person. feedback: how to work", KINDS] = "",
@@ -159,7 +161,8 @@ def memory_write(
     replaced once you have read it."""
     if filename and not (name or description or type):
         return _write_free(seen, filename, content)
-    fields = Proposal(name, description, type, content)
+    fields = _complete(name, description, type, content)
+    name, description, type, content = fields[:4]
     old, more = (None, {"path": filename}) if filename else correct_written(seen.memory, fields)
     try:
         memory = seen.memory.remember(name, description, type, content, **more, allow=seen.allow)
@@ -408,6 +411,21 @@ def _write_free(seen: SeenVersions, filename: str, content: str) -> ToolAnswer:
     expect = found.version if found else ""
     memory = seen.memory.put(filename, content, expect=expect, free=True, allow=seen.allow)
     return ToolAnswer(f"Memory saved: {seen.saw(memory).path}", touched=seen.did("saved", memory.path))
+
+
+def _complete(name: str, description: str, kind: str, content: str) -> Proposal:
+    """Return what is to be saved; what is left out comes from a header in the content, else from its first sentence.
+
+    Raises TextRefused when there is no sentence to take it from.
+    """
+    header = parse("", content.encode("utf-8", "replace"))
+    if header.state == "ok":
+        name, description, kind = name or header.name, description or header.description, kind or header.kind
+        content = header.body
+    description = description or make_description(content)
+    if not re.search(r"\w", description):
+        raise TextRefused("there is nothing to save: 'content' must say the fact in a sentence")
+    return Proposal(name or make_name(content), description, kind or classify(description)[0], content)
 
 
 def _advice(memory: Memory) -> str:

@@ -60,8 +60,29 @@ def test_a_second_memory_of_that_name_is_refused_until_replace_is_said(run: Run,
     assert "exists already" in err
     assert tree() == before
 
-    assert run(*TABS, "Use spaces.", "--replace")[0] == 0
+    code, out, _ = run(*TABS, "Use spaces.", "--replace")
+    assert code == 0
+    assert out.splitlines() == [
+        f"Replaced {tabs}, which said:",
+        "  - Use tabs.",
+        "`memsheaf undo` brings that back.",
+    ]
     assert shown(run, tabs)["body"] == "Use spaces.\n"
+    assert json.loads(run("--json", *TABS, "Use nothing.", "--replace")[1])["replaced"] == "Use spaces.\n"
+
+
+def test_nothing_is_replaced_that_changed_since_it_was_read(run: Run, tabs: str) -> None:
+    read = shown(run, tabs)["version"]
+    assert run("update", tabs, "--old", "Use tabs.", "--new", "Use tabs, says Kim.")[0] == 0
+
+    code, _, err = run(*TABS, "Use spaces.", "--replace", "--expect", read)
+    assert (code, "is not at the version" in err) == (1, True)
+    assert shown(run, tabs)["body"] == "Use tabs, says Kim.\n"
+    assert run(*TABS, "Use spaces.", "--replace", "--expect", shown(run, tabs)["version"])[0] == 0
+
+    assert run("forget", tabs, "--yes")[0] == 0
+    assert run(*TABS, "Use spaces.", "--replace", "--expect", read)[0] == 1, "it is not there any more"
+    assert run(*TABS, "Use spaces.", "--expect", read)[0] == 1
 
 
 def test_a_text_is_updated_and_lines_are_inserted_where_the_line_says(run: Run, tabs: str) -> None:

@@ -12,7 +12,7 @@ from datetime import date
 from memsheaf.cli.call import Call, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import Changed, MemsheafError, NotFound, NotWorth, SecretFound, TextRefused, hinted
+from memsheaf.errors import Changed, Exists, MemsheafError, NotFound, NotWorth, SecretFound, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets, removed
 from memsheaf.learn.corrections import find_corrected
 from memsheaf.learn.extract import propose
@@ -140,7 +140,8 @@ def _remembered(memory: Memory, was: Memory | None, scope: str, rivals: Sequence
     _PIN,
     _CITE,
     _EXPIRES,
-    Argument("--replace", "take the place of the memory that has this name or file"),
+    Argument("--replace", "take the place of the memory that has this name or file, and show what it said"),
+    Argument("--expect", "with --replace, only if it is still at this version, as `show --json` has it", "VERSION"),
     ALLOW_SECRET,
     ANYWAY,
 )
@@ -150,7 +151,8 @@ def add(call: Call) -> int:
     Description and type are asked for because they decide when an agent reads the memory: `user` is about
     the person, `feedback` a correction or confirmation, `project` about the work, `reference` where to look.
     Without --scope it goes where it belongs: what is about the person, and feedback that holds in all projects
-    ("always", "everywhere"), to the user, all else to the project.
+    ("always", "everywhere"), to the user, all else to the project. With --replace the text that was there is printed,
+    and `memsheaf undo` brings it back; with --expect nothing is replaced that somebody changed since you read it.
 
     examples:
       memsheaf add "Prefers tabs" "Use tabs, not spaces." --description "Indentation of code" --type user
@@ -159,20 +161,31 @@ def add(call: Call) -> int:
     """
     options = call.options
     content = call.given_text(options.text, options.content)
+    fields = (options.name, options.description, options.type, content)
+    more = {
+        "citations": options.cite or (),
+        "pinned": options.pin,
+        "expires": options.expires or "",
+        "allow": call.allow(),
+    }
+    was = None
     with call.memory() as layers, insisting():
-        memory = layers.remember(
-            options.name,
-            options.description,
-            options.type,
-            content,
-            path=options.file or "",
-            replace=options.replace,
-            citations=options.cite or (),
-            pinned=options.pin,
-            expires=options.expires or "",
-            allow=call.allow(),
-        )
-    return _changed(call, "Saved", memory)
+        try:
+            memory = layers.remember(*fields, path=options.file or "", expect=options.expect, **more)
+        except Exists as error:
+            if not options.replace:
+                raise
+            was = layers.read(error.path)
+            expect = options.expect or was.version
+            memory = layers.remember(*fields, path=was.path, replace=True, expect=expect, **more)
+    if not was:
+        return _changed(call, "Saved", memory)
+    return call.answer(
+        {"path": memory.path, "version": memory.version, "replaced": was.body},
+        f"Replaced {memory.path}, which said:",
+        [Styled(f"  - {line}", "red") for line in was.body.strip().split("\n")],
+        f"`memsheaf undo{_scoped(memory.path)}` brings that back.",
+    )
 
 
 @takes(

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.quick_list import list_unchanged
 from memsheaf.scope import around, shown
 from memsheaf.text.neutralize import one_line
 
@@ -60,11 +59,6 @@ def list_(call: Call) -> int:
     options = call.options
     days = any(given is not None for given in (options.older, options.newer))
     narrow = days or any((options.trust, options.source, options.pinned, options.drifted, options.sort))
-    quick = not (options.type or options.unconfirmed or narrow or call.console.json)
-    if quick and (known := list_unchanged(call.settings(), here(), call.scopes())):
-        unused = "" if options.paths else call.unused_folder()
-        parts = Note(unused, "yellow") if unused else None, _rows_parts(call, known, "")
-        return call.answer(None, [row.path for row in known] if options.paths else parts)
     with call.memory() as memory:
         if narrow:
             rows = _browsed(call, memory)

@@ -326,35 +326,6 @@ def is_unchanged(
     return store.all_stamps() == {**rows, **folders}
 
 
-def unchanged_rows(root: str, cache: str, *, prefix: str = "") -> list[Row] | None:
-    """The rows of a folder outside of checkouts, in the order of the paths; None when a look has something to do.
-
-    Each path gets the prefix.
-
-    Raises:
-        sqlite3.DatabaseError, MemsheafError, OSError: the index or the folder cannot be read.
-    """
-    store = StoreAccess(root, clock=time.time)
-    last = store.last_settled()
-    db = connect(database_for(root, cache))
-    try:
-        db.execute("BEGIN")
-        rows = db.execute(f"SELECT {ROW}, mtime, ctime, inode FROM entry").fetchall()
-        stamps = {row[0]: (row[11], row[12], row[8], row[13]) for row in rows}
-        rows.sort()  # by path, and quicker than in the database
-        known = notes(db)
-        if store.stamps([""])[""] is None:
-            return None if rows else []  # nothing was remembered yet, or somebody removed the whole folder
-        if known.fact("by_text") or not is_unchanged(db, known, stamps, store, last):
-            return None
-        return [
-            Row(prefix + path, kind, name, said, updated, state, trust, bool(pinned), size, version, problem)
-            for path, kind, name, said, updated, state, trust, pinned, size, version, problem, *_ in rows
-        ]
-    finally:
-        db.close()
-
-
 def as_number(boot: str) -> int:
     """A boot as a number; where boots cannot be told, none is the one before."""
     return int.from_bytes(sha256(boot.encode()).digest()[:6], "big") if boot else time.time_ns()
