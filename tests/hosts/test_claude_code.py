@@ -38,7 +38,8 @@ def test_the_plugin_does_the_same(claude: RealClient, tmp_path: Path) -> None:
     claude.run("claude", "plugin", "marketplace", "add", str(place))
     claude.run("claude", "plugin", "install", "memsheaf@memsheaf")
 
-    claude.say("I prefer pnpm over npm.", tmp_path / "one")
+    [silent, *_] = claude.say("I prefer pnpm over npm.", tmp_path / "one")
+    assert "hook success" not in silent  # nothing is known yet, and an empty answer would be shown to the model
     wait_for(lambda: list((claude.home / ".memsheaf").rglob("user_prefers-pnpm-over-npm.md")))
     [first, *_] = claude.say("/memsheaf:remember I prefer tabs", tmp_path / "two")
 
