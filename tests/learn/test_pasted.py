@@ -11,7 +11,7 @@ import pytest
 
 from cases import each_case
 from memsheaf import Sheaf
-from memsheaf.learn.pasted import MOST, read_own_words
+from memsheaf.learn.pasted import MAX_READ_CHARS, read_own_words
 from memsheaf.learn.rules import find_stated_facts
 from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import Message, Proposal, Turn
@@ -128,7 +128,7 @@ def test_a_message_of_any_length_is_read_in_bounded_work_and_not_confirmed(sheaf
 
 
 def test_every_character_keeps_its_place() -> None:
-    for length in (0, 1, 300, *range(MOST - 1, MOST + 5), 3 * MOST):
+    for length in (0, 1, 300, *range(MAX_READ_CHARS - 1, MAX_READ_CHARS + 5), 3 * MAX_READ_CHARS):
         own = read_own_words("word. " * (length // 6) + "x" * (length % 6))
 
         assert len(own.spoken) == len(own.text) == length

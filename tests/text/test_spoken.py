@@ -12,7 +12,7 @@ def test_what_is_only_shown_is_blotted_out() -> None:
         ("run `make` now", "run now"),
         ("say\n```\ncode\n```\nmore", "say more"),
         ("say\n~~~\nopen to the end", "say"),
-        ("see https://example.org/a?b=c, then go", "see then go"),
+        ("see https://example.org/a?b=c, then go", "see , then go"),
         ("write to ana@example.org today", "write to today"),
         ("> quoted\nmine", "mine"),
         ("he said “for now” and left", "he said and left"),

@@ -1,11 +1,15 @@
-"""The user's own words in a message, apart from what is pasted into it: a mail, a log, a chat, a page.
+"""The user's own words in a message, apart from text of somebody else that is pasted into it.
 
-What is fenced, quoted or set apart line by line is known by its marks (`text/spoken.py`). The rest of a paste has no
-end that could be seen, so what follows a sign of one may be somebody else's: an introduction ("reply to this mail",
-"Bob says:", a line that ends in a colon), a salutation, a header, a record. From there on a person is asked. So it
-is where the message as a whole looks like a letter or a page, and for remarks in a long message.
+A paste is known by its form, in this order:
 
-The words are in `prompts/phrases.md`: *as text*, *announces*, *points*, *dictates*, *greets*, *formal*, *closes*.
+1. Marks on both sides (fences, quotation marks, comments, elements) show where it begins and ends. What is between
+   them is blotted out (`text/spoken.py`).
+2. A line has the shape of a record: a log, a ticket, a mail header, a comment, a diff, a shell prompt (`SHAPES`).
+3. A line or a clause introduces a text: it ends in a colon, or names a text ("reply to this mail", "Bob says").
+4. The message as a whole is a letter, a table or a list of fields.
+
+In the last three nobody can see where the paste ends. So a person is asked about all that follows, or about the
+whole message, and nothing is confirmed. Words matter in step 3 only; they are in `_INTRODUCTIONS`.
 """
 
 from __future__ import annotations
@@ -16,58 +20,193 @@ from functools import cache
 from itertools import pairwise
 
 from memsheaf.text.neutralize import visible
-from memsheaf.text.phrases import any_of, compiled
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.values import NamedTuple
 
 OTHERS = "\ufffb"  # stands for each character that is somebody else's, so that places in both texts are the same
-LONG = 400  # characters of a message that a person types; a longer one may be pasted
-MOST = 8_192  # characters of a message that are read; of a longer one, its beginning and its end
-NAME = 3  # words in quotation marks that are a name; more are a quotation
+MAX_TYPED_CHARS = 400  # a longer message may be pasted
+MAX_READ_CHARS = 8_192  # of a longer message, its beginning and its end are read
+MAX_NAME_WORDS = 3  # in quotation marks; more are a quotation
 PASTED = "it may be pasted: a person has to say that these are their words"
 
 _HIDDEN = "\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f"  # turn the direction of text, or are not drawn at all
 _BLOB = r"(?<![\w/+=-])(?=[\w/+-]*\d)(?=[\w/+-]*[A-Z])[\w/+-]{40,}={0,2}(?![\w/+=-])|(?<!\S)[\w/+-]{22,}={1,2}(?!\S)"
-_SHOWN_LINES = (
-    r"(?m)^(?:[|$+]|    |\t|\[?\d{4}-\d\d-\d\d[T ]\d|\[?\d\d?:\d\d:\d\d|\[\d\d?:\d\d|\d\d?:\d\d \S+:"
-    rf"|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error|fatal) ?[]:]|[^\n]*[{_HIDDEN}])[^\n]*"
+_SHOWN_LINE = (
+    r"[|+]|    |\t|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error|fatal) ?[]:]"
+    rf"|[^\n]*[{_HIDDEN}]"
 )
-_ELEMENT = r"<([a-z][\w-]*)\b[^<>\n]*>[^\n]*</\1>"
-_ADDRESS = r"(?<!\S)\S*(?:://|www\.)\S*"
-_RECORD = (
-    r"\W*(?:from|subject|betreff|asunto|objet|发件人|主题|件名|差出人)\s*[:：]\s*\S"
-    r"|-{3,} ?\w|\{\s*$|\[\s*\{|\[\s*$|\"[\w-]+\"\s*:|</?[a-z!][^>]*>|diff --git |@@ |--- a/|\+\+\+ b/"
-    r"|Traceback|\s+at \S+\(|\w+(?:\.\w+)*(?:Error|Exception):|Exception in|#!|BEGIN:"
-    r"|[^\n.!?]{1,60}\bago\b\W*$"
-    r"|\S+(?: \S+){0,3}(?:\s{2,}|\s*[—–|·•,]\s*|\s+[\[(])(?:(?:today|yesterday) at )?\d\d?[:h.]\d\d\b"
-)
-_END = r"\n|[.!?](?=\s|$)|:(?=\s|$)|[。！？：]|(?<=\s)[-–—](?=\s)|$"
-_MINE = r"\b(?:i|we) (?:already |just )?(?:said|wrote|told|replied|answered)\b"
-_FIRST = r"(?:i|we|my|our|ich|wir|je|j'|nous|on|yo|nosotros)\b|我|私"
-_NAME = r"(?-i:[A-Z][a-z]+(?: [A-Z][a-z]+)?)"
+_CLAUSE_END = r"\n|[.!?](?=\s|$)|:(?=\s|$)|[。！？：]|(?<=\s)[-–—](?=\s)|$"
 _BULLET = r"\s*(?:[-*•–]|\d{1,2}[.)])\s"
-_ALONE = r"\s*+(?:[^\W\d_]++\.?\s?){1,3}[,，]\s*$"
-_GOES_ON = r"(?m)^[ \t]*>[^\n]*\n(?![ \t]*(?:>|$))"  # in Markdown the line below a quoted one is quoted, too
-_FIELD = r"\W{0,3}[\w@#/.() -]{1,30}[:：]\s+\S"
-_ADDRESSED = (
-    r"\s*(?:hi|hey|hello|hallo|bonjour|salut|hola)\s+"
-    r"(?!there|again|claude|assistant|chatgpt|gpt|bot|agent|ai\b|i\b|i'|my\b|can\b|could\b|please\b)"
+_SALUTATION = r"\s*+(?:[^\W\d_]++\.?\s?){1,3}[,，]\s*$"
+_QUOTED_ON = r"(?m)^[ \t]*>[^\n]*\n(?![ \t]*(?:>|$))"  # in Markdown the line below a quoted one is quoted, too
+_FIELD = r"\W{0,3}[\w@#/.() -]{1,30}[:：=]\s+\S"
+_FIRST_PERSON = r"(?:i|we|my|our|ich|wir|je|j'|nous|on|yo|nosotros)\b|我|私"
+_LABEL = r"\S+|[A-Z][a-z]+ [A-Z][a-z]+"  # one word, or the name of a speaker
+
+LINE_SHAPES = {
+    "log": (
+        r"\[?\d{4}-\d\d-\d\d[T ]\d|\[?\d\d?:\d\d:\d\d|\[(?:\w+ )?\d\d?:\d\d|\d\d?:\d\d \S+:"
+        r"|\[?\d\d?[/.]\d\d?[/.]\d{2,4},? \d\d?:\d\d|(?-i:[A-Z])[a-z]{2} +\d\d? \d\d:\d\d:\d\d|(?:\S+ ){3}\[\d\d/"
+        r"|(?:\w+=\S+ ){2}"
+    ),
+    "ticket": (
+        r"\W{0,2}(?-i:[A-Z][A-Z0-9]+)-\d+\]?\s*[]|:·•–]|#\d+\s*[|:·•]|[^\n]{1,200}?\s[|·•]\s+\w[\w ]{0,20}:\s"
+        r"|commit [0-9a-f]{7}"
+    ),
+    "mail": (
+        r"\W*(?:from|to|cc|subject|betreff|von|an|asunto|para|de|objet|à|发件人|收件人|主题|件名|差出人|宛先)"
+        r"\s*[:：]\s*\S|-{3,} ?\w"
+    ),
+    "chat": (
+        r"[^\n.!?]{1,60}\bago\b\W*$|<\w+>\s"
+        r"|\S+(?: \S+){0,3}(?: {2,}| *[—–|·•,] *| +[\[(])(?:(?:today|yesterday) at )?\d\d?[:h.]\d\d\b"
+    ),
+    "comment": r"//|/\*|#(?!\w)|--[ \[]|;+\s|%+\s|'\s|(?-i:REM)\s|[^\n]*(?:[;{}]\s*(?://|#|--)|\)\s*//)\s",
+    "code": (
+        r"(?:(?:const|let|var|local|export|set|static)\s)?[\w.-]+ ?[:+]?= ?\S|[^\n]*[=(][^\n]*[;{]\s*$|#!|BEGIN:"
+        rf"|[{{\[]\s*(?:$|[{{\"{SHOWN}])|\"[\w-]+\"\s*:|[^\n\t]*\t[^\n\t]*\t"
+    ),
+    "markup": r"</?[a-z!?][^<>\n]*>|\\[a-z]+[{\[]|\.\. \w[\w-]*::|=[a-z]+\s*$|(?-i:[A-Z]{4,}[A-Z ]*)\n(?: {3}|"
+    + SHOWN
+    + ")",
+    "diff": r"diff --git |@@ |--- \S|\+\+\+ \S|index [0-9a-f]{7}",
+    "stack trace": r"Traceback|\s+at \S+\(|\w+(?:\.\w+)*(?:Error|Exception)\b|Exception in|Caused by:"
+    r"|\s*File \S+, line",
+    "shell": r"[$%❯➜]\s|[\w.-]+@[\w.-]+[:~ ][^\n]{0,80}[$#]\s|>>>\s|In \[\d+\]:|PS [A-Z]:",
+}
+"""Shapes of a line at which a paste begins, each tried at the beginning of a line."""
+
+_NOUNS = (
+    r"(?:(?:e-?)?mails?|messages?|letters?|tickets?|issues?|comments?|posts?|threads?|chats?|conversation|transcript"
+    r"|logs?|output|errors?|(?:stack ?)?trace|articles?|(?:web)?pages?|(?:web)?site|blog|docs?|document(?:ation)?"
+    r"|readme"
+    r"|snippet|code|text|paragraph|section|clause|statement|notice|announcement|memo|minutes|invoice|contract"
+    r"|agreement|terms|description|spec|requirements|prompt|instructions|reports?|responses?|repl(?:y|ies)|requests?"
+    r"|changelog|tweet|dm|sms|voicemail|newsletter|agenda|excerpt|passage|draft|resume|cv|feedback|faq|manual|posting"
+    r"|listing|ad|config|json|yaml|csv|html|xml|diff|patch|pr|pull request|quote|paste|reviews?|answers?|advice|guide"
+    r"|tutorial|story|poem"
+    r"|nachricht|brief|kommentar|artikel|seite|fehler|protokoll|meldung|vertrag|rechnung|beitrag|dokument|schreiben"
+    r"|anfrage|antwort|absatz|notiz(?:en)?"
+    r"|courriel|lettre|commentaire|texte|page|erreur|journal|contrat|facture|annonce|demande|réponse|notes?"
+    r"|correos?|mensaje|carta|comentario|texto|artículo|página|registro|contrato|factura|documento|publicación"
+    r"|anuncio"
+    r"|solicitud|respuesta|notas?)"
+)
+_SAYS = (
+    r"(?:says|said|saying|writes|wrote|written|sent|sends|posted|posts|emailed|mailed|forwarded|messaged|texted"
+    r"|replied"
+    r"|answered|commented|reads|states|stated|announced|published|(?:told|tells|asks|asked|wants) (?:me|us)"
+    r"|complain(?:s|ed)"
+    r"|demands|schreibt|schrieb|sagte?|meinte?|schickte|geschickt|bekommen|erhalten|weitergeleitet|laut|kommentierte"
+    r"|dit|écrit|reçu|envoyé|transféré|selon|d'après|dice|dijo|escribe|escribió|envió|mandó|recibí|reenvió|según)"
+)
+_THIS = (
+    r"(?:this|these|that|those|following|attached|another|his|her|their|an?|some"
+    r"|diese[rsnm]?|folgende[rsnm]?|eine[nrm]?|ein|seine|ihre|cet?|cette|ces|une?|son|sa|leur|est[ae]s?|estos"
+    r"|es[ea]|un|su)"
+)
+_INTRODUCTIONS = (
+    rf"\b{_THIS} (?:[\w'-]+ ){{0,2}}{_NOUNS}\b|\b(?:here is|here's|here are|this is"
+    rf"|these are) (?:[\w'-]+ ){{1,3}}{_NOUNS}\b",
+    rf"\b{_NOUNS} (?:below|above|attached|from|(?:i|we) (?:got|received|found|copied)|unten|vom?|du|de|ci-dessous"
+    r"|suivante?"
+    r"|siguiente|abajo)\b",
+    rf"\b(?:look at|check|read|see|review|open|consider) (?:[\w'-]+ )?{_NOUNS}\b|\bof the following\b|\bversion of\b",
+    rf"\b{_SAYS}\b(?! que\b)",
+    r"\b(?:translate|summari[sz]e|proofread|rewrite|rephrase|paraphrase|tl;?dr|eli5|transcribe|grammar|thoughts|wdyt"
+    r"|opinions|any ideas?|what do you (?:think|make of)|according to|here it is|check this out|(?:look|see) what)\b",
+    r"\b(?:reply|respond|react|answer|write back) (?:to|on|this|that|them|him|her)\b|\b(?:got|received|found|copied"
+    r"|pasted"
+    r"|forwarded|quot(?:e|ing)|seen|read) (?:this|that|these|the following|it)\b",
+    r"\bwhat (?:does|do|did) (?:this|that|it|he|she|they) (?:mean|say)\b|\b(?:is|was|are) (?:this|that|it) (?:legit"
+    r"|true|real"
+    r"|spam|phishing|a scam|scam|correct|ok|okay|right|fine)\b",
+    r"\b(?:can you|could you|please) (?:review|explain|correct|shorten|improve|check|analy[sz]e|fix|edit|comment on"
+    r"|parse"
+    r"|convert|look at|handle|process) (?:this|these|the following|what follows|below)\b",
+    r"\b(?:übersetze?|fasse|korrigiere|erkläre|prüfe|überarbeite|lies|beantworte) (?:das|dies|den|die|mir|folg)"
+    r"|\b(?:antworten?|reagiere) (?:auf|darauf|ihm|ihr)\b|\bwas (?:meint|heißt|bedeutet|sagst|hältst)\b"
+    r"|\bschau mal\b",
+    r"\b(?:traduis|résume|corrige|explique|reformule|relis|répond|réagi)|\bqu'en penses-tu\b|\bregarde (?:ce|ça)\b",
+    r"\b(?:tradu[cz]|tradúce|resum|resúme|corri[gj]|corríge|expli[cq]|reescrib|revisa|respond|contest)"
+    r"|\bqué (?:opinas|significa|te parece)\b|\bmira (?:esto|lo que)\b",
+    r"(?:这|那|此|下面|以下|如下|下列|一封|一条|收到)的?[个封段篇条则份]?(?:邮件|信|消息|文章|评论|工单|问题|日志"
+    r"|报错|文字|内容|网页|公告|通知"
+    r"|文档|聊天|帖子|代码|截图)|(?:回复|回信|解释)(?:一下)?[这下如以此]|翻译|总结|改写|润色|校对|概括|写道|说道"
+    r"|发来|转发|收到"
+    r"|(?:[他她]们?|老板|客户|群里)说|看看这|怎么看|什么意思",
+    r"(?:この|その|次の|以下の|下記の|こんな|届いた)(?:メール|メッセージ|文章|記事|コメント|チケット|問題|ログ"
+    r"|エラー|文|手紙|ページ|通知|資料"
+    r"|投稿|チャット|内容)|(?:翻訳|要約|校正|添削|説明|返信|返事)(?:して|お願い|を)|と[言書][いっわ]|から届い"
+    r"|が来ました|どう思|どういう意味|によると",
+)
+"""Words that introduce a text of somebody else, in the sentence before it."""
+
+_ANNOUNCES = (
+    r"\b(?:as follows|the following(?: \w+)?|what follows|the (?:words|text) below|folgendes|das folgende|wie folgt"
+    r"|ce qui suit"
+    r"|comme suit|ceci|la chose suivante|lo siguiente|lo que sigue|como sigue)\W*$"
+    rf"|\b{_SAYS} (?:(?:just|exactly|only|simply) )?(?:to (?:me|us) )?(?:this|these|below|dies|das(?: hier)?|cela"
+    r"|ça|esto|eso)\W*$"
+    r"|(?:如下|如下所述|以下内容|下面的内容|以下的话)\W*$|(?:以下|次)の(?:通り|とおり|内容)(?:です|でした)?\W*$"
+)
+_POINTS = (
+    r"\b(?:this|these|below|following|follows|attached|here|it says|above|pasted|they|s?he|das|diese?[rsn]?"
+    r"|folgende[sr]?|unten"
+    r"|hier|er|sie|cet?|cette|ces|ça|ceci|ci-dessous|suivant|voici|elle|est[aeo]s?|estos|eso|siguiente|abajo|aquí"
+    r"|él|ella)\b"
+    r"|这|下面|以下|如下|上面|他|她|これ|この|下記|次の|上の|彼"
+)
+_OWN_LABEL = (
+    r"\b(?:remember|memori[sz]e|keep|bear|note|reminders?|decisions?|corrections?|update|wrong|plans?|rules?"
+    r"|preferences?"
+    r"|conventions?|habits?|facts?|guidelines?|standards?|settings|things?|points|wishes|style|stack|setup"
+    r"|practices?|defaults"
+    r"|(?:dis)?likes|peeves|tools|requests|expectations|principles|fyi|btw|ps|context|important|also|please"
+    r"|next time|from now on"
+    r"|going forward|future|always|never|learn|do|don't|whenever|before|after|when you|how (?:i|we))\b|^(?:for"
+    r"|in) (?:this|our|my|all|the)\b"
+    r"|\b(?:merke?n?|beachten?|erinnere|behalte|regeln|vorlieben|konventionen|gewohnheiten|wünsche|vorgaben|fakten"
+    r"|ab sofort|ab jetzt"
+    r"|künftig|zukunft|immer|nie|bitte|in diesem projekt|retiens|retenez|souviens-toi|mémorise|n'oublie pas|règles"
+    r"|préférences"
+    r"|habitudes|consignes|souhaits|désormais|dorénavant|à partir de maintenant|toujours|jamais|recuerd[ae]"
+    r"|memoriza|anota"
+    r"|ten en cuenta|no olvides|reglas|preferencias|convenciones|costumbres|hábitos|normas|a partir de ahora"
+    r"|siempre|nunca)\b"
+    r"|记住|记得|记下|规则|偏好|习惯|约定|规范|要求|以后|今后|覚えて|記憶して|ルール|好み|規約|習慣|方針|お願い"
+    r"|今後|これから"
+)
+_GREETING = (
+    r"\s*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day)|welcome|hallo|moin|servus|guten (?:tag"
+    r"|morgen|abend)"
+    r"|bonjour|bonsoir|salut|coucou|hola|buen[oa]s (?:días|tardes|noches)|您好|你好|大家好|こんにちは|お疲れ"
+    r"|はじめまして|お世話になって)"
+)
+_FORMAL = (
+    r"\s*(?:dear|to whom it may concern|attention|sehr geehrte|liebe[rs]?|werter?|ch[eè]re?s?|madame|monsieur"
+    r"|mesdames|messieurs"
+    r"|estimad[oa]s?|querid[oa]s?)\b|\s*(?:尊敬的|亲爱的|各位|大家好|拝啓|お世話になって|皆さん|皆様)"
+    rf"|{_GREETING}?[\s,]*(?:to |à |a )?(?:all|team|everyone|everybody|folks|colleagues|guys|zusammen|alle|ihr|tous"
+    r"|tout le monde"
+    r"|todos|todas|equipo)\b[,:!]"
+)
+_TO_A_PERSON = (
+    rf"{_GREETING}\s+(?!there|again|claude|assistant|chatgpt|gpt|bot|agent|ai\b|i\b|i'|my\b|can\b|could\b|please\b)"
     r"\w+(?: \w+)?\s*[,!.\n-]|#+ "
 )
-# Patterns in which a name in braces stands for any phrase of that list.
-_PATTERNS = {
-    "dictates": r"(?:{before}[\s,]*+)*{dictates}",
-    "courtesy": r"(?:{before}|{greets}|{closes}|{remember that}|\W)*+",
-    "greets": r"\s*(?:{greets}|{formal})",
-    "greets later": r"\s*(?:{greets}|{formal})[^\n,.!?]{0,30}[,，!]",
-    "formal": r"\s*(?:{greets}[\s,]*)?{formal}",
-    "signed": (
-        r"(?:^|\n)[ \t]*+(?:--\s*|(?:[–—]|--)\s*(?-i:[A-Z])[^\n.!?]{1,40})$|\s[–—]\s?(?-i:[A-Z])\w+\s*$"
-        r"|(?:^|\n)[ \t]*+(?:{closes}[\w ]{0,20}?|(?:[^\W\d_]++\s?){1,3})[,，]\s*"
-        r"\n\s*[^\n.!?]{2,60}(?:\n[^\n.!?]{1,60}){0,3}$"
-        r"|(?:^|\n|[.!?]\s)[ \t]*+{closes}[,，]?\s+(?-i:[A-Z])\w+(?:\s(?-i:[A-Z])\w+)?\.?$"
-    ),
-}
+_COURTESY = (
+    r"(?:please|pls|plz|ok|okay|and|also|so|thanks|thank you|thx|cheers|best|great|good|nice|remember (?:that|this"
+    r"|it)|save (?:that|this)"
+    rf"|danke|bitte|merci|stp|gracias|por favor|谢谢|请|ありがとう(?:ございます)?|よろしく|{_GREETING}|\W)*+"
+)
+_SIGNATURE = (
+    r"(?:^|\n)[ \t]*+(?:--\s*|(?:[–—]|--)\s*(?-i:[A-Z])[^\n.!?]{1,40})$|\s[–—]\s?(?-i:[A-Z])\w+\s*$"
+    r"|(?:^|\n)[ \t]*+(?:[^\W\d_]++\s?){1,4}[,，]\s*\n\s*[^\n.!?]{2,60}(?:\n[^\n.!?]{1,60}){0,3}$"
+    r"|\n[^\S\n]*\n[ \t]*+(?:[^\W\d_]++[ \t]?){1,3}\n[ \t]*+(?-i:[A-Z])[^\n.!?:]{1,40}$"
+    r"|(?:^|\n|[.!?]\s)[ \t]*+(?:[^\W\d_]++\s?){1,3}[,，]\s+(?!claude|chatgpt"
+    r"|gpt)(?-i:[A-Z])\w+(?:\s(?-i:[A-Z])\w+)?\.?$"
+)
 
 
 class OwnWords(NamedTuple):
@@ -85,21 +224,23 @@ class OwnWords(NamedTuple):
     odd: str = ""
 
     def doubt(self, end: int, *, asked: bool) -> str:
-        """Why what is asked for, or merely said, up to this place needs a person first; "" when it does not."""
-        is_behind = end >= self.sure and self.sure < len(self.text)
-        return PASTED if is_behind else self.odd or ("" if asked else self.said)
+        """Return why what is asked for, or merely said, up to this place needs a person first, else ""."""
+        if end >= self.sure and self.sure < len(self.text):
+            return PASTED
+        return self.odd or ("" if asked else self.said)
 
     def own(self, *, sure: bool = True) -> str:
-        """The user's words; without `sure`, those that may be, too. Names in code count, quotations do not."""
+        """Return the user's words; without `sure`, those that may be, too. Names in code count, quotations do not."""
         if sure and (self.odd or self.said):
             return ""
         own = self.spoken[: self.sign]
-        shown = (self.text[slice(*run.span(0))] for run in re.finditer(f"{SHOWN}+", own))
-        return "\n".join([own, *(each for each in shown if _is_a_name(each))])
+        shown = [self.text[run.start() : run.end()] for run in re.finditer(f"{SHOWN}+", own)]
+        is_name = re.compile(rf"`[^\n]*|\S*(?:[^\S\n]+\S+){{0,{MAX_NAME_WORDS - 1}}}")
+        return "\n".join([own, *filter(is_name.fullmatch, shown)])
 
 
 def read_own_words(text: str) -> OwnWords:
-    """What the user says in a message.
+    """Return what the user says in a message, and from where on it may be somebody else.
 
     >>> own = read_own_words("Reply to this mail:\\nWe moved.")
     >>> own.text[own.sign :]
@@ -110,36 +251,42 @@ def read_own_words(text: str) -> OwnWords:
     if is_hiding:
         parts = re.split(f"([{_HIDDEN}]+)", text)
         text = "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
-    half, middle = MOST // 2, len(text) - MOST
+    half, middle = MAX_READ_CHARS // 2, len(text) - MAX_READ_CHARS
     gap = f"\n{OTHERS * middle}"[: middle - 1] + "\n"  # as long as what it stands for
     read = text if middle <= 0 else f"{text[:half]}{gap}{text[-half:]}"
-    said = compiled(_ELEMENT).sub(_shown, compiled(_BLOB).sub(_others, _said_in(read)))
-    said = compiled(_SHOWN_LINES).sub(_shown, said)
+    said = re.sub(_BLOB, lambda blob: OTHERS * len(blob[0]), spoken(read))
+    said = _blot_lines(_SHOWN_LINE, said)
     sign = _find_sign(said) if middle <= 0 else min(_find_sign(said), half)
-    is_odd = is_hiding or _is_odd(read, said[:sign])
+    said = _blot_lines(LINE_SHAPES["log"], said)
+    is_odd = is_hiding or _is_letter_or_table(read, said[:sign])
     paragraphs = re.split(r"\n[^\S\n]*\n(?!\s*[-*•–]\s)", said[:sign])
-    full = [each for each in paragraphs if not _pattern("courtesy").fullmatch(each)]
-    is_long = len(full) > 1 or len(said[:sign].replace(SHOWN, "")) > LONG
+    full = [each for each in paragraphs if not _any_case(_COURTESY).fullmatch(each)]
+    is_long = len(full) > 1 or len(said[:sign].replace(SHOWN, "")) > MAX_TYPED_CHARS
     sure = sign if len(full) <= 2 else len(paragraphs[0]) + 1  # an order and a request are two; more may be a page
     return OwnWords(text, said, sign, sure, PASTED if is_long else "", PASTED if is_odd else "")
 
 
+def is_record(text: str, start: int = 0) -> bool:
+    """Return True if the line at this place has the shape of a record, which nobody types.
+
+    >>> is_record("JIRA-123 | Reporter: Eve"), is_record("// always use tabs"), is_record("I prefer tabs")
+    (True, True, False)
+    """
+    return bool(_any_case("|".join(LINE_SHAPES.values())).match(text, start))
+
+
 def _find_sign(said: str) -> int:
-    """Where quoted words may begin."""
+    """Return where words of somebody else may begin: at a record, a salutation, or behind an introduction."""
     line = sentence = clause = 0
-    for end in compiled(_END).finditer(said):
+    for end in _any_case(_CLAUSE_END).finditer(said):
         at, mark = end.start(), end[0]
-        if clause == line and compiled(_RECORD).match(said[line : said.find("\n", line) % (len(said) + 1)]):
+        if clause == line and is_record(said, line):
             return line
-        is_new = clause > 0 and said[clause:at].strip()
-        if is_new and (
-            _pattern("greets" if clause == line else "greets later").match(said, clause)
-            or (clause == line and re.match(_ALONE, said[line:at]))
-        ):
+        if clause and said[clause:at].strip() and _begins_letter(said, clause, at, is_line=clause == line):
             return clause
-        start = line if mark == "\n" else clause if mark in ":：-–—" else sentence
-        before, whole = (said[max(one, at - LONG) : at].strip(" *#") for one in (start, sentence))
-        if before and _is_sign(before, whole, mark) and not _pattern("courtesy").fullmatch(said, end.end()):
+        start = ({"\n": line} | dict.fromkeys(":：-–—", clause)).get(mark, sentence)
+        before, whole = (said[max(place, at - MAX_TYPED_CHARS) : at].strip(" *#") for place in (start, sentence))
+        if before and _introduces(before, whole, mark) and not _any_case(_COURTESY).fullmatch(said, end.end()):
             return at if mark == "\n" else end.end()
         clause = end.end()
         if mark == "\n":
@@ -149,83 +296,72 @@ def _find_sign(said: str) -> int:
     return len(said)
 
 
-def _is_sign(clause: str, sentence: str, mark: str) -> bool:
-    """Whether a clause, by how it ends, introduces a quotation."""
-    is_dictated = _has("dictates", sentence.rstrip(":： "), whole=True)
+def _begins_letter(said: str, start: int, end: int, *, is_line: bool) -> bool:
+    """Return True if a clause behind other words greets somebody: a mail that was pasted below a request."""
+    greets = rf"{_FORMAL}|{_GREETING}\b" if is_line else rf"(?:{_FORMAL}|{_GREETING})[^\n,.!?]{{0,30}}[,，!]"
+    is_alone = is_line and re.match(_SALUTATION, said[start:end])
+    return bool(is_alone or _any_case(greets).match(said, start))
+
+
+def _introduces(clause: str, sentence: str, mark: str) -> bool:
+    """Return True if a clause, by its words and the mark at its end, introduces a text of somebody else."""
+    names_text = _names_text(clause)
     if mark == "\n":
-        is_announced = clause.endswith((":", "：")) and not is_dictated
-        return not re.match(_BULLET, clause) and (is_announced or _introduces(clause))
+        is_announced = clause.endswith((":", "：")) and not _any_case(_OWN_LABEL).search(sentence)
+        return not re.match(_BULLET, clause) and (is_announced or names_text)
     if mark in "?？":
-        return _introduces(clause) or _has("points", clause)
-    if _introduces(clause) and (mark not in ".!。！" or _has("text noun", clause)):
+        return names_text or bool(_any_case(_POINTS).search(clause))
+    if names_text and (mark not in ".!。！" or _any_case(rf"\b{_NOUNS}\b").search(clause)):
         return True
-    if is_dictated or compiled(_FIRST).match(sentence):
+    if _any_case(_OWN_LABEL).search(sentence) or _any_case(_FIRST_PERSON).match(sentence):
         return False
-    if mark in ".!。！":
-        return _has("announces", clause)
-    is_named = mark in ":：" and re.fullmatch(_NAME, sentence)
-    return bool(is_named) or _has("points", clause) or _has("announces", clause)
+    if _any_case(_ANNOUNCES).search(clause):
+        return True
+    is_label = mark in ":：" and re.fullmatch(_LABEL, sentence)
+    return mark not in ".!。！" and bool(is_label or _any_case(_POINTS).search(clause))
 
 
-def _is_odd(text: str, own: str) -> bool:
-    """Whether a message looks like a letter, fields or a page, or asks at its end about what stands before it."""
-    if _pattern("signed").search(text.rstrip()) or re.search(_GOES_ON, text):
+def _names_text(clause: str) -> bool:
+    clause = _any_case(r"\b(?:i|we) (?:already |just )?(?:said|wrote|told|replied|answered)\b").sub("", clause)
+    return bool(_any_case("|".join(_INTRODUCTIONS)).search(clause))
+
+
+def _is_letter_or_table(text: str, own: str) -> bool:
+    """Return True if a message is a letter, fields or rows, or asks at its end about what stands before it."""
+    if _any_case(_SIGNATURE, re.NOFLAG).search(text.rstrip()) or re.search(_QUOTED_ON, text):
         return True
     lines = [line for line in own.split("\n") if line.strip(f" \t\r{SHOWN}")]
     if not lines:
         return False
-    if _pattern("formal").match(lines[0]) or compiled(_ADDRESSED).match(f"{lines[0]}\n"):
+    if _any_case(f"{_FORMAL}|{_TO_A_PERSON}").match(f"{lines[0]}\n"):
         return True
     if own.rstrip().rpartition("\n")[0].strip():
-        is_asked = bool(re.search(r"[?？]\W*$", lines[-1])) and _has("points", lines[-1])
-        if re.match(_ALONE, lines[0]) or is_asked or (_introduces(lines[-1]) and not re.match(_BULLET, lines[-1])):
+        is_asked = bool(re.search(r"[?？]\W*$", lines[-1])) and bool(_any_case(_POINTS).search(lines[-1]))
+        is_about_text = _names_text(lines[-1]) and not re.match(_BULLET, lines[-1])
+        if re.match(_SALUTATION, lines[0]) or is_asked or is_about_text:
             return True
     return any(_are_records(first, second) for first, second in pairwise(lines))
 
 
 def _are_records(first: str, second: str) -> bool:
-    """Whether two lines are of one form: fields, or rows of a table."""
-    if all(compiled(_FIELD).match(line) and not _pattern("dictates").match(line) for line in (first, second)):
+    """Return True if two lines are of one form: fields, or rows of a table.
+
+    >>> _are_records("name: build", "owner: Eve"), _are_records("Remember: tabs", "Thanks: all")
+    (True, False)
+    """
+    if all(
+        re.match(_FIELD, line) and not _any_case(_OWN_LABEL).search(re.split("[:：=]", line)[0])
+        for line in (first, second)
+    ):
         return True
     commas = [len(re.findall(r"[,;](?=\S)", line)) for line in (first, second)]
     return commas[0] == commas[1] > 1
 
 
-def _is_a_name(shown: str) -> bool:
-    """Whether what is shown in a sentence is part of it: code, an address, or a word or two in quotation marks."""
-    return "\n" not in shown and (shown[:1] == "`" or len(shown.split()) <= NAME)
-
-
-def _said_in(text: str) -> str:
-    """What is said in a text; the stop behind an address ends the sentence, and is no part of the address."""
-    parts, done = [], 0
-    blotted = spoken(text)
-    for address in compiled(_ADDRESS).finditer(text):
-        stop = address.start() + len(address[0].rstrip(".,;:!?"))
-        parts += [blotted[done:stop], text[stop : address.end()]]
-        done = address.end()
-    return "".join(parts) + blotted[done:]
-
-
-def _shown(match: re.Match[str]) -> str:
-    return SHOWN * len(match[0])
-
-
-def _others(match: re.Match[str]) -> str:
-    return OTHERS * len(match[0])
-
-
-def _introduces(sentence: str) -> bool:
-    """Whether a sentence introduces a text, or what another person said."""
-    return _has("as text", compiled(_MINE).sub("", sentence))
-
-
-def _has(title: str, text: str, *, whole: bool = False) -> bool:
-    pattern = _pattern(title)
-    return bool(pattern.fullmatch(text) if whole else pattern.search(text))
+def _blot_lines(shape: str, said: str) -> str:
+    return _any_case(rf"^(?:{shape})[^\n]*").sub(lambda line: SHOWN * len(line[0]), said)
 
 
 @cache
-def _pattern(title: str) -> re.Pattern[str]:
-    pattern = _PATTERNS.get(title, f"{{{title}}}")
-    return compiled(re.sub(r"\{([a-z ]+)\}", lambda found: any_of("phrases", found[1]), pattern))
+def _any_case(pattern: str, flags: int = re.MULTILINE) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE | flags)

@@ -16,7 +16,7 @@ from memsheaf.guard.worth import ephemeral
 from memsheaf.learn.corrections import CORRECTION, corrects_something
 from memsheaf.learn.pasted import OTHERS, OwnWords, read_own_words
 from memsheaf.learn.statements import read_statement
-from memsheaf.recall.ignore import asks_to_ignore, is_private
+from memsheaf.recall.ignore import asks_not_to_store
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.text import tokenizer
 from memsheaf.text.classifier import classify
@@ -57,7 +57,7 @@ _OPEN = (
 _POINTING = r"(?i)(?:it|this|that|them|those)\b(?:\W*$| (?:for|when|until|next|too|as|in case|please)\b)"
 _LAST_CLAUSE = r"\s*(?:[,;，；]|\s[-–—]+\s)\s*([^,;，；]+)$"
 _STOPS = " .,!?。，！？;；~–—-"
-_QUOTES = "\"'„“«「『《‘>"
+_QUOTES = "\"'„“«「『《‘>/<{-(=\\"  # and the beginnings of comments and elements
 _BULLET = r"(?:[-*•–]|\d{1,2}[.)])\s+"
 _ASKED = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
 _ABOUT_THIS = (
@@ -99,7 +99,7 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> 
     """
     found: dict[str, Proposal] = {}
     for message in turn.messages:
-        if message.role != "user" or asks_to_ignore(message.text) or is_private(message.text):
+        if message.role != "user" or asks_not_to_store(message.text):
             continue
         earlier, before, is_dictated = Sentence("", ""), "", False
         own = read_own_words(message.text)

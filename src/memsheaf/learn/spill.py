@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.erasure_filter import make_erasure_filter
-from memsheaf.recall.ignore import asks_to_ignore, is_private
+from memsheaf.recall.ignore import asks_not_to_store
 from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple, sha256
@@ -80,7 +80,7 @@ def _silent(entries: Sequence[TranscriptEntry]) -> set[int]:
     silent, is_silent = set(), False
     for at, entry in enumerate(entries):
         if entry.role == "user":
-            is_silent = is_private(entry.text) or asks_to_ignore(entry.text)
+            is_silent = asks_not_to_store(entry.text)
         if is_silent:
             silent.add(at)
     return silent

@@ -1,230 +1,156 @@
-"""Requests to ignore memory for one turn, and to keep something off the record, in the user's own words.
+"""Requests to ignore memory for one turn, and requests not to store what is said, in the user's own words.
 
-The words are in `prompts/ignore.md`, by language. Here is how a message is read: what is pasted or quoted is left
-out, the rest is taken sentence by sentence, and a phrase counts where a request can stand and nothing turns it
-round. Nothing is kept between two calls, so the next turn is normal.
+A message is read clause by clause, without quotations, code and logs. A request is a clause that begins with a
+pattern of `request_patterns.py`, perhaps behind words such as *please* or *could you* (`leads`). So "don't ignore
+memory", "he said ignore memory" and "how do I make you ignore memory?" are none: there the clause begins otherwise.
+Some patterns may also follow an order ("explain monads without using your memory"), but no report or question.
+
+A sentence that begins with "remember" asks to remember, whatever it speaks of: "remember that we do not store this".
+In other doubt a request is assumed: a turn without memory loses little.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from functools import cache
 
+from memsheaf.recall.request_patterns import PATTERNS, STEMS
 from memsheaf.text.neutralize import INVISIBLE
-from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, compiled, lexicon
-from memsheaf.text.spoken import SHOWN, spoken
+from memsheaf.text.spoken import spoken
 
-HEAD = TAIL = 2_000
-REQUEST = 160
-"""How many characters of a clause are read for a request that something is not kept."""
+MAX_END_CHARS = 2_000  # of a long message, as much is read at its beginning and at its end
 
-# No request does without one of these, so most messages cost a few substring tests, and the file is not opened.
-STEMS = {
-    "English": (
-        "memory", "memorie", "memoris", "memoriz", "remember", "about me", "fresh context", "notes.md",
-        "your notes", "my notes", "our notes", "session notes", "project notes", "task notes",
-    ),
-    "Chinese": (
-        "记忆", "記憶", "记住", "記住", "记得", "記得", "记下", "記下", "我的了解", "关于我", "關於我", "memory",
-    ),
-    "Japanese": ("記憶", "メモリ", "覚えて", "について知って"),
-    "German": (
-        "gedachtnis", "gedaechtnis", "erinner", "gemerkt", "uber mich", "ueber mich", "dein memory", "deine memor",
-    ),
-    "French": ("memoire", "souven", "souvien", "memoris", "sur moi", "sais de moi", "savez de moi", "rien de moi"),
-    "Spanish": (
-        "memori", "recuerd", "recorda", "sobre mi", "acerca de mi", "sabes de mi", "sabe de mi", "nada de mi",
-    ),
-}  # fmt: skip
-
-# The same for what is not to be kept.
-UNKEPT = (
-    "record", "between", "keep", "store", "save", "note", "remember", "memor", "log ", "learn ", "write", "forget",
-    "confiden", "unter uns", "nicht", "speicher", "notier", "schreib", "vertraulich", "behalt", "entre no",
-    "entre tu", "ne ", "garde", "no guard", "no re", "no ap", "no an", "no mem", "no lo", "extraof",
-    "记", "記", "存", "私下", "悄悄", "保密", "外传", "你知我知", "之间",
-    "オフレコ", "ここだけ", "ないで", "内緒", "秘密",
-)  # fmt: skip
-
-# These stand for phrases of three lists, for a quotation, and for the middle of a long message. None is a word or the
-# edge of a clause. The last is ASCII, so that it does not make plain text costly.
-_SURELY, _PERHAPS, _TURN, _QUOTATION, _CUT = "\ue000\ue001\ue002\ue003\0"
-
-_ACCENTS = str.maketrans("´ʼ′", "'''")  # typed for an apostrophe; folding would make a space of the first
-_APOSTROPHES = str.maketrans("‘’", "''")
-_UNSEEN = rf"[\u0300-\u036f\ue000-\ue003{INVISIBLE}]"  # marks over letters, our own marks, what draws nothing
-_PASTED = (
+_ACCENTS = str.maketrans("´ʼ′‘’", "'''''")  # typed for an apostrophe
+_UNSEEN = rf"[\u0300-\u036f{INVISIBLE}]"  # marks over letters, and what draws nothing
+_LOG_LINE = (
     r"(?m)^[ \t]*(?:[|$+]|\[?\d{4}-\d\d-\d\d|\[?\d\d?:\d\d"
     r"|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error) ?[]:]).*"
 )
-# quotation marks around the one word for memory
-_WORDS = "|".join(re.escape(stem) for stems in STEMS.values() for stem in stems if " " not in stem)
-_EMPHASISED = rf"[\"'“„«「『‘]((?:{_WORDS})\w{{0,2}})[\"'“”»」』’]"
-_BULLET = r"(?m)^ *(?:[-•–]|\d{1,2}[.)]) +"
-_EMPHASIS = r"[*~]+|(?<!\w)_+|_+(?!\w)"
-_SYMBOL = "[\u2190-\u2bff\U0001f000-\U0001faff]"
-_SENTENCE = r"(?<=[!?;。])|(?<=\.)(?=\s)"
-_KANA, _HAN = "[\u3041-\u30ff]", "[\u4e00-\u9fff]"
-_JOINED = r"\b(?:but|and|aber|und|mais|et|pero|y)\s"
-_CLAUSE = r"[\n,:;!?()\[。、—–¿¡]|\s-+\s"
-_JOINT = rf"{_CLAUSE}|{{joins}}"
-_LEAD = "(?:{before}){1,6}$"
-
-
-def fold(text: str) -> str:
-    """One spelling for what reads the same: no capitals, accents, wide letters or hidden characters."""
-    if text.isascii():
-        return text.lower()
-    text = unicodedata.normalize("NFKD", text.translate(_ACCENTS)).casefold()
-    return unicodedata.normalize("NFKC", re.sub(_UNSEEN, "", text))
-
-
-DIALECT = Dialect(
-    gap=r"((?:[\w'-]+,?\s){0,4}?)",
-    gap_unspaced=r"([^\n,.:;!?、。]{0,8}?)",
-    named=(
-        ("{memory}", rf"[{_SURELY}{_PERHAPS}]\s*+"),
-        ("{surely}", rf"{_SURELY}\s*+"),
-        ("{this turn}", rf"{_TURN}\s*+"),
-    ),
-    fold=fold,
+_EMPHASIS = r"[*~]+|(?<!\w)_+|_+(?!\w)|(?m:^ *(?:[-•–]|\d{1,2}[.)]) +)"
+_QUOTED_WORD = r"[\"'“„«「『‘](memor(?:y|ies)|gedachtnis|memoria|memoire|记忆|記憶|メモリ)[\"'“”»」』’]"
+_SENTENCE_END = r"(?<=[!?;。])|(?<=\.)(?=\s)|\n\s*\n"
+_SUBORDINATE = r",(?= (?:was|woran|dass|ohne|als|wenn|que|ce)\b)"
+_CLAUSE_END = (
+    r"[\n,:;!?()\[\]。、—–¿¡\u2190-\u2bff\U0001f000-\U0001faff]|\.(?=\s|$)|\s-+\s"
+    r"|\s(?=(?:and|but|und|aber|et|mais|y|e|pero)\s(?!me\b|le\b|tu\b))"
 )
-"""How the phrases of `prompts/ignore.md` are read: what they are searched in has marks for three lists."""
+_CUT = "\0"  # for the middle of a long message: no word, and no edge of a clause
+MARKS = {"memory": "ᚠ", "turn": "ᚢ"}
+"""Letters that nobody types. They stand in a text for words of these names, which makes the patterns short."""
+_LETTERS = {"Chinese": "[\u4e00-\u9fff]", "Japanese": "[\u3041-\u30ff]"}
 
 
 def asks_to_ignore(message: str) -> bool:
-    """Whether the user asks that memory be neither used nor changed in this turn.
+    """Return True if the user asks that memory be neither used nor changed in this turn.
 
     >>> asks_to_ignore("Ignore your memory for this one: what would you cook?")
     True
-    >>> asks_to_ignore("Please don't ignore memory.")
-    False
-    >>> asks_to_ignore("Ignore memory leaks in this test.")
-    False
+    >>> asks_to_ignore("Please don't ignore memory."), asks_to_ignore("Ignore memory leaks in this test.")
+    (False, False)
     """
-    text = fold(_ends(message))[: 2 * (HEAD + TAIL)]  # one ligature may unfold to a line
-    spoken = [name for name, stems in STEMS.items() if any(stem in text for stem in stems)]
-    return bool(spoken) and any(_asks(spoken, said, sentence) for said, sentence in _sentences(text))
+    return _asks(message, "ignore")
 
 
 def is_private(message: str) -> bool:
-    """Whether the user says, as a clause of its own, that this is not to be kept.
+    """Return True if the user asks not to store what the message says.
 
     >>> is_private("Off the record: the salary band is 52 to 58 thousand.")
     True
-    >>> is_private("Do not store it in localStorage."), is_private("The contract between us and Acme ends.")
+    >>> is_private("Do not store it in localStorage."), is_private("Remember that we do not store this.")
     (False, False)
     """
-    text = fold(_ends(message.replace("’", "'")))[: 2 * (HEAD + TAIL)]
-    return any(stem in text for stem in UNKEPT) and any(
-        _private().fullmatch(part.strip(" .")[:REQUEST])
-        for _, sentence in _sentences(text)
-        for clause in re.split(_CLAUSE, sentence)
-        for part in (clause, *re.split(_JOINED, clause)[1:])
-    )
+    return _asks(message, "private")
 
 
-def _ends(message: str) -> str:
-    """The beginning and the end of a long message, joined so that code and quoted lines stay what they are."""
-    end = len(message) - TAIL
-    if end <= HEAD:
-        return message
-    seam = "\n```\n" if message.count("```", HEAD, end) % 2 else ""
-    line = message.rfind("\n", 0, end) + 1
-    if line > HEAD:
-        seam += "\n" + message[line : line + 3].strip()[:1]
-    return message[:HEAD] + seam + _CUT + message[end:]
+def asks_not_to_store(message: str) -> bool:
+    """Return True if nothing of a turn with this message may be stored."""
+    return is_private(message) or asks_to_ignore(message)
 
 
-def _sentences(text: str) -> Iterator[tuple[str, str]]:
-    """Each sentence in the user's own words, after what was said before it in the same paragraph."""
-    own = spoken(spoken(re.sub(_EMPHASISED, r"\1", text)))  # there are quotations within quotations
-    own = re.sub(_PASTED, "", own.translate(_APOSTROPHES))
-    for paragraph in re.split(r"\n[^\S\n]*\n", re.sub(f"{SHOWN}+", _QUOTATION, own)):
-        paragraph = re.sub(_EMPHASIS, "", re.sub(_BULLET, "", paragraph))
-        paragraph = re.sub(r"[^\S\n]+", " ", re.sub(_SYMBOL, ",", paragraph))
-        said = ""
-        for sentence in re.split(_SENTENCE, paragraph):
-            yield said, sentence.strip()
-            said += sentence
+def _asks(message: str, kind: str) -> bool:
+    text = fold(_read_ends(message))
+    languages = [name for name, stems in STEMS[kind].items() if any(stem in text for stem in stems)]
+    if not languages:
+        return False
+    text = spoken(spoken(re.sub(_QUOTED_WORD, r"\1", text)))  # there are quotations within quotations
+    text = re.sub(_EMPHASIS, "", re.sub(_LOG_LINE, "", text))
+    before = ""
+    for sentence in re.split(_SENTENCE_END, text):
+        for unbroken in (sentence, sentence.replace("\n", " ")):
+            if any(_is_request(language, kind, unbroken, before) for language in languages):
+                return True
+        before += sentence
+    return False
 
 
-def _asks(spoken: list[str], said: str, sentence: str) -> bool:
-    """Whether a sentence asks in one of these languages, and none of them turns it into something else.
-
-    Related languages share words: what asks in Italian may be a Spanish question.
-    """
-    spoken = [name for name in spoken if any(stem in sentence for stem in STEMS[name])]
-    if "Chinese" in spoken and (re.search(_KANA, sentence) or not re.search(_HAN, sentence)):
-        spoken.remove("Chinese")
-    languages = [lexicon("ignore", name, DIALECT) for name in spoken]
-    return any(_asks_in(language, languages, said, sentence) for language in languages)
-
-
-def _asks_in(language: PhraseBook, languages: list[PhraseBook], said: str, sentence: str) -> bool:
-    if not language.is_spaced:
-        sentence = sentence.replace(" ", "")
-    for title, mark in ("memory", _SURELY), ("memory or hardware", _PERHAPS), ("this turn", _TURN):
-        sentence = _replace_phrases(language.one_of(title), mark, sentence)
-    for title in ("asks", "asks anywhere"):
-        for found in _request(language, title).finditer(sentence):
-            earlier = sentence[max(0, found.start() - 300) : found.start()]
-            clause = language.compiled(_JOINT).split(earlier)[-1].lstrip()
-            led = language.compiled(_LEAD).search(clause)
-            misplaced = not led if clause else sentence.startswith("?", found.end())
-            if (misplaced and title == "asks") or _CUT in clause:
-                continue
-            before = clause[: led.start()] if led else clause
-            if not any(_turned(other, said, earlier, before, found) for other in languages):
+def _is_request(language: str, kind: str, sentence: str, before: str) -> bool:
+    """Return True if a clause of a sentence is a request of this kind."""
+    if language in _LETTERS and not re.search(_LETTERS[language], sentence):
+        return False
+    sentence = re.sub(_SUBORDINATE, "", sentence)
+    if kind == "ignore":
+        for name, mark in MARKS.items() if language not in _LETTERS else ():
+            sentence = _compile(language, name).sub(mark, sentence)
+    is_remembering = False
+    for clause in re.split(_CLAUSE_END, sentence):
+        before += clause
+        clause = re.sub(r"\s+", "" if language in _LETTERS else " ", clause).strip(" @")
+        lead = _compile(language, "leads", kind).match(clause)
+        rest = clause[lead.end() :] if lead else clause
+        if _compile(language, "remember").match(rest):
+            is_remembering = True
+        elif _compile(language, "but").match(clause):
+            is_remembering = False
+        names_hardware = MARKS["turn"] not in sentence and _compile(language, "hardware").search(before)
+        if is_remembering or _CUT in clause or (kind == "ignore" and names_hardware):
+            continue
+        if _compile(language, kind, kind).match(rest):
+            return True
+        if kind == "ignore" and not _compile(language, "reports").search(rest):
+            is_forgotten = MARKS["turn"] in sentence and _compile(language, "forget", kind).match(rest)
+            if is_forgotten or _compile(language, "within", kind).search(rest):
                 return True
     return False
 
 
-def _replace_phrases(pattern: str, mark: str, sentence: str) -> str:
-    """The sentence with a mark for each phrase; spaces behind one stay."""
-    return compiled(pattern).sub(lambda phrase: mark + phrase[0][len(phrase[0].rstrip()) :], sentence)
+def fold(text: str) -> str:
+    """Return one spelling for what reads the same: no capitals, accents, wide letters or hidden characters."""
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFKD", text.translate(_ACCENTS)).casefold()
+    return unicodedata.normalize("NFKC", re.sub(_UNSEEN, "", text))[: 4 * MAX_END_CHARS]
 
 
-def _turned(language: PhraseBook, said: str, earlier: str, before: str, found: re.Match[str]) -> bool:
-    """Whether what stands around a phrase makes it a negation, a question, a report, a mention, or hardware."""
-
-    def holds(title: str, text: str) -> bool:
-        return bool(language.compiled(f"{{{title}}}").search(text))
-
-    later = found.string[found.end() :]
-    if any(holds("turned round", text) for text in (before, *filter(None, found.groups()))):
-        return True
-    if language.compiled("{turned round}$").search(earlier[-40:]) or holds("mentioned", earlier):
-        return True
-    if holds("turned round after", language.compiled(_JOINT).split(later, maxsplit=1)[0]):
-        return True
-    if _PERHAPS not in found[0]:
-        return False
-    near = earlier + found[0] + (" ".join(later.split()[:5]) if language.is_spaced else later[:12])
-    return holds("hardware", near if _TURN in found.string else said + near)
+def _read_ends(message: str) -> str:
+    """Return the beginning and the end of a long message, joined so that code and quoted lines stay what they are."""
+    end = len(message) - MAX_END_CHARS
+    if end <= MAX_END_CHARS:
+        return message
+    seam = "\n```\n" if message.count("```", MAX_END_CHARS, end) % 2 else ""
+    line = message.rfind("\n", 0, end) + 1
+    if line > MAX_END_CHARS:
+        seam += "\n" + message[line : line + 3].strip()[:1]
+    return f"{message[:MAX_END_CHARS]}{seam}{_CUT}{message[end:]}"
 
 
 @cache
-def _request(language: PhraseBook, title: str) -> re.Pattern[str]:
-    """What ends in dots may be followed by anything; the rest by the end of a clause or what is in `after`."""
-    phrases = language.lists[title]
-    opened = language.any_phrase(phrase.removesuffix("...") for phrase in phrases if phrase.endswith("..."))
-    closed = language.any_phrase(phrase for phrase in phrases if not phrase.endswith("..."))
-    edge = r"[.,:;!?)\]]+(?!\w)|-+\s" if language.is_spaced else r"[.,:;!?)\]。、~]"
-    follows = rf"(?:(?<=\n)|(?=$|[\n—–]|{edge}|{language.one_of('after')}))"
-    return compiled(f"{closed}{follows}|{opened}")
+def _compile(language: str, name: str, kind: str = "") -> re.Pattern[str]:
+    """Return the pattern of this name, one that fits nothing where a language has none.
 
-
-@cache
-def _private() -> re.Pattern[str]:
-    """A clause that says that something is not for the record."""
-    said, beside = [], []
-    for name in LANGUAGES:
-        words = lexicon("ignore", name, DIALECT)
-        for phrase in words.lists["private"]:
-            said.append(words.pattern(phrase.removesuffix("...")) + ".*" * phrase.endswith("..."))
-        beside.append(words.one_of("courtesy"))
-    around = "|".join(beside)
-    return compiled(rf"(?:{around})*+(?:{'|'.join(said)})(?:{around})*+")
+    For the kind "ignore", words for memory and for this turn are marks, as they are in the text.
+    """
+    words, ignore, within, private = PATTERNS[language]
+    patterns = {"ignore": ignore, "within": within, "private": private}
+    pattern = ("|".join(patterns[name]) if name in patterns else words.get(name)) or "(?!)"
+    if kind == "ignore" and language not in _LETTERS:
+        words = {**words, **MARKS}
+    for _ in range(3):  # words may name other words
+        pattern = re.sub(r"\{([a-z]+)\}", lambda found: f"(?:{words[found[1]]})", pattern)
+    if name in MARKS:
+        pattern = rf"\b(?:{pattern})"
+    elif name == "leads":
+        pattern = rf"(?:(?:{pattern})(?: |$))*+"
+    elif name == kind and language in _LETTERS:  # words without spaces have no leads
+        pattern = rf".{{0,40}}?(?:{pattern})"
+    return re.compile(pattern)

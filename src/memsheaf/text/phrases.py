@@ -26,7 +26,7 @@ what hostile input costs stays linear.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from memsheaf.text.spoken import SHOWN
@@ -44,12 +44,11 @@ _SENTENCE = (
 
 
 class Dialect(NamedTuple):
-    """What differs between files: the pattern for `...`, those for names in braces, and how the file is folded."""
+    """What differs between files: the pattern for `...` and those for names in braces."""
 
     gap: str = ".+?"
     gap_unspaced: str = ".+?"
     named: tuple[tuple[str, str], ...] = ()
-    fold: Callable[[str], str] = str
 
 
 PLAIN = Dialect(
@@ -186,7 +185,7 @@ def lexicon(file: str, language: str, dialect: Dialect = PLAIN) -> PhraseBook:
     """What a file says of one language."""
     from memsheaf.prompts import read_prompt
 
-    section = dialect.fold(read_prompt(file).partition(f"\n## {language}")[2].partition("\n## ")[0])
+    section = read_prompt(file).partition(f"\n## {language}")[2].partition("\n## ")[0]
     lists: dict[str, list[str]] = {}
     for title, phrases in re.findall(r"(?m)^- ([\w ]+): (.+)$", section.replace("\n  ", " ")):
         lists.setdefault(title, []).extend(map(str.strip, phrases.split(" / ")))

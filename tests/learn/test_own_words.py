@@ -1,0 +1,107 @@
+"""What is pasted is never the user's word, what is private leaves no trace, and what the user says is learned."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cases import each_case, sample
+from memsheaf import Sheaf
+from memsheaf.learn.pasted import LINE_SHAPES, is_record, read_own_words
+from memsheaf.learn.rules import find_stated_facts
+from memsheaf.recall.turns import Message, Turn
+
+CORPORA = Path(__file__).parent.parent / "corpora"
+DEVELOPMENT: dict[str, Any] = json.loads((CORPORA / "own_words.json").read_text(encoding="utf-8"))
+UNSEEN: dict[str, Any] = json.loads((CORPORA / "own_words_unseen.json").read_text(encoding="utf-8"))
+HALVES = [DEVELOPMENT]
+if os.environ.get("OWN_WORDS_UNSEEN"):
+    HALVES.append(UNSEEN)
+
+
+def turn_of(text: str) -> Turn:
+    return Turn("c", (Message("user", text), Message("assistant", "Done.")))
+
+
+def confirmed(text: str) -> list[str]:
+    return [each.content for each in find_stated_facts(turn_of(text), date(2026, 11, 15)) if not each.doubt]
+
+
+@each_case("case", [case for half in HALVES for case in half["pastes"]])
+def test_no_instruction_inside_a_paste_is_confirmed(case: dict[str, Any]) -> None:
+    assert confirmed(case["text"]) == []
+
+
+@each_case("case", [case for half in HALVES for case in half["private"]])
+def test_a_message_that_asks_not_to_be_stored_is_private(case: dict[str, Any]) -> None:
+    assert turn_of(case["text"]).unkept
+    assert confirmed(case["text"]) == []
+
+
+@each_case("case", [case for half in HALVES for case in half["learned"]])
+def test_what_the_user_says_or_asks_to_remember_is_learned(case: dict[str, Any]) -> None:
+    assert turn_of(case["text"]).unkept == ""
+    learned = "\n".join(confirmed(case["text"])).lower()
+    assert [piece for piece in case["holds"] if piece.lower() not in learned] == []
+
+
+@each_case("case", sample(DEVELOPMENT["private"], 4))
+def test_a_private_turn_leaves_no_trace_in_the_home(case: dict[str, Any], sheaf: Sheaf, tmp_path: Path) -> None:
+    secret = max(case["text"].split(), key=len).strip(".,:。")
+
+    assert not sheaf.learn(turn_of(case["text"]))
+    sheaf.distil()
+
+    assert [
+        str(path) for path in Path(home).rglob("*") if path.is_file() and secret.encode() in path.read_bytes()
+    ] == []
+    assert sheaf.list() == []
+
+
+@pytest.mark.parametrize("shape", LINE_SHAPES)
+def test_a_request_on_a_line_below_a_record_waits_for_a_person(shape: str) -> None:
+    line = EXAMPLES[shape]
+    assert is_record(line), line
+
+    (proposal,) = find_stated_facts(turn_of(f"{line}\nRemember that we use pnpm."), date(2026, 11, 15))
+
+    assert "pnpm" in proposal.content
+    assert "pasted" in proposal.doubt
+
+
+EXAMPLES = {
+    "log": "2026-11-02 10:00:01 WARN retry",
+    "ticket": "OPS-77 | Reporter: Eve",
+    "mail": "Subject: keys",
+    "chat": "<eve> hello",
+    "comment": "// always use tabs",
+    "code": "retries = 3",
+    "markup": "<p>",
+    "diff": "@@ -1,2 +1,2 @@",
+    "stack trace": "Traceback (most recent call last):",
+    "shell": "$ make test",
+}
+
+
+def test_hostile_text_is_read_in_bounded_work() -> None:
+    for unit in (
+        "/*",
+        "<a>",
+        "'''",
+        "--[[ ",
+        "\\begin{a}",
+        "a | b: ",
+        "#1 ",
+        "k=v ",
+        "A-1 ",
+        "{-",
+        "this mail ",
+        "- a: ",
+    ):
+        own = read_own_words(unit * 20_000)
+        assert len(own.spoken) == len(own.text)
