@@ -320,14 +320,14 @@ class Tools:
         return ToolAnswer(said, touched=(Touched("proposed", scope, name),))
 
     def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | ToolAnswer:
-        if self._session and self._session.ignoring:
-            from memsheaf.recall.session import IGNORED
-
-            return _failure(f"{IGNORED}; answer without it.")
         name = RENAMED.get(str(name), str(name))
+        if self._session and (reason := self._session.refusal(name in READING)):
+            return _failure(reason)
         if (tool := self._tools.get(name)) is None:
-            said = f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self._tools) or 'none'}."
-            return _failure(said, masked=True)
+            return _failure(
+                f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self._tools) or 'none'}.",
+                masked=True,
+            )
         offered = from_json(arguments) if isinstance(arguments, str) else arguments
         if not isinstance(offered, Mapping):
             wanted = ", ".join(parameters(tool)["properties"])

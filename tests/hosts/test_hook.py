@@ -208,12 +208,18 @@ def test_a_transcript_is_read_from_where_the_last_turn_ended(hooks: HookRunner) 
 
 
 def test_a_turn_off_the_record_leaves_nothing(hooks: HookRunner) -> None:
-    secret = "Quentin Zabriskie leaves the company"
-    path = hooks.transcript("s1", ("user", f"Off the record: {secret}."), ("assistant", "I see."))
-    hooks.hook("UserPromptSubmit", prompt=f"Off the record: {secret}.", transcript_path=str(path))
-    hooks.hook("Stop", transcript_path=str(path))
-    hooks.hook("UserPromptSubmit", host="gemini", prompt=f"Off the record: {secret}.")
-    hooks.hook("AfterAgent", host="gemini", prompt=f"Off the record: {secret}.", prompt_response="I see.")
+    requests = (
+        "Off the record:",
+        "Do not store this in memory.",
+        "Incognito mode please.",
+        "Don't keep what I say next.",
+    )
+    for text in [f"{request} Quentin Zabriskie leaves the company." for request in requests]:
+        path = hooks.transcript("s1", ("user", text), ("assistant", "I see."))
+        hooks.hook("UserPromptSubmit", prompt=text, transcript_path=str(path))
+        hooks.hook("Stop", transcript_path=str(path))
+        hooks.hook("UserPromptSubmit", host="gemini", prompt=text)
+        hooks.hook("AfterAgent", host="gemini", prompt=text, prompt_response="I see.")
     hooks.work()
     found = [file for file in hooks.home.rglob("*") if file.is_file() and b"Zabriskie" in file.read_bytes()]
     assert found == []

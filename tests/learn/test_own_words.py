@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from cases import each_case, sample
-from memsheaf import Sheaf
+from memsheaf import Sheaf, Tools
 from memsheaf.learn.pasted import LINE_SHAPES, is_record, read_own_words
 from memsheaf.learn.rules import find_stated_facts
 from memsheaf.recall.turns import Message, Turn
@@ -19,9 +18,21 @@ from memsheaf.recall.turns import Message, Turn
 CORPORA = Path(__file__).parent.parent / "corpora"
 DEVELOPMENT: dict[str, Any] = json.loads((CORPORA / "own_words.json").read_text(encoding="utf-8"))
 UNSEEN: dict[str, Any] = json.loads((CORPORA / "own_words_unseen.json").read_text(encoding="utf-8"))
-HALVES = [DEVELOPMENT]
-if os.environ.get("OWN_WORDS_UNSEEN"):
-    HALVES.append(UNSEEN)
+HALVES = (DEVELOPMENT, UNSEEN)
+
+
+EXAMPLES = {
+    "log": "2026-11-02 10:00:01 WARN retry",
+    "ticket": "OPS-77 | Reporter: Eve",
+    "mail": "Subject: keys",
+    "chat": "<eve> hello",
+    "comment": "// always use tabs",
+    "code": "retries = 3",
+    "markup": "<p>",
+    "diff": "@@ -1,2 +1,2 @@",
+    "stack trace": "Traceback (most recent call last):",
+    "shell": "$ make test",
+}
 
 
 def turn_of(text: str) -> Turn:
@@ -58,9 +69,25 @@ def test_a_private_turn_leaves_no_trace_in_the_home(case: dict[str, Any], sheaf:
     sheaf.distil()
 
     assert [
-        str(path) for path in Path(home).rglob("*") if path.is_file() and secret.encode() in path.read_bytes()
+        str(path) for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()
     ] == []
     assert sheaf.list() == []
+
+
+def test_an_agent_reads_but_does_not_save_in_a_private_turn(sheaf: Sheaf) -> None:
+    session = sheaf.session()
+    tools = Tools(sheaf, session=session)
+    fact = {"name": "Kim", "description": "Kim leaves", "type": "project", "content": "Kim leaves in May."}
+
+    session.recall("Do not store this in memory: Kim leaves in May.")
+    refused = tools.call("memory_write", fact)
+    listed = tools.call("memory_list", {})
+    session.recall("Kim leaves in May, please remember that.")
+    saved = tools.call("memory_write", fact)
+
+    assert "asked not to store" in refused
+    assert "asked not to store" not in listed
+    assert "saved" in saved
 
 
 @pytest.mark.parametrize("shape", LINE_SHAPES)
@@ -72,20 +99,6 @@ def test_a_request_on_a_line_below_a_record_waits_for_a_person(shape: str) -> No
 
     assert "pnpm" in proposal.content
     assert "pasted" in proposal.doubt
-
-
-EXAMPLES = {
-    "log": "2026-11-02 10:00:01 WARN retry",
-    "ticket": "OPS-77 | Reporter: Eve",
-    "mail": "Subject: keys",
-    "chat": "<eve> hello",
-    "comment": "// always use tabs",
-    "code": "retries = 3",
-    "markup": "<p>",
-    "diff": "@@ -1,2 +1,2 @@",
-    "stack trace": "Traceback (most recent call last):",
-    "shell": "$ make test",
-}
 
 
 def test_hostile_text_is_read_in_bounded_work() -> None:

@@ -38,7 +38,7 @@ from memsheaf.index.database import Row
 from memsheaf.memory import STRICT, Allow, Memory
 from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.recall import LAYER_FILES
-from memsheaf.recall.session import IGNORED, Session
+from memsheaf.recall.session import Session
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import for_prompt, one_line
@@ -68,8 +68,8 @@ class MemoryFiles:
         command, values = asked(given)
         if not self.sheaf.tools:
             raise Refused("Memory tools are switched off in the settings; answer without memory.")
-        if self._session and self._session.ignoring:
-            raise Refused(f"{IGNORED[0].upper()}{IGNORED[1:]}; answer without it.")
+        if self._session and (reason := self._session.refusal(command == "view")):
+            raise Refused(reason.capitalize())
         with self._turn:
             self._allow = Allow(anyway=self._refused == (command, values))
             try:

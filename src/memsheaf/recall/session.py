@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from memsheaf.worktree import WorkingTree
 
 IGNORED = "the user asked to ignore memory in this turn"
+PRIVATE = "the user asked not to store anything of this turn"
 _FORMAT = 1
 
 
@@ -89,6 +90,12 @@ class Session:
         if self.ignoring or is_ignored:
             return False
         return bool(self._learn and self._learn(turn))
+
+    def refusal(self, is_reading: bool) -> str:
+        """Return why a tool may not be called in this turn, "" when it may: nothing of a private turn is written."""
+        if self.ignoring:
+            return f"{IGNORED}; answer without it."
+        return f"{PRIVATE}; answer without saving." if self._private and not is_reading else ""
 
     def recall(
         self, message: str, *, ignore: bool = False, tools: Sequence[str] = (), is_new_turn: bool = True

@@ -17,7 +17,7 @@ A language with a list called `spaces` is written without them. How to use it:
     english.compiled("{aside}[,:]").search(text)                # any phrase of a list, in a pattern
     for title, phrase, pattern in english.candidates(("rule", "person"), sentence):
         pattern.fullmatch(sentence)                             # compiled only where the sentence has its words
-    compiled(any_of("phrases", "closes")).search(text)          # any phrase of a list, in all six languages
+    compiled(any_of("phrases", "aside")).search(text)           # any phrase of a list, in all six languages
 
 Each word takes the spaces behind it along, so that optional words need none of their own. Repetitions are possessive:
 what hostile input costs stays linear.
