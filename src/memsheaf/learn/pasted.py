@@ -9,7 +9,8 @@ A paste is known by its form, in this order:
 4. The message as a whole is a letter, a table or a list of fields.
 
 In the last three nobody can see where the paste ends. So a person is asked about all that follows, or about the
-whole message, and nothing is confirmed. Words matter in step 3 only; they are in `_INTRODUCTIONS`.
+whole message, and nothing is confirmed. Words matter in step 3 (`_INTRODUCTIONS`, and `_OWN_LABEL` for labels behind
+which the user goes on, such as "remember:") and for the greetings and endings of letters.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _BULLET = r"\s*(?:[-*•–]|\d{1,2}[.)])\s"
 _SALUTATION = r"\s*+(?:[^\W\d_]++\.?\s?){1,3}[,，]\s*$"
 _QUOTED_ON = r"(?m)^[ \t]*>[^\n]*\n(?![ \t]*(?:>|$))"  # in Markdown the line below a quoted one is quoted, too
 _FIELD = r"\W{0,3}[\w@#/.() -]{1,30}[:：=]\s+\S"
-_FIRST_PERSON = r"(?:i|we|my|our|ich|wir|je|j'|nous|on|yo|nosotros)\b|我|私"
-_LABEL = r"\S+|[A-Z][a-z]+ [A-Z][a-z]+"  # one word, or the name of a speaker
+_FIRST_PERSON = r"(?:i|we|ich|wir|je|j'|nous|on|yo|nosotros)\b|我|私"
+_LABEL = r"\S+(?: \S+)?|(?:.*\S )?(?:[A-Z][a-z]+ [A-Z][a-z]+|(?<=\s)[A-Z][a-z]+|\S+'s)\b.*"  # few words, or a name
 
 LINE_SHAPES = {
     "log": (
@@ -157,25 +158,30 @@ _POINTS = (
     r"|él|ella)\b"
     r"|这|下面|以下|如下|上面|他|她|これ|この|下記|次の|上の|彼"
 )
+_OWN_NOUNS = (
+    r"(?:reminders?|decisions?|corrections?|rules?|preferences?|conventions?|habits?|facts?|guidelines?|standards?"
+    r"|settings"
+    r"|things?|points|wishes|style|stack|setup|practices?|defaults|likes|dislikes|peeves|tools|requests|expectations"
+    r"|principles|regeln|vorlieben|konventionen|gewohnheiten|wünsche|vorgaben|fakten|règles|préférences|habitudes"
+    r"|consignes"
+    r"|souhaits|reglas|preferencias|convenciones|costumbres|hábitos|normas)"
+)
 _OWN_LABEL = (
-    r"\b(?:remember|memori[sz]e|keep|bear|note|reminders?|decisions?|corrections?|update|wrong|plans?|rules?"
-    r"|preferences?"
-    r"|conventions?|habits?|facts?|guidelines?|standards?|settings|things?|points|wishes|style|stack|setup"
-    r"|practices?|defaults"
-    r"|(?:dis)?likes|peeves|tools|requests|expectations|principles|fyi|btw|ps|context|important|also|please"
-    r"|next time|from now on"
-    r"|going forward|future|always|never|learn|do|don't|whenever|before|after|when you|how (?:i|we))\b|^(?:for"
-    r"|in) (?:this|our|my|all|the)\b"
-    r"|\b(?:merke?n?|beachten?|erinnere|behalte|regeln|vorlieben|konventionen|gewohnheiten|wünsche|vorgaben|fakten"
-    r"|ab sofort|ab jetzt"
-    r"|künftig|zukunft|immer|nie|bitte|in diesem projekt|retiens|retenez|souviens-toi|mémorise|n'oublie pas|règles"
-    r"|préférences"
-    r"|habitudes|consignes|souhaits|désormais|dorénavant|à partir de maintenant|toujours|jamais|recuerd[ae]"
-    r"|memoriza|anota"
-    r"|ten en cuenta|no olvides|reglas|preferencias|convenciones|costumbres|hábitos|normas|a partir de ahora"
-    r"|siempre|nunca)\b"
-    r"|记住|记得|记下|规则|偏好|习惯|约定|规范|要求|以后|今后|覚えて|記憶して|ルール|好み|規約|習慣|方針|お願い"
-    r"|今後|これから"
+    r".*\b(?:remember|memori[sz]e|in mind|learn|merke?n?|beachten?|erinnere|behalte|retiens|retenez|souviens-toi"
+    r"|mémorise"
+    r"|n'oublie pas|recuerd[ae]|memoriza|anota|ten en cuenta|no olvides)\b.*"
+    r"|.*(?:记住|记得|记下|规则|偏好|习惯|约定|规范|要求|以后|今后|覚えて|記憶して|ルール|好み|規約|習慣|方針"
+    r"|お願い|今後|これから).*"
+    rf"|.*\b(?:my|our|meinen?|unseren?|mes|nos|mis|nuestr[ao]s)\b.*\b{_OWN_NOUNS}\b.*|.*\bhow (?:i|we)\b.*"
+    rf"|(?:(?:{_OWN_NOUNS}|please|also|note|to self|update|wrong|sorry|no|change of plans?|then|fyi|btw|ps|context"
+    r"|important"
+    r"|here|are|an?|one|two|three|few|some|more|another|new|the|for|in|this|you|next time|future|from now on"
+    r"|going forward"
+    r"|always|never|do|don't|team|project|repo|coding|ab sofort|ab jetzt|künftig|zukunft|immer|nie|bitte|diesem"
+    r"|projekt|die"
+    r"|désormais|dorénavant|à partir de maintenant|toujours|jamais|les|quelques|a partir de ahora|siempre|nunca|las"
+    r"|unas)"
+    r"\b\W*)++"
 )
 _GREETING = (
     r"\s*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day)|welcome|hallo|moin|servus|guten (?:tag"
@@ -299,21 +305,20 @@ def _find_sign(said: str) -> int:
 def _begins_letter(said: str, start: int, end: int, *, is_line: bool) -> bool:
     """Return True if a clause behind other words greets somebody: a mail that was pasted below a request."""
     greets = rf"{_FORMAL}|{_GREETING}\b" if is_line else rf"(?:{_FORMAL}|{_GREETING})[^\n,.!?]{{0,30}}[,，!]"
-    is_alone = is_line and re.match(_SALUTATION, said[start:end])
-    return bool(is_alone or _any_case(greets).match(said, start))
+    return bool(_any_case(greets).match(said, start) or (is_line and re.match(_SALUTATION, said[start:end])))
 
 
 def _introduces(clause: str, sentence: str, mark: str) -> bool:
     """Return True if a clause, by its words and the mark at its end, introduces a text of somebody else."""
     names_text = _names_text(clause)
     if mark == "\n":
-        is_announced = clause.endswith((":", "：")) and not _any_case(_OWN_LABEL).search(sentence)
+        is_announced = clause.endswith((":", "：")) and not _any_case(_OWN_LABEL).fullmatch(sentence)
         return not re.match(_BULLET, clause) and (is_announced or names_text)
     if mark in "?？":
         return names_text or bool(_any_case(_POINTS).search(clause))
     if names_text and (mark not in ".!。！" or _any_case(rf"\b{_NOUNS}\b").search(clause)):
         return True
-    if _any_case(_OWN_LABEL).search(sentence) or _any_case(_FIRST_PERSON).match(sentence):
+    if _any_case(_OWN_LABEL).fullmatch(sentence) or _any_case(_FIRST_PERSON).match(sentence):
         return False
     if _any_case(_ANNOUNCES).search(clause):
         return True
@@ -336,7 +341,7 @@ def _is_letter_or_table(text: str, own: str) -> bool:
     if _any_case(f"{_FORMAL}|{_TO_A_PERSON}").match(f"{lines[0]}\n"):
         return True
     if own.rstrip().rpartition("\n")[0].strip():
-        is_asked = bool(re.search(r"[?？]\W*$", lines[-1])) and bool(_any_case(_POINTS).search(lines[-1]))
+        is_asked = re.search(r"[?？]\W*$", lines[-1]) and _any_case(_POINTS).search(lines[-1])
         is_about_text = _names_text(lines[-1]) and not re.match(_BULLET, lines[-1])
         if re.match(_SALUTATION, lines[0]) or is_asked or is_about_text:
             return True
@@ -350,7 +355,7 @@ def _are_records(first: str, second: str) -> bool:
     (True, False)
     """
     if all(
-        re.match(_FIELD, line) and not _any_case(_OWN_LABEL).search(re.split("[:：=]", line)[0])
+        re.match(_FIELD, line) and not _any_case(_OWN_LABEL).fullmatch(re.split("[:：=]", line)[0])
         for line in (first, second)
     ):
         return True
