@@ -42,7 +42,7 @@ def examine(sheaf: Sheaf, *, cache: str = "") -> list[Finding]:
     """Look at the files, the journal, the place they are kept in and the `cache` directory; worst first."""
     findings = [*_place(sheaf), *_caches(cache), *_journal(sheaf), *_journals(sheaf.store), *_tracked(sheaf)]
     findings += [*_files(sheaf), *_catalog(sheaf)]
-    findings += map(_notice, sheaf.notices())
+    findings += [_notice(sheaf, said) for said in sheaf.notices()]
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: (order[finding.level], finding.path))
 
@@ -90,7 +90,9 @@ def file_system(path: str, mounts: str = "/proc/self/mounts") -> str:
 
 def _place(sheaf: Sheaf) -> Iterator[Finding]:
     if not os.path.isdir(sheaf.root):
-        yield Finding("info", sheaf.root, "nothing has been remembered here yet", "`memsheaf add` makes the first")
+        if not sheaf.notices():
+            said = "nothing has been remembered here yet"
+            yield Finding("info", sheaf.root, said, "`memsheaf remember TEXT` saves the first")
         return
     if (kind := file_system(sheaf.root)) in NETWORK:
         said = f"it is on a network file system ({kind}), where locks do not hold"
@@ -129,7 +131,7 @@ def _journals(store: FolderStore) -> Iterator[Finding]:
     top = os.path.normpath(os.path.join(store.journals, os.path.relpath(".", below)))
     for folder, names, _ in os.walk(top):
         root = os.path.join(store.checkout, os.path.relpath(folder, top))
-        if HISTORY in names and not os.path.isdir(root):
+        if HISTORY in names and not os.path.isdir(root) and os.path.isdir(store.root):
             said = f"it is the journal of {os.path.normpath(root)}, which is not there"
             yield Finding("info", folder, said, "bring that folder back to have its history; or remove this one")
 
@@ -192,7 +194,9 @@ def _row(row: Row) -> Iterator[Finding]:
         yield Finding("info", row.path, "it is not confirmed, so it stays out of the catalog", approve)
 
 
-def _notice(said: str) -> Finding:
+def _notice(sheaf: Sheaf, said: str) -> Finding:
+    if not said.startswith((CONTEXT, NOTES)):
+        return Finding("warning", sheaf.root, said, "")
     return Finding("warning", CONTEXT if said.startswith(CONTEXT) else NOTES, said, "`memsheaf trust`")
 
 

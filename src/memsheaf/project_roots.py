@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 
 from memsheaf.archive import INNER, LOGS, apart, inside
 from memsheaf.errors import MemsheafError, PathRefused
 from memsheaf.guard.paths import CATALOG, shown
-from memsheaf.scope import checkout_of
+from memsheaf.scope import FOLDER, checkout_of
 from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 from memsheaf.values import NamedTuple
-from memsheaf.worktree import bring_journal
+from memsheaf.worktree import bring_journal, in_other_commits
 
 
 def roots(root: str) -> list[str]:
@@ -112,6 +113,51 @@ def open_root(folder: str, root: str, checkout: str) -> FolderStore:
     if store.left_journal:
         bring_journal(store)
     return store
+
+
+class LostFiles(NamedTuple):
+    """The files of a folder and its inner roots that went with it, and those of them that git has on a branch."""
+
+    files: tuple[str, ...] = ()
+    in_git: tuple[str, ...] = ()
+
+
+def find_lost(store: FolderStore) -> LostFiles:
+    """Return what went with the whole folder of a scope, its tasks, sessions and logs included."""
+    if not store.lost() and os.path.isdir(store.root):
+        return LostFiles()
+    files = [inside(root, path) for root, inner in _stores(store) for path in inner.lost()]
+    in_git = in_other_commits(store.checkout, store.root, files) if files else ()
+    return LostFiles(tuple(files), tuple(sorted(in_git)))
+
+
+def restore_lost(store: FolderStore, *, by: str, with_git: bool = False) -> list[str]:
+    """Bring back what went with the whole folder, and return its files; what git has on a branch only `with_git`."""
+    listed = find_lost(store)
+    in_git = () if with_git else listed.in_git
+    restored: list[str] = []
+    for root, inner in _stores(store) if listed.files else ():
+        except_for = [path for path in inner.lost() if inside(root, path) in in_git]
+        commit = inner.restore_lost(except_for=except_for, by=by)
+        restored += [inside(root, step.path) for step in commit.revisions] if commit else []
+    if restored and store.root == os.path.join(os.path.realpath(store.checkout), FOLDER):
+        with Folder.open(store.root) as folder:
+            keep_out_of_git(folder, IGNORED)
+    return restored
+
+
+def drop_lost(store: FolderStore) -> None:
+    """Report what went with the whole folder of a scope no longer."""
+    for _, inner in _stores(store):
+        if inner.lost():
+            inner.drop_lost()
+
+
+def _stores(store: FolderStore) -> Iterator[tuple[str, FolderStore]]:
+    """Yield the stores of the roots within a folder, which may be gone, and then its own, by which they are judged."""
+    for root in roots(store.journals)[1:]:
+        yield root, open_root(store.root, root, store.checkout)
+    yield "", store
 
 
 def ledger_of(folder: str, root: str, places: Locations) -> TrustLedger | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice, takewhile
@@ -363,12 +364,33 @@ class ScopeReader:
         return f"({name} is not shown: {memory.problem}.)"
 
     def notices(self) -> Sequence[str]:
-        """Files for every prompt that are not loaded before a person has looked at them, in words."""
+        """Say what went with its whole folder, and which files for every prompt wait for a person's look."""
+        lost = self.describe_lost()
         if self._writer.ledger is None:
-            return []
+            return lost
         found = filter(None, map(self._writer.find, (CONTEXT, NOTES)))
         scope, team = str(self._writer.scope), self._is_team
-        return [explain_untrusted(one.path, scope, team=team) for one in found if one.trust == "shared"]
+        shared = (explain_untrusted(one.path, scope, team=team) for one in found if one.trust == "shared")
+        return [*lost, *shared]
+
+    def describe_lost(self) -> Sequence[str]:
+        """Say in one line each what went with its whole folder, and how it comes back."""
+        store, scope = self._store, str(self._writer.scope)
+        is_gone = store.journals != store.root and not os.path.isdir(store.root) and os.path.isdir(store.journals)
+        if not is_gone and not store.lost():
+            return []
+        from memsheaf.project_roots import find_lost
+
+        lost = find_lost(store)
+        named = "" if scope in ("project", "user") else f" --scope {scope}"
+        lines = []
+        if count := len(lost.files) - len(lost.in_git):
+            restore = f"`memsheaf restore{named}` brings them back"
+            lines.append(f"memories that were removed with their folder {store.root}: {count:,}; {restore}")
+        if lost.in_git and not any(entry.path.endswith(".md") for entry in store.scan()):
+            elsewhere = f"branches of git have {len(lost.in_git):,}; `git log --branches -- {store.root}` shows them"
+            lines.append(f"this commit has no memories in {store.root}: {elsewhere}")
+        return lines
 
     def log(self, path: str = "", *, limit: int | None = None) -> Iterator[Commit]:
         """The commits of this scope or of one memory, also before its renaming, newest first, with outside edits."""

@@ -30,6 +30,7 @@ from memsheaf.values import NamedTuple, open_plain, sha256
 NAMED = ("session", "task", "agent", "team")
 ALONE = ("project", "user")
 FOLDER = ".memory"
+JOURNALS = "memsheaf"  # folder for journals inside .git: no commit or checkout can write there
 HUB_FILE = os.path.join(".history", "hub.json")
 FOLDERS = 1_000  # whose files are counted, of a `.memory` that is not used
 
@@ -146,11 +147,19 @@ def project_root(places: Places) -> str:
         return chosen
     checkout, identity = find_repository(places.cwd, places.home)
     kept = os.path.join(checkout, FOLDER) if checkout else ""
-    if kept and os.path.lexists(kept) and is_accepted(places.home, checkout):
+    if kept and (os.path.lexists(kept) or _has_journal(checkout)) and is_accepted(places.home, checkout):
         refuse_links(checkout, kept)
         return kept
     in_repository = identity != os.path.realpath(places.cwd)
     return private_root(places.home, identity if in_repository else _nearest_project(identity, places.home))
+
+
+def _has_journal(checkout: str) -> bool:
+    """Return True if git's folder has the journal of a `.memory`: then it was in use here, even if it is gone now."""
+    git = os.path.join(checkout, ".git")
+    if os.path.isfile(git):
+        git = os.path.join(checkout, _first_line(git).removeprefix("gitdir: "))
+    return os.path.isdir(os.path.join(git, JOURNALS, FOLDER, ".history"))
 
 
 def _nearest_project(here: str, home: str) -> str:
@@ -180,10 +189,13 @@ def unused_folder(places: Places) -> str:
     """A line about the `.memory` of the repository here, when it is not used because nobody accepted it; else ""."""
     checkout, _ = repository_around(places.cwd)
     kept = os.path.join(checkout, FOLDER) if checkout else ""
-    if not kept or not os.path.lexists(kept) or is_accepted(places.home, checkout):
+    is_there = bool(kept) and os.path.lexists(kept)
+    if not kept or not (is_there or _has_journal(checkout)) or is_accepted(places.home, checkout):
         return ""
     if places.project or _chosen(places):
         return ""
+    if not is_there:
+        return f"{kept} is gone, and its history is in .git; `memsheaf init` and `memsheaf restore` bring it back"
     walk = os.walk(kept) if not os.path.islink(kept) else ()
     files = sum(name.endswith(".md") for _, _, names in islice(walk, FOLDERS) for name in names)
     return f"{kept} (Markdown files: {files:,}) is not used, as nobody accepted it here; `memsheaf trust` shows it"

@@ -334,6 +334,20 @@ def tracked(checkout: str, root: str, environment: Mapping[str, str] = os.enviro
     return None if found is None else [path.removeprefix(start) for path in found]
 
 
+def in_other_commits(
+    checkout: str, root: str, paths: Collection[str], environment: Mapping[str, str] = os.environ
+) -> set[str]:
+    """Return the files below a root that a branch or tag of git has, and the present commit has not."""
+    git = _Git.at(os.path.realpath(checkout), environment) if checkout else None
+    if git is None:
+        return set()
+    below = _relative(os.path.realpath(root), os.path.realpath(checkout))
+    every = ("log", "HEAD", "--branches", "--remotes", "--tags", "-z", "--format=", "--name-only", "--no-renames")
+    committed = git.lines(*every, "--", f":(top,literal){below}") or ()
+    present = tracked(checkout, root, environment) or ()
+    return {path for path in paths if f"{below}/{path}" in {*committed} and path not in present}
+
+
 def tracked_private(checkout: str, root: str, environment: Mapping[str, str] = os.environ) -> list[str]:
     """The private files that git tracks, by their paths in the checkout: journals, sessions, logs."""
     below = _relative(os.path.realpath(root), os.path.realpath(checkout)) if checkout else "."

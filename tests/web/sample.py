@@ -22,9 +22,9 @@ from memsheaf.guard.citations import make
 from memsheaf.llm.model import Said
 from memsheaf.llm.spend import Ledger, Spent
 from memsheaf.memory import Allow
+from memsheaf.project_trees import record_tree
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.work import sessions, tasks
-from memsheaf.work.all_scopes import record_tree
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import Notes

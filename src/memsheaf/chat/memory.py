@@ -19,6 +19,7 @@ from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said
+from memsheaf.project_trees import record_tree
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.ignore import is_private
 from memsheaf.recall.recall import Recall
@@ -27,7 +28,6 @@ from memsheaf.scope import around
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import Tools
-from memsheaf.work.all_scopes import record_tree
 from memsheaf.work.compaction.messages import tokens
 from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
 from memsheaf.work.layers import Layers

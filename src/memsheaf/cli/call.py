@@ -11,6 +11,7 @@ from io import TextIOWrapper
 from memsheaf import config
 from memsheaf.cli.command import Usage
 from memsheaf.errors import Duplicate, Exists, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
+from memsheaf.project_trees import describe_moved
 from memsheaf.scope import Scope, around, resolve, unused_folder
 from memsheaf.values import TYPE_CHECKING, json, open_plain
 from memsheaf.values import plural as plural  # for the commands
@@ -190,11 +191,11 @@ class Call:
             self.console.note("\n".join(lines))
 
     def unused_folder(self) -> str:
-        """A line about a `.memory` here that nobody accepted, when this command is about the project; else ""."""
+        """A line about memory of the project here that is not in use, when this command is about it; else ""."""
         layers = ("project", "task", "session")
         if not any(scope.partition("/")[0] in layers for scope in self.scopes() or ("project",)):
             return ""
-        return unused_folder(self.settings().places(here()))
+        return unused_folder(self.settings().places(here())) or describe_moved(self.settings(), here())
 
     def _report_progress(self, sheaf: Sheaf) -> Sheaf:
         """The sheaf, which reports progress to people when a look takes long."""

@@ -14,7 +14,11 @@ from memsheaf.cli.call import Call, here, minute, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.erasure import Proof
-from memsheaf.errors import Changed, NotFound, hinted
+from memsheaf.errors import Changed, NoSuchCommit, NotFound, hinted
+from memsheaf.project_roots import Locations
+from memsheaf.project_trees import find_moved, record_tree
+from memsheaf.relocate import move
+from memsheaf.scope import project_root
 from memsheaf.store import Commit, Revision
 from memsheaf.work.all_scopes import AllScopes
 from memsheaf.work.move import erase_everywhere
@@ -150,7 +154,10 @@ def undo(call: Call) -> int:
         everywhere = lambda: stack.enter_context(AllScopes(call.settings(), here())).every()  # noqa: E731
         try:
             scope, commit = memory.lasting().undo(call.options.commit or "", others=everywhere)
-        except Changed as error:
+        except (Changed, NoSuchCommit) as error:
+            lost = [said for sheaf in memory.lasting().sheaves() for said in sheaf.reader.describe_lost()]
+            if lost or not isinstance(error, Changed):
+                raise hinted(error, "; ".join(lost) or error.hint) from None
             since = f"It was changed again since: `memsheaf log {error.path}` shows by whom"
             raise hinted(error, f"{since}; undo that first, by its id.") from None
     said = f"Undid {commit.undoes} in {scope}:"
@@ -158,19 +165,54 @@ def undo(call: Call) -> int:
 
 
 @takes(
-    FILE,
-    Argument("version", "the version, or how it begins, as `memsheaf log FILE` shows it", "VERSION", required=True),
+    FILE._replace(help="a memory; without one, all that went with its folder", required=False),
+    Argument("version", "the version, or how it begins, as `memsheaf log FILE` shows it", "VERSION"),
+    Argument("--branches", "also bring back what branches of git have, and this commit has not"),
+    Argument("--dismiss", "bring nothing back, and report it no longer"),
 )
 def restore(call: Call) -> int:
-    """Bring a memory back to an older version, whatever it is now.
+    """Bring back memories that went with their folder, or a memory to an older version, whatever it is now.
+
+    Without a memory it is for a folder that was removed (`git clean`, `git stash -u`, `rm -r .memory`) while its
+    history is there, and for a project whose folder was moved or renamed. Files that are there now stay as they are.
 
     examples:
+      memsheaf restore
       memsheaf restore user_prefers-tabs.md 98af5cb2fc62
     """
+    if not call.options.file:
+        return _restore_lost(call)
+    if not call.options.version:
+        raise Usage("restore takes the version, too; `memsheaf log FILE` shows those there are")
     with call.open_file(call.options.file) as (sheaf, path):
         commit = sheaf.restore(path, call.options.version)
     said = f"Restored {call.shown}:" if commit.revisions else f"{call.shown} is at that version already"
     return call.answer(_commit_json(commit), said, map(_change, commit.revisions))
+
+
+def _restore_lost(call: Call) -> int:
+    settings, options = call.settings(), call.options
+    moved = find_moved(settings, here()) if call.scopes() in ([], ["project"]) else ""
+    files: list[str] = []
+    if moved and not options.dismiss:
+        root = project_root(settings.places(here()))
+        files += move(Locations(moved, root, settings.home, settings.state, settings.cache), lambda: None).files
+    with call.memory() as memory:
+        if moved:
+            record_tree(settings, here(), replace=True)
+        for sheaf in memory.lasting().sheaves():
+            if options.dismiss:
+                sheaf.dismiss_lost()
+            else:
+                files += [memory.name(sheaf, path) for path in sheaf.restore_lost(with_git=options.branches)]
+        memory.list()  # the catalog is written again
+        notices = memory.notices()
+    nothing = Note("nothing is missing" if not options.dismiss else "what is gone is not reported any more", "")
+    listed = (f"Restored {plural(len(files), 'file')}:", [f"  + {path}" for path in files[:FOLDED]])
+    more = f"  and {len(files) - FOLDED:,} more" if len(files) > FOLDED else None
+    return call.answer(
+        {"files": files, "notices": notices}, listed if files else nothing, more, [Note(said) for said in notices]
+    )
 
 
 @takes(FILE, Argument("--yes", "do not ask"))

@@ -27,6 +27,7 @@ from memsheaf.hosts.events import (
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.start_cache import read_start, write_start
 from memsheaf.hosts.switch import is_off
+from memsheaf.project_trees import describe_moved
 from memsheaf.scope import project_root, with_hub
 from memsheaf.values import TYPE_CHECKING, file_stamp, sha256
 
@@ -206,10 +207,11 @@ class _Call:
         if text is None:
             self.is_changed = True  # what is new has no vector yet
             with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
-                text = layers.prompt(budget=START_BYTES)
+                text = render_start(layers)
             with suppress(OSError):
                 write_start(self.settings, self.cwd, text)
-        return text
+        moved = describe_moved(self.settings, self.cwd)
+        return f"(memsheaf: {moved})\n{text}" if moved else text
 
     def _brief(self, room: int) -> str:
         """Where the work stands, for a conversation that was compacted."""
@@ -295,6 +297,13 @@ class _Call:
         name = "".join(char for char in f"{self.event.host}-{self.event.event}" if char.isalnum() or char in "-_")
         with suppress(OSError):
             save(os.path.join(self.settings.state, FOLDER, name[:80]), b"")
+
+
+def render_start(layers: Layers) -> str:
+    """The text for the start of a conversation: what is missing, and the section for a system prompt."""
+    lost = [said for sheaf in layers.lasting().sheaves() for said in sheaf.reader.describe_lost()]
+    lines = "".join(f"(memsheaf: {said})\n" for said in lost)
+    return lines + layers.prompt(budget=START_BYTES - len(lines.encode()))
 
 
 def own_file(state: str, root: str, name: str) -> str:

@@ -20,6 +20,7 @@ from memsheaf.values import file_stamp, json, sha256
 
 SMALL = 200  # files of a scope that are all looked at
 RACY = 0.1  # seconds: a file that changed so recently may change again without a trace in its times
+LOST = ".history/lost"
 _ASIDE = ("tasks", "sessions", "logs", ".history")
 _SHOWN = r"(?m)^- \[[^\]\n]*\]\(<?(?:([\w/-]+):)?([^()<>\n]+)>?\)"
 
@@ -72,7 +73,7 @@ def _path(settings: Settings, roots: dict[str, str]) -> str:
 
 def _watched(root: str, shown: Iterable[str]) -> list[str]:
     """The folders below a root, and the files that tell whether its text is still right."""
-    folders, files = [root], [os.path.join(root, name) for name in ("MEMORY.md", "CONTEXT.md", "NOTES.md")]
+    folders, files = [root], [os.path.join(root, name) for name in ("MEMORY.md", "CONTEXT.md", "NOTES.md", LOST)]
     for folder in folders:
         try:
             with os.scandir(folder) as entries:
@@ -84,5 +85,5 @@ def _watched(root: str, shown: Iterable[str]) -> list[str]:
         except OSError:
             continue
     if len(files) > SMALL:
-        files = files[:3] + [os.path.join(root, path) for path in shown]
+        files = files[:4] + [os.path.join(root, path) for path in shown]
     return [*folders, *files]

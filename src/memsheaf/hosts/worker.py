@@ -12,15 +12,15 @@ from contextlib import suppress
 
 from memsheaf import config
 from memsheaf.errors import Busy, MemsheafError
-from memsheaf.hosts.answer import NEWS, START_BYTES, WAITING, own_file
+from memsheaf.hosts.answer import NEWS, WAITING, own_file, render_start
 from memsheaf.hosts.conversation import HostConversation, conversations, load, open_conversation, prune, save, size_of
 from memsheaf.hosts.failure_log import note_failure
 from memsheaf.hosts.start_cache import RACY, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.learn.transcripts import read_transcript
+from memsheaf.project_trees import record_tree
 from memsheaf.scope import with_hub
 from memsheaf.values import json, open_plain
-from memsheaf.work.all_scopes import record_tree
 from memsheaf.work.hub_upkeep import sync_once
 from memsheaf.work.layers import Layers
 
@@ -80,7 +80,7 @@ def _work(layers: Layers, settings: config.Settings, cwd: str) -> None:
     sync_once(settings, cwd, with_hub(settings.layers(cwd), settings.places(cwd)))
     time.sleep(RACY)  # a text is not cached that rests on what changed a moment ago
     with suppress(OSError):
-        write_start(settings, cwd, layers.prompt(budget=START_BYTES))
+        write_start(settings, cwd, render_start(layers))
 
 
 def read_conversation(layers: Layers, path: str) -> None:

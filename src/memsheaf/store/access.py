@@ -11,10 +11,10 @@ from functools import lru_cache
 
 from memsheaf.errors import PathRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
-from memsheaf.store import HISTORY, HUB, Change, Commit, ScanEntry, Stamp
+from memsheaf.store import HISTORY, HUB, Change, Commit, ScanEntry, Stamp, lost
 from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
 from memsheaf.store.journal import Journal
-from memsheaf.store.safe_dir import Folder, kernel_lock, walk
+from memsheaf.store.safe_dir import Folder, append, kernel_lock, walk
 
 TYPE_CHECKING = False  # known to type checkers by this name; whoever only reads loads nothing that writes
 if TYPE_CHECKING:
@@ -75,7 +75,11 @@ class StoreAccess:
             with suppress(FileNotFoundError), Folder.open(self._private, **self._options) as private:
                 keep_out_of_git(private)
         if self.checkout:
-            keep_out_of_git(root, ITSELF_TOO)
+            try:
+                root.stat(".gitignore")
+            except FileNotFoundError:
+                append(history, lost.MARK, b"")
+                keep_out_of_git(root, ITSELF_TOO)
         return history
 
     def open_history(self, root: Folder, *, create: bool = False) -> Folder:
@@ -83,6 +87,13 @@ class StoreAccess:
         if self.journals == self.root:
             return root.folder(HISTORY, create=create)
         return Folder.open(os.path.join(self.journals, HISTORY), create=create, **self._options)
+
+    def find_history(self) -> Folder:
+        """Open the journal's folder, which in a checkout outlives the root. Raises OSError."""
+        if self.journals == self.root:
+            with self.open_root() as root:
+                return root.folder(HISTORY)
+        return Folder.open(os.path.join(self.journals, HISTORY), **self._options)
 
     @property
     def left_journal(self) -> bool:
@@ -125,8 +136,7 @@ class StoreAccess:
     def reading(self) -> Iterator[Journal | None]:
         """The journal without the lock, None when there is none. Raises StoreFailed."""
         try:
-            with self.open_root() as root:
-                history = self.open_history(root)
+            history = self.find_history()
         except FileNotFoundError:
             yield None
             return
@@ -168,6 +178,7 @@ class StoreAccess:
                 opened.announce = self.announce
                 try:
                     journal.open()
+                    opened.list_lost(only_marked=True)
                     opened.recover()
                     opened.make_room()
                     if not self._swept:

@@ -29,6 +29,7 @@ from memsheaf.store import (
     Stamp,
     Version,
     catalogs,
+    lost,
     tombstones,
     usage,
 )
@@ -205,6 +206,8 @@ class FolderStore:
             # a catalog that the journal does not know is for `set_aside`
             steps = (step for step in steps if step.path != CATALOG or step.before != ABSENT)
             while revisions := tuple(islice(steps, ADOPTED_AT_ONCE)):
+                if any(step.after == ABSENT for step in revisions):
+                    transaction.list_lost()
                 commit = transaction.note_outside(revisions, self._now())
                 tombstones.follow(transaction.history, revisions, commit.at, bury=bury)
         if paths is None:
@@ -229,6 +232,45 @@ class FolderStore:
             changes.append(Change(step.path, text, step.after))
         return self.commit(changes, by=by, why=f"undo {target.id}", undoes=target.id)
 
+    def lost(self) -> dict[str, Version]:
+        """Return the files that went with the whole folder and are not back, with their last versions."""
+        nothing: dict[str, Version] = {}
+        listed = self._ask_history(lost.read, nothing)
+        if not any(entry.path and not entry.path.endswith("/") for entry in self.scan()):
+            known = self.ask_journal(lost.known_to, nothing)
+            is_whole = bool(self.checkout) and self.stamps([".gitignore"])[".gitignore"] is None
+            is_whole = is_whole or lost.is_outer_lost(self.root, self.journals)
+            listed |= known if is_whole or len(known) > 1 else {}
+        stamps = self.stamps(listed)
+        return {path: version for path, version in listed.items() if stamps[path] is None}
+
+    def restore_lost(self, *, except_for: Collection[str] = (), by: str) -> Commit | None:
+        """Bring back the files that went with the whole folder, in one commit; what is there now stays.
+
+        Gives None when there is nothing to bring back. A text that is past retention stays away.
+        """
+        self.adopt(None, bury=False)  # from here on the journal has all their texts
+        wanted = {path: version for path, version in self.lost().items() if path not in except_for}
+        texts: dict[str, bytes] = {}
+        for commit in self.history() if wanted else ():
+            for step in commit.revisions:
+                for version, text in ((step.after, step.new), (step.before, step.old)):
+                    if text is not None and wanted.get(step.path) == version:
+                        texts[step.path] = text
+            if len(texts) == len(wanted):
+                break
+        restored = None
+        if texts:
+            changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items())]
+            restored = self.commit(changes, by=by, why="restore what went with its folder")
+        self.drop_lost(wanted)
+        return restored
+
+    def drop_lost(self, paths: Collection[str] | None = None) -> None:
+        """Report these files as lost no longer, or with None any. Raises Busy, StoreFailed."""
+        self.adopt(None, bury=False)
+        self._change_history(lambda history: lost.take_away(history, paths))
+
     def erase(self, path: str, *, by: str) -> Erased:
         """Remove a text and every older version of it from the folder and its journal.
 
@@ -250,6 +292,7 @@ class FolderStore:
             transaction.drop_derived(CATALOG)
             usage.bring_together(transaction.history, without=names)
             tombstones.take_away(transaction.history, names)
+            lost.take_away(transaction.history, names)
             mark = Commit(os.urandom(6).hex(), self._now(), by, ERASED, ())
             transaction.note(mark)
             transaction.finish(mark)
@@ -382,8 +425,7 @@ class FolderStore:
 
     def _ask_history(self, ask: Callable[[Folder], T], otherwise: T) -> T:
         """The result of a function on the folder of the journal, without the lock; `otherwise` without one."""
-        access = self._access
-        with suppress(OSError, PathRefused), access.open_root() as root, access.open_history(root) as history:
+        with suppress(OSError, PathRefused), self._access.find_history() as history:
             return ask(history)
         return otherwise
 
@@ -393,7 +435,7 @@ class FolderStore:
 
     def recover(self) -> None:
         """Complete what a crash left half done."""
-        if self._access.last_settled() is None:
+        if self.stamps([""])[""] and self._access.last_settled() is None:
             with self._access.transaction():
                 pass
 

@@ -8,11 +8,11 @@ from contextlib import suppress
 
 from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import CATALOG
+from memsheaf.scope import JOURNALS
 from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder, read_file, stage, walk
 from memsheaf.trusted_repositories import foreign_owner
 
-JOURNALS = "memsheaf"  # folder for journals inside .git: no commit or checkout can write there
 IGNORED = f"{HISTORY}/\nsessions/\nlogs/\n{CATALOG}\n"
 """What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said,
 and what is generated: a file that each save changes would keep git from switching branches."""

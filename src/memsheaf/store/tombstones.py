@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import parse
-from memsheaf.store import ABSENT, Revision
+from memsheaf.store import ABSENT, Revision, lost
 from memsheaf.store.safe_dir import Folder, append, read_file, replace
 from memsheaf.text.similarity import LIKE, denials, fact, likeness, numbers, prints
 from memsheaf.values import NamedTuple, json
@@ -51,8 +51,11 @@ def add(history: Folder, stones: Iterable[Tombstone]) -> None:
 
 
 def follow(history: Folder, steps: Sequence[Revision], at: str, *, bury: bool) -> None:
-    """Bury what others removed, unless many files went at once; lift the tombstones of what they brought."""
+    """Bury what others removed, unless many files or all went at once; lift the tombstones of what they brought."""
     gone = [step for step in steps if step.after == ABSENT and step.path != CATALOG]
+    if bury and gone:
+        listed = lost.read(history)
+        gone = [step for step in gone if listed.get(step.path) != step.before]
     there = {step.after for step in steps}  # such as after a rename
     if bury and len(gone) < MASS:
         add(history, [of(one.path, one.old, at, REMOVED) for one in gone if one.old and one.before not in there])

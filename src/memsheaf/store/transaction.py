@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG, fold
-from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, version_of
+from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, lost, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.commit_queries import steps_before_renaming
 from memsheaf.store.journal import Head, Journal
@@ -127,6 +127,26 @@ class Transaction:
                 continue
             if step := self._step(path, heads.get(path)):
                 yield step
+
+    def list_lost(self, *, only_marked: bool = False) -> None:
+        """List the files that the journal knows as lost if not one of them is left.
+
+        Several files that are all gone went with their folder. A single one was removed by a person, unless the
+        ignore file of the folder went with it, which left a mark, or the folder around it was emptied.
+        """
+        try:
+            self.history.stat(lost.MARK)
+            least = 1
+        except FileNotFoundError:
+            if only_marked:
+                return
+            is_alone = not lost.is_outer_lost(self.root.path, os.path.dirname(self.history.path))
+            least = 1 + is_alone
+        known = lost.known_to(self.journal)
+        if len(known) >= least and not any(map(self._is_there, known)):
+            lost.add(self.history, known)
+        with suppress(FileNotFoundError):
+            self.history.unlink(lost.MARK)
 
     def _is_there(self, path: str) -> bool:
         with suppress(OSError, PathRefused), walk(self.root, path) as (folder, name):

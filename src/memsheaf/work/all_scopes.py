@@ -20,16 +20,14 @@ from contextlib import ExitStack, suppress
 from memsheaf import trusted_repositories
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, NotFound
+from memsheaf.project_trees import TREE, is_about, record_tree
 from memsheaf.scope import (
     FOLDER,
     Scope,
     around,
-    find_repository,
     named_folders,
-    private_root,
     project_name,
     project_root,
-    project_tree,
     refuse_links,
     resolve,
 )
@@ -39,8 +37,6 @@ from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
 from memsheaf.work.scopes import SCRATCH
-
-TREE = "tree.json"  # in a project's state: the working tree that it is about
 
 
 class KnownScope(NamedTuple):
@@ -147,7 +143,7 @@ class AllScopes:
             return os.path.dirname(project)
         mapped = [folder for folder, root in self.settings.projects if _absolute(root) == project]
         recorded = State.of(project, self.settings.state).load(TREE)
-        is_sure = isinstance(recorded, str) and _is_about(project, recorded, self.settings.home)
+        is_sure = isinstance(recorded, str) and is_about(project, recorded, self.settings.home)
         found = [*map(_absolute, mapped), *([str(recorded)] if is_sure else [])]
         return next(filter(os.path.isdir, found), "")
 
@@ -211,21 +207,6 @@ def scope_name(scope: KnownScope) -> str:
 def count_memories(root: str) -> int:
     """How many Markdown files a store holds, without opening its index."""
     return sum(1 for entry in FolderStore(root).scan() if entry.path and not entry.path.endswith("/"))
-
-
-def record_tree(settings: Settings, cwd: str) -> None:
-    """Record the working tree of the project around a folder, if possible, for those that look from elsewhere."""
-    places = settings.places(cwd)
-    with suppress(MemsheafError):
-        root, tree = project_root(places), project_tree(places)
-        state = State.of(root, settings.state)
-        if os.path.isdir(root) and state.load(TREE) != tree and _is_about(root, tree, settings.home):
-            state.save(TREE, tree)
-
-
-def _is_about(root: str, tree: str, home: str) -> bool:
-    """Whether a project in MEMSHEAF_HOME is the one of this working tree."""
-    return private_root(home, find_repository(tree, home)[1]) == root
 
 
 def _absolute(path: str) -> str:

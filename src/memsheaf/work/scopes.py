@@ -12,6 +12,7 @@ from memsheaf import config
 from memsheaf.errors import MemsheafError, NotFound, PathRefused, ScopeRefused, hinted
 from memsheaf.guard.paths import fold
 from memsheaf.memory import Memory
+from memsheaf.project_trees import describe_moved, record_tree
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.scope import Scope, check_label, named_folders, project_root, resolve, shown, unused_folder
 from memsheaf.sheaf import Sheaf
@@ -97,6 +98,8 @@ class OpenScopes:
 
     def close(self, *, wait: bool = True) -> None:
         """Make everything safe on disk and let go; a process that ends now need not `wait` for vectors."""
+        if "project" in self._open and not self.read_only:
+            record_tree(self.settings, self._cwd)
         if not wait:
             for sheaf in self._open.values():
                 sheaf.close(wait=False)
@@ -221,9 +224,13 @@ class OpenScopes:
 
     def notices(self) -> list[str]:
         """What a person should look at first: a `.memory` that was not accepted, files that changed there."""
-        unused = unused_folder(self.settings.places(self._cwd)) if "project" in self.scopes() else ""
-        found = [f"{sheaf.scope}: {said}" for sheaf in self.sheaves() for said in sheaf.notices()]
-        return [*([unused] if unused else []), *(said.removeprefix("project: ") for said in found)]
+        found = [
+            f"{sheaf.scope}: {said}".removeprefix("project: ") for sheaf in self.sheaves() for said in sheaf.notices()
+        ]
+        if "project" in self.scopes():
+            places = self.settings.places(self._cwd)
+            found = [unused_folder(places), describe_moved(self.settings, self._cwd), *found]
+        return list(filter(None, found))
 
     def place(self, name: str) -> tuple[Sheaf, str]:
         """The scope that a shown name is of, and the file's path in it.

@@ -1,0 +1,228 @@
+"""A memory folder that is gone while its history is there: it is reported, and `memsheaf restore` brings it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+FACTS = ("We deploy on Fridays with the blue pipeline", "The staging database is called kestrel")
+COMMAND = "`memsheaf restore` brings"
+
+
+def git(*words: str) -> str:
+    command = ("git", "-c", "user.name=A", "-c", "user.email=a@b", *words)
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def app(run: Run, environment: dict[str, str]) -> Path:
+    """A repository that keeps two memories, a note and a task in .memory, none of them committed."""
+    git("init", "-q", "-b", "main")
+    Path("main.py").write_text("print()\n")
+    git("add", "main.py")
+    git("commit", "-qm", "code")
+    assert run("init")[0] == 0
+    for fact in FACTS:
+        assert run("remember", fact)[0] == 0
+    assert run("task", "start", "Log in with a passkey")[0] == 0
+    return Path.cwd()
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def hook(environment: dict[str, str], cwd: Path) -> str:
+    """What a host is told at the start of a conversation."""
+    event = {"hook_event_name": "SessionStart", "session_id": "one", "source": "startup", "cwd": str(cwd)}
+    command = [sys.executable, "-P", "-m", "memsheaf", "hook", "claude-code", "SessionStart"]
+    done = subprocess.run(command, input=json.dumps(event), env=environment, cwd=cwd, capture_output=True, text=True)
+    return done.stdout
+
+
+WAYS: dict[str, Callable[[], object]] = {
+    "git clean": lambda: git("clean", "-fdxq"),
+    "git stash": lambda: git("stash", "-uq"),
+    "rm": lambda: shutil.rmtree(".memory"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_folder_that_is_gone_is_reported_everywhere_and_comes_back_byte_for_byte(
+    run: Run, app: Path, environment: dict[str, str], way: str
+) -> None:
+    before = files(app / ".memory")
+    WAYS[way]()
+
+    told = [run("list")[2], run("brief")[1], run("doctor")[1], hook(environment, app), run("undo")[2]]
+
+    assert [COMMAND in said for said in told] == [True] * 5, told
+    assert "All is well" not in told[2]
+    assert run("restore")[0] == 0
+    assert files(app / ".memory") == before
+    assert COMMAND not in run("list")[2]
+    assert run("restore")[2] == "nothing is missing\n"
+
+
+def test_a_save_into_the_emptied_folder_neither_hides_nor_blocks_what_was_there(run: Run, app: Path) -> None:
+    before = files(app / ".memory")
+    first = next(name for name in before if "kestrel" in name)
+    git("clean", "-fdxq")
+    assert run("remember", "The cache is redis on port 6380")[0] == 0
+    (app / ".memory" / first).write_text("Somebody wrote this meanwhile.\n")
+
+    assert COMMAND in run("list")[2]
+    assert run("restore")[0] == 0
+
+    after = files(app / ".memory")
+    assert after[first] == b"Somebody wrote this meanwhile.\n"
+    assert before.keys() - after.keys() == set()
+    assert any("redis" in name for name in after)
+    assert COMMAND not in run("list")[2]
+
+
+def test_a_fact_that_went_with_the_folder_can_be_learned_again(run: Run, app: Path) -> None:
+    git("stash", "-uq")
+    run("remember", "The cache is redis on port 6380")
+    run("list")
+
+    assert run("learn", "--text", FACTS[0])[0] in (0, 2)
+    assert not (app / ".git/memsheaf/.memory/.history/tombstones").exists()
+
+
+def test_a_single_memory_is_missed_when_its_folder_went_and_not_when_somebody_removed_it(
+    run: Run, environment: dict[str, str]
+) -> None:
+    git("init", "-q", "-b", "main")
+    run("init")
+    run("remember", FACTS[0])
+    [memory] = Path(".memory").glob("project_*.md")
+    text = memory.read_bytes()
+
+    shutil.rmtree(".memory")
+    run("remember", FACTS[1])
+    assert COMMAND in run("list")[2]
+    run("restore")
+    assert memory.read_bytes() == text
+
+    memory.unlink()
+    assert COMMAND not in run("list")[2]
+    for rest in Path(".memory").glob("project_*.md"):
+        rest.unlink()
+    assert COMMAND not in run("list")[2]
+
+
+def test_what_was_forgotten_is_not_missed(run: Run, app: Path) -> None:
+    for memory in list(Path(".memory").glob("project_*.md")):
+        assert run("forget", memory.name)[0] == 0
+
+    assert COMMAND not in run("list")[2]
+    shutil.rmtree(".memory")
+    run("restore")
+    assert list(Path(".memory").glob("project_*.md")) == []
+
+
+def test_what_is_gone_can_be_let_go(run: Run, app: Path) -> None:
+    shutil.rmtree(".memory")
+
+    assert run("restore", "--dismiss")[0] == 0
+
+    assert COMMAND not in run("list")[2]
+    assert run("restore")[2] == "nothing is missing\n"
+
+
+def test_a_branch_without_memories_is_told_and_nothing_is_restored(
+    run: Run, app: Path, environment: dict[str, str]
+) -> None:
+    git("add", "-A")
+    git("commit", "-qm", "memories")
+    before = files(app / ".memory")
+    git("checkout", "-q", "HEAD~1")
+
+    told = run("list")[2], hook(environment, app)
+
+    assert ["branches of git have" in said for said in told] == [True, True], told
+    assert COMMAND not in told[0]
+    run("restore")
+    assert list(Path(".memory").glob("project_*.md")) == []
+    git("checkout", "-q", "main")
+    assert "branches of git" not in run("list")[2]
+    assert {name: data for name, data in files(app / ".memory").items() if name in before} == before
+    git("checkout", "-q", "HEAD~1")
+    run("restore", "--branches")
+    assert len(list(Path(".memory").glob("project_*.md"))) == 2
+
+
+def test_a_committed_memory_that_was_removed_from_the_working_tree_comes_back(run: Run, app: Path) -> None:
+    git("add", "-A")
+    git("commit", "-qm", "memories")
+    shutil.rmtree(".memory")
+
+    assert COMMAND in run("list")[2]
+    run("restore")
+
+    assert git("status", "--short") == ""
+
+
+@pytest.mark.parametrize("kind", ["repository", "folder"])
+def test_a_project_that_was_moved_is_reported_and_comes_along(
+    run: Run, environment: dict[str, str], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "repository":
+        git("init", "-q", "-b", "main")
+    Path("main.py").write_text("print()\n")
+    for fact in FACTS:
+        run("remember", fact)
+    run("task", "start", "Log in with a passkey")
+    [old] = (tmp_path / "home/projects").iterdir()
+    before = files(old)
+    os.rename(tmp_path / "work", tmp_path / "renamed")
+    monkeypatch.chdir(tmp_path / "renamed")
+
+    told = [run("list")[2], run("brief")[1], run("doctor")[1], hook(environment, Path.cwd())]
+    assert [COMMAND in said for said in told] == [True] * 4, told
+    run("remember", "The cache is redis on port 6380")
+    assert COMMAND in run("list")[2]
+    assert run("restore")[0] == 0
+
+    [new] = (tmp_path / "home/projects").iterdir()
+    memories = {name: data for name, data in before.items() if ".history" not in name and name != "MEMORY.md"}
+    assert {name: data for name, data in files(new).items() if name in memories} == memories
+    assert len(run("list")[1].splitlines()) == 4
+    assert COMMAND not in run("list")[2]
+
+
+def test_another_folder_in_the_place_of_a_moved_one_gets_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("remember", FACTS[0])
+    os.rename(tmp_path / "work", tmp_path / "renamed")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "copy").mkdir()
+    monkeypatch.chdir(tmp_path / "copy")
+
+    assert COMMAND not in run("list")[2]
+    monkeypatch.chdir(tmp_path / "work")
+    assert "kestrel" not in run("list")[1]
+
+
+def test_a_repository_that_was_moved_and_cleaned_says_how_its_memory_comes_back(
+    run: Run, app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files(app / ".memory")
+    git("clean", "-fdxq")
+    os.rename(tmp_path / "work", tmp_path / "renamed")
+    monkeypatch.chdir(tmp_path / "renamed")
+
+    assert "`memsheaf init` and `memsheaf restore` bring it back" in run("list")[2]
+    assert run("init")[0] == 0
+    assert run("restore")[0] == 0
+    assert files(Path(".memory")) == before
