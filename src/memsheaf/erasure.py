@@ -6,10 +6,12 @@ import json
 import os
 import re
 from binascii import a2b_base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
+from glob import escape, glob
 from itertools import chain
 from shlex import join
+from tempfile import gettempdir
 
 from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS
@@ -25,18 +27,21 @@ from memsheaf.store import Erased
 from memsheaf.store.commit_queries import trail
 from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED
+from memsheaf.store.safe_dir import Folder, kernel_lock, read_file, replace
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple
+from memsheaf.values import NamedTuple, parse_object
 from memsheaf.worktree import remains, search_bare
 from memsheaf.writer import Writer
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
 AT_ONCE = 500  # memories that are searched together
-MANY = 50  # pieces, from which on it pays to look at words first
-CHUNK = 1 << 15
 TITLE = 5  # words; nor does a name or a description of fewer, outside of a header
 _STEPS = re.compile(CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"')
-Pieces = Mapping[bytes, frozenset[bytes]]
+Pieces = Set[bytes]
+HOSTS = "hooks"  # folder of the state directory with what is known of hosts' conversations
+LIMIT = 64 << 20  # bytes that are read of such a file
+LOCK_SECONDS = 5.0
+_INDEX = re.compile(r"[0-9a-f]{24}-[0-9]+\.[a-z.-]+$|\.float32$")  # indexes of other scopes, and weights
 NESTED = ("tasks", "sessions")  # folders of other scopes in a project: only named, as they are erased separately
 
 
@@ -82,7 +87,8 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     writer.require_writable()
     store, index, path = writer.store, writer.index, writer.spelled(path)
     texts = _texts_of(writer, path)  # first: afterwards nobody knows what to look for
-    _forget_elsewhere(learner, state, texts, [path] if texts else (), clock)
+    cache = os.path.dirname(index.files()[0])
+    _forget_elsewhere(learner, state, cache, texts, [path] if texts else (), clock)
     index.ready()
     before = index.folders_of([CATALOG, path])
     try:
@@ -90,7 +96,7 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     except NotFound:  # or it was erased, and something kept us from seeing to the rest
         index.purge([path], ())
         raise
-    _forget_elsewhere(learner, state, erased.texts, erased.names, clock)
+    _forget_elsewhere(learner, state, cache, erased.texts, erased.names, clock)
     for name in erased.names:
         rehearsal.disregard(state, name)
     if writer.ledger:
@@ -98,23 +104,59 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     index.purge(erased.names, erased.texts, before)
     index.look()
     index.close()  # to read the files of an open database would end the locks that SQLite has on them
-    beside = (os.path.join(one.folder, name) for one in state.beside() for name in one.names(drafts=True))
-    others = {*index.files(), *learner.files(), *beside}
     copy = os.path.join(state.folder, COPY)
-    return examine(store.root, erased, others, journals=store.journals, checkout=store.checkout, copy=copy)
+    directory = os.path.dirname(state.folder)
+    naming = {*_walk(os.path.join(directory, HOSTS)), *_walk(state.folder), *glob(f"{escape(directory)}/*.log")}
+    caches = (place for place in _walk(cache) if not _INDEX.search(place))
+    drafts = (place for folder in glob(f"{escape(gettempdir())}/memsheaf-*") for place in _walk(folder))
+    others = {*index.files(), *learner.files(), *_walk(directory), *caches, *drafts}
+    others = {place for place in others if f"{os.sep}{COPY}{os.sep}" not in place}
+    return examine(
+        store.root, erased, others, journals=store.journals, checkout=store.checkout, copy=copy, naming=naming
+    )
 
 
 def _forget_elsewhere(
-    learner: Learner, state: State, texts: Sequence[bytes], names: Sequence[str], clock: Callable[[], float]
+    learner: Learner,
+    state: State,
+    cache: str,
+    texts: Sequence[bytes],
+    names: Sequence[str],
+    clock: Callable[[], float],
 ) -> None:
-    """Take what an erased memory said out of what is kept beside the memories."""
+    """Take what an erased memory said out of what is kept beside the memories, and its names with it."""
     learner.forget(texts)
+    for place in glob(f"{escape(cache)}/start-*.json"):  # made again when the next conversation starts
+        with suppress(FileNotFoundError):
+            os.unlink(place)
+    _forget_in_hosts(os.path.dirname(state.folder), texts, names)
     for one in state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
         spill.forget(one, texts)
         conversation_file.forget(one, texts, names)
         forget_waiting(one, texts, names, clock=clock)
         own = names if one.folder == state.folder else ()
         recall_log.forget(one, texts, make_erasure_filter(texts), own)
+
+
+def _forget_in_hosts(directory: str, texts: Sequence[bytes], names: Sequence[str]) -> None:
+    """Take an erased memory out of what is known of hosts' conversations, and out of the log of failures."""
+    keep = make_erasure_filter(texts)
+
+    def may_stay(text: str) -> bool:
+        return keep(text) and not any(name in text for name in names)
+
+    with suppress(FileNotFoundError), Folder.open(os.path.join(directory, HOSTS)) as folder:
+        for name in [entry.name for entry in folder.scan() if entry.name.endswith(".json")]:
+            with kernel_lock(folder, f"{name}.lock", wait=LOCK_SECONDS), suppress(FileNotFoundError):
+                known = parse_object(read_file(folder, name, LIMIT)) or {}
+                left = {key: value for key, value in known.items() if may_stay(str(value))}
+                if left != known:
+                    replace(folder, name, json.dumps(left).encode())
+    with suppress(FileNotFoundError), Folder.open(directory) as folder:
+        for name in [entry.name for entry in folder.scan() if entry.name.endswith(".log")]:
+            lines = read_file(folder, name, LIMIT).decode("utf-8", "replace").split("\n")
+            if not all(map(may_stay, lines)):
+                replace(folder, name, "\n".join(filter(may_stay, lines)).encode())
 
 
 def _texts_of(writer: Writer, path: str) -> Sequence[bytes]:
@@ -126,9 +168,18 @@ def _texts_of(writer: Writer, path: str) -> Sequence[bytes]:
 
 
 def examine(
-    root: str, erased: Erased, others: Iterable[str], *, journals: str = "", checkout: str = "", copy: str = ""
+    root: str,
+    erased: Erased,
+    others: Iterable[str],
+    *,
+    journals: str = "",
+    checkout: str = "",
+    copy: str = "",
+    naming: Collection[str] = (),
 ) -> Proof:
     """Read every file under `root` and each of `others` once, and look for the erased memory in them.
+
+    In the files that are `naming` memories its bare name is a trace, too.
 
     When the root lies in a `checkout`, its `journals` may lie elsewhere, and the objects of git are searched, too. So
     are those of a hub's `copy`.
@@ -138,13 +189,15 @@ def examine(
     elsewhere: set[str] = set()
     count = size = 0
     pieces = _pieces(erased)
+    names = {form for name in erased.names if len(name) >= SHORTEST for form in _spellings(name.encode())}
     common: set[bytes] = set()
     places = sorted({*others, *(place for folder in within for place in _files(folder))})
 
     def read(place: str) -> bytes:
         nonlocal count, size
         try:
-            data = _read(place)
+            with open(place, "rb") as file:
+                data = file.read()
         except FileNotFoundError:
             return b""
         except OSError:
@@ -165,10 +218,12 @@ def examine(
             said = {name_of(place) for place, data in some.items() if piece in data}
             elsewhere |= said
             common |= {piece} if said else set()  # what another memory says as well is no trace of this one
-    telling = {piece: inner for piece, inner in pieces.items() if piece not in common}
+    telling = pieces - common
     for place in sorted({*places} - {*memories}):
         name, data = name_of(place), read(place)
-        if place.endswith((".jsonl", f"{os.sep}{KEPT}")):
+        if place in naming and _holds(data, names):
+            left.append(name)
+        elif place.endswith((".jsonl", f"{os.sep}{KEPT}")):
             named, near = _in_journal(data, erased, telling)
             left += [f"{name}:{number}" for number in (sorted({*named, *near}) if _is_reserved(name) else named)]
             elsewhere |= set() if _is_reserved(name) else {path for paths in near.values() for path in paths}
@@ -179,9 +234,9 @@ def examine(
     for place in (place for folder in within for place in _nested(folder)):
         if _held(read(place), telling):
             elsewhere.add(name_of(place))
-    if found := search_bare(copy, telling.keys()) if copy else "":
+    if found := search_bare(copy, telling) if copy else "":
         left.append(f"{os.path.relpath(copy, root)} ({found})")
-    git = remains(checkout, root, telling.keys()) if checkout else []
+    git = remains(checkout, root, telling) if checkout else []
     return Proof(
         erased.path,
         erased.names,
@@ -193,18 +248,6 @@ def examine(
         tuple(git),
         _remedy(checkout, root, erased) if git else (),
     )
-
-
-def _read(place: str) -> bytes:
-    """What is in a file, in half the time that an object for it would take."""
-    file = os.open(place, os.O_RDONLY)
-    try:
-        pieces = [os.read(file, CHUNK)]
-        while len(pieces[-1]) == CHUNK:
-            pieces.append(os.read(file, CHUNK))
-    finally:
-        os.close(file)
-    return b"".join(pieces)
 
 
 def _remedy(checkout: str, root: str, erased: Erased) -> tuple[str, ...]:
@@ -235,24 +278,22 @@ def _keys(texts: Iterable[tuple[str, bytes]]) -> set[bytes]:
 
 
 def _pieces(erased: Erased) -> Pieces:
-    """Pieces of the erased texts that are long enough to be telling, without the keys of header lines.
-
-    Each comes with its inner words, which a text has as words, too, if it has the piece.
-    """
+    """Pieces of the erased texts that are long enough to be telling, without the keys of header lines."""
     lines = {line.strip() for text in erased.texts for line in text.split(b"\n")}
     values = {line.partition(b": ")[2] for line in lines if line.partition(b":")[0] in _WORDED}
     values = {value for value in values if len(value.split()) >= TITLE}
     lines = {line for line in lines if not line.startswith((b"```", b"~~~", b"#")) and not line.endswith(b":**")}
     own = {f"]({target(name)})".encode() for name in erased.names}
     told = {piece for piece in lines | values if len(piece) >= SHORTEST and not piece.startswith(_COMMON)}
-    in_json = set(map(_in_json, told))
-    pieces = own | told | in_json | set(map(_in_json, in_json))  # a call's arguments are JSON in a line of JSON
-    return {piece: frozenset(piece.split()[1:-1]) for piece in pieces}
+    return own.union(*map(_spellings, told))
 
 
-def _in_json(piece: bytes) -> bytes:
-    """A piece of text as files of JSON have it."""
-    return json.dumps(piece.decode("utf-8", "replace"), ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+def _spellings(piece: bytes) -> set[bytes]:
+    """A piece of text as it is, as JSON spells it with and without escapes, and as JSON in JSON does."""
+    found = {piece.decode("utf-8", "replace")}
+    for _ in range(2):  # a call's arguments are JSON in a line of JSON
+        found |= {json.dumps(text, ensure_ascii=ascii)[1:-1] for text in found for ascii in (True, False)}
+    return {text.encode("utf-8", "replace") for text in found} | {piece}
 
 
 _WORDED = (b"name", b"description", b"reason")
@@ -260,11 +301,7 @@ _COMMON = (b"type:", b"created:", b"updated:", b"source:", b"conversation:", b"t
 
 
 def _held(data: bytes, pieces: Pieces) -> list[bytes]:
-    """The pieces that some data has; of many, only those are searched for whose inner words it has."""
-    if len(pieces) < MANY:
-        return [piece for piece in pieces if piece in data]
-    words = {*data.split()}
-    return [piece for piece, inner in pieces.items() if inner <= words and piece in data]
+    return [piece for piece in pieces if piece in data]
 
 
 def _holds(data: bytes, pieces: Iterable[bytes]) -> bool:
@@ -313,10 +350,13 @@ def _is_reserved(name: str) -> bool:
     return name.replace(os.sep, "/").partition("/")[0].casefold() in RESERVED_FOLDERS
 
 
+def _walk(folder: str) -> Iterable[str]:
+    return (os.path.join(inner, name) for inner, _, names in os.walk(folder) for name in names)
+
+
 def _nested(root: str) -> Iterable[str]:
     for name in NESTED:
-        for folder, _, names in os.walk(os.path.join(root, name)):
-            yield from (os.path.join(folder, one) for one in names)
+        yield from _walk(os.path.join(root, name))
 
 
 def _files(root: str) -> Iterable[str]:

@@ -154,7 +154,7 @@ def drop_lost(store: FolderStore) -> None:
 
 
 def _stores(store: FolderStore) -> Iterator[tuple[str, FolderStore]]:
-    """Yield the stores of the roots within a folder, which may be gone, and then its own, by which they are judged."""
+    """Yield the stores of the roots within a folder, which may be gone, and then its own."""
     for root in roots(store.journals)[1:]:
         yield root, open_root(store.root, root, store.checkout)
     yield "", store

@@ -86,7 +86,6 @@ class FolderStore:
         self._clock = clock
         self._retention_days = retention_days
         self._unsettled = 0
-        self._catalog = catalogs.CatalogFile()
         self._agree: Callable[[Transaction, Commit], None] | None = None
         self._tombstones = os.path.join(self.journals, HISTORY, tombstones.NAME)
 
@@ -338,7 +337,7 @@ class FolderStore:
         """
         try:
             with self._access.open_root(create=True) as root, self._access.make_history(root) as history:
-                self._catalog.publish(root, history, name, data, sure=sure)
+                catalogs.publish(root, history, name, data, sure=sure)
                 return {path: stamp_at(root, path) for path in (name, *also)}
         except OSError as error:
             raise StoreFailed(failure(error, self.root)) from error
@@ -444,8 +443,6 @@ class FolderStore:
 
         What was acknowledged is in the journal: if this fails now, a later flush will do.
         """
-        if self._catalog.has_spare:
-            self._ask_history(self._catalog.drop_spare, None)
         if self._unsettled:
             with suppress(StoreFailed, Busy, PathRefused):
                 with self._access.transaction() as transaction:
