@@ -28,7 +28,7 @@ ROWS = [
     {"recall"},
     {"learn"},
     {"writer"},
-    {"project_roots", "project_trees"},
+    {"project_roots"},
     {"catalog_head", "erasure", "memory_edits", "overview", "reader", "relocate", "transfer"},
     {"hub_sync", "learning"},
     {"sheaf"},

@@ -131,26 +131,25 @@ def find_lost(store: FolderStore) -> LostFiles:
     return LostFiles(tuple(files), tuple(sorted(in_git)))
 
 
-def restore_lost(store: FolderStore, *, by: str, with_git: bool = False) -> list[str]:
-    """Bring back what went with the whole folder, and return its files; what git has on a branch only `with_git`."""
+def restore_lost(store: FolderStore, *, by: str, with_git: bool, dismiss: bool) -> list[str]:
+    """Bring back what went with the whole folder, or `dismiss` it, and return the files that are back.
+
+    What git has on a branch, and not in the present commit, comes back only `with_git`.
+    """
     listed = find_lost(store)
-    in_git = () if with_git else listed.in_git
     restored: list[str] = []
     for root, inner in _stores(store) if listed.files else ():
-        except_for = [path for path in inner.lost() if inside(root, path) in in_git]
+        lost = inner.lost()
+        if dismiss:
+            inner.drop_lost(lost)
+            continue
+        except_for = [path for path in lost if inside(root, path) in listed.in_git and not with_git]
         commit = inner.restore_lost(except_for=except_for, by=by)
         restored += [inside(root, step.path) for step in commit.revisions] if commit else []
     if restored and store.root == os.path.join(os.path.realpath(store.checkout), FOLDER):
         with Folder.open(store.root) as folder:
             keep_out_of_git(folder, IGNORED)
     return restored
-
-
-def drop_lost(store: FolderStore) -> None:
-    """Report what went with the whole folder of a scope no longer."""
-    for _, inner in _stores(store):
-        if inner.lost():
-            inner.drop_lost()
 
 
 def _stores(store: FolderStore) -> Iterator[tuple[str, FolderStore]]:

@@ -404,19 +404,15 @@ class Sheaf:
 
         return erase_for_all(path, self.writer, self.learning, self.state, clock=self._clock)
 
-    def restore_lost(self, *, with_git: bool = False) -> Sequence[str]:
-        """Bring back the files that went with the whole folder; what branches of git have only `with_git`."""
+    def restore_lost(self, *, with_git: bool = False, dismiss: bool = False) -> Sequence[str]:
+        """Bring back the files that went with the whole folder, or `dismiss` them; give the paths that are back.
+
+        What branches of git have, and the present commit has not, comes back only `with_git`.
+        """
         from memsheaf.project_roots import restore_lost
 
         self.writer.require_writable()
-        return restore_lost(self.store, by=self.by, with_git=with_git)
-
-    def dismiss_lost(self) -> None:
-        """Report what went with the whole folder no longer."""
-        from memsheaf.project_roots import drop_lost
-
-        self.writer.require_writable()
-        drop_lost(self.store)
+        return restore_lost(self.store, by=self.by, with_git=with_git, dismiss=dismiss)
 
     def export(self, target: str, *, history: bool = False, only: Collection[str] = ()) -> Exported:
         """Write every file of every layer to a new zip, tar or folder, with `history` the journals, too.

@@ -482,14 +482,3 @@ def test_what_is_imported_is_embedded_at_once(run: Run, environment: dict[str, s
     assert "30 added" in out
     _, out, _ = run("index", "--status", "--json")
     assert (json.loads(out)["done"], json.loads(out)["total"]) == (30, 30)
-
-
-def test_the_overview_counts_what_each_scope_has(run: Run) -> None:
-    run("add", "Prefers tabs", "Use tabs.", "--description", "Indentation", "--type", "user")
-
-    code, out, _ = run("scopes", "--overview", "--json")
-
-    assert code == 0
-    mine = next(one for one in json.loads(out)["scopes"] if one["key"] == "user")
-    assert (mine["memories"], mine["new"], mine["types"]) == (1, 1, {"user": 1})
-    assert "tokens: 0 today" in run("scopes", "--overview")[1]

@@ -354,7 +354,7 @@ def test_erasing_names_the_traces_that_are_left_and_fails(run: Run, spaces: str,
     assert "Traces are left in:\n  backup.txt" in out
 
 
-def test_the_log_is_told_as_a_story_and_counted_by_day(run: Run) -> None:
+def test_the_log_is_told_as_a_story(run: Run) -> None:
     for name in ("Prefers tabs", "Lives in Berlin"):
         run("add", name, f"{name}.", "--description", name, "--type", "user")
     run("undo")
@@ -365,8 +365,6 @@ def test_the_log_is_told_as_a_story_and_counted_by_day(run: Run) -> None:
     assert [one["told"] for one in json.loads(run("log", "--what", "removed", "--json")[1])["commits"]] == [
         "undid: added 'Lives in Berlin'"
     ]
-    days = json.loads(run("log", "--days", "7", "--json")[1])["days"]
-    assert list(days.values()) == [{"user": 3}]
     assert "nothing happened yet" in run("log", "--story", "--who", "consolidation")[2]
 
 

@@ -31,19 +31,6 @@ def files(store: FolderStore) -> set[str]:
     return {path.name for path in Path(store.root, ".history").glob("derived-*")}
 
 
-@linux
-def test_two_files_take_turns(store: FolderStore) -> None:
-    inodes = []
-    for number in range(6):
-        store.publish(NAME, b"# %d\n" % number)
-        inodes.append(place(store).stat().st_ino)
-
-    assert len(set(inodes)) == 2
-    assert len(files(store)) == 1
-    store.close()
-    assert files(store) == set()
-
-
 @pytest.mark.parametrize("second", [b"", b"short\n", b"x" * 30_000])
 def test_a_shorter_or_longer_text_leaves_nothing_of_the_other(store: FolderStore, second: bytes) -> None:
     for data in (b"a" * 20_000, b"b" * 20_000, second):
@@ -105,21 +92,6 @@ def test_modes_do_not_travel_and_a_link_stays(store: FolderStore, tmp_path: Path
     assert target.read_bytes() == b"not ours\n"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs links")
-def test_a_spare_that_is_a_link_is_not_followed(store: FolderStore, tmp_path: Path) -> None:
-    target = tmp_path / "elsewhere.md"
-    target.write_bytes(b"not ours\n")
-    store.publish(NAME, b"# 0\n")
-    store.publish(NAME, b"# 1\n")
-    (spare,) = Path(store.root, ".history").glob("derived-*")
-    spare.unlink()
-    spare.symlink_to(target)
-    store.publish(NAME, b"# 2\n")
-
-    assert target.read_bytes() == b"not ours\n"
-    assert place(store).read_bytes() == b"# 2\n"
-
-
 def test_a_spare_that_somebody_removed_is_made_anew(store: FolderStore) -> None:
     for number in range(4):
         store.publish(NAME, b"# %d\n" % number)
@@ -168,22 +140,3 @@ def test_retention_takes_the_spare_too(store: FolderStore) -> None:
 
     assert not [name for name in files(store) if name.startswith("derived-")]
     assert place(store).read_bytes() == b"# later\n"
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_has_a_spare_of_its_own(store: FolderStore) -> None:
-    store.publish(NAME, b"# 0\n")
-    store.publish(NAME, b"# 1\n")
-    before = files(store)
-    child = os.fork()
-    if not child:
-        try:
-            store.publish(NAME, b"# child\n")
-            store.publish(NAME, b"# child again\n")
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-
-    assert before < files(store)
-    store.publish(NAME, b"# 2\n")
-    assert place(store).read_bytes() == b"# 2\n"

@@ -22,12 +22,12 @@ from memsheaf.guard.citations import make
 from memsheaf.llm.model import Said
 from memsheaf.llm.spend import Ledger, Spent
 from memsheaf.memory import Allow
-from memsheaf.project_trees import record_tree
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.work import sessions, tasks
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import Notes
+from memsheaf.work.project_trees import record_tree
 from memsheaf.worktree import WorkingTree
 
 DAY = 86_400.0

@@ -19,7 +19,6 @@ from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said
-from memsheaf.project_trees import record_tree
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.ignore import is_private
 from memsheaf.recall.recall import Recall
@@ -31,6 +30,7 @@ from memsheaf.tools import Tools
 from memsheaf.work.compaction.messages import tokens
 from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
 from memsheaf.work.layers import Layers
+from memsheaf.work.project_trees import record_tree
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from memsheaf.prompts import read_prompt
 from memsheaf.scope import has_hub
 from memsheaf.values import NamedTuple
 from memsheaf.work.all_scopes import AllScopes, KnownScope, count_memories, scope_name
-from memsheaf.work.overview import Overview, ScopeNumbers
 
 _ORDER = ("project", "user", "agent", "team", "task", "session", "")
 _DEADLINE = 60.0  # seconds that a model has for its answer
@@ -40,7 +39,6 @@ class ScopeFolder(NamedTuple):
 
 @takes(
     Argument("--names", "print the names of the scopes alone"),
-    Argument("--overview", "count what each has: by type, new in 7 days, waiting, drifted; and the tokens spent"),
 )
 def scopes(call: Call) -> int:
     """List which scopes there are, where each lives, how many memories it has, and its hub.
@@ -50,10 +48,7 @@ def scopes(call: Call) -> int:
     examples:
       memsheaf scopes
       memsheaf scopes --json
-      memsheaf scopes --overview
     """
-    if call.options.overview:
-        return _list_overview(call)
     settings, unused = call.settings(), call.unused_folder()
     with AllScopes(settings, here()) as known:
         found = [
@@ -79,28 +74,6 @@ def _hub_of(scope: KnownScope, settings: Settings) -> str:
         found = settings_of(scope.root) if has_hub(scope.root, settings.home) else None
         return found.shown if found else ""
     return ""
-
-
-def _list_overview(call: Call) -> int:
-    settings = call.settings()
-    with AllScopes(settings, here(), read_only=True) as known:
-        found = Overview(known).numbers(known.list())
-    head = ("SCOPE", "MEMORIES", "NEW", "WAITING", "DRIFTED", "INBOX", "TYPES")
-    rows, value = [], []
-    for one in found.scopes:
-        numbers, kinds = _numbers(one), one.counts.rows.kinds
-        types = (f"{kind or 'none'} {kinds[kind]:,}" for kind in sorted(kinds, key=lambda kind: -kinds[kind]))
-        rows.append((one.title, *(f"{number:,}" for number in numbers.values()), ", ".join(types)))
-        value.append({"key": one.key, "title": one.title, **numbers, "types": kinds})
-    spent = f"tokens: {found.spent_today:,} today, {found.spent_month:,} in 30 days"
-    tokens = {"today": found.spent_today, "30_days": found.spent_month}
-    return call.answer({"scopes": value, "tokens": tokens}, Table(rows, ("bold",), head), spent)
-
-
-def _numbers(one: ScopeNumbers) -> dict[str, int]:
-    rows = one.counts.rows
-    numbers = (one.total, one.counts.added, one.waiting, rows.drifted, one.inbox)
-    return dict(zip(("memories", "new", "waiting", "drifted", "inbox"), numbers, strict=True))
 
 
 @takes(Argument("--days", "how many days to show, today included", "N", default=30))

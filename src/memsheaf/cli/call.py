@@ -11,10 +11,10 @@ from io import TextIOWrapper
 from memsheaf import config
 from memsheaf.cli.command import Usage
 from memsheaf.errors import Duplicate, Exists, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
-from memsheaf.project_trees import describe_moved
 from memsheaf.scope import Scope, around, resolve, unused_folder
 from memsheaf.values import TYPE_CHECKING, json, open_plain
 from memsheaf.values import plural as plural  # for the commands
+from memsheaf.work.project_trees import describe_moved
 
 if TYPE_CHECKING:
     from memsheaf.cli.command import Options

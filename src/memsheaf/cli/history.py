@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import date, timedelta
 from itertools import islice
 
 from memsheaf.cli.call import Call, here, minute, pick, plural
@@ -16,13 +14,13 @@ from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.erasure import Proof
 from memsheaf.errors import Changed, NoSuchCommit, NotFound, hinted
 from memsheaf.project_roots import Locations
-from memsheaf.project_trees import find_moved, record_tree
 from memsheaf.relocate import move
 from memsheaf.scope import project_root
 from memsheaf.store import Commit, Revision
 from memsheaf.work.all_scopes import AllScopes
 from memsheaf.work.move import erase_everywhere
-from memsheaf.work.overview import WHAT, WHO, TimelineFilter, count_days, timeline
+from memsheaf.work.overview import WHAT, WHO, TimelineFilter, timeline
+from memsheaf.work.project_trees import find_moved
 
 SHORT = 12
 FOLDED = 10  # so many changes of one commit are listed
@@ -38,7 +36,6 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     Argument("--who", f"only what these did: {', '.join(WHO)}, other", "WHO"),
     Argument("--what", f"only commits in which a memory was {', '.join(WHAT)}", "WHAT"),
     Argument("--type", "only commits about memories of this type", "TYPE"),
-    Argument("--days", "how many commits each of so many days had, and by whom", "N", convert=whole),
 )
 def log(call: Call) -> int:
     """List what happened, newest first: who changed which memory when, and why.
@@ -51,11 +48,8 @@ def log(call: Call) -> int:
       memsheaf log
       memsheaf log user_prefers-tabs.md --limit 5
       memsheaf log --story --who extraction --what added
-      memsheaf log --days 30
     """
     options = call.options
-    if options.days:
-        return _list_days(call, options.days)
     if options.story or options.who or options.what or options.type:
         return _tell_story(call)
     limit, most = call.options.limit, None if call.options.full else FOLDED
@@ -74,20 +68,6 @@ def log(call: Call) -> int:
         nothing or (_commit_parts(commit, most) for commit in commits),
         Note("There is more: --limit 0 lists all.") if more else None,
     )
-
-
-def _list_days(call: Call, days: int) -> int:
-    with call.memory() as memory:
-        first = (date.fromisoformat(memory.today) - timedelta(days - 1)).isoformat()
-        found = count_days(memory.lasting().sheaves())
-    chosen = {day: found[day] for day in sorted(found, reverse=True) if day >= first}
-    rows = [(day, f"{counts.total():,}", _by_whom(counts)) for day, counts in chosen.items()]
-    table = Table(rows, ("bold",), ("DAY", "COMMITS", "BY"))
-    return call.answer({"days": chosen}, table if rows else Note(f"nothing happened in {plural(days, 'day')}", ""))
-
-
-def _by_whom(counts: Counter[str]) -> str:
-    return ", ".join(f"{by} {count:,}" for by, count in counts.most_common())
 
 
 def _tell_story(call: Call) -> int:
@@ -191,27 +171,26 @@ def restore(call: Call) -> int:
 
 
 def _restore_lost(call: Call) -> int:
-    settings, options = call.settings(), call.options
-    moved = find_moved(settings, here()) if call.scopes() in ([], ["project"]) else ""
+    settings, dismiss = call.settings(), call.options.dismiss
+    moved = find_moved(settings, here()) if call.scopes() in ([], ["project"]) and not dismiss else ""
     files: list[str] = []
-    if moved and not options.dismiss:
+    if moved:
         root = project_root(settings.places(here()))
         files += move(Locations(moved, root, settings.home, settings.state, settings.cache), lambda: None).files
     with call.memory() as memory:
-        if moved:
-            record_tree(settings, here(), replace=True)
         for sheaf in memory.lasting().sheaves():
-            if options.dismiss:
-                sheaf.dismiss_lost()
-            else:
-                files += [memory.name(sheaf, path) for path in sheaf.restore_lost(with_git=options.branches)]
+            restored = sheaf.restore_lost(with_git=call.options.branches, dismiss=dismiss)
+            files += [memory.name(sheaf, path) for path in restored]
         memory.list()  # the catalog is written again
         notices = memory.notices()
-    nothing = Note("nothing is missing" if not options.dismiss else "what is gone is not reported any more", "")
-    listed = (f"Restored {plural(len(files), 'file')}:", [f"  + {path}" for path in files[:FOLDED]])
-    more = f"  and {len(files) - FOLDED:,} more" if len(files) > FOLDED else None
+    nothing = "what is gone is not reported any more" if dismiss else "nothing is missing"
+    shown = [f"  + {path}" for path in files[:FOLDED]]
+    if len(files) > FOLDED:
+        shown.append(f"  and {len(files) - FOLDED:,} more")
     return call.answer(
-        {"files": files, "notices": notices}, listed if files else nothing, more, [Note(said) for said in notices]
+        {"files": files, "notices": notices},
+        (f"Restored {plural(len(files), 'file')}:", shown) if files else Note(nothing, ""),
+        [Note(said, "yellow") for said in notices],
     )
 
 

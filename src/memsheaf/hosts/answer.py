@@ -27,9 +27,9 @@ from memsheaf.hosts.events import (
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.start_cache import read_start, write_start
 from memsheaf.hosts.switch import is_off
-from memsheaf.project_trees import describe_moved
 from memsheaf.scope import project_root, with_hub
 from memsheaf.values import TYPE_CHECKING, file_stamp, sha256
+from memsheaf.work.project_trees import describe_moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,11 +18,11 @@ from memsheaf.hosts.failure_log import note_failure
 from memsheaf.hosts.start_cache import RACY, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.learn.transcripts import read_transcript
-from memsheaf.project_trees import record_tree
 from memsheaf.scope import with_hub
 from memsheaf.values import json, open_plain
 from memsheaf.work.hub_upkeep import sync_once
 from memsheaf.work.layers import Layers
+from memsheaf.work.project_trees import record_tree
 
 SECONDS = 600  # after which the system ends it
 LEARNING = 300.0  # of them, that learning may take

@@ -265,8 +265,8 @@ class FolderStore:
         self.drop_lost(wanted)
         return restored
 
-    def drop_lost(self, paths: Collection[str] | None = None) -> None:
-        """Report these files as lost no longer, or with None any. Raises Busy, StoreFailed."""
+    def drop_lost(self, paths: Collection[str]) -> None:
+        """Report these files as lost no longer. Raises Busy, StoreFailed."""
         self.adopt(None, bury=False)
         self._change_history(lambda history: lost.take_away(history, paths))
 

@@ -49,10 +49,10 @@ def add(history: Folder, files: dict[str, Version]) -> None:
     _write(history, read(history) | files)
 
 
-def take_away(history: Folder, paths: Collection[str] | None) -> None:
-    """Take these files off the list, or with None all. The caller holds the lock of the folder."""
+def take_away(history: Folder, paths: Collection[str]) -> None:
+    """Take these files off the list. The caller holds the lock of the folder."""
     listed = read(history)
-    left = {path: version for path, version in listed.items() if paths is not None and path not in paths}
+    left = {path: version for path, version in listed.items() if path not in paths}
     if left != listed:
         _write(history, left)
 

@@ -20,7 +20,6 @@ from contextlib import ExitStack, suppress
 from memsheaf import trusted_repositories
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, NotFound
-from memsheaf.project_trees import TREE, is_about, record_tree
 from memsheaf.scope import (
     FOLDER,
     Scope,
@@ -36,6 +35,7 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
+from memsheaf.work.project_trees import TREE, is_about, record_tree
 from memsheaf.work.scopes import SCRATCH
 
 

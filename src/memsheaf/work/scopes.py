@@ -12,11 +12,11 @@ from memsheaf import config
 from memsheaf.errors import MemsheafError, NotFound, PathRefused, ScopeRefused, hinted
 from memsheaf.guard.paths import fold
 from memsheaf.memory import Memory
-from memsheaf.project_trees import describe_moved, record_tree
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.scope import Scope, check_label, named_folders, project_root, resolve, shown, unused_folder
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import SESSION_FILE
+from memsheaf.work.project_trees import describe_moved, record_tree
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
