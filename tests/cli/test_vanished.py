@@ -223,3 +223,53 @@ def test_a_repository_that_was_moved_and_cleaned_says_how_its_memory_comes_back(
     assert run("init")[0] == 0
     assert run("restore")[0] == 0
     assert files(Path(".memory")) == before
+
+
+@pytest.mark.parametrize("command", [("restore",), ("remember", "The cache is redis on port 6380"), ("list",)])
+def test_whoever_is_killed_in_an_emptied_folder_leaves_all_of_it_to_be_restored(
+    run: Run, app: Path, environment: dict[str, str], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    before = files(app / ".memory")
+    git("clean", "-fdxq")
+    words = [sys.executable, "-m", "memsheaf", *command]
+    watched = "rename,renameat,renameat2,unlink,unlinkat,mkdir,fsync,fdatasync"
+    kept, trace = tmp_path / "kept", tmp_path / "trace"
+    shutil.copytree(app, kept, symlinks=True)
+    traced = ["strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={watched}"]
+    subprocess.run([*traced, *words], env=environment, check=True, capture_output=True)
+    steps = len(trace.read_text().splitlines())
+
+    for step in range(1, steps + 1, 1 if os.environ.get("MEMSHEAF_LONG") else steps // 4 + 1):
+        shutil.rmtree(app / ".memory", ignore_errors=True)
+        shutil.rmtree(app / ".git")
+        shutil.copytree(kept / ".git", app / ".git", symlinks=True)
+        strike = [*traced, "-e", f"inject={watched}:signal=KILL:when={step}", *words]
+        subprocess.run(strike, env=environment, capture_output=True, check=False)
+        run("list")
+        run("restore")
+        after = files(app / ".memory")
+        memories = [name for name in before if name.endswith(".md") and name != "MEMORY.md"]
+        assert {name: after.get(name) for name in memories} == {name: before[name] for name in memories}, step
+
+
+def test_two_that_restore_at_once_bring_back_each_file_once(run: Run, app: Path, environment: dict[str, str]) -> None:
+    before = files(app / ".memory")
+    git("clean", "-fdxq")
+    words = [sys.executable, "-m", "memsheaf", "restore"]
+    both = [
+        subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)
+    ]
+    answers = [one.communicate()[1] for one in both]
+
+    assert [one.returncode for one in both] == [0, 0], answers
+    assert files(app / ".memory") == before
+
+
+def test_a_reader_that_may_not_write_reports_it_and_changes_nothing(run: Run, app: Path) -> None:
+    git("clean", "-fdxq")
+    before = files(app / ".git")
+
+    assert COMMAND in run("doctor")[1]
+
+    assert files(app / ".git") == before
+    assert not (app / ".memory").exists()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 
-from memsheaf.errors import Busy, NoSuchCommit, NotFound, PathRefused, StoreFailed
+from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.scope import check_label
 from memsheaf.store import (
@@ -259,9 +259,11 @@ class FolderStore:
             if len(texts) == len(wanted):
                 break
         restored = None
-        if texts:
+        while texts := {path: text for path, text in texts.items() if self.stamps([path])[path] is None}:
             changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items())]
-            restored = self.commit(changes, by=by, why="restore what went with its folder")
+            with suppress(Changed):  # somebody else has brought back one of them
+                restored = self.commit(changes, by=by, why="restore what went with its folder")
+                break
         self.drop_lost(wanted)
         return restored
 
