@@ -291,7 +291,7 @@ def test_an_index_that_cannot_be_removed_is_named_by_the_proof(sheaf: Sheaf, set
 
     proof = sheaf.erase("user_note-1.md")
 
-    assert [os.path.basename(place) for place in proof.left] == [f"{database.name} (cannot be read)"]
+    assert [os.path.basename(place) for place in proof.left] == [f"{database.name} (cannot be read)", "inside"]
     with pytest.raises(StoreFailed, match="cannot be removed"):
         sheaf.index.delete()
     assert found(sheaf, "word2") == ["user_note-2.md"]

@@ -151,7 +151,7 @@ def undo(call: Call) -> int:
     Argument("--dismiss", "bring nothing back, and report it no longer"),
 )
 def restore(call: Call) -> int:
-    """Bring back memories that went with their folder, or a memory to an older version, whatever it is now.
+    """Bring back what went with its folder, or a memory to an older version, whatever it is now.
 
     Without a memory it is for a folder that was removed (`git clean`, `git stash -u`, `rm -r .memory`) while its
     history is there, and for a project whose folder was moved or renamed. Files that are there now stay as they are.
