@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,14 +67,10 @@ def test_a_start_stays_within_what_a_host_takes_and_says_what_is_left_out(hooks:
     assert shown + sum(left) == 1_500
 
 
-def test_an_unchanged_start_is_served_from_the_cache_and_a_changed_one_is_not(hooks: HookRunner) -> None:
+def test_a_start_shows_what_changed_since_the_last(hooks: HookRunner) -> None:
     hooks.remember("We deploy the shop on Fridays")
     file = next(root_of(hooks, "project").glob("project_*.md"))
-    time.sleep(0.2)  # what has just changed is not cached
     first = hooks.context("SessionStart", source="startup")
-    (cached,) = (hooks.home / "cache").glob("start-*.json")
-    cached.write_text(json.dumps(json.loads(cached.read_text()) | {"text": "from the cache"}))
-    assert hooks.context("SessionStart", source="startup", session_id="s2") == "from the cache"
     file.write_text(file.read_text().replace("name: We deploy", "name: We ship"))
     changed = hooks.context("SessionStart", source="startup", session_id="s3")
     assert "We ship the shop" in changed

@@ -51,7 +51,6 @@ def test_every_scope_has_a_key_and_keys_lead_back(settings: Settings, tmp_path: 
         assert scopes.layers(there).user is scopes.sheaf("user") is scopes.layers("project").user
         assert scopes.layers("task~login").scopes() == ["task/login", "project", "user"]
         assert (scopes.tree("task~login"), scopes.tree(shared), scopes.tree("user")) == (str(here), str(kept), "")
-        assert scopes.tree(there) == ""  # nobody was there since
         AllScopes(settings, str(other)).close()
         assert scopes.tree(there) == str(other)
         assert scopes.sheaf(f"project~{Path(found['project'].root).name}") is scopes.sheaf("project")

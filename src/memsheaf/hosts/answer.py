@@ -25,7 +25,6 @@ from memsheaf.hosts.events import (
     render_reply,
 )
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
-from memsheaf.hosts.start_cache import read_start, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import project_root, with_hub
 from memsheaf.values import TYPE_CHECKING, file_stamp, sha256
@@ -142,7 +141,6 @@ class _Call:
         self.path = path_of(settings.state, event.host, event.conversation)
         self.is_sub_agent = bool(event.text("agent_id"))
         self.is_probe = bool(os.environ.get(PROBE))
-        self.is_changed = False
 
     def stays_silent(self) -> bool:
         """Whether there is nothing to do: an unknown event, or memory is off; that turn is skipped."""
@@ -198,20 +196,19 @@ class _Call:
             found.data |= {"told": told, "source": source, "started": int(time.time()), **self._named()}
             if transcript:
                 found.follow(transcript, from_end=source in ("resume", "fork") and not found.text("transcript"))
-        if self.is_changed or os.path.exists(self._own(WAITING)):
+        places = (self._own("started"), self.root, os.path.join(self.settings.home, "user"))
+        started, *saved = ((file_stamp(path) or (0,))[0] for path in places)
+        if max(saved) > started or os.path.exists(self._own(WAITING)):  # what is new has no vector yet
+            save(self._own("started"), b"")
             spawn_apart("work", self.cwd)
         return HookReply(text, self._line(0))
 
     def _start_text(self) -> str:
-        text = read_start(self.settings, self.cwd)
-        if text is None:
-            self.is_changed = True  # what is new has no vector yet
-            with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
-                text = render_start(layers)
-            with suppress(OSError):
-                write_start(self.settings, self.cwd, text)
-        moved = describe_moved(self.settings, self.cwd)
-        return f"(memsheaf: {moved})\n{text}" if moved else text
+        with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
+            lost = [said for sheaf in layers.lasting().sheaves() for said in sheaf.reader.describe_lost()]
+            moved = describe_moved(self.settings, self.cwd)
+            lines = "".join(f"(memsheaf: {said})\n" for said in (*lost, moved) if said)
+            return lines + layers.prompt(budget=START_BYTES - len(lines.encode()))
 
     def _brief(self, room: int) -> str:
         """Where the work stands, for a conversation that was compacted."""
@@ -297,13 +294,6 @@ class _Call:
         name = "".join(char for char in f"{self.event.host}-{self.event.event}" if char.isalnum() or char in "-_")
         with suppress(OSError):
             save(os.path.join(self.settings.state, FOLDER, name[:80]), b"")
-
-
-def render_start(layers: Layers) -> str:
-    """The text for the start of a conversation: what is missing, and the section for a system prompt."""
-    lost = [said for sheaf in layers.lasting().sheaves() for said in sheaf.reader.describe_lost()]
-    lines = "".join(f"(memsheaf: {said})\n" for said in lost)
-    return lines + layers.prompt(budget=START_BYTES - len(lines.encode()))
 
 
 def own_file(state: str, root: str, name: str) -> str:

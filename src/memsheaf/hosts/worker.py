@@ -1,7 +1,7 @@
 """The worker: what a conversation left is learned later, by one process at a time, apart from the host.
 
 It reads the transcripts of turns that ended into the inbox, makes memories of them within the caps of the settings,
-consolidates when that is due, makes missing vectors, and renders the next start. It is niced and has a time limit.
+consolidates when that is due, and makes missing vectors. It is niced and has a time limit.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from contextlib import suppress
 
 from memsheaf import config
 from memsheaf.errors import Busy, MemsheafError
-from memsheaf.hosts.answer import NEWS, WAITING, own_file, render_start
+from memsheaf.hosts.answer import NEWS, WAITING, own_file
 from memsheaf.hosts.conversation import HostConversation, conversations, load, open_conversation, prune, save, size_of
 from memsheaf.hosts.failure_log import note_failure
-from memsheaf.hosts.start_cache import RACY, write_start
 from memsheaf.hosts.switch import is_off
 from memsheaf.learn.transcripts import read_transcript
 from memsheaf.scope import with_hub
@@ -78,9 +77,6 @@ def _work(layers: Layers, settings: config.Settings, cwd: str) -> None:
     for sheaf in layers.sheaves():
         sheaf.reader.embed_all(seconds=EMBEDDING)
     sync_once(settings, cwd, with_hub(settings.layers(cwd), settings.places(cwd)))
-    time.sleep(RACY)  # a text is not cached that rests on what changed a moment ago
-    with suppress(OSError):
-        write_start(settings, cwd, render_start(layers))
 
 
 def read_conversation(layers: Layers, path: str) -> None:
