@@ -191,6 +191,11 @@ def measure_postgres(
     yield cases.row("nothing to pull", "pull", "SELECT 1", "at most 2")
     yield cases.row("a sync that brings nothing", "sync", "SELECT 1")
     yield from _writers(machine, settings, effort)
+    small = open_hub(joining[0], folder="")
+    for _ in range(effort.times):
+        cases.time("first pull", small.pull)
+    small.close()
+    yield cases.row("first pull of an empty namespace, beside this large one", "first pull", "SELECT 1")
     yield _notice(machine, settings, effort, wanted="at most 2 s")
     yield from _first_replica(work, "first-postgres", joining, source, effort)
 

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from memsheaf.erasure import Proof, erase
-from memsheaf.errors import HubUnreachable, hinted
+from memsheaf.errors import HubRefused, HubUnreachable, hinted
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import Synced
 from memsheaf.learn.learner import Learner
 from memsheaf.store.state import State
 from memsheaf.writer import Writer
-
-REPORT_AFTER = 86400.0  # seconds after which a machine says again that it is there
 
 
 def synchronize(
@@ -37,8 +35,8 @@ def synchronize(
     writer.index.look(thorough=True)
     now = store.state()
     is_other = now.machine != store.settings.machine
-    if synced.whole or now.proofs or is_other or clock() - now.reported_at > REPORT_AFTER:
-        with suppress(HubUnreachable):  # the next sync reports
+    if synced.whole or now.proofs or is_other or clock() - now.reported_at > 86_400:  # once a day
+        with suppress(HubUnreachable, HubRefused):  # a later sync reports
             store.erasures.report(clock())
     return synced._replace(is_copy=is_other and now.machine != "")
 

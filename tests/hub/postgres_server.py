@@ -26,7 +26,7 @@ from memsheaf.hub.postgres_admin import migrate, scram_verifier
 from memsheaf.store import version_of
 
 QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
-SMALL = {"shared_buffers": "32MB", "max_connections": "80", "autovacuum_naptime": "5min", "jit": "off"}
+"""Settings for tests that kill no server: they only save flushes. All others are the server's defaults."""
 
 VERIFIER = scram_verifier("x", 1)  # each connection pays for the rounds
 
@@ -46,7 +46,7 @@ class Server:
     def __init__(self, folder: str, *, quick: bool = True) -> None:
         self.data, self.socket, self.port = os.path.join(folder, "data"), folder, 0
         self._bin = programs()
-        self._options = " ".join(f"-c {key}={value}" for key, value in {**SMALL, **(QUICK if quick else {})}.items())
+        self._options = " ".join(f"-c {key}={value}" for key, value in QUICK.items()) if quick else ""
 
     def run(self, program: str, *arguments: str) -> None:
         """Run a program of PostgreSQL's, as somebody else when we are root, whom it refuses."""

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from hub.git_remotes import git, open_git
+from hub.machines import ScopeOnMachine
 from hub.test_contract import commit, push, state
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable
 from memsheaf.guard.paths import is_memory_path
@@ -560,9 +561,23 @@ def test_an_address_that_would_run_a_program_is_refused(
 
 def test_without_git_it_is_told_what_to_do(bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(HubUnreachable, match="git is not installed") as caught:
+    with pytest.raises(HubRefused, match="git is not installed") as caught:
         open_git(bare).pull()
     assert "Install git" in caught.value.hint
+    machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
+    code, said = machine.run("hub", "add", "user", str(bare), scoped=False)
+    assert (code, "git is not installed" in said, "Install git" in said) == (1, True, True), said
+    assert "Check the address" not in said
+
+
+def test_without_ssh_it_is_told_what_to_do(bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("git", "sh"):
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or "")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
+    code, said = machine.run("hub", "add", "user", "git@host.invalid:me/memory.git", scoped=False)
+    assert (code, "ssh is not installed" in said, "Install OpenSSH" in said) == (1, True, True), said
 
 
 def test_a_remote_that_declines_refuses(bare: Path) -> None:
@@ -572,7 +587,7 @@ def test_a_remote_that_declines_refuses(bare: Path) -> None:
     hook.chmod(0o755)
     with pytest.raises(HubRefused, match=r"declined.*: this branch is closed") as caught:
         push(open_git(bare), "a.md", None, b"1")
-    assert "git ls-remote" in caught.value.hint
+    assert "push to the branches memsheaf/*" in caught.value.hint
     assert caught.value.is_of_commit
     hook.write_text("#!/bin/sh\necho 'You are not allowed to push code to protected branches' >&2\nexit 1\n")
     with pytest.raises(HubRefused) as caught:

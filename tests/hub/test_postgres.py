@@ -311,7 +311,7 @@ def test_a_hub_that_was_moved_to_a_younger_server_takes_nothing_until_an_admin_s
         "UPDATE memsheaf.commits SET xid = (xid::text::bigint + 1000000000)::text::xid8 WHERE namespace = %s",
         team.namespace,
     )
-    with pytest.raises(HubRefused, match="moved to another server"):
+    with pytest.raises(HubRestored, match="moved to another server"):
         push(opened("ana", "m2"), "new.md", None, b"lost for others")
     opened("root", "m3", "admin").administer("restored")
     fresh = opened("ana", "m4")
@@ -425,3 +425,19 @@ def test_versions_that_do_not_fit_are_told_or_refused(postgres: Server, team: Te
     assert migrate_database(postgres.url("dba", "dba", database)) == (99, 99)
     with closing(PostgresHub(other.settings("ana", "m1"))) as hub:
         assert len(hub.pull().commits) == 2, "reading goes on"
+
+
+def test_no_session_compiles_its_statements_on_a_server_with_default_settings(
+    opened: Open, postgres: Server, team: Team
+) -> None:
+    with psycopg.connect(postgres.url()) as plain:
+        query = "SELECT setting = boot_val FROM pg_settings WHERE name = 'jit'"
+        assert plain.execute(query).fetchall() == [(True,)]
+    assert opened()._ask("SHOW jit") == [("off",)]
+    service = HubService(team.url("ana"))
+    try:
+        assert service.ask("", "SHOW jit") == [("off",)]
+        with psycopg.connect(service.url, **service.options) as jobs:
+            assert jobs.execute("SHOW jit").fetchall() == [("off",)]
+    finally:
+        service.close()

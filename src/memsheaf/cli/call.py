@@ -217,7 +217,8 @@ class Call:
             if sheaf.replica and sheaf.replica.settings.unreadable:
                 self.console.note(f"{sheaf.scope} has {sheaf.replica.settings.shown}; nothing is saved there")
             elif sheaf.replica and (state := sheaf.replica.state()).pending and len(state.pending) > len(state.held):
-                where = sheaf.replica.settings.shown
+                reason = (state.refused or state.failed).replace(" SCOPE", f" {sheaf.scope}")
+                where = f"{sheaf.replica.settings.shown}{f' ({reason})' if reason else ''}"
                 self.console.note(f"{sheaf.scope}: changes wait here for {where}; `memsheaf hub sync` tries again")
                 if sheaf.replica.was_cut_short and self.environment is os.environ and not self.options.home:
                     from memsheaf.hosts.answer import spawn_apart

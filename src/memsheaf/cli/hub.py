@@ -8,6 +8,7 @@ from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, group
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import MemsheafError
+from memsheaf.hub.merge import NOT_TAKEN
 from memsheaf.hub.replica_state import Synced
 from memsheaf.scope import Scope
 from memsheaf.work import hub_scopes
@@ -52,9 +53,13 @@ def add_hub(call: Call) -> int:
         replica = sheaf.replica
         shown, count = replica.settings.shown if replica else "", len(sheaf.list())
         name = replica.settings.namespace.rpartition("/")[2] if replica else ""
+    value = {"scope": str(scope), "hub": shown, "memories": count, **sync_value(synced)}
+    if synced.refused or any(why.startswith(NOT_TAKEN) for why in synced.held.values()):
+        refusal = f"{shown} refuses changes of {scope}: they stay on this machine, and are not shared"
+        away = Note(f"  `memsheaf hub remove {scope}` disconnects it; the memories stay", "yellow")
+        return call.answer(value, refusal, *tell_sync(str(scope), synced), away, code=1)
     which = f" as {name}" if scope.layer == "project" else ""
     said = f"{scope} is shared through {shown}{which}: {plural(count, 'memory', 'memories')}"
-    value = {"scope": str(scope), "hub": shown, "memories": count, **sync_value(synced)}
     return call.answer(value, said, *tell_sync(str(scope), synced))
 
 
@@ -73,7 +78,7 @@ def rejoin_hub(call: Call) -> int:
     """Merge both sides again as at the first join, after the hub was restored from a backup.
 
     Changes that the hub refuses, as from a reader of a team, are replaced by the texts of the hub; yours stay in
-    `memsheaf log`.
+    `memsheaf log`. Memories that the hub never had stay.
     """
     return _sync(call, again=True)
 
@@ -166,14 +171,18 @@ def tell_sync(scope: str, synced: Synced) -> Iterator[Part]:
     if synced.refused:
         yield Note(f"  {synced.refused}", "red")
     for path, why in synced.held.items():
-        yield Note(f"  {path} is not pushed: {why}; take it out, then `memsheaf hub sync {scope}`", "yellow")
+        todo = f"it stays here, and `memsheaf hub sync {scope}` tries again"
+        if not why.startswith(NOT_TAKEN):
+            todo = f"take the secret out, then `memsheaf hub sync {scope}`"
+        yield Note(f"  {path} is not pushed: {why}; {todo}", "yellow")
     for path, why in synced.left.items():
         yield Note(f"  {path} could not be placed here: {why}", "yellow")
     if synced.pending:
-        yield Note(f"  not pushed yet: {plural(synced.pending, 'change')}", "yellow")
+        waits = plural(synced.pending, "change")
+        yield Note(f"  not pushed yet: {waits}; `memsheaf hub sync {scope}` tries again", "yellow")
     if synced.pending and synced.lacks_permission:
-        way_out = f"  `memsheaf hub rejoin {scope}` puts the hub's texts back; yours stay in `memsheaf log`"
-        yield Note(way_out, "yellow")
+        way_out = f"  `memsheaf hub rejoin {scope}` puts the hub's texts back where you changed them; yours stay in"
+        yield Note(f"{way_out} `memsheaf log`, and memories that the hub never had stay", "yellow")
 
 
 def _status_value(one: HubStatus) -> dict[str, object]:

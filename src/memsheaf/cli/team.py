@@ -7,15 +7,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from memsheaf import archive
 from memsheaf.adapters import missing
 from memsheaf.cli.call import Call, here, plural
-from memsheaf.cli.command import DRY_RUN, Argument, Usage, group, positive, whole
+from memsheaf.cli.command import Argument, Usage, group, positive, whole
 from memsheaf.cli.hub import sync_value, tell_sync
 from memsheaf.cli.output import Note, Part, Table
-from memsheaf.errors import ArchiveRefused, HubRefused, MemsheafError, NotFound, Refused, StoreFailed, hinted
+from memsheaf.errors import HubRefused, MemsheafError, NotFound, Refused, hinted
 from memsheaf.hub import HubSettings
-from memsheaf.hub.exchange import is_sound
 from memsheaf.hub.replica_state import Synced, settings_of
 from memsheaf.scope import Scope, resolve
 from memsheaf.work import hub_scopes
@@ -46,14 +44,13 @@ team = group(
       memsheaf team join 'postgresql://platform.ana:PASSWORD@db.example.com/memory'
       memsheaf team members
       memsheaf team log
-      memsheaf team export platform.zip
     """,
     default="members",
     scoped=False,
 )
 
 
-@team.action(_NAME, _URL, Argument("--as", "your name in the team, instead of your user name", "MEMBER"), DRY_RUN)
+@team.action(_NAME, _URL, Argument("--as", "your name in the team, instead of your user name", "MEMBER"))
 def create(call: Call) -> int:
     """Create a team in a database, with you as its admin.
 
@@ -61,14 +58,10 @@ def create(call: Call) -> int:
     login of your own. A database can have many teams; none sees another.
 
     examples:
-      memsheaf team create platform postgresql://dba:secret@db.example.com/memory --dry-run
       memsheaf team create platform postgresql://dba:secret@db.example.com/memory --as ana
     """
     options = call.options
     member = getattr(options, "as") or re.sub("[^a-z0-9]+", "-", getpass.getuser().lower()).strip("-")
-    if options.dry_run:
-        statements = _admin().show_sql(options.name, member)
-        return call.answer({"sql": statements}, statements)
     invitation = _admin().create_team(options.url, options.name, member)
     try:
         _, synced = _attach(call, invitation)
@@ -152,23 +145,6 @@ def log(call: Call) -> int:
         about = {"commit": commit.id, "at": commit.at, "by": commit.by, "why": commit.why, "undoes": commit.undoes}
         values.append({**about, "member": one.member, "machine": one.machine, "paths": paths})
     return call.answer({"commits": values}, Table(rows))
-
-
-@team.action(Argument("target", "a new folder or .zip file", "TARGET", required=True), _TEAM)
-def export(call: Call) -> int:
-    """Write the team's memories, as they are on the hub, to a new archive or folder."""
-    with _opened(call) as hub:
-        pulled = hub.pull()
-    steps = (step for one in pulled.commits for step in one.commit.revisions)
-    files = sorted((step.path, step.new or b"") for step in steps if is_sound(step))
-    try:
-        count = archive.write(call.options.target, iter(files))
-    except ArchiveRefused as error:
-        raise hinted(error, "Choose a name that is not there yet.") from None
-    except OSError as error:
-        raise StoreFailed(f"{call.options.target!r} cannot be written: {error.strerror or error}") from None
-    said = f"Exported {plural(count, 'file')} to {call.options.target}"
-    return call.answer({"target": call.options.target, "files": count}, said)
 
 
 @team.action(Argument("--days", "keep older texts for so many days from now on", "N", convert=whole), _TEAM)

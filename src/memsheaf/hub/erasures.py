@@ -42,12 +42,11 @@ class Erasures:
 
     def tell_hub(self) -> None:
         """Tell the hub what is queued. Raises HubUnreachable, HubRefused."""
-        for erasure in self._state().erasing:
+        queued = self._state().erasing
+        for erasure in queued:  # to tell it again changes nothing
             self._hub.erase(erasure)
-            self._drop(erasure.id)
-
-    def _drop(self, told: str) -> None:
-        self._change_state(lambda now: now._replace(erasing=tuple(one for one in now.erasing if one.id != told)))
+        if queued:
+            self._change_state(lambda now: now._replace(erasing=tuple(e for e in now.erasing if e not in queued)))
 
     def note(self, erasure: Erasure, left: str) -> None:
         """Remember that an erasure was carried out here, and what was left of it."""
@@ -74,7 +73,10 @@ class Erasures:
         gone: list[str] = []
         left: list[str] = []
         blocked: dict[str, str] = {}
-        renamed = renamed_since(store, erasure.names, waiting)
+        fresh = {step.path for one in waiting for step in one.revisions if step.before == ABSENT}
+        renamed = [  # by pending commits
+            path for path in fresh if any(older in erasure.names for _, older in steps_before_renaming(store, path))
+        ]
         for name in (*renamed, *erasure.names):
             try:
                 if name in renamed or may_have_had(store, name, erasure.versions, unseen):
@@ -122,12 +124,6 @@ def without_erased(pulled: Pulled, erased: Iterable[Erasure]) -> tuple[Pulled, E
         commits.append(one._replace(commit=one.commit._replace(revisions=steps)))
     names, versions = zip(*sorted(back), strict=True)
     return pulled._replace(commits=commits), Erasure(os.urandom(6).hex(), names, versions)
-
-
-def renamed_since(store: FolderStore, names: Collection[str], waiting: Iterable[Commit]) -> list[str]:
-    """The names that pending commits have given to memories with these names."""
-    made = {step.path for one in waiting for step in one.revisions if step.before == ABSENT}
-    return [path for path in made if any(older in names for _, older in steps_before_renaming(store, path))]
 
 
 def may_have_had(store: FolderStore, path: str, erased: Collection[Version], unseen: Collection[str] | None) -> bool:

@@ -20,10 +20,11 @@ from contextlib import contextmanager, suppress
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, PathRefused, StoreFailed
 from memsheaf.hub import COPY, Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, time_left
+from memsheaf.hub.exchange import versions_made
 from memsheaf.hub.git_history import WITH_STEPS, GitCommit, GitHistory, now_iso
 from memsheaf.hub.git_import import make_commits, make_history, make_note
 from memsheaf.hub.git_program import REMOTE, GitProgram, LocalGitFailed
-from memsheaf.store import Commit, Revision, Version
+from memsheaf.store import Commit, Revision
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import sha256
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 15 * 60.0
 """Seconds after which a lock that was not released expires."""
 _ATTEMPTS, _STUCK = 100, 10  # of a push while others push, and while nobody does
-_SELDOM = 30.0  # the longest interval of polling, in seconds
+POLL_SECONDS = 1.0
 _LOST_RACE = re.compile(
     r"\[rejected\]|failed to update ref|cannot lock ref|failed to lock|incorrect old value|reference already exists"
 )
@@ -86,15 +87,12 @@ class GitRemote:
                 there = self._history.find(commit.id)
                 if there is None:
                     fresh.append(HubCommit(commit, machine=self._settings.machine))
-                elif after(there.commit) != after(commit):
+                elif versions_made([there.commit]) != versions_made([commit]):
                     raise HubRefused(f"the hub has another commit with the id {commit.id}")
             self._history.check_new([one.commit for one in fresh])
             names = make_commits(self._git, self._history.head, fresh, author) if fresh else [""]
             made.update(zip((one.commit.id for one in fresh), names, strict=False))
             return names[-1]
-
-        def after(commit: Commit) -> set[tuple[str, Version]]:
-            return {(step.path, step.after) for step in commit.revisions}
 
         def work() -> str:
             if self._swap(make):
@@ -111,12 +109,11 @@ class GitRemote:
         return pulled
 
     def wait(self, seconds: float) -> bool:
-        """Poll the remote, with growing intervals."""
-        deadline, pause = time.monotonic() + seconds, 1.0
+        """Poll the remote."""
+        deadline = time.monotonic() + seconds
         known = self._pulled or self._work(lambda: self._history.head)
         while (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(pause, left))
-            pause = min(pause * 1.5, _SELDOM)
+            time.sleep(min(POLL_SECONDS, left))
             with suppress(HubUnreachable, LocalGitFailed):  # without the lock: nobody is to wait for this
                 lines = self._ask("ls-remote", REMOTE, self._branch).decode("utf-8", "replace").splitlines()
                 if f"{known}\t{self._branch}" not in lines and (known or lines):
@@ -211,7 +208,9 @@ class GitRemote:
             self._fetch(f"+{self._machines}*:{self._machines}*")
             for record in self._history.log(self._history.head) if self._history.head else ():
                 first.setdefault(record.author, record.at)
-            return sorted(_machine(note) for _, note in self._kept_notes(self._machines))
+            known = {erasure.id for erasure, _ in self._history.erasures()}  # not those of a hub that was lost
+            machines = [_machine(note) for _, note in self._kept_notes(self._machines)]
+            return sorted(one._replace(erased=tuple(p for p in one.erased if p[0] in known)) for one in machines)
 
         machines = self._work(work)
         return [HubMember(name, "writer", since) for name, since in sorted(first.items())], machines
@@ -224,11 +223,11 @@ class GitRemote:
             self._fetch()
             return self._history.commits(self._history.log(self._history.head, *words) if self._history.head else ())
 
-        found = self._work(work)
-        for number, one in enumerate(found):
+        log = []
+        for one in reversed(self._work(work)):
             steps = tuple(step._replace(new=None) for step in one.commit.revisions)
-            found[number] = one._replace(commit=one.commit._replace(revisions=steps))
-        return found[::-1]
+            log.append(one._replace(commit=one.commit._replace(revisions=steps)))
+        return log
 
     def close(self) -> None:
         """Nothing is held between two calls."""
@@ -272,20 +271,19 @@ class GitRemote:
             raise self._git.failure(why)
         if code and also:
             self._ask(*words, *also)
-        records = None if code else self._history.advance(self._fetched_head())
+        try:
+            with open(os.path.join(self._git.folder, self._branch), encoding="ascii") as file:
+                fetched = file.read().strip()
+        except (FileNotFoundError, ValueError):
+            if not code:
+                raise LocalGitFailed("the branch was fetched and is not there") from None
+        records = None if code else self._history.advance(fetched)
         if records is None and self._history.head:  # another history, or none: nothing of the old one is kept
             self._git.remove_repository()
             self._with_copy(lambda: None)
             records = None if code else self._fetch(*also)
         self._history.pack()
         return records or ()
-
-    def _fetched_head(self) -> str:
-        try:
-            with open(os.path.join(self._git.folder, self._branch), encoding="ascii") as file:
-                return file.read().strip()
-        except (FileNotFoundError, ValueError):
-            raise LocalGitFailed("the branch was fetched and is not there") from None
 
     def _pull(self, cursor: str) -> Pulled:
         known = self._history.head

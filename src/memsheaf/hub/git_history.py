@@ -251,7 +251,7 @@ class GitHistory:
 
     def last_commits(self) -> list[str]:
         """The last commits, by the first 12 digits of their names."""
-        return [sha.decode() for sha in re.findall(rb"(?m)^\w{12}", self._known)[-MOST_REPLACED:]]
+        return re.findall(r"(?m)^\w{12}", self._known.decode())[-MOST_REPLACED:]
 
     def pack(self) -> None:
         """Pack loose objects when there are many, as git itself would."""
@@ -282,21 +282,16 @@ class GitHistory:
 def _said(body: str, parents: Sequence[str]) -> dict[str, Any]:
     """What memsheaf wrote into a message; nothing when it was made for another place in the history."""
     line = next((line for line in reversed(body.split("\n")) if line.startswith(MARK)), "")
-    said = _parse_object(line.removeprefix(MARK))
+    said: Any = None
+    with suppress(ValueError, RecursionError):
+        said = json.loads(line.removeprefix(MARK))
+    if not isinstance(said, dict):
+        return {}
     is_ours = said.get("on") == (parents[0] if parents else "") and type(said.get("format")) is int
     paths = said.get("paths", [])
     is_ours = is_ours and said["format"] >= 0 and isinstance(paths, list)
     texts = [said.get("id", "0"), *paths] if is_ours else []
     return said if texts and all(isinstance(one, str) for one in texts) and _ID.fullmatch(texts[0]) else {}
-
-
-def _parse_object(text: str) -> dict[str, Any]:
-    """The JSON object in a text, an empty one when there is none."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _sound(text: str) -> str:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 REMOTE = "memsheaf-hub"
 """What the remote is called on the command line: its address, which may hold a password, is not on it."""
+INSTALL_GIT = "Install git 2.31 or newer (https://git-scm.com/downloads), then run this again."
+INSTALL_SSH = (
+    "Install OpenSSH (`apt install openssh-client`, `dnf install openssh-clients`), or take an https:// address."
+)
 TOKEN = 8
 """From how many characters on a name is taken out of what git says: it may be a token."""
 
@@ -50,6 +54,7 @@ _REFUSED = re.compile(
     r"(?i)permission|denied|\b40[13]\b|authentication|not granted|could not read (username|password)|not allowed"
     r"|dubious ownership|read-only|unauthorized|host key verification|protected branch|prohibited"
 )
+_CANNOT_RUN = re.compile(rb"(?m)^error: cannot run ([^\s:]+): No such file")
 _HEARD = re.compile(rb"(?m)^remote: (?:error: |fatal: )?([^%\r\n]+)$")
 _NO_NEWS = re.compile(
     r"(?i)could not read from remote|^please make sure|^and the repository exists|^\S* *$|^hint:|^fast-import:"
@@ -138,7 +143,8 @@ class GitProgram:
     def ask(self, *words: str) -> tuple[int, bytes, str]:
         """Talk with the remote: how git ended, what it printed, and the line that says why it failed.
 
-        Raises HubUnreachable when git is not there, or says nothing for the time-out; LocalGitFailed.
+        Raises HubRefused when git or ssh is not installed, HubUnreachable when it says nothing for the time-out;
+        LocalGitFailed.
         """
         if re.match(r"-|\w+::", self._url):
             raise HubRefused(f"{self._shown!r} is an address at which git would run a program")
@@ -154,6 +160,8 @@ class GitProgram:
                     if len(late.stderr or b"") == seen or not time_left(self._timeout):
                         raise silent from None
                     seen = len(late.stderr or b"")
+        if missing := _CANNOT_RUN.search(said):
+            raise hinted(HubRefused(f"{os.fsdecode(missing[1])} is not installed"), INSTALL_SSH)
         why = self._told(said, f"git ended with {process.returncode}")
         heard = _HEARD.search(said)
         self.heard = one_line(heard[1].decode("utf-8", "replace"), 200) if heard else ""
@@ -170,11 +178,15 @@ class GitProgram:
             found = HubRefused(f"{self._shown} is a shallow clone, without most of the history")
             return hinted(found, "Run `git fetch --unshallow` there, or take the repository that it was cloned from.")
         if f"'{REMOTE}'" in why:
-            return hinted(HubUnreachable("this git is too old"), "Install git 2.31 or newer.")
+            return hinted(HubRefused("this git is too old"), INSTALL_GIT)
         if refused or _REFUSED.search(why):
             found = HubRefused(f"{self._shown}: {why}")
             found.lacks_permission = refused and bool(_REFUSED.search(why))
             found.is_of_commit = refused and not found.lacks_permission
+            if refused:
+                return hinted(
+                    found, "Let this machine push to the branches memsheaf/*, then run `memsheaf hub sync`."
+                )
             return hinted(found, f"Try it by hand: git ls-remote {self._shown}")
         return HubUnreachable(f"{self._shown}: {why}")
 
@@ -190,7 +202,7 @@ class GitProgram:
         except FileNotFoundError:
             if not os.path.isdir(self.folder):
                 raise LocalGitFailed("the folder is gone") from None
-            raise hinted(HubUnreachable("git is not installed"), "Install git 2.31 or newer.") from None
+            raise hinted(HubRefused("git is not installed"), INSTALL_GIT) from None
         ended = False
         try:
             yield process

@@ -254,9 +254,12 @@ class Merge:
         return bool(outside)
 
     def withdraw(self) -> None:
-        """Restore the hub's text at paths whose pending change the hub refuses; ours stays in the journal."""
-        bases, held = first_steps(self.waiting()), self.state.held
-        steps = [one._replace(after=one.before, new=one.old) for path, one in bases.items() if path not in held]
+        """Restore the hub's text at paths whose pending change the hub refuses; ours stays in the journal.
+
+        A memory that the hub never had has no other copy: it stays here, and is pending.
+        """
+        bases = (one for path, one in first_steps(self.waiting()).items() if path not in self.state.held)
+        steps = [one._replace(after=one.before, new=one.old) for one in bases if one.before != ABSENT]
         authors = commit_authors(self._transaction.journal, [(one.path, one.after) for one in steps])
         for one in filter(is_sound, steps):
             by = authors.get((one.path, one.after), HUB)

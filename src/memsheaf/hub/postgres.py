@@ -6,15 +6,17 @@ connection that is silent for longer than `timeout` is closed, and the next call
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import groupby
 
 import psycopg
 from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, MemsheafError, PathRefused, hinted
@@ -40,8 +42,12 @@ HINT_EVERY = 0.5  # seconds between two NOTIFY of one process: one in every push
 POLL_EVERY = 1.0  # seconds between two polls of a listener: notifications may be lost
 LOCK_EVERY = 0.1
 MANY = 1000  # rows after which a cursor is not kept, nor what it holds
+LOCAL_HOST = re.compile(r"|[/@].*|localhost|127\.[\d.]+|::1")  # a socket, or this machine
 QUICKLY = 1.0  # seconds in which an idle connection shows that the server has closed it
-_KEPT_OUT = "authentication failed|no password|does not exist|pg_hba|permission denied|not permitted to log in"
+_KEPT_OUT = (
+    "authentication failed|no password|does not exist|pg_hba|permission denied|not permitted to log in"
+    "|does not support SSL|certificate"
+)
 """What a server says to somebody it does not let in; there is no code at this point."""
 
 
@@ -51,11 +57,16 @@ class BoundedConnection(psycopg.Connection[TupleRow]):
     patience = 10.0
 
     def limit(self, seconds: float, namespace: str = "") -> None:
-        """Let nothing that is silent, or waits for a lock, take longer than this."""
+        """Let nothing that is silent, or waits for a lock, take longer than this.
+
+        Statements are not compiled (`jit`): with one large namespace the planner expects much of every statement, and
+        compiling takes hundreds of times as long as a pull from a small one.
+        """
         self.patience = seconds
         whole = str(round(seconds * 30_000))  # a first pull over a slow network takes its time
         self.execute(
-            "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
+            "SELECT set_config('jit', 'off', false), "
+            "set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
             "set_config('memsheaf.namespace', %s, false), set_config('memsheaf.client', %s, false)",
             [whole, _milliseconds(seconds), namespace, str(CLIENT)],
         )
@@ -152,9 +163,8 @@ class PostgresHub:
             "SELECT * FROM memsheaf.push($1,$2,$3,$4,$5,$6,$7, $8::text[], $9::text[], $10::text[], $11::bytea[])",
             self._written, commit.id, commit.at, _storable(self._settings.machine, 200),
             _storable(commit.by, 200), _storable(commit.why, 10_000), commit.undoes,
-            _array(step.path for step in steps), _array(step.before for step in steps),
-            _array(step.after for step in steps),
-            _array(None if step.new is None else f"\\x{step.new.hex()}" for step in steps),
+            [step.path for step in steps], [step.before for step in steps], [step.after for step in steps],
+            [step.new for step in steps],
         )  # fmt: skip
         if changed is not None:
             raise Changed(changed)
@@ -353,7 +363,10 @@ class PostgresHub:
             raise HubUnreachable(f"{self._settings.shown} does not answer")
         try:
             connection = BoundedConnection.connect(
-                self._settings.url, autocommit=True, application_name="memsheaf", **options_for(self._timeout, left)
+                self._settings.url,
+                autocommit=True,
+                application_name="memsheaf",
+                **options_for(self._settings.url, self._timeout, left),
             )
             connection.limit(self._timeout, self._settings.namespace)
         except psycopg.Error as error:
@@ -376,12 +389,25 @@ def _milliseconds(seconds: float) -> str:
     return str(round(seconds * 800))  # the server gives up first, and the connection stays
 
 
-def options_for(seconds: float, left: float) -> dict[str, Any]:
-    """The options of a connection that is given up after a silence, and `left` seconds to connect."""
-    return {
-        "connect_timeout": max(2, round(left)), "keepalives": 1, "keepalives_idle": 5,
-        "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": _milliseconds(seconds),
-    }  # fmt: skip
+def options_for(url: str, seconds: float, left: float) -> dict[str, Any]:
+    """The options of a connection that is given up after a silence, and `left` seconds to connect.
+
+    An address of another machine that says nothing about TLS needs it: libpq alone would go on without.
+    """
+    options = {
+        "connect_timeout": max(2, round(left)),
+        "keepalives": 1,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": _milliseconds(seconds),
+    }
+    with suppress(psycopg.ProgrammingError):  # whoever connects tells that it cannot be read
+        given = conninfo_to_dict(url)
+        hosts = str(given.get("host") or given.get("hostaddr") or os.environ.get("PGHOST", "")).split(",")
+        if not (all(map(LOCAL_HOST.fullmatch, hosts)) or "sslmode" in given or "PGSSLMODE" in os.environ):
+            options["sslmode"] = "require"
+    return options
 
 
 def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
@@ -396,14 +422,15 @@ def translate_error(error: psycopg.Error, where: str) -> MemsheafError:
     if error.diag.message_hint == "path":
         return PathRefused(error.diag.message_detail or "", message)
     if error.diag.message_hint == "moved":
-        found = HubRefused(f"{where} was moved to another server")
-        return hinted(found, "An admin runs `memsheaf team restored`, then each machine `memsheaf hub rejoin`.")
+        hint = "An admin runs `memsheaf team restored`, then each machine `memsheaf team join LINE`."
+        return hinted(HubRestored(f"{where} was moved to another server"), hint)
     if isinstance(error, (errors.InvalidSchemaName, errors.UndefinedFunction, errors.UndefinedTable)):
         found = HubRefused(f"{where} has no schema of memsheaf, or one of another version")
         return hinted(found, "Whoever installs it runs `memsheaf team create` or `memsheaf team migrate`.")
     if not error.sqlstate and re.search(_KEPT_OUT, message):
         found = HubRefused(f"{where} does not let you in: {message.rpartition('FATAL:')[2].strip()}")
-        hint = "Check the address and its password. `memsheaf team invite MEMBER` gives a member another, and"
+        hint = "Check the address, its password, and for TLS its sslmode and sslrootcert (?sslmode=disable where the "
+        hint += "network is safe). `memsheaf team invite MEMBER` gives a member another password, and"
         return hinted(found, f"{hint} `memsheaf team service URL` a server.")
     if isinstance(error, psycopg.OperationalError):
         return HubUnreachable(f"{where} does not answer: {message}")
@@ -424,12 +451,6 @@ def explain_connection(error: psycopg.Error, where: str) -> MemsheafError:
 def _storable(text: str, limit: int) -> str:
     """A text for the database: without NUL and lone surrogates, at most `limit` bytes."""
     return text.encode("utf-8", "replace").replace(b"\0", b"")[:limit].decode("utf-8", "ignore")
-
-
-def _array(values: Iterable[str | None]) -> str:
-    """An array literal of PostgreSQL; psycopg takes several times as long to make one."""
-    quoted = (None if one is None else one.replace("\\", "\\\\").replace('"', '\\"') for one in values)
-    return "{" + ",".join("NULL" if one is None else f'"{one}"' for one in quoted) + "}"
 
 
 def _commits(rows: Sequence[TupleRow]) -> Iterator[HubCommit]:

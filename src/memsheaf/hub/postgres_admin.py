@@ -21,7 +21,7 @@ from psycopg.rows import TupleRow
 
 from memsheaf.errors import HubRefused, ScopeRefused, hinted
 from memsheaf.hub import HubSettings
-from memsheaf.hub.postgres import PostgresHub, explain_connection
+from memsheaf.hub.postgres import PostgresHub, explain_connection, options_for
 from memsheaf.scope import check_label
 from memsheaf.text.neutralize import one_line
 from memsheaf.values import NamedTuple, sha256
@@ -37,8 +37,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {JOBS} TO memsheaf_
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA {JOBS} TO memsheaf_service;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {JOBS} TO memsheaf_service;
 """
-_SPACE = "SELECT memsheaf.create_space(%s, %s, %s)"
-_LOGIN = "SELECT memsheaf.create_login(%s, %s)"
 
 
 class Invitation(NamedTuple):
@@ -136,22 +134,14 @@ def create_team(url: str, team: str, member: str) -> Invitation:
         migrate(connection)
         member, login = invitation.member, f"{invitation.team}.{invitation.member}"
         connection.execute("SET LOCAL ROLE memsheaf_owner")
-        [(created,)] = connection.execute(_SPACE, [invitation.namespace, login, member]).fetchall()
+        create = "SELECT memsheaf.create_space(%s, %s, %s)"
+        [(created,)] = connection.execute(create, [invitation.namespace, login, member]).fetchall()
         if not created:
             error = HubRefused(f"the team {invitation.team!r} exists already")
             raise hinted(error, "An admin of the team invites others: `memsheaf team invite MEMBER`.")
-        connection.execute(_LOGIN, [login, verifier])
+        connection.execute("SELECT memsheaf.create_login(%s, %s)", [login, verifier])
         connection.execute("RESET ROLE")
     return invitation
-
-
-def show_sql(team: str, member: str) -> str:
-    """The SQL that `create_team` runs on a database without a schema."""
-    team, member = _label(team, "team"), _label(member, "member")
-    steps = "".join(f"{sql}\nUPDATE memsheaf.about SET version = {number};\n" for number, sql in migrations())
-    space = _SPACE % (f"'{team}:team'", f"'{team}.{member}'", f"'{member}'")
-    login = _LOGIN % (f"'{team}.{member}'", "'SCRAM-SHA-256$…'")
-    return f"BEGIN;\n{steps}\n{space};\n{login};\nCOMMIT;\n"
 
 
 def invite(settings: HubSettings, member: str, role: str) -> Invitation:
@@ -262,7 +252,7 @@ def _administering(url: str) -> Iterator[psycopg.Connection[TupleRow]]:
     """A connection with the login that installs the hub. Raises HubRefused, HubUnreachable."""
     shown = HubSettings(url, "", "", "").check_address()
     try:
-        with psycopg.connect(url, connect_timeout=10, application_name="memsheaf") as connection:
+        with psycopg.connect(url, application_name="memsheaf", **options_for(url, 10.0, 10.0)) as connection:
             if connection.info.server_version < OLDEST:
                 raise HubRefused(f"{shown} is PostgreSQL {connection.info.server_version // 10000}; 15 is the oldest")
             if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 
 from memsheaf.errors import (
     Busy,
@@ -83,27 +84,34 @@ class Replica(FolderStore):
 
         Raises:
             Changed: somebody was faster, here or elsewhere; what they wrote is here by now.
-            HubUnreachable: the hub does not answer, and changes are not queued.
+            HubUnreachable, HubRefused, HubRestored: the hub did not take it, and changes are not queued.
             As FolderStore.commit.
         """
         self.settings.check_address()
         for last in (False, True):
             try:
-                self._push_first()
+                if self.state().pending:  # what waits goes first, as this change may build on it
+                    self._try_sync()
                 return super().commit(changes, by=by, why=why, undoes=undoes)
             except Changed as error:
                 if self._is_behind:
                     self._catch_up(error.path)
-                raise
+                # a hub that queues and fails has not said what replaced the text: the change is kept as pending
+                if last or not (self.settings.queues and self._is_down(self.state())):
+                    raise
             except _PendingFirst:
                 if last:
                     raise Busy("the files are edited faster than the hub takes them") from None
         raise AssertionError("the second time is the last")
 
-    def _push_first(self) -> None:
-        """Push what waits, as the next change may build on it; a hub that does not answer is met again there."""
-        if (state := self.state()).pending and not self._is_down(state):
-            with suppress(HubUnreachable, Busy), deadline(self.settings.time_for(0)):
+    def _try_sync(self) -> None:
+        """Sync in the time of a change, unless the hub failed a moment ago; `hub status` tells what went wrong.
+
+        Raises HubRefused, HubRestored when changes are not queued.
+        """
+        tolerated = (MemsheafError,) if self.settings.queues else (HubUnreachable, Busy)
+        if not self._is_down(self.state()):
+            with suppress(*tolerated), deadline(self.settings.time_for(0)):
                 self.sync()
 
     def _push(self, transaction: Transaction, commit: Commit) -> None:
@@ -129,21 +137,36 @@ class Replica(FolderStore):
                 raise _PendingFirst from None
             self._is_behind = True
             raise
-        except (HubUnreachable, Busy) as error:
+        except PathRefused:
+            raise  # another name is needed
+        except MemsheafError as error:
+            is_silent = isinstance(error, HubUnreachable | Busy)
+            if not (is_silent or self.settings.queues):
+                raise
             merge.note_edited(commit)
-            down_at = state.down_at if self._is_down(state) else self._clock()
-            merge.save(merge.state._replace(down_at=down_at), durable=False)
+            if not self._is_down(state):
+                self.was_cut_short = is_silent
+                merge.save(self._failing(error, merge.state), durable=False)
             if not self.settings.queues:
                 raise HubUnreachable(f"{error}; nothing was saved here") from error
-            self.was_cut_short |= not self._is_down(state)
             return
         self._agreed.add(commit.id)
         add_ahead(transaction.history, commit.id, [step.path for step in commit.revisions])
         if state.down_at:
-            merge.save(state._replace(down_at=0.0), durable=False)
+            merge.save(state._replace(down_at=0.0, failed=""), durable=False)
+
+    def _failing(self, error: MemsheafError, state: ReplicaState) -> ReplicaState:
+        """The state after the hub failed with this error, which `hub status` shows until it works again."""
+        if self.settings.queues and error.hint == HubUnreachable.hint:
+            error.hint = "Reading goes on, and changes are kept here until it answers."
+        state = state._replace(failed=f"{error}. {error.hint}")
+        is_of_commit = isinstance(error, HubRefused) and error.is_of_commit
+        if isinstance(error, HubUnreachable | Busy) or (self.settings.queues and not is_of_commit):
+            return state._replace(down_at=self._clock())
+        return state
 
     def _is_down(self, state: ReplicaState) -> bool:
-        """Whether the hub did not answer a moment ago: whoever waits for a change is not made to wait again."""
+        """Whether the hub failed a moment ago: whoever waits for a change is not made to wait again."""
         return state.down_at > 0 and 0 <= self._clock() - state.down_at < RETRY_AFTER
 
     def _announce(self, transaction: Transaction, commit: Commit) -> None:
@@ -161,12 +184,12 @@ class Replica(FolderStore):
         self._is_behind = False
         before = self._version_here(path)
         ends = time.monotonic() + CATCH_UP
-        with suppress(HubUnreachable, Busy), deadline(self.settings.time_for(0)):
-            while True:
-                self.sync()
-                if self._version_here(path) != before or time.monotonic() > ends:
-                    break
-                time.sleep(0.05)
+        while True:
+            self._try_sync()
+            is_here = self._version_here(path) != before
+            if is_here or time.monotonic() > ends or self._is_down(self.state()):
+                break
+            time.sleep(0.05)
 
     def _version_here(self, path: str) -> Version:
         with suppress(MemsheafError):
@@ -227,20 +250,16 @@ class Replica(FolderStore):
                     pushed += sent
                     if is_through:
                         break
-        except HubUnreachable as error:
-            self._change_state(lambda now: now._replace(down_at=self._clock()))
-            if self.settings.queues and error.hint == HubUnreachable.hint:
-                error.hint = "Reading goes on, and changes are kept here until it answers."
+        except Busy:
             raise
-        except MemsheafError as error:
-            failed = f"the last sync failed: {error}. {error.hint}"
-            if not isinstance(error, Busy):  # most syncs have nobody to tell: `hub status` does
-                self._change_state(lambda now: now._replace(failed=failed))
+        except MemsheafError as error:  # most syncs have nobody to tell: `hub status` does
+            self._change_state(partial(self._failing, error))
             raise
-        why = f"{refused}; {refused.hint}" if refused else ""
+        why = f"{refused}. {refused.hint}" if refused else ""
         lacking = why if refused and refused.lacks_permission else ""
-        if (lacking, "") != (before.refused, before.failed):
-            self._change_state(lambda now: now._replace(refused=lacking, failed=""))
+        failed = "" if lacking else why
+        if (lacking, failed) != (before.refused, before.failed):
+            self._change_state(lambda now: now._replace(refused=lacking, failed=failed))
         state = self.state()
         fresh = tuple(one for one in state.told if one not in before.told)
         gone, self._gone = tuple(self._gone), []
@@ -251,7 +270,7 @@ class Replica(FolderStore):
         """Forget what was pulled and bring both sides together again, as at first: no text is lost on either.
 
         What was erased is erased again where a hub has it back. Where this member may not write, the hub's texts
-        are put back instead; ours stay in the journal.
+        are put back instead; ours stay in the journal, and memories that the hub never had stay here.
         """
         with suppress(HubRestored):
             if self.state().refused and self.sync().lacks_permission:
@@ -264,7 +283,10 @@ class Replica(FolderStore):
 
     def _pull(self) -> Pulled:
         state, sent = self.state(), self._ahead()
-        cursor = state.cursor if state.joined and not any(map(self._can_place, state.left)) else ""
+        cursor = state.cursor if state.joined else ""
+        if cursor and any(map(self._can_place, state.left)):
+            self.hub.pull(cursor)  # raises HubRestored: a hub that was emptied does not say what was removed
+            cursor = ""
         pulled = attribute(self.hub.pull(cursor), self.ledger, self.settings)
         if state.joined and not pulled.whole and not sent.keys() <= {one.commit.id for one in pulled.commits}:
             raise HubRestored(f"{self.settings.shown} lacks what was pushed to it before")
@@ -333,7 +355,7 @@ class Replica(FolderStore):
         free = [one for one in waiting if kept.isdisjoint(step.path for step in one.revisions)]
         groups = [free[start : start + AT_ONCE] for start in range(0, len(free), AT_ONCE)]
         refused = 0
-        while groups and refused < REFUSED:
+        while groups:
             group = groups.pop(0)
             paths = [step.path for one in group for step in one.revisions]
             try:
@@ -348,10 +370,15 @@ class Replica(FolderStore):
                     return False
                 if not error.is_of_commit:
                     raise
-                self._hold_back(dict.fromkeys(paths, f"{NOT_TAKEN}{error}"))
+                with self._access.transaction() as transaction:
+                    now = read_state(transaction.history)
+                    held = {**now.held, **dict.fromkeys(paths, f"{NOT_TAKEN}{error}")}
+                    write_state(transaction.history, now._replace(held=held))
                 if len(paths) > 1:
                     return self._push_pending(pushed)  # each alone
                 refused += 1
+                if refused == REFUSED and groups:
+                    raise  # the rest waits for the same reason
                 continue
             with self._access.transaction() as transaction:
                 now = read_state(transaction.history)
@@ -362,9 +389,6 @@ class Replica(FolderStore):
                 write_state(transaction.history, now._replace(pending=pending, held=held, down_at=0.0))
             pushed += group
         return True
-
-    def _hold_back(self, why: dict[str, str]) -> None:
-        self._change_state(lambda now: now._replace(held={**now.held, **why}))
 
     # erasing
 
@@ -422,19 +446,13 @@ class Replica(FolderStore):
 
     # the rest
 
-    def lock(self, name: str, *, wait: float | None = None) -> AbstractContextManager[object]:
+    @contextmanager
+    def lock(self, name: str, *, wait: float | None = None) -> Iterator[None]:
         """Let one process at a time do the work called `name`, on all machines. Raises Busy, HubUnreachable."""
-        here = super().lock(name, wait=wait)
-        if name in _LOCAL_LOCKS or not self.state().joined:
-            return here
-        held = ExitStack()
-        held.enter_context(here)
-        try:
-            held.enter_context(self.hub.lock(name, wait=wait or 0.0))
-        except BaseException:
-            held.close()
-            raise
-        return held
+        with super().lock(name, wait=wait), ExitStack() as held:
+            if name not in _LOCAL_LOCKS and self.state().joined:
+                held.enter_context(self.hub.lock(name, wait=wait or 0.0))
+            yield
 
     def prune(self) -> int:
         """Drop retired texts that are past retention, unless something waits for the hub: it may need them."""

@@ -61,7 +61,8 @@ class HubService:
             raise hinted(HubRefused("that is no address of a database"), "It begins with postgresql://.")
         self.shown = settings.check_address()
         logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what fails is told by whoever needed it
-        self.options = {**options_for(WAIT_SECONDS, WAIT_SECONDS), "options": f"-c search_path={JOBS}"}
+        self.options = options_for(url, WAIT_SECONDS, WAIT_SECONDS)
+        self.options["options"] = f"-c search_path={JOBS} -c jit=off"
         self.pool = ConnectionPool(
             url, connection_class=BoundedConnection, min_size=1, max_size=POOL, timeout=WAIT_SECONDS, open=False,
             check=ConnectionPool.check_connection, configure=lambda made: made.limit(WAIT_SECONDS),
@@ -92,7 +93,7 @@ class HubService:
     def find_failure(self, seconds: int = 2) -> HubUnreachable | None:
         """Why no connection can be made, which a pool does not say; None when one can."""
         try:
-            psycopg.connect(self.url, connect_timeout=seconds).close()
+            psycopg.connect(self.url, **{**self.options, "connect_timeout": seconds}).close()
         except psycopg.Error as error:
             found = explain_connection(error, self.shown)
             return hinted(HubUnreachable(str(found)), found.hint)

@@ -7,7 +7,7 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 
 from memsheaf.config import Settings
@@ -23,7 +23,6 @@ from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 
 MACHINE = "machine"  # the file in the state directory that holds the id of this machine
-SHARED = ("user", "agent", "team", "project")
 
 
 class HubStatus(NamedTuple):
@@ -52,13 +51,6 @@ class HubStatus(NamedTuple):
         return {name: machines for name, machines in waiting.items() if machines}
 
 
-def namespace_of(scope: Scope, root: str, name: str = "") -> str:
-    """The namespace of a scope on a person's hub: the same on all machines, wherever a project lies."""
-    if scope.layer != "project":
-        return f"memsheaf/{scope}"
-    return f"memsheaf/project/{name or os.path.basename(root).rpartition('-')[0]}"
-
-
 def attach(
     scope: Scope, url: str, settings: Settings, cwd: str, *, namespace: str = "", name: str = "", offline: str = ""
 ) -> Synced:
@@ -71,13 +63,22 @@ def attach(
         HubUnreachable, HubRefused: nothing was changed.
     """
     root = resolve(scope, settings.places(cwd))
-    _refuse(scope, root, settings)
+    if scope.layer not in ("user", "agent", "team", "project"):
+        hint = "A hub can have user, project, agent/NAME and team/NAME; promote what is worth it."
+        raise hinted(ScopeRefused(f"a {scope.layer} is the work of one machine and has no hub"), hint)
+    if checkout_of(root, settings.home):
+        raise hinted(
+            ScopeRefused(f"{scope} is kept in its repository, which git shares already"),
+            "Commit and push .memory with the code; `memsheaf init --undo` moves it out.",
+        )
     known = None if (found := settings_of(root)) and found.unreadable else found
     machine, machine_name = _this_machine(settings.state)
     if ":" not in url.partition("/")[0] and not url.startswith("-"):  # a folder, which the next command finds, too
         url = os.path.normpath(os.path.join(cwd, os.path.expanduser(url)))
     offline = offline or (known.offline if known else "")
-    hub = HubSettings(url, namespace or namespace_of(scope, root, name), machine, machine_name, offline)
+    if scope.layer == "project":  # the same on all machines, wherever it lies
+        namespace = namespace or f"memsheaf/project/{name or os.path.basename(root).rpartition('-')[0]}"
+    hub = HubSettings(url, namespace or f"memsheaf/{scope}", machine, machine_name, offline)
     other = ScopeRefused(f"{scope} has a hub already: {known.shown if known else ''}")
     other.hint = f"`memsheaf hub remove {scope}` takes it away; the memories stay."
     if known and (known.member_login, known.namespace) != (hub.member_login, hub.namespace):
@@ -90,6 +91,9 @@ def attach(
         with open_shared(scope, settings, cwd) as sheaf:
             return sheaf.sync()
     except BaseException as error:  # Ctrl-C, too
+        if isinstance(error, HubRestored) and known and hub.is_postgres:  # the same member: both sides are merged
+            with open_shared(scope, settings, cwd) as sheaf:
+                return sheaf.sync(again=True)  # where it was moved, `team restored` needs the new address
         with _history(root) as history:
             if known:
                 write_settings(history, known)
@@ -128,7 +132,12 @@ def shared_scopes(settings: Settings, cwd: str) -> list[Scope]:
     found = [Scope("user"), Scope("project")]
     for layer, folder in (("agent", "agents"), ("team", "team")):
         found += [Scope(layer, name) for name in named_folders(os.path.join(settings.home, folder))]
-    return [scope for scope in found if _has_hub(scope, settings, cwd)]
+    shared = []
+    for scope in found:
+        with suppress(MemsheafError, OSError):
+            if has_hub(resolve(scope, settings.places(cwd)), settings.home):
+                shared.append(scope)
+    return shared
 
 
 def open_shared(scope: Scope, settings: Settings, cwd: str) -> Sheaf:
@@ -145,7 +154,8 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
         state = replica.state()
         since = min((one.at for one in replica.waiting()), default="") if state.pending else ""
         latest = max((one.at for one in islice(replica.history(), 10)), default="")
-        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since, state.failed, latest=latest)
+        problem = state.failed.replace(" SCOPE", f" {scope}")
+        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since, problem, latest=latest)
         try:
             if ask:
                 with deadline(SILENT_SECONDS):
@@ -157,31 +167,12 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
         return found
 
 
-def _has_hub(scope: Scope, settings: Settings, cwd: str) -> bool:
-    try:
-        return has_hub(resolve(scope, settings.places(cwd)), settings.home)
-    except (MemsheafError, OSError):
-        return False
-
-
 def _settings(scope: Scope, root: str, settings: Settings) -> HubSettings:
     """The hub of a scope; what lies in a repository may have come with it, and is none. Raises ScopeRefused."""
     found = None if checkout_of(root, settings.home) else settings_of(root)
     if found is None:
         raise hinted(ScopeRefused(f"{scope} has no hub"), f"`memsheaf hub add {scope} URL` gives it one.")
     return found
-
-
-def _refuse(scope: Scope, root: str, settings: Settings) -> None:
-    """Raise ScopeRefused for what cannot have a hub."""
-    if scope.layer not in SHARED:
-        hint = "A hub can have user, project, agent/NAME and team/NAME; promote what is worth it."
-        raise hinted(ScopeRefused(f"a {scope.layer} is the work of one machine and has no hub"), hint)
-    if checkout_of(root, settings.home):
-        raise hinted(
-            ScopeRefused(f"{scope} is kept in its repository, which git shares already"),
-            "Commit and push .memory with the code; `memsheaf init --undo` moves it out.",
-        )
 
 
 @contextmanager

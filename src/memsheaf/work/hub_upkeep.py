@@ -37,8 +37,12 @@ def sync_scopes(cwd: str, *scopes: str) -> int:
 
 def sync_once(settings: Settings, cwd: str, scopes: Sequence[str]) -> None:
     """Sync these scopes, all at once. What fails is left for the next time."""
-    keepers = [_Keeper(settings, cwd, scope) for scope in scopes]
-    threads = [threading.Thread(target=keeper.sync_alone, daemon=True) for keeper in keepers]
+
+    def sync(scope: str) -> None:
+        with suppress(MemsheafError, OSError), _Keeper(settings, cwd, scope).open() as sheaf:
+            sheaf.sync()
+
+    threads = [threading.Thread(target=sync, args=(scope,), daemon=True) for scope in scopes]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -117,7 +121,7 @@ class _Keeper:
         pause = FIRST_PAUSE
         while not self._ended:
             try:
-                with self._open() as sheaf:
+                with self.open() as sheaf:
                     self._keep(sheaf)
                 pause = FIRST_PAUSE
             except ScopeRefused:  # it has no hub any more
@@ -127,12 +131,8 @@ class _Keeper:
                 self._rest(pause)
                 pause = min(2 * pause, LAST_PAUSE)
 
-    def sync_alone(self) -> None:
-        """Sync once."""
-        with suppress(MemsheafError, OSError), self._open() as sheaf:
-            sheaf.sync()
-
-    def _open(self) -> Sheaf:
+    def open(self) -> Sheaf:
+        """The scope, without an embedder."""
         return Sheaf.open(self.scope, settings=self._settings, cwd=self._cwd, by="user")
 
     def _keep(self, sheaf: Sheaf) -> None:
