@@ -213,6 +213,22 @@ def test_an_erasure_of_a_hub_that_was_lost_is_not_waited_for_on_the_new_one(tmp_
         assert texts(machine) == {MILK}
 
 
+def test_an_erasure_whose_report_was_lost_with_the_hub_is_reported_again(tmp_path: Path, bare: Path) -> None:
+    one, two = (ScopeOnMachine(tmp_path / name, "user", bare) for name in ("laptop", "desktop"))
+    path = one.remember("Tea", TEA)
+    one.join()
+    two.join()
+    assert one.run("erase", path, "--yes")[0] == 0
+    shutil.copytree(bare, tmp_path / "backup.git")
+    two.sync()
+    shutil.rmtree(bare)
+    shutil.copytree(tmp_path / "backup.git", bare)
+    assert "not yet on" in one.run("hub", "status", "user", scoped=False)[1]
+    assert two.run("hub", "rejoin", "user", scoped=False)[0] == 0
+    assert "not yet on" not in one.run("hub", "status", "user", scoped=False)[1]
+    assert texts(one) == texts(two) == set()
+
+
 # what is queued
 
 

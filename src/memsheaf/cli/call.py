@@ -218,7 +218,9 @@ class Call:
                 self.console.note(f"{sheaf.scope} has {sheaf.replica.settings.shown}; nothing is saved there")
             elif sheaf.replica and (state := sheaf.replica.state()).pending and len(state.pending) > len(state.held):
                 reason = (state.refused or state.failed).replace(" SCOPE", f" {sheaf.scope}")
-                where = f"{sheaf.replica.settings.shown}{f' ({reason})' if reason else ''}"
+                where = sheaf.replica.settings.shown
+                if reason:
+                    where = reason if where in reason else f"{where} ({reason})"
                 self.console.note(f"{sheaf.scope}: changes wait here for {where}; `memsheaf hub sync` tries again")
                 if sheaf.replica.was_cut_short and self.environment is os.environ and not self.options.home:
                     from memsheaf.hosts.answer import spawn_apart

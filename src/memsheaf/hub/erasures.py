@@ -99,8 +99,10 @@ class Erasures:
         """Tell the hub that this machine is there, and what it erased; `left` corrects what was left, by erasure."""
         state = self._state()
         proofs = {**state.proofs, **left}
-        if state.machine not in ("", self._settings.machine):  # copied: what the other had erased by then is erased
-            before = {one.id: dict(one.erased) for one in self._hub.users()[1]}.get(state.machine, {})
+        if state.erased:  # all of it: the hub may have lost a report, or know it of the machine this was copied from
+            before = {one.id: dict(one.erased) for one in self._hub.users()[1]}.get(
+                state.machine or self._settings.machine, {}
+            )
             proofs = {one.id: before.get(one.id, "") for one in state.erased} | proofs
         here = self._settings.machine, self._settings.machine_name, self._hub.me, self._now()
         self._hub.report(Machine(*here, tuple(proofs.items())))
