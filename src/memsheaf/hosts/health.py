@@ -25,7 +25,7 @@ from memsheaf.hosts.failure_log import LOG, PROBE, SILENT
 from memsheaf.hosts.installing import HOSTS, Placement, has_own_memory, has_plugin, is_found, make_targets
 from memsheaf.hosts.own_commands import OwnCommand, entry_words, read_command, read_server
 from memsheaf.hosts.settings_edit import NotEditable, find_entry, find_hooks, list_ours
-from memsheaf.hosts.settings_files import SettingsTarget, read_settings
+from memsheaf.hosts.settings_files import SettingsTarget, read_settings, resolve_target
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import around
 from memsheaf.text.neutralize import one_line
@@ -216,7 +216,7 @@ def _try(command: OwnCommand, place: Placement, cwd: str) -> Answered:
 
 def _read(target: SettingsTarget) -> str:
     try:
-        return read_settings(os.path.realpath(target.path)) or ""
+        return read_settings(resolve_target(target), target.project) or ""
     except NotEditable:
         return ""
 

@@ -87,7 +87,7 @@ class SettingsFiles:
 
     def apply(self, target: SettingsTarget) -> FileChange:
         """Do it, and tell what was done. Raises Busy, StoreFailed."""
-        real = _resolve(target)
+        real = resolve_target(target)
         with self._state.lock("install", wait=_PATIENCE):
             for _ in range(_ATTEMPTS):
                 change = self.plan(target)
@@ -102,7 +102,7 @@ class SettingsFiles:
 
     def plan(self, target: SettingsTarget) -> FileChange:
         """Return what would become of a file."""
-        real = _resolve(target)
+        real = resolve_target(target)
         entry = self._load()[0].get(real, {})
         known = [
             Insertion(**{**one, "created": [tuple(path) for path in one["created"]]})
@@ -177,7 +177,7 @@ def _is_ours(entry: dict[str, Any], text: str) -> bool:
     return any(all(piece in text for _, piece in edit["pieces"]) for edit in entry["edits"])
 
 
-def _resolve(target: SettingsTarget) -> str:
+def resolve_target(target: SettingsTarget) -> str:
     """Return where a file is. Links in a home are followed, as dotfile managers use them, and none in a project."""
     if not target.project:
         return os.path.realpath(target.path)
