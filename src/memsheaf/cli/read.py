@@ -146,7 +146,8 @@ def search(call: Call) -> int:
     with _open_layers(call) as memory:
         rows = memory.search(query, limit=call.options.limit)
         nothing = f"nothing found for {query!r} in " + ", ".join(memory.scopes())
-        return call.answer(_rows_json(memory, rows), _rows_parts(call, rows, nothing))
+        noted = [] if rows else [Note(notice, "yellow") for notice in memory.notices()]
+        return call.answer(_rows_json(memory, rows), noted, _rows_parts(call, rows, nothing))
 
 
 @takes(
