@@ -166,8 +166,13 @@ def test_a_decision_is_short_and_says_what_would_change_our_mind() -> None:
             assert part in text, page
 
 
-def test_the_decisions_are_numbered_without_a_gap() -> None:
-    assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+def test_the_list_of_decisions_names_each_page_once_under_its_number() -> None:
+    listed = re.findall(
+        r"^\| (\d+) \| \[.*\]\((\d{4}-[\w-]+\.md)\) \|$", (DOCS / "decisions/README.md").read_text(), re.M
+    )
+    assert [name for _, name in listed] == [page.name for page in DECISIONS]
+    assert [int(number) for number, _ in listed] == [int(page.name[:4]) for page in DECISIONS]
+    assert len({page.name[:4] for page in DECISIONS}) == len(DECISIONS)
 
 
 def test_the_site_lists_every_page_once() -> None:
