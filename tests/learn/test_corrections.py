@@ -23,18 +23,11 @@ CORRECTIONS = [
     ("The deadline of the audit is 2026-12-01.", "The deadline of the audit is 2026-12-15."),
     ("The gateway of the shop listens on port 8080.", "The gateway of the shop listens on port 9090."),
     ("Releases go out on Fridays.", "Releases go out on Mondays now, not on Fridays."),
-    (
-        "Our deploys go out on Thursdays at 10, after standup.",
-        "Deploys are on Tuesdays now, same hour, for the ferry.",
-    ),
     ("Staging runs PostgreSQL 13.4.", "Staging is no longer on PostgreSQL 13.4, it's on 15.8."),
     ("We use Jenkins for the builds.", "We don't use Jenkins any more, builds run on GitHub Actions."),
-    ("Bugs for harbour are tracked in Linear.", "We are migrating: bugs move from Linear to YouTrack, starting now."),
-    ("My manager is Ingrid Berg, she signs contracts.", "Ingrid left, my new manager is Tomasz, he signs contracts."),
     ("We use npm.", "Use pnpm, not npm."),
     ("Use npm for installs.", "We use pnpm instead of npm now."),
     ("The user prefers spaces.", "I prefer tabs, not spaces."),
-    ("发布时间是每周五下午", "发布时间现在是每周一下午"),
 ]
 
 
@@ -42,7 +35,36 @@ def test_a_correction_finds_what_it_corrects(sheaf: Sheaf) -> None:
     assert [old for old, new in CORRECTIONS if not replaces(sheaf, old, new)] == []
 
 
+SAYS_MORE = [
+    (
+        "Our deploys go out on Thursdays at 10, after standup.",
+        "Deploys are on Tuesdays now, same hour, for the ferry.",
+    ),
+    ("Bugs for harbour are tracked in Linear.", "We are migrating: bugs move from Linear to YouTrack, starting now."),
+    ("My manager is Ingrid Berg, she signs contracts.", "Ingrid left, my new manager is Tomasz, he signs contracts."),
+    ("发布时间是每周五下午", "发布时间现在是每周一下午"),
+    ("Anna leads QA and Bob leads ops.", "Carla now leads QA."),
+    ("We use Postgres 16, MongoDB 7 and Redis 7.", "We use Postgres 17 now."),
+    ("We deploy on Fridays only with two approvals.", "We now deploy on Mondays."),
+    ("The port is 8443. It is open to all.", "The port is 9443 now."),
+]
+
+
+def test_a_memory_that_says_more_than_its_correction_stays(sheaf: Sheaf) -> None:
+    assert [old for old, new in SAYS_MORE if replaces(sheaf, old, new)] == []
+
+
 OTHERS = [
+    ("The API port is 9443.", "The API now returns 404."),
+    ("We deploy the shop on Fridays.", "We now deploy the blog on Mondays."),
+    ("Redis holds the sessions.", "Redis no longer holds the locks."),
+    ("The cron job sends the invoices.", "The cron job no longer sends the reminders; that's the worker's job."),
+    ("We meet the client on Mondays.", "We now meet the vendor on Fridays."),
+    ("The job runs at 9.", "The job now uses 12 cores."),
+    ("The DB has 3 replicas.", "The DB is now version 17."),
+    ("Use tabs in Makefiles.", "Use spaces in YAML instead of tabs."),
+    ("Bob reports to Anna.", "Anna reports to Bob."),
+    ("I like C.", "I like C++."),
     (
         "The freeze for the timetable starts next week.",
         "Jonas goes on leave next Monday, Sofia takes over the frontend.",

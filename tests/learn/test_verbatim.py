@@ -127,10 +127,10 @@ def test_a_sentence_that_corrects_another_is_stored_as_it_was_said(
 ) -> None:
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    assert run(tmp_path, "remember", "We deploy on Fridays after the standup")[0] == 0
+    assert run(tmp_path, "remember", "We deploy on Fridays")[0] == 0
     code, out, _ = run(tmp_path, "remember", "no, we deploy on Mondays now", "--json")
     assert code == 0
-    assert json.loads(out)["replaced"] == "We deploy on Fridays after the standup\n"
+    assert json.loads(out)["replaced"] == "We deploy on Fridays\n"
     assert json.loads(out)["body"] == "no, we deploy on Mondays now\n"
 
 
@@ -142,6 +142,19 @@ def test_one_value_for_another_replaces_nothing_and_is_kept(tmp_path: Path, monk
     listed = run(tmp_path, "list")[1]
     assert "The gateway listens on port 8443" in listed
     assert "not 8443, 9443" in listed
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Bob reports to Anna", "Anna reports to Bob"), ("I like C", "I like C++"), ("Use x > 5", "Use x < 5")],
+)
+def test_two_facts_of_the_same_words_are_both_kept(
+    old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert run(tmp_path, "remember", old)[0] == run(tmp_path, "remember", new)[0] == 0
+    assert len(run(tmp_path, "list", "--paths")[1].split()) == 2
 
 
 UNRELATED = [

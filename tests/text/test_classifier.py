@@ -50,7 +50,7 @@ def test_a_message_about_the_users_own_things_is_told_from_any_other() -> None:
 def test_a_correction_is_told_from_another_fact_or_left_alone() -> None:
     judged = [(same, is_corrected(old, read_statement(new))) for same, old, new in held_out_pairs()]
 
-    assert sum(found for same, found in judged if same) >= 12  # of 100
+    assert sum(found for same, found in judged if same) >= 6  # of 100: in doubt both stay
     assert sum(found for same, found in judged if not same) <= 1
 
 

@@ -84,7 +84,7 @@ def remember(call: Call) -> int:
                 allow=call.allow(),
             )
         scope = memory.path.rpartition(":")[0] or layers.home
-        rivals = _rivals(layers, memory) if not was else []
+        rivals = [layers.read(path) for path in memory.supersedes] or _rivals(layers, memory)
     value = {"scope": scope, **pick(memory, ("path", "name", "description", "body", "version")), "type": memory.kind}
     return call.answer({**value, "replaced": was.body if was else None}, _remembered(memory, was, scope, rivals))
 

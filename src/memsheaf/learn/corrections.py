@@ -33,11 +33,12 @@ from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer as indexed
 from memsheaf.text.classifier import replaces
 from memsheaf.text.phrases import compiled
-from memsheaf.text.similarity import words
+from memsheaf.text.similarity import compared_words, words
 from memsheaf.text.summary import is_made_from, make_description, make_name
 from memsheaf.text.tokenizer import stem
 from memsheaf.values import Protocol
 
+NAMES_OLD_VALUE = 3
 SURE, LIKELY = 1.9, 1.2  # from which a memory is replaced, and from which it is only named as superseded
 RIVALS = 12  # memories that may be the one that is corrected
 LONG, COVERED = 15, 0.7  # words of a subject that a shorter text does not replace, unless it has such a share of them
@@ -51,7 +52,6 @@ _BEING = (
     "i is ar are wa was were be can must will stai stay go goe get run live happen begin start call name locat kept "
     "ist sind est sont es son está 是 在 は が"
 )
-_ALWAYS = r"(?i)(?:never|always|only|must|don't|do not|nie|immer|jamais|toujours|nunca|siempre)\b"
 
 
 class Memories(Protocol):
@@ -81,28 +81,70 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
             old = target.read(match.row.path)
         except MemsheafError:
             continue
-        if old.kind == proposal.kind and words(old.body) == words(proposal.content):
+        if old.kind == proposal.kind and compared_words(old.body) == compared_words(proposal.content):
             return proposal._replace(replaces=old.path, version=old.version)
         if not old.is_item:  # those are for their program to change
             judge = _corrects if proposal.why == CORRECTION else _judge
             sure, sentence = max(((judge(new, one, old), one) for one in sentences(old.body)), default=(0.0, ""))
-            is_named = (old.kind, old.name) == (proposal.kind, proposal.name) and not _is_cut(proposal)
-            found += [(max(sure, 2 * is_named), old, sentence)] if sure or is_named else []
-    best = max((one[0] for one in found), default=0)
-    chosen = [one for one in found if one[0] == best >= SURE and not _loses_rule(one[2], new)]
-    if len(chosen) == 1 and not is_bare(new):
-        _, old, sentence = chosen[0]
-        content = old.body.strip().replace(sentence, proposal.content, 1) if sentence else proposal.content
-        kind = old.kind if new.change else proposal.kind
-        name = old.name if _still_says(old.name, old, content) else make_name(content)
-        kept = _still_says(old.description, old, content)
-        description = old.description if kept else make_description(content)
-        seen = proposal._replace(replaces=old.path, version=old.version)
-        return seen._replace(name=name, description=description, content=content, kind=kind)
-    older = (
-        old.path for sure, old, _ in sorted(found, key=lambda one: -one[0]) if sure >= LIKELY and ":" not in old.path
-    )
-    return proposal._replace(supersedes=tuple(older)[:REST])
+            if (old.kind, old.name) == (proposal.kind, proposal.name) and not _is_cut(proposal):
+                return _keep_rest(proposal._replace(replaces=old.path, version=old.version), old)
+            found += [(sure, old, sentence)] if sure else []
+    found.sort(key=lambda one: -one[0])
+    chosen = [one for one in found if one[0] == found[0][0] >= SURE]
+    for sure, old, sentence in chosen if len(chosen) == 1 else ():
+        if _may_replace(sure, old.body, sentence, new):
+            content = proposal.content
+            name = old.name if _still_says(old.name, old, content) else make_name(content)
+            kept = _still_says(old.description, old, content)
+            description = old.description if kept else make_description(content)
+            kind = old.kind if new.change else proposal.kind
+            seen = proposal._replace(replaces=old.path, version=old.version)
+            return seen._replace(name=name, description=description, kind=kind)
+    likely = [old.path for sure, old, sentence in found if sure >= LIKELY and _is_near(new, sentence)]
+    return proposal._replace(supersedes=tuple(path for path in likely if ":" not in path)[:REST])
+
+
+def _may_replace(sure: float, body: str, sentence: str, new: Statement) -> bool:
+    """Return True if nothing but the corrected value is lost with an old memory.
+
+    That has to be one sentence, and the new one makes sense without it. It speaks of all that the old one does,
+    numbers and days aside. Where it adds nothing but the new value, part of the subject may be missing, and anything
+    where it rejects the old value by name:
+
+        The port is 8443           The port is 9443 now             replaced
+        Log retention is 30 days   Retention is 14 days now         replaced
+        Use npm for installs       Use pnpm, not npm                replaced
+        The API port is 9443       The API now returns 404          both stay
+        The job runs at 9          The job now uses 12 cores        both stay
+        Anna leads QA, Bob ops     Carla now leads QA               both stay
+    """
+    if body.strip() != sentence.strip() or is_bare(new):
+        return False
+    was = read_statement(sentence)
+    missing = _told_words(was.stems - new.stems) - set(stems(new.out))
+    if missing:
+        about = {word for clause in was.clauses for word in clause.subject}
+        return not _added_words(new, sentence) and (missing <= about or sure >= NAMES_OLD_VALUE)
+    units, theirs = ({sort for sort in sorts_of(text) if ":" in sort} for text in (new.text, sentence))
+    return bool(theirs) or not units
+
+
+def _is_near(new: Statement, sentence: str) -> bool:
+    """Return True if a sentence may correct another: it adds nothing but a value, or shares much with it."""
+    was = read_statement(sentence)
+    shared = len(new.stems & was.stems)
+    is_close = shared >= REST and 2 * shared >= min(len(new.stems), len(was.stems))
+    return is_close or not _added_words(new, sentence)
+
+
+def _added_words(new: Statement, sentence: str) -> set[str]:
+    """Return what a sentence speaks of that an older one does not, its new value aside."""
+    return _told_words(new.stems - read_statement(sentence).stems) - set(stems(new.into))
+
+
+def _told_words(words: Iterable[str]) -> set[str]:
+    """Return the words that are neither numbers nor days, and tell two things apart."""
+    return {word for word in words if not is_value_word(word)} - generic_words()
 
 
 def correct_written(target: Memories, proposal: Proposal) -> tuple[Memory | None, dict[str, object]]:
@@ -138,7 +180,11 @@ def drop_retracted(by_turn: Iterable[Sequence[Proposal]]) -> list[Proposal]:
 def _takes_back(one: Proposal, other: Proposal) -> bool:
     if one.doubt and not other.doubt:
         return False
-    return one.content == other.content or _judge(read_statement(one.content), other.content) >= SURE
+    if one.content == other.content:
+        return True
+    new = read_statement(one.content)
+    sure = _judge(new, other.content)
+    return sure >= SURE and _may_replace(sure, other.content, other.content, new)
 
 
 def subject(text: str) -> list[str]:
@@ -283,12 +329,6 @@ def _is_same_relation(one: Clause, other: Clause, new: Statement, was: Statement
 
 def _tells_apart(word: str) -> bool:
     return word.startswith("#") or has_digit(word)
-
-
-def _loses_rule(sentence: str, new: Statement) -> bool:
-    """Return True if an old sentence has a rule in a clause of its own that the new one does not repeat."""
-    clauses = re.split(r"[,;]\s+", sentence)[1:]
-    return any(re.match(_ALWAYS, clause) and not set(stems(clause)) <= new.stems for clause in clauses)
 
 
 def _still_says(line: str, old: Memory, content: str) -> bool:

@@ -42,7 +42,7 @@ _SALUTATION = r"\s*+(?:[^\W\d_]++\.?\s?){1,3}[,，]\s*$"
 _QUOTED_ON = r"(?m)^[ \t]*>[^\n]*\n(?![ \t]*(?:>|$))"  # in Markdown the line below a quoted one is quoted, too
 _FIELD = r"\W{0,3}[\w@#/.() -]{1,30}[:：=]\s+\S"
 _FIRST_PERSON = r"(?:i|we|ich|wir|je|j'|nous|on|yo|nosotros)\b|我|私"
-_LABEL = r"\S+(?: \S+)?|(?:.*\S )?(?:[A-Z][a-z]+ [A-Z][a-z]+|(?<=\s)[A-Z][a-z]+|\S+'s)\b.*"  # few words, or a name
+_LABEL = r"[A-Z]\S*(?: \S+)?|(?:.*\S )?(?:[A-Z][a-z]+ [A-Z][a-z]+|(?<=\s)[A-Z][a-z]+|\S+'s)\b.*"  # a name or title
 
 LINE_SHAPES = {
     "log": (

@@ -28,7 +28,7 @@ from memsheaf.text.phrases import (
     lexicon,
     sentence_border,
 )
-from memsheaf.text.similarity import words
+from memsheaf.text.similarity import compared_words
 from memsheaf.text.spoken import SHOWN
 from memsheaf.text.summary import leading_request, make_description, make_name
 from memsheaf.values import NamedTuple
@@ -120,7 +120,7 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> 
             elif not proposal:
                 before = ""
             if proposal and (proposal.explicit or said.at < own.sign):
-                key = " ".join(words(proposal.content))
+                key = " ".join(compared_words(proposal.content))
                 before = key if proposal.why != CORRECTION else ""
                 doubt = own.doubt(said.at + len(said.spoken), asked=proposal.explicit)
                 proposal = proposal._replace(conversation=turn.label, doubt=doubt)

@@ -37,6 +37,7 @@ TELLING = 8  # a text of fewer words says too little without its name
 
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = r"[^\W_]+"
+_SIGNS = r"(?<!\w)[a-z](?:\+\+|#)|[=!<>]=+|[<>](?!\w)|[€$£¥]"
 _SCRIPT, _SCRIPT_START = f"[{_UNSPACED}]+|[^{_UNSPACED}]+", f"[{_UNSPACED}]"
 _USUAL = (
     "a an and are as at be by do for from how if in is it its no not of on or our so that the their then there these "
@@ -87,14 +88,18 @@ def likeness(a: Collection[T], b: Collection[T]) -> float:
 
 def fact(memory: Memory) -> list[str]:
     """The words that a memory is compared by: those of its text, and of its name when these are few."""
-    found, is_telling = _fact(memory.body)
-    return found if is_telling else words(memory.name) + found
+    found = compared_words(memory.body)
+    return found if len(set(found)) >= TELLING else words(memory.name) + found
 
 
 @lru_cache(maxsize=8)  # what is saved is looked at several times
-def _fact(body: str) -> tuple[list[str], bool]:
-    found = words(body)
-    return found, len(set(found)) >= TELLING
+def compared_words(text: str) -> list[str]:
+    """Return the words of a text, and the signs that make two words or two sums differ.
+
+    >>> compared_words("I like C++"), compared_words("costs 5 €")
+    (['i', 'like', 'c', 'c++'], ['costs', '5', '€'])
+    """
+    return words(text) + re.findall(_SIGNS, text.lower())
 
 
 def alike(a: Sequence[str], b: Sequence[str]) -> float:
@@ -103,7 +108,10 @@ def alike(a: Sequence[str], b: Sequence[str]) -> float:
     >>> alike(words("the service listens on port 8080"), words("the service listens on port 8081"))
     0.0
     """
-    return likeness(a, b) if numbers(a) == numbers(b) and denials(a) == denials(b) else 0.0
+    if numbers(a) != numbers(b) or denials(a) != denials(b):
+        return 0.0
+    is_reordered = len(a) == len(b) and list(a) != list(b) and sorted(a) == sorted(b)
+    return 0.0 if is_reordered else likeness(a, b)  # "Bob reports to Anna" is not "Anna reports to Bob"
 
 
 def same(a: Memory, b: Memory) -> float:
