@@ -144,8 +144,7 @@ def restore_lost(store: FolderStore, *, by: str, with_git: bool, dismiss: bool) 
             inner.drop_lost(lost)
             continue
         except_for = [path for path in lost if inside(root, path) in listed.in_git and not with_git]
-        commit = inner.restore_lost(except_for=except_for, by=by)
-        restored += [inside(root, step.path) for step in commit.revisions] if commit else []
+        restored += [inside(root, path) for path in inner.restore_lost(except_for=except_for, by=by)]
     if restored and store.root == os.path.join(os.path.realpath(store.checkout), FOLDER):
         with Folder.open(store.root) as folder:
             keep_out_of_git(folder, IGNORED)

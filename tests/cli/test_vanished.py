@@ -265,6 +265,78 @@ def test_two_that_restore_at_once_bring_back_each_file_once(run: Run, app: Path,
     assert files(app / ".memory") == before
 
 
+@pytest.mark.parametrize("by_hand", [False, True], ids=["forget", "rm"])
+def test_a_memory_that_came_back_and_was_then_removed_is_not_missed(run: Run, app: Path, by_hand: bool) -> None:
+    git("add", "-A")
+    git("commit", "-qm", "memories")
+    git("checkout", "-q", "HEAD~1")
+    run("list")
+    git("checkout", "-q", "main")
+    run("list")
+    [memory] = Path(".memory").glob("*kestrel*.md")
+    if by_hand:
+        memory.unlink()
+    else:
+        assert run("forget", memory.name)[0] == 0
+
+    assert COMMAND not in run("list")[2]
+    run("restore")
+    assert not memory.exists()
+
+
+def test_a_memory_that_was_saved_again_and_then_forgotten_is_not_missed(run: Run, app: Path) -> None:
+    git("clean", "-fdxq")
+    run("remember", FACTS[1])
+    [memory] = Path(".memory").glob("*kestrel*.md")
+    assert run("forget", memory.name)[0] == 0
+
+    assert run("restore")[0] == 0
+
+    assert not memory.exists()
+    assert list(Path(".memory").glob("project_*.md")) != []
+
+
+def test_a_memory_that_went_with_its_folder_can_be_erased(run: Run, app: Path) -> None:
+    [memory] = Path(".memory").glob("*kestrel*.md")
+    shutil.rmtree(".memory")
+
+    assert run("erase", memory.name, "--yes")[0] == 0
+
+    assert not [path for path in app.rglob("*") if path.is_file() and b"kestrel" in path.read_bytes()]
+    run("restore")
+    assert not memory.exists()
+    assert list(Path(".memory").glob("project_*.md")) != []
+
+
+def test_memories_that_went_without_the_ignore_file_of_their_folder_are_missed(run: Run, app: Path) -> None:
+    git("add", ".memory/.gitignore")
+    git("commit", "-qm", "ignore file")
+    before = files(app / ".memory")
+    git("clean", "-fdxq")
+    assert os.listdir(".memory") == [".gitignore"]
+    run("remember", "The cache is redis on port 6380")
+
+    assert COMMAND in run("list")[2]
+    run("restore")
+    assert before.keys() - files(app / ".memory").keys() == set()
+
+
+def test_a_restore_brings_back_what_it_can_where_a_folder_became_a_link(run: Run, app: Path, tmp_path: Path) -> None:
+    [memory] = Path(".memory").glob("*kestrel*.md")
+    Path(".memory/notes").mkdir()
+    Path(".memory/notes/deploy.md").write_text("Deploy by hand.\n")
+    run("list")
+    shutil.rmtree(".memory")
+    Path(".memory").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    os.symlink(tmp_path / "elsewhere", ".memory/notes")
+
+    assert run("restore")[0] == 0
+
+    assert memory.exists()
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
 def test_a_reader_that_may_not_write_reports_it_and_changes_nothing(run: Run, app: Path) -> None:
     git("clean", "-fdxq")
     before = files(app / ".git")

@@ -216,7 +216,9 @@ def erase(call: Call) -> int:
     if not call.confirm(question, without="erase cannot be undone", left="Nothing was erased."):
         return 1
     with call.open_file(file) as (sheaf, path):
-        if not os.path.isdir(sheaf.root):  # looking for it must not make the folder
+        if not os.path.isdir(sheaf.root) and not sheaf.reader.has_history(
+            path
+        ):  # looking for it must not make the folder
             raise NotFound(path)
         with AllScopes(call.settings(), here()) as known:
             proof = erase_everywhere(sheaf, path, known.every())

@@ -14,7 +14,7 @@ from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_st
 from memsheaf.store import HISTORY, HUB, Change, Commit, ScanEntry, Stamp, lost
 from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
 from memsheaf.store.journal import Journal
-from memsheaf.store.safe_dir import Folder, append, kernel_lock, walk
+from memsheaf.store.safe_dir import Folder, append, kernel_lock, stamp_at, stamp_of, walk
 
 TYPE_CHECKING = False  # known to type checkers by this name; whoever only reads loads nothing that writes
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 DEPTH = 4
 FEW = 4  # so many files in the root are looked at without opening it
-_LATEST = (1 << 63) - 1
 
 
 def boot_id() -> str:
@@ -71,15 +70,13 @@ class StoreAccess:
         history = self.open_history(root, create=True)
         if self.journals == self.root:
             keep_out_of_git(history)
+        if self.checkout and stamp_at(root, ".gitignore") is None:
+            append(history, lost.MARK, b"")
         if self._private:
             with suppress(FileNotFoundError), Folder.open(self._private, **self._options) as private:
                 keep_out_of_git(private)
         if self.checkout:
-            try:
-                root.stat(".gitignore")
-            except FileNotFoundError:
-                append(history, lost.MARK, b"")
-                keep_out_of_git(root, ITSELF_TOO)
+            keep_out_of_git(root, ITSELF_TOO)
         return history
 
     def open_history(self, root: Folder, *, create: bool = False) -> Folder:
@@ -309,25 +306,6 @@ def _name_problem(path: str) -> str:
     except PathRefused as error:
         return f"has a name that is not allowed: {error.why}"
     return ""
-
-
-def stamp_at(root: Folder, path: str) -> Stamp | None:
-    """The stamp of a file or folder now, None when it is not there."""
-    try:
-        if "/" not in path:
-            return stamp_of(root.stat(path) if path else root.stat_self())
-        with walk(root, path.rstrip("/")) as (folder, name):
-            return stamp_of(folder.stat(name))
-    except (OSError, PathRefused):
-        return None
-
-
-def stamp_of(found: os.stat_result) -> Stamp:
-    """The stamp in what the system says of a file."""
-    modified, changed = found.st_mtime_ns, found.st_ctime_ns
-    if modified > _LATEST or changed > _LATEST:  # no database keeps more than 63 bits, and no honest clock needs them
-        modified, changed = min(modified, _LATEST), min(changed, _LATEST)
-    return modified, changed, found.st_size, found.st_ino & _LATEST
 
 
 def failure(error: OSError, root: str) -> str:

@@ -33,12 +33,12 @@ from memsheaf.store import (
     tombstones,
     usage,
 )
-from memsheaf.store.access import StoreAccess, failure, stamp_at
+from memsheaf.store.access import StoreAccess, failure
 from memsheaf.store.atomic_replace import READ_LIMIT, read_patiently
 from memsheaf.store.commit_queries import ERASED, find_version, last_standing, without_known
 from memsheaf.store.journal_folding import last_pruned, note_heads, prune
 from memsheaf.store.journal_lines import find_commit
-from memsheaf.store.safe_dir import Folder, read_file, walk
+from memsheaf.store.safe_dir import Folder, read_file, stamp_at, walk
 from memsheaf.store.transaction import MANY, Transaction
 from memsheaf.values import TYPE_CHECKING, utc_time
 
@@ -236,17 +236,17 @@ class FolderStore:
         nothing: dict[str, Version] = {}
         listed = self._ask_history(lost.read, nothing)
         if not any(entry.path and not entry.path.endswith("/") for entry in self.scan()):
-            known = self.ask_journal(lost.known_to, nothing)
-            is_whole = bool(self.checkout) and self.stamps([".gitignore"])[".gitignore"] is None
-            is_whole = is_whole or lost.is_outer_lost(self.root, self.journals)
-            listed |= known if is_whole or len(known) > 1 else {}
+            is_emptied = bool(self.checkout) and self.stamps([".gitignore"])[".gitignore"] is None
+            is_emptied = is_emptied or lost.is_outer_emptied(self.root, self.journals)
+            listed |= self.ask_journal(lambda journal: lost.find(journal, is_emptied=is_emptied), nothing)
         stamps = self.stamps(listed)
         return {path: version for path, version in listed.items() if stamps[path] is None}
 
-    def restore_lost(self, *, except_for: Collection[str] = (), by: str) -> Commit | None:
-        """Bring back the files that went with the whole folder, in one commit; what is there now stays.
+    def restore_lost(self, *, except_for: Collection[str] = (), by: str) -> list[str]:
+        """Bring back the files that went with the whole folder, and return their paths; what is there now stays.
 
-        Gives None when there is nothing to bring back. A text that is past retention stays away.
+        It is one commit, or one for each file where some of them cannot come back. A text that is past retention
+        stays away, and is not listed any more.
         """
         self.adopt(None, bury=False)  # from here on the journal has all their texts
         wanted = {path: version for path, version in self.lost().items() if path not in except_for}
@@ -258,13 +258,14 @@ class FolderStore:
                         texts[step.path] = text
             if len(texts) == len(wanted):
                 break
-        restored = None
-        while texts := {path: text for path, text in texts.items() if self.stamps([path])[path] is None}:
-            changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items())]
-            with suppress(Changed):  # somebody else has brought back one of them
-                restored = self.commit(changes, by=by, why="restore what went with its folder")
-                break
-        self.drop_lost(wanted)
+        changes = [Change(path, text, ABSENT) for path, text in sorted(texts.items())]
+        restored: list[str] = []
+        for group in (changes, *([change] for change in changes)):
+            if len(restored) < len(changes):
+                with suppress(Changed, PathRefused):  # somebody was faster, or put a link there
+                    commit = self.commit(group, by=by, why="restore what went with its folder")
+                    restored += [step.path for step in commit.revisions]
+        self.drop_lost(wanted.keys() - texts.keys())
         return restored
 
     def drop_lost(self, paths: Collection[str]) -> None:
@@ -279,12 +280,8 @@ class FolderStore:
             NotFound: neither the folder nor the journal knows it.
         """
         path = self._access.spelling(path)
-        try:
-            self._access.open_root().close()  # erasing makes nothing
-        except FileNotFoundError:
-            raise NotFound(path) from None
-        except OSError as error:
-            raise StoreFailed(failure(error, self.root)) from error
+        if not os.path.lexists(self.root) and not os.path.lexists(self.journals):
+            raise NotFound(path)  # erasing makes nothing
         with self._access.transaction() as transaction:
             transaction.sweep(self._clock())
             names, texts = transaction.forget(path)

@@ -1,7 +1,11 @@
 """Files that went with their whole folder (`git clean`, `git stash -u`, `rm -r`), so that they can be restored.
 
-`lost` in the journal's folder has a line for each such file: its path and its last version. It is written before
-anything else is done in the emptied folder. A file that somebody removes alone was deleted, and is not listed.
+`lost` in the journal's folder has the path and the last version of each such file. It is written before anything else
+is done in the emptied folder. A file that somebody removes alone was deleted, and is not listed. A file that is back
+is taken off the list, so that it is not restored when somebody removes it later.
+
+Several files that are all gone went with their folder. A single one went with it if the ignore file of the folder is
+gone, too. Whoever makes that file anew leaves a mark before.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from memsheaf.store.safe_dir import Folder, read_file, replace
 from memsheaf.values import json
 
 NAME = "lost"
-MARK = "emptied"  # the ignore file of the root was missing: whatever else is missing went with it
+MARK = "emptied"  # the file that tells that the ignore file of the root was missing
 LIMIT_BYTES = 32 << 20
 
 
@@ -31,17 +35,21 @@ def read(history: Folder) -> dict[str, Version]:
     return {}
 
 
-def known_to(journal: Journal) -> dict[str, Version]:
-    """Return the files that the journal left in place, with their versions."""
-    return {path: head.version for path, head in journal.heads().items() if path != CATALOG}
+def find(journal: Journal, *, is_emptied: bool) -> dict[str, Version]:
+    """Return the files that went with the folder, provided that none of those the journal left in place is there."""
+    known = {path: head.version for path, head in journal.heads().items() if path != CATALOG}
+    return known if is_emptied or len(known) > 1 else {}
 
 
-def is_outer_lost(root: str, journals: str) -> bool:
-    """Return True for the folder of a task or session in a project's folder that was emptied."""
+def is_outer_emptied(root: str, journals: str) -> bool:
+    """Return True for the folder of a task or session in a project's folder that was emptied.
+
+    `git stash -u` leaves the ignore files of tasks in place.
+    """
     outer, layer = os.path.split(os.path.dirname(root))
-    above = os.path.join(os.path.dirname(os.path.dirname(journals)), HISTORY, NAME)
+    listed = os.path.join(journals, "..", "..", HISTORY, NAME)
     is_inner = layer in ("tasks", "sessions")
-    return is_inner and (os.path.lexists(above) or not os.path.lexists(os.path.join(outer, ".gitignore")))
+    return is_inner and (os.path.lexists(listed) or not os.path.lexists(os.path.join(outer, ".gitignore")))
 
 
 def add(history: Folder, files: dict[str, Version]) -> None:

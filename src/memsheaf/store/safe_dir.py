@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 
 from memsheaf.errors import Busy, PathRefused
+from memsheaf.store import Stamp
 
 TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ FLUSH = READ if os.name == "posix" else _BASE | os.O_RDWR  # Windows flushes onl
 WRITE = _BASE | _NOFOLLOW | os.O_WRONLY
 CREATE = WRITE | os.O_CREAT | os.O_EXCL
 APPEND = _BASE | _NOFOLLOW | os.O_RDWR | os.O_APPEND
+_LATEST = (1 << 63) - 1
 _READS = 5  # of a file that is written again and again
 
 
@@ -275,6 +277,25 @@ def walk(root: Folder, path: str, *, create: bool = False) -> Iterator[tuple[Fol
     finally:
         if folder is not root:
             folder.close()
+
+
+def stamp_at(root: Folder, path: str) -> Stamp | None:
+    """The stamp of a file or folder now, None when it is not there."""
+    try:
+        if "/" not in path:
+            return stamp_of(root.stat(path) if path else root.stat_self())
+        with walk(root, path.rstrip("/")) as (folder, name):
+            return stamp_of(folder.stat(name))
+    except (OSError, PathRefused):
+        return None
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """The stamp in what the system says of a file."""
+    modified, changed = found.st_mtime_ns, found.st_ctime_ns
+    if modified > _LATEST or changed > _LATEST:  # no database keeps more than 63 bits, and no honest clock needs them
+        modified, changed = min(modified, _LATEST), min(changed, _LATEST)
+    return modified, changed, found.st_size, found.st_ino & _LATEST
 
 
 def flush(fd: int) -> None:

@@ -52,10 +52,9 @@ def add(history: Folder, stones: Iterable[Tombstone]) -> None:
 
 def follow(history: Folder, steps: Sequence[Revision], at: str, *, bury: bool) -> None:
     """Bury what others removed, unless many files or all went at once; lift the tombstones of what they brought."""
+    listed = lost.read(history) if bury else {}
     gone = [step for step in steps if step.after == ABSENT and step.path != CATALOG]
-    if bury and gone:
-        listed = lost.read(history)
-        gone = [step for step in gone if listed.get(step.path) != step.before]
+    gone = [step for step in gone if listed.get(step.path) != step.before]
     there = {step.after for step in steps}  # such as after a rename
     if bury and len(gone) < MASS:
         add(history, [of(one.path, one.old, at, REMOVED) for one in gone if one.old and one.before not in there])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
@@ -14,7 +14,7 @@ from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.commit_queries import steps_before_renaming
 from memsheaf.store.journal import Head, Journal
 from memsheaf.store.journal_lines import encode, needle_of
-from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, walk
+from memsheaf.store.safe_dir import FLUSH, Folder, draft_name, flush, read_file, stamp_at, walk
 
 PAGE = 4096
 _SAVED_MEANWHILE = "saved while memsheaf was writing"
@@ -78,6 +78,7 @@ class Transaction:
             self._discard(drafts)
             self._answer(commit, theirs, _STAYS.format(commit.id))
             raise Changed(next(iter(theirs)))
+        self._take_off_lost(commit.revisions)
         self.finish(commit)
         return Commit(*commit[:-1], placed=placed)
 
@@ -103,6 +104,7 @@ class Transaction:
         """Journal what others did; it is in place already."""
         commit = Commit(os.urandom(6).hex(), at, "outside", why, revisions)
         self.note(commit)
+        self._take_off_lost(step for step in revisions if step.after != ABSENT)
         self.finish(commit)
         return commit
 
@@ -123,36 +125,26 @@ class Transaction:
         """
         heads = self.journal.heads(paths)
         for path in sorted(heads if paths is None else paths):
-            if paths is None and self._is_there(path):
+            if paths is None and stamp_at(self.root, path):
                 continue
             if step := self._step(path, heads.get(path)):
                 yield step
 
     def list_lost(self, *, only_marked: bool = False) -> None:
-        """List the files that the journal knows as lost if not one of them is left.
-
-        Several files that are all gone went with their folder. A single one was removed by a person, unless the
-        ignore file of the folder went with it, which left a mark, or the folder around it was emptied.
-        """
-        try:
-            self.history.stat(lost.MARK)
-            least = 1
-        except FileNotFoundError:
-            if only_marked:
-                return
-            is_alone = not lost.is_outer_lost(self.root.path, os.path.dirname(self.history.path))
-            least = 1 + is_alone
-        known = lost.known_to(self.journal)
-        if len(known) >= least and not any(map(self._is_there, known)):
-            lost.add(self.history, known)
-        with suppress(FileNotFoundError):
+        """List the files that went with the folder, if not one of those that the journal knows is left."""
+        is_marked = stamp_at(self.history, lost.MARK) is not None
+        if only_marked and not is_marked:
+            return
+        is_emptied = is_marked or lost.is_outer_emptied(self.root.path, os.path.dirname(self.history.path))
+        files = lost.find(self.journal, is_emptied=is_emptied)
+        if files and not any(stamp_at(self.root, path) for path in files):
+            lost.add(self.history, files)
+        if is_marked:
             self.history.unlink(lost.MARK)
 
-    def _is_there(self, path: str) -> bool:
-        with suppress(OSError, PathRefused), walk(self.root, path) as (folder, name):
-            folder.stat(name)
-            return True
-        return False
+    def _take_off_lost(self, revisions: Iterable[Revision]) -> None:
+        with suppress(OSError):  # they are listed, and not missing
+            lost.take_away(self.history, {step.path for step in revisions})
 
     def _step(self, path: str, head: Head | None) -> Revision | None:
         try:
