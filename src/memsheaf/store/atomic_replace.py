@@ -41,11 +41,8 @@ class Placing:
             TextRefused: it is too large for the journal, so it may not be changed.
         """
         try:
-            if "/" not in path:
-                data = read_patiently(self.root, path, path, self.patience)
-            else:
-                with walk(self.root, path) as (folder, name):
-                    data = read_patiently(folder, name, path, self.patience)
+            with walk(self.root, path) as (folder, name):
+                data = read_patiently(folder, name, path, self.patience)
         except FileNotFoundError:
             return None
         if len(data) > READ_LIMIT:

@@ -88,7 +88,7 @@ class Folder:
                 raise PathRefused(path, "a step of it is a link or not a folder") from None
             raise
         with suppress(FileExistsError):
-            self._mkdir(name)
+            os.mkdir(self._name(name), 0o700, dir_fd=self._fd)
             self.sync()
         return self.folder(name)
 
@@ -99,11 +99,8 @@ class Folder:
     def open_stat(self, name: str, flags: int, mode: int = 0o600) -> tuple[int, os.stat_result]:
         """As `open_file`, with what there is to know about the file."""
         try:
-            if self._fd is None:
-                self._refuse_link(name)
-                fd = os.open(os.path.join(self.path, name), flags, mode)
-            else:
-                fd = os.open(name, flags, mode, dir_fd=self._fd)
+            self._refuse_link(name)
+            fd = os.open(self._name(name), flags, mode, dir_fd=self._fd)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EMLINK):
                 raise PathRefused(name, "it is a link") from None
@@ -121,9 +118,7 @@ class Folder:
 
     def stat(self, name: str) -> os.stat_result:
         """Look at a name without following it."""
-        if self._fd is None:
-            return os.stat(os.path.join(self.path, name), follow_symlinks=False)
-        return os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+        return os.stat(self._name(name), dir_fd=self._fd, follow_symlinks=False)
 
     def stat_self(self) -> os.stat_result:
         """Look at this directory."""
@@ -131,34 +126,38 @@ class Folder:
 
     def rename(self, name: str, to: Folder, new: str) -> None:
         """Move a file of this directory over a name of another, in one step."""
-        if self._fd is None or to._fd is None:
-            os.replace(os.path.join(self.path, name), os.path.join(to.path, new))
-        else:
-            os.replace(name, new, src_dir_fd=self._fd, dst_dir_fd=to._fd)
+        os.replace(self._name(name), to._name(new), src_dir_fd=self._fd, dst_dir_fd=to._fd)
 
     def rename_new(self, name: str, to: Folder, new: str) -> None:
         """Move a file to a new name. Raises FileExistsError when that is taken."""
-        if self._fd is not None and to._fd is not None:
-            if _rename(self._fd, name, to._fd, new, _NOREPLACE):
-                return
-            os.link(name, new, src_dir_fd=self._fd, dst_dir_fd=to._fd, follow_symlinks=False)
-            self.unlink(name)
-        elif sys.platform == "win32":
-            os.rename(os.path.join(self.path, name), os.path.join(to.path, new))  # fails when it exists
-        else:
-            os.link(os.path.join(self.path, name), os.path.join(to.path, new))
+        if sys.platform == "win32":
+            os.rename(self._name(name), to._name(new))  # fails when it exists
+        elif not self._rename(name, to, new, _NOREPLACE):
+            source, target = self._name(name), to._name(new)
+            os.link(source, target, src_dir_fd=self._fd, dst_dir_fd=to._fd, follow_symlinks=False)
             self.unlink(name)
 
     def swap(self, name: str, to: Folder, new: str) -> bool:
         """Exchange two files in one step, so that what was displaced is at hand; False where that is unknown."""
-        return self._fd is not None and to._fd is not None and _rename(self._fd, name, to._fd, new, _EXCHANGE)
+        return self._rename(name, to, new, _EXCHANGE)
+
+    def _rename(self, name: str, to: Folder, new: str, flag: int) -> bool:
+        """Rename with a flag; False where the system or the file system does not know it."""
+        call = _renameat2()
+        if call is None or self._fd is None:
+            return False
+        if call(self._fd, os.fsencode(name), to._fd, os.fsencode(new), flag) == 0:
+            return True
+        import ctypes
+
+        code = ctypes.get_errno()
+        if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+            return False
+        raise OSError(code, os.strerror(code), new)
 
     def unlink(self, name: str) -> None:
         """Remove a name."""
-        if self._fd is None:
-            os.unlink(os.path.join(self.path, name))
-        else:
-            os.unlink(name, dir_fd=self._fd)
+        os.unlink(self._name(name), dir_fd=self._fd)
 
     def scan(self) -> Iterator[os.DirEntry[str]]:
         """Go through the names of this directory, in no order."""
@@ -198,15 +197,16 @@ class Folder:
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", path)
         return None
 
-    def _mkdir(self, name: str) -> None:
-        if self._fd is None:
-            os.mkdir(os.path.join(self.path, name), 0o700)
-        else:
-            os.mkdir(name, 0o700, dir_fd=self._fd)
+    def _name(self, name: str) -> str:
+        """Return how a system call finds a name: relative to the handle, or without one by its whole path."""
+        return os.path.join(self.path, name) if self._fd is None else name
 
     def _refuse_link(self, name: str) -> None:
+        """Raise PathRefused for a link, where there is no handle; with one, opening it does."""
+        if self._fd is not None:
+            return
         try:
-            found = os.stat(os.path.join(self.path, name), follow_symlinks=False)
+            found = self.stat(name)
         except FileNotFoundError:
             return
         if stat.S_ISLNK(found.st_mode) or getattr(found, "st_reparse_tag", False):
@@ -234,21 +234,6 @@ def _renameat2() -> Any:
 
         call.argtypes = c_int, c_char_p, c_int, c_char_p, c_uint
     return call
-
-
-def _rename(fd: int, name: str, to: int, new: str, flag: int) -> bool:
-    """Rename with a flag; False where the system or the file system does not know it."""
-    call = _renameat2()
-    if call is None:
-        return False
-    if call(fd, os.fsencode(name), to, os.fsencode(new), flag) == 0:
-        return True
-    import ctypes
-
-    code = ctypes.get_errno()
-    if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
-        return False
-    raise OSError(code, os.strerror(code), new)
 
 
 def _make_folders(path: str, portable: bool) -> None:
@@ -282,7 +267,7 @@ def walk(root: Folder, path: str, *, create: bool = False) -> Iterator[tuple[Fol
 def stamp_at(root: Folder, path: str) -> Stamp | None:
     """The stamp of a file or folder now, None when it is not there."""
     try:
-        if "/" not in path:
+        if "/" not in path:  # most of them
             return stamp_of(root.stat(path) if path else root.stat_self())
         with walk(root, path.rstrip("/")) as (folder, name):
             return stamp_of(folder.stat(name))
