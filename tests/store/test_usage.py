@@ -185,14 +185,14 @@ def test_many_lines_are_brought_together_without_changing_what_they_say(tmp_path
             usage.add(folder, f"2026-10-{day}", [f"user_{number:04}.md" for number in range(600)])
             if day == 20:
                 usage.take(folder, 0, True)
-        before, size = usage.read(folder), (tmp_path / "uses").stat().st_size
+        before, size = usage.take(folder, 0, take_all=False), (tmp_path / "uses").stat().st_size
         usage.bring_together(folder)
-        after = usage.read(folder)
+        after = usage.take(folder, 0, take_all=False)
         usage.take(folder, 0, True)
 
         assert (tmp_path / "uses").stat().st_size < size / 5
         assert (after.days, after.more) == (before.days, before.more)
-        assert usage.read(folder, before.end).days == dict.fromkeys(before.days, "2026-10-29")
+        assert usage.take(folder, before.end, take_all=False).days == dict.fromkeys(before.days, "2026-10-29")
 
 
 def test_a_folder_that_cannot_be_written_is_read_all_the_same(full: Sheaf) -> None:

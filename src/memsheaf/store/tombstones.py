@@ -61,20 +61,17 @@ def follow(history: Folder, steps: Sequence[Revision], at: str, *, bury: bool) -
     lift(history, [(step.path, step.new) for step in steps if step.new])
 
 
-def read(history: Folder, why: str = "") -> Iterator[Tombstone]:
-    """All that stand, or those for one reason, oldest first; a line that cannot be understood is left out."""
+def read(history: Folder) -> Iterator[Tombstone]:
+    """Return all that stand, oldest first; a line that cannot be understood is left out."""
     try:
-        return from_lines(read_file(history, NAME, LIMIT), why)
+        return from_lines(read_file(history, NAME, LIMIT))
     except (FileNotFoundError, PathRefused):
         return iter(())
 
 
-def from_lines(data: bytes, why: str = "") -> Iterator[Tombstone]:
+def from_lines(data: bytes) -> Iterator[Tombstone]:
     """The tombstones that are written in these lines; one that cannot be understood is left out."""
-    mark = f'"why":"{why}"'.encode() if why else b""
-    for line in data.split(b"\n"):
-        if not line.strip() or mark not in line:
-            continue
+    for line in filter(None, data.split(b"\n")):
         try:
             found = json.loads(line)
             all_words, numbered = (tuple(map(int, found[key])) for key in ("prints", "numbers"))
@@ -101,7 +98,7 @@ def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None
 
 def doubted(history: Folder, words: Sequence[str], path: str) -> bool:
     """Whether something that says half of this, or had this path, was removed before anybody vouched for it."""
-    stones = list(read(history, DOUBTED))
+    stones = [stone for stone in read(history) if stone.why == DOUBTED]
     wanted = prints(words) if stones else ()
     return any(stone.path == path or likeness(stone.prints, wanted) >= HALF for stone in stones)
 

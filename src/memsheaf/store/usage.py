@@ -36,22 +36,20 @@ def add(history: Folder, day: str, paths: Iterable[str]) -> None:
     append(history, NAME, "".join(f"{day} {path}\n" for path in paths).encode("utf-8", "surrogateescape"))
 
 
-def read(history: Folder, start: int = 0) -> Uses:
-    """What was noted from a place on, up to the last mark; from the beginning when that place is not there."""
+def take(history: Folder, start: int, take_all: bool) -> Uses:
+    """Return what was noted from a place on, up to the last mark; from the beginning when that place is not there.
+
+    To `take_all`, a mark is set behind what was noted since the last one.
+    """
     data = _read(history)
     if start > len(data):
         start = 0  # the lines were brought together meanwhile
     end = max(start, _marked(data))
-    return Uses(_days(data[start:end]), end, bool(compiled(_LINE).search(data, end)))
-
-
-def take(history: Folder, start: int, take_all: bool) -> Uses:
-    """As `read`; to `take_all`, a mark is set behind what was noted since the last one."""
-    found = read(history, start)
-    if take_all and found.more:
+    has_more = compiled(_LINE).search(data, end) is not None
+    if take_all and has_more:
         append(history, NAME, _MARK)
-        found = read(history, start)
-    return found
+        return take(history, start, take_all=False)
+    return Uses(_days(data[start:end]), end, has_more)
 
 
 def noted(history: Folder) -> tuple[dict[str, str], str]:
