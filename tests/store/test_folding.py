@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -339,27 +337,6 @@ def test_what_is_no_plain_file_among_the_journals_files_makes_no_change_look_ref
         sheaf.undo()
         assert {row.name for row in sheaf.list()} == {"kestrel"}
     assert not (tmp_path / "elsewhere").exists()
-
-
-def test_a_journal_is_opened_and_its_recent_past_told_without_a_list_of_its_files(tmp_path: Path) -> None:
-    """Work on a journal of a thousand segments must not begin with looking at a thousand names."""
-    store = long_past(tmp_path, Clock())
-    code = f"""import os, sys
-from memsheaf.store import Change
-from memsheaf.store.folder import FolderStore
-store, listed = FolderStore({str(tmp_path)!r}), []
-store.commit([Change("user_new.md", b"new", "")], by="user")  # which sweeps, once for each process
-sys.addaudithook(lambda name, args: listed.append(args) if name in ("os.listdir", "os.scandir") else None)
-store.recover(), store.last_id(), next(store.history()), store.undo(by="user"), store.adopt(["user_first.md"])
-FolderStore({str(tmp_path)!r}).recover()
-assert not listed, listed
-os.listdir()
-assert listed"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-    last = told(store)[0]
-    (tmp_path / ".history" / "heads").unlink()
-    assert told(FolderStore(store.root))[0] == last
 
 
 def test_a_segment_whose_seal_is_lost_is_not_taken_for_the_last(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from memsheaf.store.transaction import Transaction
 
 DEPTH = 4
-FEW = 4  # so many files in the root are looked at without opening it
 
 
 def boot_id() -> str:
@@ -67,7 +66,7 @@ class StoreAccess:
 
     def make_history(self, root: Folder) -> Folder:
         """The journal's folder, made when it is not there; what is private here is kept out of git."""
-        history = self.open_history(root, create=True)
+        history = self.open_history(create=True)
         if self.journals == self.root:
             keep_out_of_git(history)
         if self.checkout and stamp_at(root, ".gitignore") is None:
@@ -79,18 +78,13 @@ class StoreAccess:
             keep_out_of_git(root, ITSELF_TOO)
         return history
 
-    def open_history(self, root: Folder, *, create: bool = False) -> Folder:
-        """The journal's folder, which in a checkout is where no commit reaches."""
-        if self.journals == self.root:
-            return root.folder(HISTORY, create=create)
-        return Folder.open(os.path.join(self.journals, HISTORY), create=create, **self._options)
+    def open_history(self, *, create: bool = False) -> Folder:
+        """Open the journal's folder, which in a checkout is where no commit reaches, and outlives the root.
 
-    def find_history(self) -> Folder:
-        """Open the journal's folder, which in a checkout outlives the root. Raises OSError."""
-        if self.journals == self.root:
-            with self.open_root() as root:
-                return root.folder(HISTORY)
-        return Folder.open(os.path.join(self.journals, HISTORY), **self._options)
+        Raises OSError, PathRefused.
+        """
+        with Folder.open(self.journals, create=create, **self._options) as journals:
+            return journals.folder(HISTORY, create=create)
 
     @property
     def left_journal(self) -> bool:
@@ -133,7 +127,7 @@ class StoreAccess:
     def reading(self) -> Iterator[Journal | None]:
         """The journal without the lock, None when there is none. Raises StoreFailed."""
         try:
-            history = self.find_history()
+            history = self.open_history()
         except FileNotFoundError:
             yield None
             return
@@ -148,14 +142,6 @@ class StoreAccess:
                     journal.close()
             except OSError as error:
                 raise StoreFailed(f"the journal of {self.root!r} cannot be read: {error.strerror}") from error
-
-    def last_settled(self) -> str | None:
-        """The id of the last commit, "" when there is none; None when a crash left something to complete."""
-        with self.reading() as journal:
-            tail = journal.tail() if journal else None
-        if tail is None:
-            return ""
-        return tail.last if tail.state == "clean" and (tail.safe or tail.boot == self.boot) else None
 
     @contextmanager
     def transaction(self, wait: float | None = None) -> Iterator[Transaction]:
@@ -198,10 +184,6 @@ class StoreAccess:
 
     def stamps(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
         """The stamps of these files and folders now, None for what is not there. Raises StoreFailed."""
-        paths = list(paths)
-        if len(paths) < FEW and not any("/" in path for path in paths):
-            with suppress(OSError):
-                return {path: self._stamp_inside(path) for path in paths}
         try:
             root = self.open_root()
         except FileNotFoundError:
@@ -210,13 +192,6 @@ class StoreAccess:
             raise StoreFailed(f"{self.root!r} cannot be looked into: {error.strerror}") from error
         with root:
             return {path: stamp_at(root, path) for path in paths}
-
-    def _stamp_inside(self, name: str) -> Stamp | None:
-        """The stamp of the root, or of a name in it; None when missing. Raises OSError."""
-        try:
-            return stamp_of(os.lstat(f"{self.root}{os.sep}{name}") if name else os.stat(self.root))
-        except FileNotFoundError:
-            return None
 
     def spelling(self, path: str) -> str:
         """The path as the folder spells it: normalised, unless a file was made elsewhere with another form."""

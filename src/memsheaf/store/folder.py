@@ -16,11 +16,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 
 from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, StoreFailed
-from memsheaf.guard.paths import CATALOG, fold
+from memsheaf.guard.paths import CATALOG
 from memsheaf.scope import check_label
 from memsheaf.store import (
     ABSENT,
-    HISTORY,
     Change,
     Commit,
     Document,
@@ -39,7 +38,7 @@ from memsheaf.store.commit_queries import ERASED, find_version, last_standing, w
 from memsheaf.store.journal_folding import last_pruned, note_heads, prune
 from memsheaf.store.journal_lines import find_commit
 from memsheaf.store.safe_dir import Folder, read_file, stamp_at, walk
-from memsheaf.store.transaction import MANY, Transaction
+from memsheaf.store.transaction import Transaction
 from memsheaf.values import TYPE_CHECKING, utc_time
 
 if TYPE_CHECKING:
@@ -87,7 +86,6 @@ class FolderStore:
         self._retention_days = retention_days
         self._unsettled = 0
         self._agree: Callable[[Transaction, Commit], None] | None = None
-        self._tombstones = os.path.join(self.journals, HISTORY, tombstones.NAME)
 
     @property
     def left_journal(self) -> bool:
@@ -178,9 +176,7 @@ class FolderStore:
         """
         changes, segment = self._access.admitted(changes, undoing=bool(undoes)), self._access.segment
         with self._access.transaction() as transaction:
-            names = set(map(fold, transaction.root.names())) if len(changes) > MANY else None
-            revisions = [transaction.revision(change, names) for change in changes]
-            revisions = [revision for revision in revisions if revision.before != revision.after]
+            revisions = [step for step in map(transaction.revision, changes) if step.before != step.after]
             name = os.urandom(6).hex() if revisions else ""
             commit = Commit(name, self._now(), by, why, tuple(revisions), undoes, transaction.journal.last)
             if revisions:
@@ -299,7 +295,7 @@ class FolderStore:
 
     def prune(self) -> int:
         """Drop retired texts past retention from the journal, and say how many; current texts and the log stay."""
-        return prune(self._access, self._cutoff(now := self._clock()), now, locked=True)
+        return prune(self._access, self._cutoff(now := self._clock()), now)
 
     def graft(self, commits: Iterable[Commit], stones: Iterable[tombstones.Tombstone] = ()) -> int:
         """Add the past of texts that come from another folder, oldest first, and its tombstones; gives how many
@@ -410,8 +406,7 @@ class FolderStore:
 
     def doubted(self, words: Sequence[str], path: str) -> bool:
         """Whether something of these words, or at this path, was removed before anybody vouched for it."""
-        is_kept = os.path.lexists(self._tombstones)
-        return is_kept and self._ask_history(lambda history: tombstones.doubted(history, words, path), False)
+        return self._ask_history(lambda history: tombstones.doubted(history, words, path), False)
 
     def _change_history(self, change: Callable[[Folder], None]) -> None:
         """Change what is kept beside the journal, with the lock held. Raises Busy, StoreFailed."""
@@ -423,7 +418,7 @@ class FolderStore:
 
     def _ask_history(self, ask: Callable[[Folder], T], otherwise: T) -> T:
         """The result of a function on the folder of the journal, without the lock; `otherwise` without one."""
-        with suppress(OSError, PathRefused), self._access.find_history() as history:
+        with suppress(OSError, PathRefused), self._access.open_history() as history:
             return ask(history)
         return otherwise
 
@@ -433,7 +428,8 @@ class FolderStore:
 
     def recover(self) -> None:
         """Complete what a crash left half done."""
-        if self.stamps([""])[""] and self._access.last_settled() is None:
+        is_settled = self.ask_journal(lambda journal: journal.tail().is_settled(self.boot), otherwise=True)
+        if not is_settled and self.stamps([""])[""]:
             with self._access.transaction():
                 pass
 

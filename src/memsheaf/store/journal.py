@@ -66,7 +66,6 @@ _FILE = r"/(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl(?=/)"
 LAST = 999_999_999  # the highest number of a segment, reached by a forged name only; that segment is never sealed
 _SAFE = rb'\{"safe": "([0-9a-f]{0,15})"\}\n'
 _SEALED = b'{"sealed": true}'
-_IN_A_ROW = 100  # so many segments are looked for by their numbers, without a list of all
 _DONE = rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n'
 
 
@@ -78,6 +77,10 @@ class Tail(NamedTuple):
     boot: str = ""
     safe: bool = False
     last: str = ""
+
+    def is_settled(self, boot: str) -> bool:
+        """Return False if a crash left something to complete, or to verify in this boot."""
+        return self.state == "clean" and (self.safe or self.boot == boot)
 
 
 class Unsafe(NamedTuple):
@@ -100,7 +103,7 @@ class Journal:
 
     def __init__(self, folder: Folder, segment: int = 0) -> None:
         self._folder = folder
-        self.segment = segment or self._newest()
+        self.segment = segment or (self.segments() or [1])[-1]
         self.last = ""
         self._fd = -1
         self._size = 0
@@ -113,24 +116,22 @@ class Journal:
 
     def tail(self) -> Tail:
         """Look at the last line, moving on past sealed segments."""
-        tail = self._tail()
-        self.last = tail.last
-        return tail
-
-    def _tail(self) -> Tail:
+        self.last = ""
         end = self._end()
         if not end:
             return Tail("clean", safe=True)
         last = end[end.rfind(b"\n", 0, -1) + 1 :]
         if done := compiled(_DONE).fullmatch(last):
-            return Tail("clean", boot=done[2].decode("utf-8", "replace"), last=done[1].decode())
+            self.last = done[1].decode()
+            return Tail("clean", boot=done[2].decode("utf-8", "replace"), last=self.last)
         if safe := compiled(_SAFE).fullmatch(last):
-            return Tail("clean", safe=True, last=safe[1].decode())
+            self.last = safe[1].decode()
+            return Tail("clean", safe=True, last=self.last)
         if last.startswith(b'{"sealed"'):
             if self.segment == LAST:
                 return Tail("clean", safe=True)
             self._advance()
-            return self._tail()
+            return self.tail()
         return Tail("open" if end.endswith(b"\n") else "torn")
 
     def append(self, line: bytes, *, durable: bool) -> None:
@@ -372,22 +373,8 @@ class Journal:
         return sorted(int(number) for found, number in compiled(_FILE).findall(names) if found == kind)
 
     def since(self, after: int, last: int) -> list[int]:
-        """The segments after one, up to the last that is asked for; some of them may not be there."""
-        if last - after <= _IN_A_ROW:
-            return list(range(after + 1, last + 1))
+        """The segments after one, up to the last that is asked for."""
         return [segment for segment in self.segments() if after < segment <= last]
-
-    def _newest(self) -> int:
-        """The last segment: the first behind what `heads` was made from that is not sealed; or else of all."""
-        found = compiled(THROUGH).search(self._end_of(HEADS))
-        segment = int(found[1]) + 1 if found else 0
-        while end := self._end_of(segment_name(segment)):
-            if not end.endswith(_SEALED + b"\n"):
-                if self._end_of(segment_name(segment + 1)):
-                    break  # it was, and its mark is lost
-                return segment
-            segment += 1
-        return (self.segments() or [1])[-1]
 
     def open(self) -> int:
         """The open segment; a new one is made safe from a power cut before anything is in it."""

@@ -50,11 +50,11 @@ class FoldPlan(NamedTuple):
     dropped: int = 0
 
 
-def prune(access: StoreAccess, cutoff: str, now: float, *, locked: bool = False) -> int:
+def prune(access: StoreAccess, cutoff: str, now: float) -> int:
     """Drop retired texts from before `cutoff` from the journal, and say how many; the log itself stays."""
     dropped = 0
     for work in (fold, trim):
-        while plan := _carry_out(access, partial(work, cutoff=cutoff), locked=locked):
+        while plan := _carry_out(access, partial(work, cutoff=cutoff)):
             dropped += plan.dropped
     note_heads(access)
     with access.transaction() as transaction:
@@ -82,23 +82,13 @@ def note_heads(access: StoreAccess) -> None:
         _carry_out(access, plan_heads)
 
 
-def _carry_out(
-    access: StoreAccess, work: Callable[[Folder, Journal], FoldPlan | None], *, locked: bool = False
-) -> FoldPlan | None:
-    """Plan without the lock, and put in place with it; None when nothing was to do, or others were at it.
-
-    What has to be done now is planned with the lock held as well.
-    """
-    if locked:
-        with access.transaction() as transaction:
-            plan = work(transaction.history, transaction.journal)
-            transaction.journal.close()
-            return plan if plan and put_in_place(transaction.history, plan) else None
+def _carry_out(access: StoreAccess, work: Callable[[Folder, Journal], FoldPlan | None]) -> FoldPlan | None:
+    """Plan without the lock, and put in place with it; None when nothing was to do, or others were at it."""
     with suppress(Busy), access.locked("lock-fold", 0.0) as history, access.reading() as journal:
         plan = work(history, journal) if journal else None
         if plan:
             with access.transaction() as transaction:
-                return plan if put_in_place(transaction.history, plan) else None
+                return plan if _put_in_place(transaction.history, plan) else None
     return None
 
 
@@ -148,7 +138,7 @@ def fold(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
     return FoldPlan({KEPT: _draft(history, lines), archive: _draft(history, joined)}, names, read, dropped)
 
 
-def put_in_place(history: Folder, plan: FoldPlan) -> bool:
+def _put_in_place(history: Folder, plan: FoldPlan) -> bool:
     """Take over what was planned; False when what it was made from has changed. The caller holds the lock."""
     try:
         if _stamps(history, plan.read) != plan.read:
@@ -176,8 +166,6 @@ def trim(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
         if _begins_before(history, name, cutoff):
             read = _stamps(history, [KEPT, name])
             before = {KEPT: journal.data(KEPT), name: journal.data(name)}
-            if not _retires(before[name], cutoff):
-                continue
             after, dropped = _trimmed(before[name], before[KEPT], cutoff)
             if changed := {one: data for one, data in zip((name, KEPT), after, strict=True) if data != before[one]}:
                 return FoldPlan({one: _draft(history, [data]) for one, data in changed.items()}, [], read, dropped)
@@ -187,12 +175,6 @@ def trim(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
 def _begins_before(history: Folder, name: str, cutoff: str) -> bool:
     first = compiled(_AT).search(read_file(history, name, _BEGINNING))
     return not first or first[1].decode("utf-8", "replace") < cutoff
-
-
-def _retires(data: bytes, cutoff: str) -> bool:
-    """Whether a commit before `cutoff` still has the text that it replaced; unless trimmed, whatever replaces has."""
-    lines = (line for line in data.split(b"\n") if b'", "old' in line or b'", "append' in line)
-    return any(_is_before(line, cutoff) for line in lines)
 
 
 def _is_before(line: bytes, cutoff: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
-from memsheaf.guard.paths import CATALOG, fold
+from memsheaf.guard.paths import CATALOG
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, lost, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.commit_queries import steps_before_renaming
@@ -35,13 +35,9 @@ class Transaction:
         self.boot = boot
         self.placing = placing
 
-    def revision(self, change: Change, names: Collection[str] | None = None) -> Revision:
-        """What a change would do. Raises Changed when it was made for another version.
-
-        With the folded `names` in the root, what is not among them is not looked for.
-        """
-        is_absent = names is not None and "/" not in change.path and fold(change.path) not in names
-        old = None if is_absent else self.present(change.path)
+    def revision(self, change: Change) -> Revision:
+        """Return what a change would do. Raises Changed when it was made for another version."""
+        old = self.present(change.path)
         before = version_of(old)
         if before != change.expect:
             raise Changed(change.path)
@@ -227,7 +223,7 @@ class Transaction:
         if tail.state == "torn":
             self.journal.cut_torn_line()
             tail = self.journal.tail()
-        if tail.state == "clean" and (tail.safe or tail.boot == self.boot):
+        if tail.is_settled(self.boot):
             return
         found = self.journal.unsafe()
         rebooted = not found.boot or found.boot != self.boot
