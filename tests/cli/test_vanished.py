@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from memsheaf.store import ABSENT, Change
+from memsheaf.store.folder import FolderStore
+
 Run = Callable[..., tuple[int, str, str]]
 FACTS = ("We deploy on Fridays with the blue pipeline", "The staging database is called kestrel")
 COMMAND = "`memsheaf restore` brings"
@@ -335,6 +338,21 @@ def test_a_restore_brings_back_what_it_can_where_a_folder_became_a_link(run: Run
 
     assert memory.exists()
     assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_the_only_page_of_a_private_folder_is_missed_after_another_was_begun(app: Path) -> None:
+    """The folder of the diary gets its ignore file from those who keep it private."""
+    root = str(app / ".memory/logs")
+    store = FolderStore(root, checkout=str(app), private=root)
+    store.commit([Change("2026-11-17.md", b"We met the people of the harbour.\n", ABSENT)], by="user")
+    shutil.rmtree(".memory")
+
+    store.commit([Change("2026-11-18.md", b"The harbour is closed.\n", ABSENT)], by="user")
+
+    assert list(store.lost()) == ["2026-11-17.md"]
+    assert store.restore_lost(by="user") == ["2026-11-17.md"]
+    assert store.lost() == {}
+    assert (app / ".memory/logs/.gitignore").read_text() == "*\n"
 
 
 def test_a_reader_that_may_not_write_reports_it_and_changes_nothing(run: Run, app: Path) -> None:
