@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Part, Styled
-from memsheaf.errors import NotFound, Refused, hinted
+from memsheaf.errors import NotFound, NotWorth, Refused, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.memory import KINDS
 from memsheaf.scope import Scope
@@ -39,10 +39,11 @@ _FOR_ONE = ("subject", "fact", "cite", "reason", "category", "supersede", "anywa
 def promote(call: Call) -> int:
     """Promote what a session or a task found, by a checklist whose verdicts you see.
 
-    Without an item, all that wait are listed with their verdicts, and nothing is written. What the code or its
-    history says, what is of the moment and what is tied to one task stays where it is; what is known there already
-    is skipped or superseded; for the project, the five fields of a fact must be complete. A step that says `ask`
-    waits for an option: the line to type is shown. What was promoted is marked where it was noted.
+    Without an item, all that wait are listed with their verdicts, and nothing is written. You judge what only a
+    reader can: what the code or its history says, what is of the moment and what is tied to one task stays where it
+    is, and a procedure is rather a skill. To name the item is to say that it is none of these. What is known there
+    already is skipped or superseded; for the project, the five fields of a fact must be complete; no secret goes
+    anywhere. The line to type is shown. What was promoted is marked where it was noted.
 
     examples:
       memsheaf promote
@@ -72,15 +73,15 @@ def promote(call: Call) -> int:
             if options.cite:
                 cited = tuple(tree.spelled(place, here()) for place in options.cite)
                 found = [found[0]._replace(citations=cited)]
-        names = promotion.task_names(layers)
-        choice = PromotionChoice(options.supersede or "", options.anyway or "", options.convention, options.yes)
+        choice = PromotionChoice(
+            options.supersede or "", options.anyway or "", options.convention, options.yes, judged=bool(options.item)
+        )
         with call.console.waiting("examining"):
             examined = [
                 examine(
                     _completed(call, item),
                     layers.sheaf(options.to or promotion.usual_target(item)),
                     choice=choice,
-                    names=names,
                     tree=tree,
                 )
                 for item in found
@@ -92,7 +93,10 @@ def promote(call: Call) -> int:
             return _refuse(call, one)
         with call.layers() as changing:
             source, goal = changing.sheaf(one.item.scope), changing.sheaf(one.target)
-            memory = promotion.promote(one.item, source, goal, choice=choice, names=names, tree=tree)
+            try:
+                memory = promotion.promote(one.item, source, goal, choice=choice, tree=tree)
+            except NotWorth as error:
+                raise hinted(error, "`--anyway RATIONALE` keeps it all the same.") from None
             commit = next(goal.log(memory.path, limit=1)).id
     undo_mark = f"`memsheaf undo --scope {one.item.scope}`"
     if one.is_there:  # the commit that wrote it is somebody else's

@@ -1,21 +1,20 @@
 """The checklist before a note is promoted to a wider layer: each step has a verdict and a reason.
 
 classify        into the four types
-exclude         what the code or its history says, what is of the moment, secrets, what nobody confirmed
-task-specific   what is tied to one task stays there
+exclude         no secret, nothing that nobody confirmed; is it in the code or its history, or of the moment?
+task-specific   is it tied to one task? then it stays there
 duplicate       what is there already is skipped, or superseded when a person says so
 five fields     a fact needs subject, fact, citation, reason and category
-skill           three steps in order are rather a skill
+skill           is it a procedure? then it is rather a skill
 team            only a person gives something to a team
 
-Words alone decide, in six languages, apart from code, addresses and quotations; so each verdict is a careful guess
-that a person can overrule, and says which words it goes by.
+Secrets, duplicates, fields and citations are checked. The questions are about meaning: a list shows them as `ask`,
+and whoever promotes an item by its id has answered them.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from shlex import quote
 from typing import Literal
@@ -24,16 +23,14 @@ from memsheaf.errors import MemsheafError, ScopeRefused
 from memsheaf.guard.citations import Tree
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import new_secrets, without_secrets
-from memsheaf.guard.worth import derivable, ephemeral
 from memsheaf.history import diff
 from memsheaf.memory import KINDS, NAME_LIMIT, Kind, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
-from memsheaf.text.similarity import LIKE, TELLING, denials, fact, likeness, telling, things, words
-from memsheaf.text.spoken import spoken
-from memsheaf.values import NamedTuple, compiled
+from memsheaf.text.similarity import LIKE, TELLING, fact, likeness, words
+from memsheaf.values import NamedTuple
 from memsheaf.work.facts import Fact, Facts, compared_subject, problems_of
 
 TARGETS = ("task", "project", "user", "team")
@@ -49,39 +46,11 @@ _OPTIONS = {
     "category": "--category TYPE",
 }
 
-_PLACES = r"\b(?:dashboards?|runbooks?|wiki|grafana|kibana|confluence|sentry)\b|仪表盘|看板|ダッシュボード"
-_PREFERENCES = (
-    r"\bi(?: really| strongly)? (?:prefer|like|love|hate|dislike|would rather)\b|\bi'd rather\b|\bmy (?:preference|"
-    r"favou?rite)\b|\b(?:the )?user(?: really| strongly)? (?:prefers|dislikes|would rather)\b|\buser's preference\b"
-    r"|\bich (?:bevorzuge|mag|hasse|möchte lieber)\b|\b(?:be)?nutzer(?:in)? (?:bevorzugt|mag)\b"
-    r"|\bje préfère\b|\bj'aime mieux\b|\butilisat(?:eur|rice) préfère\b|\bprefiero\b|\busuari[oa] prefiere\b"
-    r"|(?:我|用户|用戶)(?:更|比较|比較|不)?(?:喜欢|喜歡|偏好)|(?:私|僕|俺|ユーザー)は[^。\n]{0,30}(?:好む|好き|好み)"
-)
-_ON_A_BRANCH = (
-    r"\b(?:on|in) (?:the |my )?branch `?(?!(?:main|master|develop|dev|trunk|stable|releases?|names?|protection|policy"
-    r"|policies)\b)[\w./-]+"
-)
-_OF_ONE_TASK = (
-    r"\b(?:this|the current|our current) (?:task|phase|iteration|branch|pr|pull request|merge request|ticket|story"
-    r"|sprint|feature branch|plan)\b|\b(?:phase|iteration|sprint)[ -]?#?\d+\b"
-    r"|\b(?:last|next|previous|first|second|third) iteration\b|\b(?:pr|mr|pull request|merge request) ?[#!]?\d+\b"
-    r"|\b(?:is|was) regressed\b|\bwas verified, and is\b"
-    r"|\b(?:diese[rsmn]?|aktuelle[rsnm]?) (?:aufgabe|task|phase|iteration|branch|zweig|sprints?|ticket)\b"
-    r"|\b(?:cette|la présente) (?:tâche|phase|itération|branche)\b|\b(?:phase|itération) (?:n° ?)?\d+\b"
-    r"|\besta (?:tarea|fase|iteración|rama)\b|\b(?:fase|iteración) \d+\b"
-    r"|(?:[这這]个?|本|[当當]前)(?:次)?(?:任务|任務|分支|阶段|階段|迭代)|第[一二三四五六七八九十\d]+(?:个|次|轮)?(?:阶段|階段|迭代)"
-    r"|(?:この|今回の|現在の)(?:タスク|ブランチ|フェーズ|イテレーション)|(?:フェーズ|イテレーション) ?\d+"
-)
-_SEE = r"(?:\bsee(?: also)?|\bsiehe|\bvoir|\bvéase|见|見)"
-_STEPS = (
-    [rf"(?:^|\s)(?:step )?{number}[.):]\s" for number in (1, 2, 3)],
-    (r"\bfirst(?:ly)?\b", r"\bthen\b", r"\b(?:then|finally|lastly|after that|at last)\b"),
-    (r"\b(?:zuerst|zunächst|erst)\b", r"\bdann\b", r"\b(?:dann|danach|schließlich|zuletzt)\b"),
-    (r"\bd'abord\b", r"\b(?:puis|ensuite)\b", r"\b(?:puis|ensuite|enfin)\b"),
-    (r"\bprimero\b", r"\b(?:luego|después|entonces)\b", r"\b(?:luego|después|finalmente|por último)\b"),
-    (r"首先|先", r"然后|然後|再|接着", r"最后|最後|然后|再"),
-    (r"まず|最初に", r"次に|それから", r"最後に|その後|次に"),
-)
+_QUESTIONS = {
+    "exclude": "does the code or its history say it, or is it of the moment? then it stays",
+    "task-specific": "is it tied to one task? then it stays there",
+    "skill": "is it a procedure? then it is rather a skill, once it was needed twice",
+}
 
 StepVerdict = Literal["pass", "stop", "ask"]
 Recommended = Literal["yes", "no", "defer"]
@@ -121,13 +90,15 @@ class PromotionChoice(NamedTuple):
     """What the caller decided where the checklist asks.
 
     `supersedes` names the memory that gives way; `anyway` is the rationale for keeping it all the same; `convention`
-    says that feedback is a convention of the team, and `confirmed` that a person wants the team to have it.
+    says that feedback is a convention of the team, and `confirmed` that a person wants the team to have it. `judged`
+    says that somebody answered the questions about meaning, all for the item.
     """
 
     supersedes: str = ""
     anyway: str = ""
     convention: bool = False
     confirmed: bool = False
+    judged: bool = False
 
 
 UNDECIDED = PromotionChoice()
@@ -169,55 +140,39 @@ class Examination(NamedTuple):
 
 
 def examine(
-    item: PromotionItem,
-    target: Sheaf,
-    *,
-    choice: PromotionChoice = UNDECIDED,
-    names: Sequence[str] = (),
-    tree: Tree | None = None,
+    item: PromotionItem, target: Sheaf, *, choice: PromotionChoice = UNDECIDED, tree: Tree | None = None
 ) -> Examination:
     """Walk the checklist for an item and the scope it shall go to. Nothing is written.
 
-    `names` are what tasks are called. With `tree`, cited places are looked up in it.
+    With `tree`, cited places are looked up in it.
 
     Raises ScopeRefused when nothing is promoted to there.
     """
     require_target(target.scope)
-    kind, why = classified(item)
-    if target.scope.layer == "user" and not item.kind:
-        kind, why = "user", "it goes to the user"
-    item = item._replace(kind=kind)
-    wrong: list[tuple[str, str]] = []
-    if target.scope.layer == "project":
-        item = item._replace(text=_without_reference(item.text, item.citations))
-        wrong = problems_of(fact_of(item), tree)
+    layer = target.scope.layer
+    classify = _classify(item, layer, choice)
+    item = item._replace(kind=item.kind or _propose_kind(item, layer))
+    wrong = problems_of(fact_of(item), tree) if layer == "project" else []
     near = _nearest(item, target)
     steps = [
-        _typed(item, target, why),
-        _excluded(item, choice),
-        _specific(item, target, names, choice),
+        classify,
+        _refuse_unfit(item) or _ask("exclude", choice),
+        ChecklistStep("task-specific", "pass", "it goes to a task")
+        if layer == "task"
+        else _ask("task-specific", choice),
         _compared(item, target, near, choice),
         _complete(target, wrong),
-        ChecklistStep("skill", "pass", _advice(item.text)),
+        _ask("skill", choice),
     ]
-    if target.scope.layer == "team":
+    if layer == "team":
         steps.append(_shared(item, target, choice))
     told = tuple(step._replace(said=without_secrets(step.said)) for step in steps)
     found = Examination(item, str(target.scope), told, lacking=tuple(dict.fromkeys(field for field, _ in wrong)))
     if near is None:
         return found
     shown = diff(near.path, near.body.strip(), item.text, labels=("there", "new"))
-    is_there = words(near.body) == words(item.text) and _is_twin(near, item)
+    is_there = _has_same_words(near, item) and _is_twin(near, item)
     return found._replace(supersedes=near.path, diff=without_secrets(shown), is_there=is_there)
-
-
-def _without_reference(text: str, cited: Iterable[str]) -> str:
-    """A text without the reference at its end to a place that is cited beside it."""
-    for place in cited:
-        named = rf"`?{re.escape(place)}`?"
-        reference = rf"[,;]?\s*(?:{_SEE} ?{named}|[(（](?:{_SEE} )?{named}[)）])(?=[.。]?\s*$)"
-        text = re.sub(reference, "", text, flags=re.IGNORECASE) or text
-    return text
 
 
 def require_target(scope: Scope) -> None:
@@ -226,9 +181,11 @@ def require_target(scope: Scope) -> None:
         raise ScopeRefused(f"nothing is promoted to {scope}: it goes to project, user, task/SLUG or team/NAME")
 
 
-def classified(item: PromotionItem) -> tuple[str, str]:
-    """The type of an item, and why it is that: given, the memory's own, or by where it stands and what it says."""
-    return (item.kind, "given") if item.kind else kind_of(f"{item.subject}\n{item.text}", item.section)
+def _propose_kind(item: PromotionItem, layer: str) -> Kind:
+    """Return the type of a note without one, by where it stands and where it goes."""
+    if layer == "user":
+        return "user"
+    return "feedback" if fold_title(item.section) == "errors and corrections" else "project"
 
 
 def fact_of(item: PromotionItem) -> Fact:
@@ -236,33 +193,28 @@ def fact_of(item: PromotionItem) -> Fact:
     return Fact(item.subject, " ".join(item.text.split()), item.citations, item.reason, item.kind)
 
 
-def _typed(item: PromotionItem, target: Sheaf, why: str) -> ChecklistStep:
+def _classify(item: PromotionItem, layer: str, choice: PromotionChoice) -> ChecklistStep:
+    if not item.kind:
+        proposed = f"{_propose_kind(item, layer)}, unless --category says otherwise"
+        return ChecklistStep("classify", "pass" if choice.judged else "ask", proposed)
     if item.kind not in KINDS:
         return ChecklistStep("classify", "stop", f"{item.kind!r} is not one of {', '.join(KINDS)}")
-    if item.kind == "user" and target.scope.layer == "project":
-        return ChecklistStep("classify", "stop", f"user ({why}): what is about the person goes to user", "--to user")
-    return ChecklistStep("classify", "pass", f"{item.kind}: {why}")
+    if item.kind == "user" and layer == "project":
+        return ChecklistStep("classify", "stop", "user: what is about the person goes to user", "--to user")
+    return ChecklistStep("classify", "pass", f"{item.kind}: given")
 
 
-def _excluded(item: PromotionItem, choice: PromotionChoice) -> ChecklistStep:
-    """Stop secrets, unconfirmed texts, what code and its history say, and temporary states."""
-    told = f"{item.subject}\n{item.text}"
-    for secret in new_secrets("\n".join((told, item.reason, *item.citations)), ""):
+def _refuse_unfit(item: PromotionItem) -> ChecklistStep | None:
+    """Stop secrets and unconfirmed texts."""
+    for secret in new_secrets("\n".join((item.subject, item.text, item.reason, *item.citations)), ""):
         return ChecklistStep("exclude", "stop", f"it holds {secret.kind}")
-    if item.doubt:
-        return ChecklistStep("exclude", "stop", item.doubt)
-    if why := derivable(told) or ephemeral(told):
-        return _insisted("exclude", why, choice)
-    return ChecklistStep("exclude", "pass", "neither derivable, nor history, nor of the moment")
+    return ChecklistStep("exclude", "stop", item.doubt) if item.doubt else None
 
 
-def _specific(item: PromotionItem, target: Sheaf, names: Sequence[str], choice: PromotionChoice) -> ChecklistStep:
-    if target.scope.layer == "task":
-        return ChecklistStep("task-specific", "pass", "it goes to a task")
-    if found := of_one_task(f"{item.subject}\n{item.text}", names):
-        elsewhere = "--to task/SLUG" if item.scope.startswith("session/") else INSIST
-        return _insisted("task-specific", f"{found!r} ties it to one task: it stays there", choice, elsewhere)
-    return ChecklistStep("task-specific", "pass", "nothing in it is tied to one task")
+def _ask(name: str, choice: PromotionChoice) -> ChecklistStep:
+    if choice.judged:
+        return ChecklistStep(name, "pass", "answered by promoting it")
+    return ChecklistStep(name, "ask", _QUESTIONS[name])
 
 
 def _compared(item: PromotionItem, target: Sheaf, near: Memory | None, choice: PromotionChoice) -> ChecklistStep:
@@ -277,17 +229,17 @@ def _compared(item: PromotionItem, target: Sheaf, near: Memory | None, choice: P
         return ChecklistStep("duplicate", "pass", "nothing there says the same")
     is_twin = _is_twin(near, item)
     beside = f"{INSIST} --subject TEXT" if is_twin else INSIST
-    if is_twin and choice.anyway:
-        said = f"{near.path} has the same subject: give another, or supersede it"
-        return ChecklistStep("duplicate", "ask", said, "--subject TEXT")
-    if _is_said(item, near):
-        return _insisted("duplicate", f"{near.path} says the same, or more: skip it", choice, beside)
     if choice.anyway:
-        return _insisted("duplicate", f"{near.path} is near", choice)
+        if is_twin:
+            said = f"{near.path} has the same subject: give another, or supersede it"
+            return ChecklistStep("duplicate", "ask", said, "--subject TEXT")
+        return ChecklistStep("duplicate", "pass", f"{near.path} is near; kept all the same: {choice.anyway}")
+    if _has_same_words(near, item):
+        return ChecklistStep("duplicate", "stop", f"{near.path} says the same: skip it", beside)
     if target.scope.layer == "project" and not is_fact(near.path):
-        said = f"{near.path} says otherwise, or less, and is no fact: correct it there"
+        said = f"{near.path} is on the same, and is no fact: skip this, or correct it there"
         return ChecklistStep("duplicate", "ask", said, beside)
-    said = f"{near.path} says otherwise, or less: supersede it?"
+    said = f"{near.path} is on the same: skip this, or supersede it?"
     return ChecklistStep("duplicate", "ask", said, f"--supersede {quote(near.path)}")
 
 
@@ -298,12 +250,6 @@ def _complete(target: Sheaf, wrong: Sequence[tuple[str, str]]) -> ChecklistStep:
     if target.scope.layer == "project":
         return ChecklistStep("five fields", "pass", "subject, fact, citation, reason and category are there")
     return ChecklistStep("five fields", "pass", "an ordinary memory: a name and a text are enough")
-
-
-def _advice(text: str) -> str:
-    if is_procedure(text):
-        return "advice: a procedure is better kept as a skill; write one once it was needed twice"
-    return "a fact, not a procedure"
 
 
 def _shared(item: PromotionItem, target: Sheaf, choice: PromotionChoice) -> ChecklistStep:
@@ -322,12 +268,6 @@ def _shared(item: PromotionItem, target: Sheaf, choice: PromotionChoice) -> Chec
         said = f"everybody in {target.scope} will read it: a person has to say yes, on a terminal or with --yes"
         return ChecklistStep("team", "ask", said)
     return ChecklistStep("team", "pass", "a person said yes")
-
-
-def _insisted(name: str, why: str, choice: PromotionChoice, help: str = INSIST) -> ChecklistStep:
-    if choice.anyway:
-        return ChecklistStep(name, "pass", f"{why}; kept all the same: {choice.anyway}")
-    return ChecklistStep(name, "stop", why, help)
 
 
 def _nearest(item: PromotionItem, target: Sheaf) -> Memory | None:
@@ -352,68 +292,5 @@ def _is_twin(memory: Memory, item: PromotionItem) -> bool:
     return compared_subject(memory.name) == compared_subject(item.title)
 
 
-def _is_said(item: PromotionItem, memory: Memory) -> bool:
-    """Whether a memory says all that an item says: its words, in its order, and nothing denied that it does not."""
-    mine, theirs = words(item.text), words(memory.body)
-    # without its name: "run make test" is not said by "Test command: run make check"
-    if not telling(item.text) <= telling(memory.body) or denials(mine) != denials(theirs):
-        return False
-    common = frozenset(mine) & frozenset(theirs)
-    first, second = (list(dict.fromkeys(word for word in one if word in common)) for one in (mine, theirs))
-    return first == second
-
-
-def kind_of(text: str, section: str = "") -> tuple[Kind, str]:
-    """The type that a note seems to have, and the sign by which it is known.
-
-    >>> kind_of("Before a push, run `make check`.")
-    ('reference', "it names 'make check'")
-    """
-    if fold_title(section) == "errors and corrections":
-        return "feedback", f"it stands under {section}"
-    lowered = text[:LONGEST].lower().replace("’", "'")
-    place = compiled(_PLACES).search(lowered)
-    if named := sorted(things(text)) or (place and [place[0]]):
-        return "reference", f"it names {named[0]!r}"
-    if found := compiled(_PREFERENCES).search(spoken(lowered)):
-        return "user", f"{found[0]!r} tells what the person prefers"
-    return "project", "nothing in it says otherwise"
-
-
-def of_one_task(text: str, names: Iterable[str] = ()) -> str:
-    """The words that tie a text to one task, branch or phase; "" when none do. `names` are what tasks are called.
-
-    >>> of_one_task("In phase 2 the parser moved."), of_one_task("Parsers live in src/parse.")
-    ('phase 2', '')
-    """
-    text = text[:LONGEST].replace("’", "'")
-    lowered = text.lower()
-    if found := compiled(_OF_ONE_TASK).search(spoken(lowered)) or compiled(_ON_A_BRANCH).search(lowered):
-        return found[0]
-    for name in names:
-        # one common word such as `auth` stands in many a text
-        is_telling = len(re.findall(r"\w+", name)) > 1 or (not name.isascii() and len(name) > 3)
-        pattern = r"\s+".join(map(re.escape, name.split()))
-        if is_telling and re.search(rf"(?<![\w-]){pattern}(?![\w-])" if name.isascii() else pattern, text):
-            return name
-    return ""
-
-
-def is_procedure(text: str) -> bool:
-    """Whether a text tells three or more steps in order: then it is rather a skill than a fact.
-
-    >>> is_procedure("First stop the workers, then migrate, then start them."), is_procedure("Migrate first.")
-    (True, False)
-    """
-    lowered = text[:LONGEST].lower()
-    return any(_stand_in_order(lowered, patterns) for patterns in _STEPS)
-
-
-def _stand_in_order(text: str, patterns: Iterable[str]) -> bool:
-    at = 0
-    for pattern in patterns:
-        found = compiled(pattern).search(text, at)
-        if not found:
-            return False
-        at = found.end()
-    return True
+def _has_same_words(memory: Memory, item: PromotionItem) -> bool:
+    return words(memory.body) == words(item.text)

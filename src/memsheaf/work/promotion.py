@@ -11,7 +11,7 @@ again, and the checklist finds it there.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from itertools import pairwise
 
@@ -33,7 +33,6 @@ from memsheaf.work.checklist import (
     Examination,
     PromotionChoice,
     PromotionItem,
-    classified,
     examine,
     fact_of,
 )
@@ -93,23 +92,14 @@ def _noted_in(scope: str, memory: Memory, titles: Container[str]) -> Iterator[Pr
 
 
 def promising(layers: Layers, source: Sheaf) -> list[PromotionItem]:
-    """What a session or a task has to offer: the items that no step of the checklist stops."""
+    """Return what a session or a task has to offer: the items that no step of the checklist stops."""
     with layers.looking() as seen:
-        names = task_names(seen)
-        found = [(item, examine(item, seen.sheaf(usual_target(item)), names=names)) for item in items(source)]
-    return [item for item, walked in found if walked.recommend != "no"]
-
-
-def task_names(layers: Layers) -> list[str]:
-    """What the tasks of a project are called: their slugs and titles."""
-    return [
-        name for one in tasks.every_task(layers) for name in (one.slug, one.state.title if one.state else "") if name
-    ]
+        return [item for item in items(source) if examine(item, seen.sheaf(usual_target(item))).recommend != "no"]
 
 
 def usual_target(item: PromotionItem) -> str:
-    """The default target of an item: `user` for what is about the person, else `project`."""
-    return "user" if classified(item)[0] == "user" else "project"
+    """Return the default target of an item: `user` for a memory of that type, else `project`."""
+    return "user" if item.kind == "user" else "project"
 
 
 class _Entry(NamedTuple):
@@ -206,10 +196,11 @@ def promote(
     target: Sheaf,
     *,
     choice: PromotionChoice = UNDECIDED,
-    names: Sequence[str] = (),
     tree: Tree | None = None,
 ) -> Memory:
     """Write an item where it goes, and mark it where it was noted; only if no step of the checklist stops it.
+
+    The caller has answered the questions about meaning that the checklist asks.
 
     Raises:
         Blocked: a step does; nothing was written.
@@ -218,7 +209,7 @@ def promote(
         SecretFound, Duplicate, Exists, TextRefused, CitationRefused: it cannot be stored there.
     """
     _require_way(source, target)
-    found = examine(item, target, choice=choice, names=names, tree=tree)
+    found = examine(item, target, choice=choice._replace(judged=True), tree=tree)
     if found.recommend != "yes":
         if found.is_there and item.id in [one.id for one in items(source)]:
             there = target.read(found.supersedes)
