@@ -224,8 +224,8 @@ def test_a_scope_that_is_not_there_is_told_fails_a_build_and_is_not_made(
 
 
 def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run, checkout: Path) -> None:
-    keeper = save(run, "Tests", f"Tests of the evals run via {TEST}; they cover prompts and schemas.")
-    other = save(run, "Test command", "The test command is cd evals && npm test")
+    keeper = save(run, "Tests", f"All tests of the evals run via {TEST}; they cover prompts and schemas, too.")
+    other = save(run, "Test command", f"Tests of the evals run via {TEST}; they cover prompts and schemas, too.")
     stale = save(run, "Limit", "The limit is kept low.", "--cite", "src/gone.py:3")
     gone = save(run, "Cap", "The cap is `retry_limit`.")
     ended = save(run, "Freeze", "No merges on the main branch.", "--expires", "2026-01-01")
@@ -236,7 +236,7 @@ def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run,
     settle = re.findall("--fix ([0-9a-f]{8}): forget", out)
     assert out.split("\n") == [
         "Duplicate groups",
-        "  2 entries say the same about cd evals && npm test",
+        "  2 entries have nearly the same words: tests",
         f"    {keeper}: keeper, the most specific and recent",
         f"    {other}: candidate for natural decay",
         f"    --fix {settle[0]}: forget",
@@ -255,7 +255,7 @@ def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run,
     ]
     assert run("lint") == (
         1,
-        f"{other}: duplicate: says the same as {keeper}: candidate for natural decay\n"
+        f"{other}: duplicate: has nearly the same words as {keeper}: candidate for natural decay\n"
         f"{stale}: stale-citation: src/gone.py no longer exists. Stale citation: candidate for a superseding fact\n"
         f"{gone}: gone: `retry_limit` is named in the text, and is not in the working tree\n"
         f"{ended}: expired: expired on 2026-01-01\n",
@@ -271,8 +271,8 @@ def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run,
 
 
 def test_json_has_all_of_it(run: Run, checkout: Path) -> None:
-    keeper = save(run, "Tests", f"Tests of the evals run via {TEST}; they cover prompts and schemas.")
-    other = save(run, "Test command", "The test command is cd evals && npm test")
+    keeper = save(run, "Tests", f"All tests of the evals run via {TEST}; they cover prompts and schemas, too.")
+    other = save(run, "Test command", f"Tests of the evals run via {TEST}; they cover prompts and schemas, too.")
 
     report = json.loads(run("audit", "--json")[1])
     lines = json.loads(run("lint", "--json")[1])

@@ -117,15 +117,12 @@ def test_an_audit_changes_nothing_not_even_what_an_editor_did_unseen(place: Plac
 # what says the same
 
 
-def test_six_facts_on_one_test_command_are_one_group_and_the_audit_names_the_keeper(place: Place) -> None:
+def test_facts_of_nearly_the_same_words_are_one_group_and_the_audit_names_the_keeper(place: Place) -> None:
     (place.work / "package.json").write_text("{}\n")
     texts = [
-        f"The test command is {TEST}.",
-        f"Run the tests with {TEST}.",
-        f"To execute the test suite, use {TEST} from the repository root.",
-        f"Tests of the evals run via {TEST}; they cover prompts, schemas and the structure of each agent file.",
-        f"CI runs {TEST} on every push.",
-        f"{TEST} is how all evaluation tests are started.",
+        f"Before each push all of us run {TEST} in a clean checkout of the main branch.",
+        f"Before each push, all of us run {TEST} in a clean checkout of the main branch!",
+        f"Before each push all of us run {TEST} in a clean, fresh checkout of the main branch.",
         "Lint with `npm run lint`.",
         "The test command of the site is `cd web && npm test`.",
     ]
@@ -143,20 +140,33 @@ def test_six_facts_on_one_test_command_are_one_group_and_the_audit_names_the_kee
     report = place.audit(tree=True)
 
     (group,) = report.duplicates
-    assert (group.kind, group.level, group.path) == ("duplicate", "warning", paths[3])
-    assert group.others == tuple(sorted({*paths[:6]} - {paths[3]}))
-    assert group.said == "6 entries say the same about cd evals && npm test"
+    assert (group.kind, group.level, group.path) == ("duplicate", "warning", paths[2])
+    assert group.others == tuple(paths[:2])
+    assert group.said == "3 entries have nearly the same words: command c"
     assert "natural decay" in group.advice
     assert kinds(report.findings()) == [("duplicate", path) for path in group.others]
-    assert all(f"keep {paths[3]}" in one.advice for one in report.findings())
+    assert all(f"keep {paths[2]}" in one.advice for one in report.findings())
     assert report.citations == report.pollution == report.waiting == ()
+
+
+def test_five_entries_of_one_name_are_a_crowd(place: Place) -> None:
+    texts = ["Rome is warm.", "A queue drops jobs.", "Use helix.", "Kim owns billing.", "Logs rotate."]
+    for number, text in enumerate(texts):
+        assert place.audit().duplicates == ()
+        place.write(f"n{number}.md", f"---\nname: Deploy notes\ndescription: d\ntype: project\n---\n{text}\n")
+
+    (crowd,) = place.audit().duplicates
+
+    assert (crowd.kind, crowd.level, crowd.path) == ("crowded", "note", "n0.md")
+    assert crowd.said == "5 entries on one subject: deploy notes"
+    assert len(crowd.others) == 4
 
 
 def test_no_secret_of_a_memory_is_repeated(place: Place) -> None:
     with place.sheaf() as sheaf:
         for number, (text, _) in enumerate(SECRETS[:20]):
-            for twin in ("", " Once a day."):
-                body = f"Run `curl {text.strip()} --fail`.{twin}\n\n    {text}"
+            for twin in ("", " Daily."):
+                body = f"The nightly job of the billing team runs `curl {text.strip()} --fail` in the vault.{twin}"
                 sheaf.remember(f"Entry {number}{twin}", "d", "project", body, allow=Allow(secrets=True, anyway=True))
     (place.work / "app.py").write_text("LIMIT = 3\n")
 

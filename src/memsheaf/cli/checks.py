@@ -40,10 +40,10 @@ _OF_A_PROJECT = ("project", "task", "session")
 def audit(call: Call) -> int:
     """Report duplicates, stale citations, pollution and what waits; --fix settles findings.
 
-    In a group of memories that say the same, the keeper is the most specific and recent one, and the others are
-    candidates for natural decay. What cites or names a place that is gone is a candidate for a superseding fact.
-    The citations of memories that belong to no project are only checked with --tree. The exit code is 0, also when
-    there is no such scope yet.
+    In a group of memories with nearly the same words, the keeper is the most specific and recent one, and the
+    others are candidates for natural decay. What cites or names a place that is gone is a candidate for a
+    superseding fact. The citations of memories that belong to no project are only checked with --tree. The exit
+    code is 0, also when there is no such scope yet.
 
     examples:
       memsheaf audit

@@ -1,4 +1,4 @@
-"""Text similarity: whether texts say the same, whether one still says what another said, and which things they name.
+"""Text similarity: whether texts say the same, and whether one still says what another said.
 
 Two texts are compared by their words: lower case, punctuation turned into spaces, the share of words that both have
 among all that either has. From 0.85 on they are near-duplicates. Where the words are the same but a number is not,
@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from struct import Struct
 from zlib import crc32
@@ -298,66 +298,6 @@ def _named(pieces: Sequence[str]) -> str:
     return ", ".join(piece[:60] for piece in each[:SAID]) + more
 
 
-LONGEST = 20_000  # characters of a text that are read
-MOST = 20  # commands and addresses of a text that are compared
-
-# Programs whose names are hardly anything else; those that are words, such as `make`, count inside code only.
-_PROGRAMS = (
-    "npm|npx|pnpm|yarn|pytest|tox|nox|uv|uvx|pip3?|pipx|python3?|cargo|kubectl|helm|docker|podman|git|terraform"
-    r"|\./gradlew|gradle|mvn|dotnet|ruff|mypy|eslint|tsc|bundle|composer|deno|psql|redis-cli|curl|ssh|rsync|systemctl"
-)
-_JOINED = " && "
-_FOLDER = r"[\w.~/@-]+"
-_MORE = r"(?: (?:--?\w[\w-]*(?:=\S+)?|[\w.@-]*[/=][\w./:@=-]*|[\w-]+\.[a-z]{1,5}(?!\w)))*"
-_SUB = r"(?: (?:run|exec|compose|-m) [\w:.-]+| [a-z][\w:-]*)"
-_STEP = rf"(?:cd {_FOLDER}|(?:{_PROGRAMS}){_SUB}{_MORE})"
-_NEXT = rf"(?:cd {_FOLDER}|[a-z./][\w./-]*{_SUB}?{_MORE})"
-_SPOKEN = rf"(?<![\w./-]){_STEP}(?: ?&& ?{_NEXT})*"
-_INLINE_CODE = r"`([^`\n]{2,200})`"
-_QUOTED = r"\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”|(?<!\w)'([^'\n]{2,200})'(?!\w)"
-_ADDRESS = r"(?<!\w)[a-z][a-z0-9+.-]{1,12}://[^\s`\"'<>()（）、。，「」]+"
-_LITTLE = r"(?:and|are|as|at|but|does|for|from|has|history|in|is|it|not|of|on|or|so|sure|the|then|to|was|with)"
-
-
-def things(text: str) -> frozenset[str]:
-    """The commands and the addresses that a text names, each in one spelling; no step of one that is there whole.
-
-    >>> sorted(things("Tests: `cd ./evals;  npm test`, or cd evals && npm test in CI. See https://ci.example/a."))
-    ['cd evals && npm test', 'https://ci.example/a']
-    """
-    text = text[:LONGEST].replace("\r\n", "\n")
-    found: dict[str, None] = {}
-    for thing in _things(text):
-        found[thing] = None
-        if len(found) == MOST:
-            break
-    steps = {step for thing in found if _JOINED in thing for step in thing.split(_JOINED)}
-    return frozenset(found) - steps
-
-
-def _things(text: str) -> Iterator[str]:
-    for match in compiled(_ADDRESS).finditer(text):
-        yield match[0].rstrip(".,;:!?*_/")
-    prose, code = split_code(text)
-    shown = [*filter(_is_command, (*code, *compiled(_INLINE_CODE).findall(prose)))]
-    prose = compiled(_ADDRESS).sub("\n", compiled(_INLINE_CODE).sub("\n", prose))
-    quoted = ("".join(pieces).strip() for pieces in compiled(_QUOTED).findall(prose))
-    shown += [one for one in quoted if compiled(rf"(?:{_PROGRAMS}|make|cd) (?!{_LITTLE}\b).*").fullmatch(one)]
-    # who marks commands marks all of them: the rest is prose
-    yield from map(_spelled, shown or _spoken_commands(compiled(_QUOTED).sub("\n", prose)))
-
-
-def _spoken_commands(prose: str) -> Iterator[str]:
-    """The commands that stand in sentences, unmarked; beside `npm test`, "the npm tests" are none."""
-    found = [match[0] for match in compiled(_SPOKEN).finditer(prose)]
-    steps = {step for one in found for step in _spelled(one).split(_JOINED)}
-    for one in found:
-        is_plural = one.endswith("s") and one[:-1] in steps
-        is_words = "&&" not in one and compiled(rf"cd .*|\S+ {_LITTLE}\b.*").fullmatch(one)
-        if not (is_plural or is_words):
-            yield one
-
-
 def split_code(text: str) -> tuple[str, list[str]]:
     """A text without its blocks of code, and the lines of these."""
     kept: list[str] = []
@@ -374,26 +314,3 @@ def split_code(text: str) -> tuple[str, list[str]]:
         else:
             kept.append(line)
     return "\n".join(kept), code
-
-
-def _is_command(code: str) -> bool:
-    """Whether a piece of code is a command: a known program, or a word with arguments."""
-    code = code.strip().removeprefix("$ ").removeprefix("(")
-    first, _, rest = code.partition(" ")
-    if not rest:
-        return bool(compiled(f"{_PROGRAMS}|make|tox").fullmatch(first))
-    return bool(compiled(r"[a-z./][\w./-]*|[A-Z_]+=\S*").fullmatch(first)) and not code.startswith(("#", "//"))
-
-
-def _spelled(command: str) -> str:
-    """A command in one spelling, however it is joined, indented or put in brackets."""
-    command = " ".join(command.split()).removeprefix("$ ").rstrip(".,;:!?")
-    if command.startswith("(") and command.endswith(")"):
-        command = command[1:-1]
-    steps = []
-    for step in compiled(r" ?(?:&&|;) ?").split(command):
-        if step.startswith("cd "):
-            place = step[3:].strip().rstrip("/") or "/"
-            step = f"cd {place.removeprefix('./')}"
-        steps.append(step)
-    return _JOINED.join(filter(None, steps))

@@ -1,13 +1,14 @@
 """Audit of a scope, read-only: what a person should look at; and `fix`, which does what a finding advises.
 
-Four sections: what says the same or the opposite; what its evidence no longer shows; what is in the way; and what
-waits for somebody to decide.
+Four sections: what has nearly the same words; what its evidence no longer shows; what is in the way; and what waits
+for somebody to decide.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from shlex import join, quote
@@ -26,8 +27,9 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Version
 from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
+from memsheaf.text.sections import fold_title
+from memsheaf.text.similarity import LIKE, SHARED, alike, denials, fact, numbers, telling, traces
 from memsheaf.values import NamedTuple, json, plural, sha256
-from memsheaf.work.duplicates import CROWD, ComparedMemory, compare, prepare
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import ARCHIVE, Notes
 from memsheaf.work.notes_text import PRUNE, problems
@@ -41,6 +43,8 @@ UNTOUCHED_AFTER = 14  # and days that it may rest
 NEAR_CAP = 0.8
 SEARCHED = 20  # citations whose place is looked for in all files, which takes longer than a moment each
 SAID = 300
+MIN_CROWD_ENTRIES = 5  # on one subject
+MAX_COMPARED_KEEPERS = 100  # for each trace that a memory shares with them
 
 ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
 
@@ -80,7 +84,7 @@ NOTHING = AuditFix()
 class AuditFinding(NamedTuple):
     """One thing to know. `others` are the memories that it is about besides the one at `path`.
 
-    `kind` is `duplicate`, `contradicts` or `crowded`; `stale-citation` or `gone`; `tracked`, `unreadable`, `notes`,
+    `kind` is `duplicate` or `crowded`; `stale-citation` or `gone`; `tracked`, `unreadable`, `notes`,
     `restless`, `unused`, `session` or `catalog`; `unconfirmed`, `expired` or `edited`. `level` is `error`, `warning`
     or `note`.
     """
@@ -123,9 +127,10 @@ class Audit(NamedTuple):
         for found in self.duplicates:
             if found.kind != "duplicate":
                 yield found
-            for target in found.fix.targets if found.kind == "duplicate" else ():
+                continue
+            for target in found.fix.targets:
                 path, fix = target[0], found.fix._replace(targets=(target,))
-                said = f"says the same as {found.path}: candidate for natural decay"
+                said = f"has nearly the same words as {found.path}: candidate for natural decay"
                 advice = f"keep {found.path}, the most specific and recent, and let this one go"
                 yield found._replace(path=path, said=said, advice=advice, others=(found.path,), fix=fix)
         yield from (*self.citations, *self.pollution, *self.waiting)
@@ -203,6 +208,54 @@ def fix(found: AuditFix, sheaf: Sheaf, *, layers: Layers, tree: Tree | None = No
     raise Refused("it cannot be fixed automatically: it takes an edit")
 
 
+class ComparedMemory(NamedTuple):
+    """A memory as it is compared with others; the greatest of several that say the same is the keeper."""
+
+    is_confirmed: bool
+    specific: int
+    day: str
+    path: str
+    subject: str
+    words: tuple[str, ...]
+
+
+def prepare(memory: Memory) -> ComparedMemory:
+    """Return a memory as it is compared, with shared words, so that a hundred thousand of them fit."""
+    return ComparedMemory(
+        memory.trust == "confirmed",
+        len(telling(memory.body)) + len(memory.citations),
+        memory.updated or memory.created,
+        memory.path,
+        fold_title(memory.name),
+        tuple(sorted(map(sys.intern, set(fact(memory))))),
+    )
+
+
+def group_duplicates(memories: Iterable[ComparedMemory]) -> list[tuple[ComparedMemory, list[str]]]:
+    """Return each keeper with the paths of those that have nearly its words, its numbers and its denials.
+
+    The most specific and recent memories come first. Each is compared with the keepers before it that share enough
+    traces of words with it, and becomes a keeper itself if none is alike. So what is like a member of a group, and
+    not like its keeper, is not in the group.
+    """
+    groups: list[tuple[ComparedMemory, list[str]]] = []
+    holders: dict[int, list[int]] = {}
+    for memory in sorted(memories, reverse=True):
+        salt = hash((numbers(memory.words), denials(memory.words)))  # what differs in these is not alike
+        keys = [trace ^ salt for trace in traces(memory.words)]
+        near = Counter(number for key in keys for number in holders.get(key, ())[-MAX_COMPARED_KEEPERS:])
+        for number, shared in sorted(near.items()):
+            keeper, others = groups[number]
+            if shared >= SHARED and alike(keeper.words, memory.words) >= LIKE:
+                others.append(memory.path)
+                break
+        else:
+            for key in keys:
+                holders.setdefault(key, []).append(len(groups))
+            groups.append((memory, []))
+    return [(keeper, sorted(others)) for keeper, others in groups if others]
+
+
 class _Auditor:
     """Looks at one memory after the other, and keeps of each no more than what is needed at the end."""
 
@@ -229,10 +282,10 @@ class _Auditor:
         # from here on texts are quoted: what is said of them holds no secret, however it is cut and joined
         if (text := without_secrets(memory.text)) != memory.text:
             memory = parse(memory.path, text.encode("utf-8", "replace"))
-        named = named_in(memory.body)
-        self._compared.append(prepare(memory, named))
+        self._compared.append(prepare(memory))
         if self._tree is not None:
             self._see_citations(memory, self._tree)
+            named = named_in(memory.body)
             if named.paths or named.symbols:
                 self._named.append((memory.path, named))
 
@@ -329,18 +382,19 @@ class _Auditor:
             self._tell("citations", "stale-citation", WARNING, memory.path, said, advice, fix=do)
 
     def _see_alike(self) -> None:
-        found = compare(self._compared)
-        for about, keeper, others in found.groups:
-            said = f"{len(others) + 1} entries say the same about {about}"
-            advice = f"keep {keeper}, the most specific and recent; the others are candidates for natural decay"
-            self._tell("duplicates", "duplicate", WARNING, keeper, said, advice, others, self._fix("forget", *others))
-        for path, other, why in found.opposed:
-            advice = "read both, and correct the wrong one"
-            self._tell("duplicates", "contradicts", WARNING, path, f"contradicts {other}: {why}", advice, (other,))
-        for about, (first, *more) in found.crowds:
-            said = f"{CROWD}+ entries on one subject: {len(more) + 1} on {about}"
-            advice = "see which of them are still needed"
-            self._tell("duplicates", "crowded", NOTE, first, said, advice, tuple(more))
+        for keeper, others in group_duplicates(self._compared):
+            said = f"{len(others) + 1} entries have nearly the same words: {keeper.subject}"
+            advice = f"keep {keeper.path}, the most specific and recent; the others are candidates for natural decay"
+            fix = self._fix("forget", *others)
+            self._tell("duplicates", "duplicate", WARNING, keeper.path, said, advice, tuple(others), fix)
+        crowds: dict[str, list[str]] = defaultdict(list)
+        for memory in self._compared:
+            crowds[memory.subject].append(memory.path)
+        for subject, (first, *more) in sorted(crowds.items()):
+            if subject and len(more) + 1 >= MIN_CROWD_ENTRIES:
+                said = f"{len(more) + 1} entries on one subject: {subject}"
+                advice = "see which of them are still needed"
+                self._tell("duplicates", "crowded", NOTE, first, said, advice, tuple(more))
 
     def _see_catalog(self) -> None:
         page, merge = self._sheaf.catalog(), self._line("consolidate")
