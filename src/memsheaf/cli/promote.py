@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Part, Styled
-from memsheaf.errors import NotFound, NotWorth, Refused, hinted
+from memsheaf.errors import NotFound, Refused, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.memory import KINDS
 from memsheaf.scope import Scope
@@ -93,10 +93,7 @@ def promote(call: Call) -> int:
             return _refuse(call, one)
         with call.layers() as changing:
             source, goal = changing.sheaf(one.item.scope), changing.sheaf(one.target)
-            try:
-                memory = promotion.promote(one.item, source, goal, choice=choice, tree=tree)
-            except NotWorth as error:
-                raise hinted(error, "`--anyway RATIONALE` keeps it all the same.") from None
+            memory = promotion.promote(one.item, source, goal, choice=choice, tree=tree)
             commit = next(goal.log(memory.path, limit=1)).id
     undo_mark = f"`memsheaf undo --scope {one.item.scope}`"
     if one.is_there:  # the commit that wrote it is somebody else's

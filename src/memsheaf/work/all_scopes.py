@@ -141,11 +141,11 @@ class AllScopes:
             return around(self.cwd)
         if os.path.basename(project) == FOLDER:
             return os.path.dirname(project)
-        mapped = [folder for folder, root in self.settings.projects if _absolute(root) == project]
+        trees = [_absolute(folder) for folder, root in self.settings.projects if _absolute(root) == project]
         recorded = State.of(project, self.settings.state).load(TREE)
-        is_sure = isinstance(recorded, str) and is_about(project, recorded, self.settings.home)
-        found = [*map(_absolute, mapped), *([str(recorded)] if is_sure else [])]
-        return next(filter(os.path.isdir, found), "")
+        if isinstance(recorded, str) and is_about(project, recorded, self.settings.home):
+            trees.append(recorded)
+        return next(filter(os.path.isdir, trees), "")
 
     def _make(self, project: str, scope: Scope) -> Layers:
         settings = self.settings

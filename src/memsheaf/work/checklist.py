@@ -120,8 +120,7 @@ class Examination(NamedTuple):
     """An item, with the type it was given, and the verdict of each step.
 
     `supersedes` is the memory there that says nearly the same, or something else on the same subject; `diff` shows
-    how the item differs from it. `lacking` are the fields of a fact that are not there, or not as they should be.
-    `is_there` says that it was promoted word for word, and only its mark is missing.
+    how the item differs from it. `is_there` says that it was promoted word for word, and only its mark is missing.
     """
 
     item: PromotionItem
@@ -129,7 +128,6 @@ class Examination(NamedTuple):
     steps: tuple[ChecklistStep, ...]
     supersedes: str = ""
     diff: str = ""
-    lacking: tuple[str, ...] = ()
     is_there: bool = False
 
     @property
@@ -167,7 +165,7 @@ def examine(
     if layer == "team":
         steps.append(_shared(item, target, choice))
     told = tuple(step._replace(said=without_secrets(step.said)) for step in steps)
-    found = Examination(item, str(target.scope), told, lacking=tuple(dict.fromkeys(field for field, _ in wrong)))
+    found = Examination(item, str(target.scope), told)
     if near is None:
         return found
     shown = diff(near.path, near.body.strip(), item.text, labels=("there", "new"))

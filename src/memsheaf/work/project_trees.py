@@ -40,16 +40,11 @@ def find_moved(settings: Settings, cwd: str) -> str:
         data = trees.read(name) or b""
         if os.fsencode(f'"root": "{root}"') in data:  # as it nearly always is; nothing has to be parsed
             return ""
-        match parse_json(data) if data else None:
+        match parse_json(data):
             case {"root": str(other), "tree": str(before), "entries": list(entries)}:
-                here = {*os.listdir(tree)}
-                is_same = 2 * len(here.intersection(entries)) >= len(entries)
-                if (
-                    is_same
-                    and os.path.isdir(other)
-                    and not os.path.isdir(before)
-                    and is_about(root, tree, settings.home)
-                ):
+                common = set(os.listdir(tree)).intersection(entries)
+                is_same = 2 * len(common) >= len(entries) and is_about(root, tree, settings.home)
+                if is_same and os.path.isdir(other) and not os.path.isdir(before):
                     return other
         if not os.path.isdir(root):
             return _find_namesake(settings, root)
@@ -59,11 +54,11 @@ def find_moved(settings: Settings, cwd: str) -> str:
 def describe_moved(settings: Settings, cwd: str) -> str:
     """Return a line about the memory of a project that was moved here, "" if there is none."""
     root = find_moved(settings, cwd)
-    count = sum(name.endswith(".md") for _, _, names in os.walk(root) for name in names) if root else 0
+    count = sum(name.endswith(".md") for _, _, names in os.walk(root) for name in names)
+    if not count:
+        return ""
     restore = "`memsheaf restore` brings it here"
-    return (
-        f"this folder was moved, and its memory is in {root} (Markdown files: {count:,}); {restore}" if count else ""
-    )
+    return f"this folder was moved, and its memory is in {root} (Markdown files: {count:,}); {restore}"
 
 
 def is_about(root: str, tree: str, home: str) -> bool:

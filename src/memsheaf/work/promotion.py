@@ -15,7 +15,7 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 from itertools import pairwise
 
-from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused, hinted
+from memsheaf.errors import Blocked, MemsheafError, NotFound, NotWorth, ReadOnly, ScopeRefused, hinted
 from memsheaf.frontmatter import edited
 from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
 from memsheaf.guard.secrets import without_secrets
@@ -206,7 +206,7 @@ def promote(
         Blocked: a step does; nothing was written.
         ScopeRefused: nothing is promoted from there to there.
         NotFound: there is no such task.
-        SecretFound, Duplicate, Exists, TextRefused, CitationRefused: it cannot be stored there.
+        SecretFound, Duplicate, NotWorth, Exists, TextRefused, CitationRefused: it cannot be stored there.
     """
     _require_way(source, target)
     found = examine(item, target, choice=choice._replace(judged=True), tree=tree)
@@ -218,7 +218,10 @@ def promote(
         raise _blocked(found)
     if target.scope.layer == "team" and not item.section:
         refuse_secrets(source.read(item.path), None)  # anywhere in the file: then nothing of it goes to a team
-    memory = _written(found.item, target, choice, tree)
+    try:
+        memory = _written(found.item, target, choice, tree)
+    except NotWorth as error:
+        raise hinted(error, "`memsheaf promote` keeps it all the same with --anyway RATIONALE.") from None
     _mark(item, source, target, memory)
     return memory
 
