@@ -96,3 +96,21 @@ def test_a_home_that_is_no_folder_has_scopes_without_names(tmp_path: Path) -> No
         Settings(str(tmp_path / "home"), str(tmp_path / "cache")), str(tmp_path), read_only=True
     ) as scopes:
         assert [one.key for one in scopes.list()] == ["user", "project"]
+
+
+def test_settings_without_a_state_directory_leave_nothing_in_the_current_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, other, elsewhere = repository(tmp_path / "here"), repository(tmp_path / "other"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    bare = Settings(str(tmp_path / "home"), str(tmp_path / "cache"), embedder="none")
+
+    for tree in (here, other):
+        save(bare, tree, "project")
+        AllScopes(bare, str(tree)).close()
+    with AllScopes(bare, str(here)) as scopes:
+        there = next(one.key for one in scopes.list() if one.title == "other")
+        assert scopes.tree(there) == str(other)
+
+    assert list(elsewhere.iterdir()) == []

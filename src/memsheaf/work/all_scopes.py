@@ -30,9 +30,9 @@ from memsheaf.scope import (
     refuse_links,
     resolve,
 )
+from memsheaf.scope_opening import state_of
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.state import State
 from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
 from memsheaf.work.project_trees import TREE, is_about, record_tree
@@ -142,7 +142,7 @@ class AllScopes:
         if os.path.basename(project) == FOLDER:
             return os.path.dirname(project)
         trees = [_absolute(folder) for folder, root in self.settings.projects if _absolute(root) == project]
-        recorded = State.of(project, self.settings.state).load(TREE)
+        recorded = state_of(project, self.settings).load(TREE)
         if isinstance(recorded, str) and is_about(project, recorded, self.settings.home):
             trees.append(recorded)
         return next(filter(os.path.isdir, trees), "")

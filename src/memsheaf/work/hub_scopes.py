@@ -16,6 +16,7 @@ from memsheaf.hub import COPY, HubMember, HubSettings, Machine, deadline
 from memsheaf.hub.opening import SILENT_SECONDS
 from memsheaf.hub.replica_state import ReplicaState, Synced, remove_hub, settings_of, write_settings
 from memsheaf.scope import Scope, checkout_of, has_hub, named_folders, resolve
+from memsheaf.scope_opening import state_of
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder
@@ -123,7 +124,7 @@ def detach(scope: Scope, settings: Settings, cwd: str) -> HubSettings:
     hub = _settings(scope, root, settings)
     with _history(root) as history:
         remove_hub(history)
-        shutil.rmtree(os.path.join(State.of(root, settings.state).folder, os.path.dirname(COPY)), ignore_errors=True)
+        shutil.rmtree(os.path.join(state_of(root, settings).folder, os.path.dirname(COPY)), ignore_errors=True)
     return hub
 
 

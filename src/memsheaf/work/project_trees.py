@@ -12,6 +12,7 @@ from contextlib import suppress
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.scope import find_repository, named_folders, private_root, project_root, project_tree
+from memsheaf.scope_opening import state_of
 from memsheaf.store.state import State
 from memsheaf.values import parse_json
 
@@ -28,7 +29,7 @@ def record_tree(settings: Settings, cwd: str) -> None:
         is_known = isinstance(known, dict) and record.items() <= known.items()
         if is_known or not os.path.isdir(root) or not is_about(root, tree, settings.home):
             return
-        State.of(root, settings.state).save(TREE, tree)
+        state_of(root, settings).save(TREE, tree)
         if not find_moved(settings, cwd):
             trees.save(name, {**record, "entries": sorted(os.listdir(tree))[:MAX_ENTRY_NAMES]})
 
@@ -71,14 +72,15 @@ def _look_around(settings: Settings, cwd: str) -> tuple[str, str, State, str]:
     places = settings.places(cwd)
     tree = project_tree(places)
     number = os.stat(tree)
-    trees = State(os.path.join(settings.state, "trees"))
-    return project_root(places), tree, trees, f"{number.st_dev}-{number.st_ino}.json"
+    root = project_root(places)
+    states = os.path.dirname(state_of(root, settings).folder)
+    return root, tree, State(os.path.join(states, "trees")), f"{number.st_dev}-{number.st_ino}.json"
 
 
 def _find_namesake(settings: Settings, root: str) -> str:
     """Return the only project of the same name whose tree is gone: a folder gets a new number on another disk."""
     projects, own = os.path.split(root)
     others = [os.path.join(projects, name) for name in named_folders(projects) if name[:-16] == own[:-16]]
-    trees = {other: State.of(other, settings.state).load(TREE) for other in others}
+    trees = {other: state_of(other, settings).load(TREE) for other in others}
     gone = [other for other, tree in trees.items() if isinstance(tree, str) and not os.path.isdir(tree)]
     return gone[0] if len(gone) == 1 else ""
