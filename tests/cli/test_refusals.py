@@ -193,7 +193,7 @@ worker 1: --hub nonsense
 hub 2: add ; add user ; set user ; set user --offline never ; add user URL --offline never ; remove
 hub 1: often ; add nobody URL ; add task/x URL ; sync user ; rejoin user ; remove user ; status user
 team 2: often more ; create ; create x ; invite ; invite x --role owner ; join ; log --limit 0 ; prune --days x
-team 1:  ; invite x ; members ; log --team x ; export x.zip ; restored ; join hello ; create 'a b' URL ; create x URL
+team 1:  ; invite x ; members ; log --team x ; restored ; join hello ; create 'a b' URL ; create x URL
 task 2: often ; start ; start '' ; start 'Feature X' more ; start 'Feature X' --task x
 task 2: start 'Feature X' --phases 0 ; note ; status nobody --task x ; done --reason x ; drop ; revise x ; verify
 task 2: verify login --reason x ; phase 0 ; phase two ; phase --report '' ; event --limit 0 ; event '{}' --limit 3
