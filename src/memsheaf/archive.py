@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, StoreFailed, hinted
@@ -27,7 +27,7 @@ from memsheaf.guard.paths import CATALOG, check_stored, fold
 from memsheaf.memory import LIMIT
 from memsheaf.scope import check_label
 from memsheaf.store.safe_dir import Folder, read_file, walk
-from memsheaf.values import NamedTuple, open_plain
+from memsheaf.values import open_plain
 
 MAX_MEMBERS = 200_000
 MAX_TOTAL = 1 << 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsheaf.values import NamedTuple
+from typing import NamedTuple
 
 
 class Caps(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from itertools import chain, zip_longest
 
@@ -11,7 +12,6 @@ from memsheaf.index.best_lines import best_lines
 from memsheaf.scope import Scope, resolve, shown
 from memsheaf.scope_opening import find_ledger
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import sqlite3
 
 MOST = 35  # memories of a scope
 SAID = 90  # characters of a description

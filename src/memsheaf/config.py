@@ -67,16 +67,17 @@ version left the state of that home in the platform's folder.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 from memsheaf.caps import Caps
 from memsheaf.errors import BadSettings, ScopeRefused, hinted
 from memsheaf.scope import Places, Scope, check_label, find_nearest, project_root
-from memsheaf.values import TYPE_CHECKING, NamedTuple, json
 
 _KNOWN = (
     "scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend",
@@ -85,10 +86,7 @@ _KNOWN = (
 POLICIES = ("auto", "suggest", "manual", "log")
 OFFLINE = ("refuse", "queue")
 
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    T = TypeVar("T", "Dream", "Chat", "Hooks", "HubUse", Caps)
+T = TypeVar("T", "Dream", "Chat", "Hooks", "HubUse", Caps)
 
 
 class Dream(NamedTuple):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from shlex import quote
 from shutil import disk_usage
+from typing import NamedTuple
 
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.paths import CATALOG
@@ -18,7 +19,7 @@ from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
-from memsheaf.values import NamedTuple, utc_time
+from memsheaf.values import utc_time
 from memsheaf.work.hub_scopes import HubStatus
 from memsheaf.worktree import tracked_private
 

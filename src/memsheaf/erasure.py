@@ -12,6 +12,7 @@ from glob import escape, glob
 from itertools import chain
 from shlex import join
 from tempfile import gettempdir
+from typing import NamedTuple
 
 from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS
@@ -29,7 +30,7 @@ from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED
 from memsheaf.store.safe_dir import Folder, kernel_lock, read_file, replace
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple, parse_object
+from memsheaf.values import parse_object
 from memsheaf.worktree import remains, search_bare
 from memsheaf.writer import Writer
 

@@ -40,12 +40,9 @@ Each has a message that says what happened and a `hint` that says what to do nex
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    Error = TypeVar("Error", bound="MemsheafError")
+Error = TypeVar("Error", bound="MemsheafError")
 
 
 class MemsheafError(Exception):

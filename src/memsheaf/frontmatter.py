@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from memsheaf.errors import TextRefused
-from memsheaf.values import NamedTuple
 from memsheaf.yaml_subset import NEST, Value, read_block, read_key, read_value, write_field, write_value
 
 HEADER_LIMIT = 16 * 1024

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from difflib import SequenceMatcher, unified_diff
 from itertools import takewhile
 from threading import Lock
+from typing import NamedTuple
 
 from memsheaf.memory import parse
 from memsheaf.store import Commit, Version
 from memsheaf.store.commit_queries import CommitSummary, read_commits, read_summaries
 from memsheaf.store.folder import FolderStore
-from memsheaf.values import NamedTuple
 
 YEAR = 371 * 86_400.0  # seconds: 53 weeks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from memsheaf.config import Settings
 from memsheaf.embed import Embedder
@@ -18,7 +18,6 @@ from memsheaf.llm import Model, load_model
 from memsheaf.llm.spend import Ledger, Metered
 from memsheaf.reader import ScopeReader
 from memsheaf.store.state import State
-from memsheaf.values import Protocol
 from memsheaf.writer import Writer
 
 Gates = tuple[schedule.Gate, ...]

@@ -11,20 +11,16 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
+from hashlib import sha256
+from typing import Literal, NamedTuple
 
 from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import BOM, ParsedText, conflicted, split, with_quotes, written
-from memsheaf.values import TYPE_CHECKING, NamedTuple, sha256
 from memsheaf.visible import BREAKS, invisible_in, is_blank
 
-if TYPE_CHECKING:
-    from typing import Literal
-
-    Kind = Literal["user", "feedback", "project", "reference"]
-    State = Literal["ok", "free", "bad", "held", "copy"]
-    Trust = Literal["confirmed", "unconfirmed", "shared"]
-else:
-    Kind = State = Trust = str
+Kind = Literal["user", "feedback", "project", "reference"]
+State = Literal["ok", "free", "bad", "held", "copy"]
+Trust = Literal["confirmed", "unconfirmed", "shared"]
 
 KINDS: tuple[Kind, ...] = ("user", "feedback", "project", "reference")
 LIMIT = 256 * 1024

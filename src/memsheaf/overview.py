@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.index.browse import (
     RowCounts,
@@ -11,7 +12,6 @@ from memsheaf.index.browse import (
     database_state,
     named_rows,
 )
-from memsheaf.values import TYPE_CHECKING, NamedTuple
 from memsheaf.writer import Writer
 
 if TYPE_CHECKING:

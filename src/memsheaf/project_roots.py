@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from typing import NamedTuple
 
 from memsheaf.archive import INNER, LOGS, apart, inside
 from memsheaf.errors import MemsheafError, PathRefused
@@ -17,7 +18,6 @@ from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
-from memsheaf.values import NamedTuple
 from memsheaf.worktree import bring_journal, in_other_commits
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice, takewhile
+from typing import TYPE_CHECKING, TypeVar
 
 from memsheaf.errors import NotFound
 from memsheaf.guard.paths import CATALOG, fold
@@ -20,16 +21,14 @@ from memsheaf.store import Commit, Version
 from memsheaf.store.commit_queries import find_version, trail
 from memsheaf.writer import Writer
 
-TYPE_CHECKING = False  # known to type checkers by this name; opening a scope imports no more than it needs
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     from memsheaf.history import Blamed
     from memsheaf.index.embedding import Embedding
     from memsheaf.recall.recall_log import RecallRecord
     from memsheaf.store.state import State
 
-    T = TypeVar("T")
+
+T = TypeVar("T")
 
 __all__ = ["EVERYTHING", "SORTS", "Filter", "Place", "ScopeReader", "asked_at", "existing_vectors"]
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from itertools import count
+from typing import NamedTuple
 
 from memsheaf.archive import HISTORY, inside
 from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
@@ -19,7 +20,6 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import remove_empty
 from memsheaf.store.safe_dir import Folder, walk
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple
 
 
 class MovedProject(NamedTuple):

@@ -21,11 +21,13 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from hashlib import sha256
 from itertools import islice
+from typing import NamedTuple
 
 from memsheaf.errors import ScopeRefused
 from memsheaf.trusted_repositories import foreign_owner, is_accepted
-from memsheaf.values import NamedTuple, open_plain, sha256
+from memsheaf.values import open_plain
 
 NAMED = ("session", "task", "agent", "team")
 ALONE = ("project", "user")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from memsheaf.config import Settings
 from memsheaf.embed import Embedder, find
@@ -12,7 +13,6 @@ from memsheaf.scope import Scope, checkout_of, resolve
 from memsheaf.store import HISTORY, HUB
 from memsheaf.store.folder import FolderStore
 
-TYPE_CHECKING = False  # known to type checkers by this name; most scopes need none of these at first
 if TYPE_CHECKING:
     from memsheaf.store import Commit
     from memsheaf.store.state import State

@@ -6,15 +6,17 @@ before it is written: the file never gets a value that `config.load` refuses.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from typing import NamedTuple
 
 from memsheaf import config
 from memsheaf.config import OFFLINE, POLICIES, Settings, line_of, split_key
 from memsheaf.errors import BadSettings, Changed, NotFound, Refused, StoreFailed, hinted
-from memsheaf.values import NamedTuple, json, sha256
 
 FILE = "config.toml"
 OPEN_TABLES = ("learning.scopes.", "projects.", "teams.")  # tables whose keys are not known beforehand

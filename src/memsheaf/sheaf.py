@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial, wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from memsheaf import config, memory_edits
 from memsheaf.errors import ScopeRefused, hinted
@@ -18,12 +19,10 @@ from memsheaf.scope import Scope, has_hub
 from memsheaf.scope_opening import embedder_of, find_ledger, open_store, state_of
 from memsheaf.store import Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.values import TYPE_CHECKING, utc_time
+from memsheaf.values import utc_time
 from memsheaf.writer import Writer
 
 if TYPE_CHECKING:
-    from typing import Concatenate, ParamSpec, TypeVar
-
     from memsheaf.embed import Embedder
     from memsheaf.erasure import Proof
     from memsheaf.hub.replica import Replica
@@ -40,8 +39,9 @@ if TYPE_CHECKING:
     from memsheaf.store.trust import TrustLedger
     from memsheaf.transfer import Exported, Imported
 
-    P = ParamSpec("P")
-    R = TypeVar("R")
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def _asks(method: Callable[Concatenate[ScopeReader, P], R]) -> Callable[Concatenate[Sheaf, P], R]:

@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any, get_type_hints
 
 from memsheaf.errors import TextRefused
-from memsheaf.memory import KINDS
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import TYPE_CHECKING, Annotated
-
-if TYPE_CHECKING:
-    from typing import Any
 
 AnyTool = Callable[..., object]
 ALIASES = {"memory_type": "type", "old_str": "old_text", "new_str": "new_text", "kind": "type"}
@@ -31,15 +27,16 @@ SHAPES: Mapping[str, Callable[[str, str, dict[str, Any]], dict[str, Any]]] = {
 
 def schema(tool: AnyTool) -> dict[str, Any]:
     """Describe a tool as a JSON schema, from its signature and its docstring."""
-    names = [name for name in tool.__annotations__ if name != "return"][1:]  # the first is the conversation's
-    required = names[: len(names) - len(tool.__defaults__ or ())]
+    hints = get_type_hints(tool, include_extras=True)
+    del hints["return"]
+    names = list(hints)[1:]  # the first is the conversation's
     return {
         "name": tool.__name__,
         "description": " ".join((tool.__doc__ or "").split()),
         "input_schema": {
             "type": "object",
-            "properties": {name: _property(tool.__annotations__[name]) for name in names},
-            "required": required,
+            "properties": {name: _property(hints[name]) for name in names},
+            "required": names[: len(names) - len(tool.__defaults__ or ())],
             "additionalProperties": False,
         },
     }
@@ -52,10 +49,10 @@ def parameters(tool: AnyTool) -> dict[str, Any]:
     return shape
 
 
-def _property(annotation: str) -> dict[str, Any]:
-    known = {"Annotated": Annotated, "int": int, "str": str, "KINDS": KINDS}
-    kind, said, *choices = eval(annotation, known)  # Annotated[type, said], or Annotated[type, said, choices]
-    shape = {"type": "integer" if kind is int else "string", "description": said}
+def _property(hint: Any) -> dict[str, Any]:
+    """Describe an argument that is `Annotated[type, description]` or `Annotated[type, description, choices]`."""
+    description, *choices = hint.__metadata__
+    shape = {"type": "integer" if hint.__origin__ is int else "string", "description": description}
     return shape | ({"enum": list(choices[0])} if choices else {})
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from memsheaf.errors import (
     BadHeader,
@@ -34,12 +36,9 @@ from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.summary import make_description, make_name
 from memsheaf.tool_errors import broken, explain_error, shortened
 from memsheaf.tool_schema import SHAPES, arguments_of, from_json, parameters, schema
-from memsheaf.values import TYPE_CHECKING, Annotated, NamedTuple, sha256
 from memsheaf.work.layers import Layers
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from memsheaf import archive
 from memsheaf.archive import HISTORY, LOGS, Member, inside
@@ -28,7 +29,6 @@ from memsheaf.store import ABSENT, Change, Commit, version_of
 from memsheaf.store.journal_lines import decode, encode
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
 from memsheaf.text_edits import checked_import, refuse_secrets, vouched
-from memsheaf.values import NamedTuple
 from memsheaf.writer import Writer
 
 SEGMENT = f"{HISTORY}/journal-000001.jsonl"

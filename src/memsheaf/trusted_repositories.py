@@ -7,9 +7,8 @@ module reads the file, `store/trust.py` writes it.
 
 from __future__ import annotations
 
+import json
 import os
-
-from memsheaf.values import json
 
 NAME = "repositories.json"
 _PARTS = (".git", ".memory")

@@ -1,118 +1,23 @@
-"""Named tuples, SHA-256 and SQLite that are cheap to import; patterns and modules that wait for their first use.
-
-`typing.NamedTuple` compiles the type of each field and takes the import of `typing` on top, `collections.namedtuple`
-compiles a constructor for each class, and `hashlib` takes the whole of OpenSSL. Together they were a fifth of what a
-command or a server took to start.
-"""
+"""Small helpers for files, times, numbers and JSON that any module may use."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
 import time
 from functools import cache
-from operator import itemgetter
-from types import FunctionType
+from typing import Any, AnyStr, BinaryIO
 
-# Known to type checkers under this name: for them these are the ones of the standard library.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import json
-    import sqlite3
-    import unicodedata
-    from hashlib import sha256
-    from typing import Annotated, Any, AnyStr, BinaryIO, NamedTuple, Protocol
 
-    def compiled(pattern: AnyStr) -> re.Pattern[AnyStr]:
-        """A pattern, compiled once; letters match as they are."""
-else:
-    compiled = cache(re.compile)
-    try:  # the interpreter's own, as the standard library's `random` does it
-        from _sha2 import sha256  # since Python 3.12
-    except ImportError:
-        try:
-            from _sha256 import sha256
-        except ImportError:  # an interpreter that was built without them
-            from hashlib import sha256
-    try:  # without its converters of dates, which take the import of `datetime`
-        import _sqlite3 as sqlite3
-    except ImportError:
-        import sqlite3
-    try:  # as the standard library's `namedtuple` does it
-        from _collections import _tuplegetter as _getter
-    except ImportError:
+def compiled(pattern: AnyStr) -> re.Pattern[AnyStr]:
+    """Return a pattern that is compiled at its first use, and only once."""
+    return _compile(pattern)
 
-        def _getter(place, doc):
-            return property(itemgetter(place), doc=doc)
 
-    class Annotated:
-        """A type and what is said of it: `Annotated[int, "Page, from 1"]` is the pair."""
-
-        def __class_getitem__(cls, both):
-            return both
-
-    Protocol = object
-
-    class _Lazy:
-        """A module that is imported when something of it is first used."""
-
-        def __init__(self, name):
-            self._name = name
-
-        def __getattr__(self, name):
-            found = getattr(__import__(self._name), name)
-            setattr(self, name, found)
-            return found
-
-    json, unicodedata = _Lazy("json"), _Lazy("unicodedata")
-
-    class _Methods:
-        """What every named tuple can do, as `collections.namedtuple` has it."""
-
-        __slots__ = ()
-
-        def __repr__(self):
-            return (
-                f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
-            )
-
-        def __getnewargs__(self):
-            return tuple(self)
-
-        def _asdict(self):
-            return dict(zip(self._fields, self, strict=True))
-
-        def _replace(self, /, **changes):
-            made = type(self)(*map(changes.pop, self._fields, self))
-            if changes:
-                raise TypeError(f"there is no field {', '.join(changes)}")
-            return made
-
-    @cache
-    def _constructor(count):
-        """The constructor code for a tuple of this size; each class gets it with its own names."""
-        items = ", ".join(f"item{number}" for number in range(count))
-        return eval(f"lambda _cls, {items}: _new(_cls, ({items},))").__code__
-
-    class _Named(type):
-        """Makes a class with annotated fields into a named tuple."""
-
-        def __new__(cls, name, bases, body):
-            fields = tuple(body["__annotations__"])
-            defaults = {field: body.pop(field) for field in fields if field in body}
-            code = _constructor(len(fields)).replace(co_varnames=("_cls", *fields), co_qualname=name)
-            body["__new__"] = FunctionType(code, {"_new": tuple.__new__}, "__new__", tuple(defaults.values()))
-            body |= {field: _getter(place, "") for place, field in enumerate(fields)}
-            body |= {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
-            return type(name, (tuple,), {**vars(_Methods), **body})
-
-    def NamedTuple():
-        """Stand for the base of a class whose annotated fields are the items of a tuple."""
-
-    _base = type.__new__(_Named, "NamedTuple", (), {})
-    NamedTuple.__mro_entries__ = lambda bases: (_base,)
+_compile = cache(re.compile)
 
 
 def utc_time(seconds: float, *, milliseconds: bool = False) -> str:
@@ -164,9 +69,3 @@ def parse_object(text: str | bytes) -> dict[str, Any] | None:
     """The JSON object that a text is; None when it is none."""
     value = parse_json(text)
     return value if isinstance(value, dict) else None
-
-
-__all__ = [
-    "TYPE_CHECKING", "Annotated", "NamedTuple", "Protocol", "compiled", "file_stamp", "json", "open_plain",
-    "parse_json", "parse_object", "plural", "sha256", "sqlite3", "unicodedata", "utc_time",
-]  # fmt: skip

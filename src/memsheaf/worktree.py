@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Timer
+from typing import IO, NamedTuple
 
 from memsheaf.errors import CitationRefused, PathRefused
 from memsheaf.guard.citations import is_inside, lines_of, parse
@@ -22,10 +23,6 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.text.neutralize import plain_name
 from memsheaf.timeouts import TimeUp
-from memsheaf.values import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from typing import IO
 
 FILE_LIMIT = 1 << 20
 MAX_FILES = 20_000

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from memsheaf.errors import (
     BadHeader,
@@ -37,7 +38,6 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.text.similarity import LIKE, alike, fact
 from memsheaf.text_edits import merged, placed, refuse_secrets, refuse_unworthy, relinked, vouched
 
-TYPE_CHECKING = False  # known to type checkers by this name; opening a scope imports no more than it needs
 if TYPE_CHECKING:
     from memsheaf.fact_rules import FactRules
     from memsheaf.index.database import Row

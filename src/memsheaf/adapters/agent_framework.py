@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from memsheaf.adapters import missing
@@ -22,7 +22,6 @@ from memsheaf.recall.session import Session
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import READING, Tools
-from memsheaf.values import NamedTuple
 
 try:
     from agent_framework import (

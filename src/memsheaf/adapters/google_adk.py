@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from itertools import islice
 
 from memsheaf import config
@@ -27,7 +28,6 @@ from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.tools import READING, TOOLS
-from memsheaf.values import sha256
 
 try:
     from google.adk.events.event import Event

@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from hashlib import sha256
 from operator import ge, gt, le, lt
-from typing import Any
+from typing import Any, NamedTuple
 
 from memsheaf.errors import BadHeader, PathRefused, SecretFound, TextRefused
 from memsheaf.frontmatter import edited, join
@@ -28,7 +29,6 @@ from memsheaf.guard.paths import FOLDER_LIMIT, check_path, fold, slug
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.memory import KINDS, LIMIT, Memory, check, is_conflict_copy, parse
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, sha256
 
 FOLDER = "langgraph"
 NARROW = FOLDER_LIMIT - 2  # so many labels have a folder each, however many follow

@@ -12,7 +12,8 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from hashlib import sha256
+from typing import NamedTuple, TypeVar
 
 from memsheaf.adapters import missing
 from memsheaf.errors import BadHeader, Changed, Exists, MemsheafError, NotFound, PathRefused, SecretFound
@@ -23,7 +24,6 @@ from memsheaf.memory import Memory
 from memsheaf.recall.inject import text_for_model
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
-from memsheaf.values import NamedTuple, sha256
 
 try:
     import anyio.to_thread

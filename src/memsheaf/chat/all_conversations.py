@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import NamedTuple
 
 from memsheaf.chat.conversations import (
     TITLE,
@@ -32,7 +33,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, open_plain, utc_time
+from memsheaf.values import open_plain, utc_time
 from memsheaf.work.all_scopes import AllScopes, KnownScope
 from memsheaf.work.scopes import SCRATCH
 

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import takewhile
+from typing import NamedTuple
 
 from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
 from memsheaf.guard.secrets import without_secrets
@@ -23,7 +24,7 @@ from memsheaf.recall.ignore import is_private
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import words
-from memsheaf.values import NamedTuple, utc_time
+from memsheaf.values import utc_time
 
 TITLE = 80
 MOST_LINES, ROOM = 1_000, 200  # typed lines that are kept, and how many more may lie there until they are swept

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from memsheaf.adapters.background import Distiller
 from memsheaf.config import Settings
@@ -32,7 +33,6 @@ from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
 from memsheaf.work.layers import Layers
 from memsheaf.work.project_trees import record_tree
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
     from memsheaf.work.compaction.levels import Compacted
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from memsheaf.errors import Refused
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple
 
 _SHOWN = 200  # characters of what a rule is about
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
+from typing import Any, NamedTuple
 
 from memsheaf.chat.memory import conversation_size
 from memsheaf.errors import ModelFailed
@@ -15,10 +16,7 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.llm.model import Request, Said, Spoken, Step, Talker, ToolCall, object_schema
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import READING, ToolAnswer
-from memsheaf.values import TYPE_CHECKING, NamedTuple, parse_object
-
-if TYPE_CHECKING:
-    from typing import Any
+from memsheaf.values import parse_object
 
 NOT_RUN = "Error: not run: the turn was stopped."
 BROKEN_OFF = "Error: the user stopped this while it ran, or was asked about. Look how far it got before you go on."

@@ -11,16 +11,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TextIO
 
 from memsheaf import __version__
 from memsheaf.cli.command import Usage, load, parse, split_action, split_first
 from memsheaf.cli.output import Console, Undelivered
 from memsheaf.errors import MemsheafError
 from memsheaf.guard import without_secrets
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import TextIO
 
 OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 

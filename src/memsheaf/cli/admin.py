@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from memsheaf.caps import Caps
 from memsheaf.cli.call import Call, here, plural
@@ -19,7 +19,6 @@ from memsheaf.llm.providers import Way, way, ways
 from memsheaf.llm.spend import Ledger, Metered, Spent
 from memsheaf.prompts import read_prompt
 from memsheaf.scope import has_hub
-from memsheaf.values import NamedTuple
 from memsheaf.work.all_scopes import AllScopes, KnownScope, count_memories, scope_name
 
 _ORDER = ("project", "user", "agent", "team", "task", "session", "")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
+from typing import TYPE_CHECKING
 
 from memsheaf import config
 from memsheaf.cli.command import Usage
 from memsheaf.errors import Duplicate, Exists, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
 from memsheaf.scope import Scope, around, resolve, unused_folder
-from memsheaf.values import TYPE_CHECKING, json, open_plain
+from memsheaf.values import open_plain
 from memsheaf.values import plural as plural  # for the commands
 from memsheaf.work.project_trees import describe_moved
 

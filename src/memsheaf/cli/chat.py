@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from memsheaf.cli.call import Call, here, minute, plural
 from memsheaf.cli.command import Argument, Usage, group, takes
@@ -13,7 +14,6 @@ from memsheaf.errors import NotFound
 from memsheaf.text.neutralize import one_line
 from memsheaf.work.all_scopes import AllScopes
 
-TYPE_CHECKING = False  # known to type checkers by this name; a command imports only what it uses
 if TYPE_CHECKING:
     from memsheaf.chat.conversations import Conversations, ConversationSummary
     from memsheaf.learn.conversation_file import ConversationLine

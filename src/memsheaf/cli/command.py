@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
-
-from memsheaf.values import NamedTuple
+from typing import NamedTuple
 
 Options = SimpleNamespace  # the values of a line: an attribute for each argument
 Run = Callable[..., int]  # of a Call

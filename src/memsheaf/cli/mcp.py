@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from memsheaf import __version__
 from memsheaf.catalog_head import render_catalog_head
@@ -17,11 +19,7 @@ from memsheaf.hosts.switch import is_off
 from memsheaf.mcp.stdio import serve
 from memsheaf.scope import Scope, around, resolve, with_hub
 
-# Known to type checkers under this name: a server that has just started imports as little as it can.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from memsheaf.config import Settings
     from memsheaf.mcp.http_bind import Token
     from memsheaf.mcp.offer import Offer

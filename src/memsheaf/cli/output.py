@@ -9,13 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import NamedTuple, TextIO
 
 from memsheaf.errors import TextRefused
 from memsheaf.text.neutralize import columns, for_terminal
-from memsheaf.values import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from typing import TextIO
 
 STYLES = {"": "", "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _READ_AT_MOST = 1 << 20

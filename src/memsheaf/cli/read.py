@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes, whole
@@ -11,7 +12,6 @@ from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.scope import around, shown
 from memsheaf.text.neutralize import one_line
 
-TYPE_CHECKING = False  # known to type checkers by this name; `list` loads nothing of recall
 if TYPE_CHECKING:
     from memsheaf.index.database import Row
     from memsheaf.index.embedding import Embedding

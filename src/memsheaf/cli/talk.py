@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
 from tempfile import TemporaryDirectory, TemporaryFile
+from typing import TextIO
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.assembly import open_agent
@@ -41,10 +42,6 @@ from memsheaf.errors import MemsheafError, Refused, TextRefused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.text.neutralize import columns
 from memsheaf.web.links import open_link
-
-TYPE_CHECKING = False  # known to type checkers by this name; a start does not import `typing`
-if TYPE_CHECKING:
-    from typing import TextIO
 
 _MESSAGE = 1 << 20  # bytes of one message
 _READING = ("list", "show", "search", "why", "recall", "cost", "conversations")  # commands that may be paged

@@ -6,6 +6,7 @@ import getpass
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from memsheaf.adapters import missing
 from memsheaf.cli.call import Call, here, plural
@@ -18,7 +19,6 @@ from memsheaf.hub.replica_state import Synced, settings_of
 from memsheaf.scope import Scope, resolve
 from memsheaf.work import hub_scopes
 
-TYPE_CHECKING = False  # known to type checkers by this name; they import psycopg, which not everybody has
 if TYPE_CHECKING:
     from types import ModuleType
 

@@ -12,11 +12,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.embed.http import PAUSE, HttpAnswer, error_message, exchange, parse_address
 from memsheaf.errors import EmbedderFailed
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.values import TYPE_CHECKING, NamedTuple, parse_json
+from memsheaf.values import parse_json
 
 if TYPE_CHECKING:
     from numpy import float32

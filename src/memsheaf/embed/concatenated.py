@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy
 from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.embed.embedder import Embedder, Usual
-from memsheaf.values import NamedTuple
 
 ENGLISH, OTHER = 1.2, 1.5  # tokens of the English model per token of the other: English up to, and not from
 

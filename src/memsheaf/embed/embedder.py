@@ -6,8 +6,7 @@ An embedder is optional everywhere. Whatever uses one has an answer of its own f
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from numpy import float32

@@ -6,9 +6,9 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.timeouts import TimeUp, within
-from memsheaf.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from threading import Lock
+from typing import NamedTuple
 
 import numpy
 from numpy import float32
@@ -23,7 +24,6 @@ from memsheaf.embed.tensors import Array, Vocabulary, check, layer_norm, load, p
 from memsheaf.embed.threads import one_thread
 from memsheaf.embed.wordpiece import TOKENS, WordPiece
 from memsheaf.errors import EmbedderFailed
-from memsheaf.values import NamedTuple
 
 FORMAT = "float32-1"  # of the file in the cache; change it whenever the file or the vectors change
 FILE = "all-MiniLM-L6-v2.float32"

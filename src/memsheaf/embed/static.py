@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from threading import Lock
+from typing import NamedTuple
 
 import numpy
 from numpy import float32
@@ -22,7 +23,6 @@ from memsheaf.embed.embedder import Usual
 from memsheaf.embed.tensors import Array, Vocabulary, parse
 from memsheaf.embed.wordpiece import WordPiece
 from memsheaf.errors import EmbedderFailed
-from memsheaf.values import NamedTuple
 
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "static.table")
 

@@ -21,14 +21,13 @@ from contextlib import suppress
 from hashlib import sha256
 from importlib.util import find_spec
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy
 from numpy.typing import NDArray
 
 from memsheaf.errors import EmbedderFailed
-from memsheaf.values import NamedTuple
 
 Array = NDArray[Any]
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
+from typing import NamedTuple
 
 import numpy
-
-from memsheaf.values import NamedTuple
 
 # one thread: numpy cannot be told so, but OpenBLAS can, for the whole process; so the number is put back at once
 

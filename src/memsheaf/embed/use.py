@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
 from threading import Lock
+from typing import NamedTuple
 
 import numpy
 from numpy import float32
@@ -24,7 +25,6 @@ from numpy.typing import NDArray
 
 from memsheaf.embed.tensors import Array, Vocabulary, known_file, layer_norm, load, pack, package_folder
 from memsheaf.embed.threads import one_thread
-from memsheaf.values import NamedTuple
 
 FORMAT = "1"  # of the file in the cache; change it whenever the file or the vectors change
 FILE = "universal-sentence-encoder-multilingual-3.float32"

@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # known to type checkers by this name; numpy is slow to import
 if TYPE_CHECKING:
     from memsheaf.embed.tensors import Vocabulary
 

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from hashlib import sha256
+from typing import Literal, NamedTuple, Protocol
 
 from memsheaf.errors import CitationRefused
 from memsheaf.frontmatter import edited
 from memsheaf.guard.symbols import defining, holding, parts, word
 from memsheaf.memory import Memory
-from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol, sha256
 
-if TYPE_CHECKING:
-    from typing import Literal
-
-    State = Literal["verified", "drifted", "missing", "unchecked"]
+State = Literal["verified", "drifted", "missing", "unchecked"]
 
 PATH_LIMIT = 400
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from memsheaf.guard.citations import Tree, Verdict, check, has_suffix, is_domain, is_inside, is_path, parse
 from memsheaf.guard.symbols import parts
 from memsheaf.memory import KINDS, Memory
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.similarity import split_code
-from memsheaf.values import NamedTuple
 
 NAMES = 20  # names in a text that are looked up
 ASKED, ASKED_IN_ALL = 200, 2_000  # words looked up in a tree at once, and in all; the others are not checked

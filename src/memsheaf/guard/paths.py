@@ -9,13 +9,15 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
+from hashlib import sha256
 from itertools import count
 
 from memsheaf.errors import PathRefused
 from memsheaf.text.neutralize import DRAWS_NOTHING
-from memsheaf.values import compiled, sha256, unicodedata
+from memsheaf.values import compiled
 
 CATALOG = "MEMORY.md"
 STEM_LIMIT = 100

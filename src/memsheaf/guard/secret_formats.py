@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator
 from itertools import product
 from operator import add
-
-from memsheaf.values import NamedTuple
+from typing import NamedTuple
 
 
 class Format(NamedTuple):

@@ -11,10 +11,11 @@ from bisect import bisect_right
 from collections.abc import Callable
 from functools import cache, lru_cache
 from operator import itemgetter
+from typing import NamedTuple
 
 from memsheaf.guard.secret_values import fits
 from memsheaf.text.neutralize import INVISIBLE
-from memsheaf.values import NamedTuple, compiled
+from memsheaf.values import compiled
 
 _START = itemgetter(0)
 # one character with the marks and vowels that it composes with

@@ -13,6 +13,7 @@ from binascii import a2b_base64
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from memsheaf.guard.secret_values import (
     assigned_values,
@@ -26,7 +27,7 @@ from memsheaf.guard.secret_values import (
 )
 from memsheaf.guard.secret_views import View, close_seams, is_torn, normalize, undo_escapes
 from memsheaf.text.neutralize import INVISIBLE
-from memsheaf.values import NamedTuple, compiled
+from memsheaf.values import compiled
 
 SHORTEST = 14  # of what is known by its format
 LONGEST = 1024  # characters of a value by which it is judged

@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from memsheaf import config
 from memsheaf.guard import without_secrets
@@ -27,11 +30,10 @@ from memsheaf.hosts.events import (
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import project_root, with_hub
-from memsheaf.values import TYPE_CHECKING, file_stamp, sha256
+from memsheaf.values import file_stamp
 from memsheaf.work.project_trees import describe_moved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from memsheaf.config import Settings

@@ -7,17 +7,17 @@ the text of the turn stays where the host keeps it until then.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from stat import S_ISREG
+from typing import Any
 
 from memsheaf.store.safe_dir import Folder, kernel_lock, replace
-from memsheaf.values import TYPE_CHECKING, json, parse_object, sha256
-
-if TYPE_CHECKING:
-    from typing import Any
+from memsheaf.values import parse_object
 
 FOLDER = "hooks"
 KEPT_DAYS = 30.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+from typing import NamedTuple
 
 from memsheaf.hosts.failure_log import note_failure
-from memsheaf.values import NamedTuple, json, parse_object
+from memsheaf.values import parse_object
 
 START, PROMPT, TURN, COMPACT, END = "start", "prompt", "turn", "compact", "end"
 

@@ -6,13 +6,13 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from memsheaf.archive import LINK, folder_files
 from memsheaf.errors import PathRefused
 from memsheaf.memory import LIMIT
 from memsheaf.scope import repository_around
 from memsheaf.store.safe_dir import Folder, read_file, walk
-from memsheaf.values import NamedTuple
 
 
 class ForeignMemory(NamedTuple):

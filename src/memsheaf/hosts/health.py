@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from shutil import which
+from typing import NamedTuple
 
 from memsheaf.doctor import Finding
 from memsheaf.hosts.clients import CLIENTS
@@ -29,7 +30,7 @@ from memsheaf.hosts.settings_files import SettingsTarget, read_settings, resolve
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import around
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, parse_json, utc_time
+from memsheaf.values import parse_json, utc_time
 
 ANSWER_SECONDS = 15
 MAX_FAILURES = 5  # lines of the log that are shown

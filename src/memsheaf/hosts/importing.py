@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from memsheaf.errors import Duplicate, PathRefused, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
@@ -26,7 +27,6 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.text.similarity import LIKE, SHARED, alike, fact, traces
 from memsheaf.text.summary import make_description, make_name
 from memsheaf.text_edits import placed, refuse_secrets
-from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
 from memsheaf.work.undo import TOGETHER
 

@@ -8,14 +8,13 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from shutil import which
-from typing import Any
+from typing import Any, NamedTuple
 
 from memsheaf.hosts.clients import CLIENTS, fill, find_client, require_text, server_values, settings_path
 from memsheaf.hosts.json_edit import merge, read_value
 from memsheaf.hosts.own_commands import HOME_VARIABLE, IGNORE_FAILURE
 from memsheaf.hosts.settings_edit import NotEditable
 from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget, read_settings
-from memsheaf.values import NamedTuple
 
 HOSTS = [name for name, known in CLIENTS.items() if not known.get("by_hand")]
 """The hosts that can be installed in: those that have a settings file."""

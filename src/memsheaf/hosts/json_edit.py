@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from memsheaf.hosts.formats import as_json_lines
 from memsheaf.hosts.jsonc import JsonMember, JsonNode, Path, read_jsonc
 from memsheaf.hosts.own_commands import NAME, is_own_hook, read_server
-from memsheaf.values import NamedTuple
 
 _COMMENTS = re.compile(r"(?:[ \t]*/\*[^\r\n]*?\*/)*(?:[ \t]*//[^\r\n]*)?")
 _SPACES = re.compile(r"[ \t]*")

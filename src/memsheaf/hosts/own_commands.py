@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from memsheaf.values import NamedTuple
+from typing import Any, NamedTuple
 
 NAME = "memsheaf"
 IGNORE_FAILURE = " || exit 0"

@@ -13,13 +13,13 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 from memsheaf.hosts.formats import as_toml, as_yaml
 from memsheaf.hosts.json_edit import Pieces, find_ours, insert_json, merge, read_value, remove_json
 from memsheaf.hosts.jsonc import Path, Step
 from memsheaf.hosts.own_commands import NAME, OwnCommand, entry_words, read_hook, read_server
-from memsheaf.values import NamedTuple, sha256
 
 Wanted = Mapping[str, Any]
 _OWN_YAML = re.compile(

@@ -13,14 +13,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import unified_diff
-from typing import Any
+from typing import Any, NamedTuple
 
 from memsheaf.errors import PathRefused
 from memsheaf.hosts.own_commands import NAME
 from memsheaf.hosts.settings_edit import Insertion, NotEditable, Wanted, insert, is_installed, keep_choices, remove
 from memsheaf.store.safe_dir import Folder, read_file, stage, walk
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple
 
 RECORD = "edits.json"
 _LIMIT = 64 << 20  # bytes

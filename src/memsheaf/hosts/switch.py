@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from memsheaf.hosts.conversation import load, save
-from memsheaf.values import json
 
 FILE = "off.json"
 EVERYWHERE = "everywhere"

@@ -6,6 +6,7 @@ consolidates when that is due, and makes missing vectors. It is niced and has a 
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import suppress
@@ -18,7 +19,7 @@ from memsheaf.hosts.failure_log import note_failure
 from memsheaf.hosts.switch import is_off
 from memsheaf.learn.transcripts import read_transcript
 from memsheaf.scope import with_hub
-from memsheaf.values import json, open_plain
+from memsheaf.values import open_plain
 from memsheaf.work.hub_upkeep import sync_once
 from memsheaf.work.layers import Layers
 from memsheaf.work.project_trees import record_tree

@@ -21,10 +21,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple, Protocol
 
 from memsheaf.errors import HubRefused, hinted
 from memsheaf.store import Commit, Version
-from memsheaf.values import NamedTuple, Protocol
 
 COPY = os.path.join("hub.git", "repository.git")
 """The local copy of a git remote in the state directory of a scope; it may hold every text that was ever pushed."""

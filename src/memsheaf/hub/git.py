@@ -17,6 +17,8 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from hashlib import sha256
+from typing import TypeVar
 
 from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachable, PathRefused, StoreFailed
 from memsheaf.hub import COPY, Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, time_left
@@ -27,13 +29,8 @@ from memsheaf.hub.git_program import REMOTE, GitProgram, LocalGitFailed
 from memsheaf.store import Commit, Revision
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import sha256
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 LOCK_SECONDS = 15 * 60.0
 """Seconds after which a lock that was not released expires."""

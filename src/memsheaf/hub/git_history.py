@@ -9,12 +9,14 @@ The file `known` has a line for each commit, so that ids and cursors are looked 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import fold, is_memory_path
@@ -24,11 +26,6 @@ from memsheaf.hub.git_program import GitProgram
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, json
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import Any
 
 WITH_STEPS = ("--raw", "--diff-merges=first-parent")
 _LOG = (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import IO
 
 from memsheaf.errors import Changed, HubRefused
 from memsheaf.guard.paths import check_stored
@@ -14,11 +16,6 @@ from memsheaf.hub.git_program import GitProgram
 from memsheaf.store import ABSENT, Revision, Version, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import json
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import IO
 
 FORMAT = 1
 """Of the messages of commits. A branch with a newer one is read, and not written."""

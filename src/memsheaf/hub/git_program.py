@@ -15,15 +15,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from tempfile import TemporaryFile
+from typing import IO
 from urllib.parse import quote, unquote
 
 from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, hinted
 from memsheaf.hub import time_left
 from memsheaf.text.neutralize import one_line
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import IO
 
 REMOTE = "memsheaf-hub"
 """What the remote is called on the command line: its address, which may hold a password, is not on it."""

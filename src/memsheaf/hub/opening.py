@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import sha256
+from typing import Any
 from weakref import WeakValueDictionary
 
 from memsheaf.errors import HubRefused, StoreFailed, hinted
@@ -13,11 +15,6 @@ from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import settings_of
 from memsheaf.store import HISTORY
 from memsheaf.store.state import State
-from memsheaf.values import sha256
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import Any
 
 _lent: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 

@@ -6,6 +6,7 @@ connection that is silent for longer than `timeout` is closed, and the next call
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -23,14 +25,11 @@ from memsheaf.errors import Busy, Changed, HubRefused, HubRestored, HubUnreachab
 from memsheaf.hub import Erasure, HubCommit, HubMember, HubSettings, Machine, Pulled, deadline, time_left
 from memsheaf.store import Commit, Revision
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, json
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
-    from typing import Any, TypeVar
-
-    T = TypeVar("T")
     Connection = psycopg.Connection[TupleRow]
+
+T = TypeVar("T")
 
 CLIENT = 1
 """The version of the schema that this version of memsheaf was made for."""

@@ -11,9 +11,10 @@ import secrets
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from hashlib import pbkdf2_hmac
+from hashlib import pbkdf2_hmac, sha256
 from hmac import digest
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import psycopg
@@ -24,7 +25,6 @@ from memsheaf.hub import HubSettings
 from memsheaf.hub.postgres import PostgresHub, explain_connection, options_for
 from memsheaf.scope import check_label
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, sha256
 
 OLDEST = 150000  # PostgreSQL 15
 SCHEMA = os.path.join(os.path.dirname(__file__), "schema")

@@ -7,19 +7,16 @@ with their paths: a commit adds a line, so that its cost does not grow with thei
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any, NamedTuple
 
 from memsheaf.errors import MemsheafError, PathRefused, StoreFailed, hinted
 from memsheaf.hub import Erasure, HubCommit, HubSettings
 from memsheaf.store import HISTORY, HUB, Commit
 from memsheaf.store.safe_dir import Folder, append, read_file, replace
-from memsheaf.values import NamedTuple, json
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import Any
 
 SETTINGS, STATE, AHEAD = HUB, "hub-state.json", "hub-ahead.jsonl"
 _LIMIT = 64 << 20

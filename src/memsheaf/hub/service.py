@@ -6,10 +6,13 @@ may not do, no server can do for them.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from hashlib import sha256
+from typing import NamedTuple
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -26,7 +29,6 @@ from memsheaf.hub.postgres import (
     translate_error,
 )
 from memsheaf.hub.postgres_admin import JOBS, JOBS_ARE_AT, digest_of, job_migrations, team_of
-from memsheaf.values import NamedTuple, json, sha256
 
 POOL = 8  # connections of one process
 WAIT_SECONDS = 10.0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from contextlib import closing
+from hashlib import sha256
 
-from memsheaf.values import file_stamp, sha256, sqlite3
+from memsheaf.values import file_stamp
 
 SCHEMA = 17
 HIDDEN, LISTED, WAITING = 0, 1, 2  # classes of `listed`: not for the catalog, in the catalog, unconfirmed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, SHARED_LINES
 from memsheaf.index.database import HIDDEN, LISTED, RANK, UNUSABLE, writing
@@ -11,7 +13,6 @@ from memsheaf.index.rows import where_kind
 from memsheaf.store import Version
 from memsheaf.store.commit_queries import OTHERS, commit_authors
 from memsheaf.text.neutralize import plain_name
-from memsheaf.values import TYPE_CHECKING, NamedTuple, sqlite3
 
 if TYPE_CHECKING:
     from memsheaf.index.search import Index

@@ -12,11 +12,11 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from typing import NamedTuple
 from urllib.parse import quote
 
 from memsheaf.errors import Busy
 from memsheaf.index.database import SCHEMA, base_of, locked
-from memsheaf.values import NamedTuple
 
 AT_REST = 86_400.0  # seconds without a write, after which an index of another version is not in use
 

@@ -9,10 +9,12 @@ that one new memory changes one line.
 from __future__ import annotations
 
 import re
+import sqlite3
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
+from typing import NamedTuple
 
 from memsheaf.errors import Busy, Changed, PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG
@@ -20,7 +22,6 @@ from memsheaf.index.database import LISTED, RANK, WAITING, IndexNotes, Row, note
 from memsheaf.memory import KINDS, Memory
 from memsheaf.store.folder import FolderStore
 from memsheaf.text.neutralize import cut_bytes, for_prompt, link_text, one_line
-from memsheaf.values import NamedTuple, sqlite3
 
 MAX_LINES = 200
 MAX_BYTES = 25_000

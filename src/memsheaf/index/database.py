@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from _thread import _local as thread_local  # without the import of `threading`
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.errors import Busy
 from memsheaf.guard import without_secrets
@@ -21,7 +24,6 @@ from memsheaf.index.best_lines import database_for as database_for
 from memsheaf.store import Stamp, Version
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder, kernel_lock
-from memsheaf.values import TYPE_CHECKING, NamedTuple, sha256, sqlite3
 
 if TYPE_CHECKING:
     from memsheaf.store.folder import FolderStore

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from math import inf
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memsheaf.embed import Embedder, Usual
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
@@ -31,17 +32,15 @@ from memsheaf.index.vectors import (
 from memsheaf.memory import parse
 from memsheaf.store.folder import FolderStore
 from memsheaf.timeouts import TimeUp, within
-from memsheaf.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     from numpy import bool_, float32
     from numpy.typing import NDArray
 
     from memsheaf.index.everyday import Everyday
 
-    T = TypeVar("T")
+
+T = TypeVar("T")
 
 FEW = 8  # so many memories a search embeds before it answers
 BATCH = 32  # memories that become findable at once

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
+from hashlib import sha256
 
 import numpy
 from numpy import bool_, float32
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 
 from memsheaf.embed.threads import one_thread
 from memsheaf.index.vectors import quantize
-from memsheaf.values import sha256
 
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "everyday.txt")
 NEIGHBOURS = 3

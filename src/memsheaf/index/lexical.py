@@ -8,15 +8,17 @@ the other words are.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 from heapq import nlargest
 from math import log
+from typing import NamedTuple
 
 from memsheaf.index.database import WORD_TABLES
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
 from memsheaf.text.tokenizer import is_weak, words
-from memsheaf.values import NamedTuple, compiled, sqlite3
+from memsheaf.values import compiled
 
 MOST_TERMS = 32
 QUERY_LIMIT = 2_000  # characters

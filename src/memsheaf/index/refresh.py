@@ -6,6 +6,7 @@ a second edit could carry the same stamp is read once more. What others did to t
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import threading
 import time
@@ -47,7 +48,6 @@ from memsheaf.memory import Memory, parse
 from memsheaf.store import ABSENT, Commit, ScanEntry, Stamp
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import head_of
-from memsheaf.values import sqlite3
 
 WATCHED = 200  # files that every look examines: all of a small folder, what the catalog shows of a large one
 SCAN_AT_WILL = 5_000

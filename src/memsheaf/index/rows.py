@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -30,7 +31,6 @@ from memsheaf.index.database import (
 from memsheaf.memory import KINDS, Memory, first_line
 from memsheaf.store import Stamp
 from memsheaf.text import similarity
-from memsheaf.values import sqlite3
 
 TICK = 0.05  # seconds; no clock of a file system that tells more than seconds ticks slower
 LONGEST_ID = 200  # characters of a source and a conversation

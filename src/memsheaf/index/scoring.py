@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from memsheaf.embed import Usual
 from memsheaf.index.lexical import TEXT_WEIGHT, Hit
 from memsheaf.index.vectors import NEAREST
-from memsheaf.values import NamedTuple
 
 NEAR_WEIGHT = 0.25
 USUAL = Usual(mean=0.1, spread=0.1)  # for an embedder that has none of its own

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard.paths import fold
@@ -37,16 +39,14 @@ from memsheaf.index.rows import Traces, where_kind, wipe_rows
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Commit, Stamp, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.values import TYPE_CHECKING, sqlite3
 
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     from memsheaf.embed import Embedder
     from memsheaf.index.embedding import Embedding, SemanticSearch
     from memsheaf.index.scoring import Near
 
-    T = TypeVar("T")
+
+T = TypeVar("T")
 
 RIVALS = 20  # so many near-duplicates are looked at, the likeliest first
 ALONE = 60.0  # seconds that an index of this process's own is used before the shared one is tried again

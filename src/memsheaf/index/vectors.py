@@ -11,15 +11,14 @@ import sqlite3
 from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsheaf.index.database import BLOCK, UNUSABLE, notes, writing
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
-from memsheaf.values import TYPE_CHECKING, NamedTuple, sha256
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from numpy import float32, int8, int64
     from numpy.typing import NDArray
 

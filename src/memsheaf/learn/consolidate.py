@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memsheaf.errors import Busy, CapReached, Changed, MemsheafError, ModelFailed, Refused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG
@@ -27,7 +28,6 @@ from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
 from memsheaf.text.similarity import invented, lost
 from memsheaf.text_edits import checked, refuse_secrets, refuse_unworthy
-from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder

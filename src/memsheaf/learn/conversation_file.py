@@ -20,6 +20,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from typing import NamedTuple
 
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.secrets import without_secrets
@@ -29,7 +30,7 @@ from memsheaf.llm.model import Said, ToolCall, Touched
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple, parse_json, parse_object
+from memsheaf.values import parse_json, parse_object
 
 PREFIX, SUFFIX = "conversation-", ".jsonl"
 HISTORY, STAMP = "history", "erased"

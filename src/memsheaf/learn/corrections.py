@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from memsheaf.errors import MemsheafError
 from memsheaf.index.database import Match
@@ -36,7 +37,6 @@ from memsheaf.text.phrases import compiled
 from memsheaf.text.similarity import compared_words, words
 from memsheaf.text.summary import is_made_from, make_description, make_name
 from memsheaf.text.tokenizer import stem
-from memsheaf.values import Protocol
 
 NAMES_OLD_VALUE = 3
 SURE, LIKELY = 1.9, 1.2  # from which a memory is replaced, and from which it is only named as superseded

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
+from typing import NamedTuple
 
 from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets
@@ -32,7 +33,6 @@ from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 from memsheaf.text.neutralize import cut_bytes, for_terminal
 from memsheaf.timeouts import retry
-from memsheaf.values import NamedTuple
 
 LOGS = "logs"
 PAGE_BYTES = 32 * 1024  # a page is read and written whole: a longer day goes on in another file

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
+from typing import NamedTuple, Protocol
 
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
 from memsheaf.guard.paths import is_fact
@@ -26,7 +27,6 @@ from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line, visible
 from memsheaf.text.similarity import LIKE, alike, fact, numbers, telling, words
 from memsheaf.text.tokenizer import stem
-from memsheaf.values import NamedTuple, Protocol
 
 MOST = 10  # memories that one answer may hold
 NEAR, NEAR_BYTES = 12, 700  # memories that the model is shown, and how much of each

@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from hashlib import blake2b
+from typing import NamedTuple
 
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.recall.turns import ROLES, Message, Turn
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import cut_bytes
 from memsheaf.text.spoken import unwrapped
-from memsheaf.values import NamedTuple
 
 MESSAGE_BYTES = {"user": 16_384, "assistant": 16_384, "tool": 4_096}
 BATCH_BYTES = 24_000

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
+from typing import NamedTuple, Protocol
 
 from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed, Refused
 from memsheaf.guard.secrets import without_secrets
@@ -30,7 +31,6 @@ from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 from memsheaf.timeouts import retry
-from memsheaf.values import NamedTuple, Protocol
 
 ATTEMPTS = 3  # unusable answers of a model about a batch, after which rules alone read it
 GIVE_UP_SECONDS = 86_400.0  # after which rules read it when the model does not answer at all

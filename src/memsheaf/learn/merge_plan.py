@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date
+from hashlib import sha256
+from typing import NamedTuple
 
 from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import edited
@@ -19,7 +21,6 @@ from memsheaf.memory import Memory, parse
 from memsheaf.store import Change
 from memsheaf.text.dates import absolute, parse_day
 from memsheaf.text.similarity import LIKE, fact, likeness, same, says_more
-from memsheaf.values import NamedTuple, sha256
 
 COMPARED = 50  # candidates that a memory is compared with at most
 BY = "consolidation"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
+from hashlib import sha256
 
 from memsheaf.errors import CapReached, ModelFailed, TextRefused
 from memsheaf.frontmatter import edited
@@ -20,7 +21,6 @@ from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.text.neutralize import for_prompt, link_text, one_line
-from memsheaf.values import sha256
 
 MEMBERS = 6  # memories that a model is shown at once
 ONE_BYTES, ALL_BYTES = 4_096, 12_288

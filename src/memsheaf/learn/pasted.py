@@ -19,10 +19,10 @@ import re
 import unicodedata
 from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from memsheaf.text.neutralize import visible
 from memsheaf.text.spoken import SHOWN, spoken
-from memsheaf.values import NamedTuple
 
 OTHERS = "\ufffb"  # stands for each character that is somebody else's, so that places in both texts are the same
 MAX_TYPED_CHARS = 400  # a longer message may be pasted

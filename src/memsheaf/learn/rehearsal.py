@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
 from memsheaf.guard.secrets import find_secrets
@@ -21,7 +22,6 @@ from memsheaf.index.vectors import passages
 from memsheaf.learn.merge_plan import PlanGroup
 from memsheaf.memory import Memory
 from memsheaf.store.state import State
-from memsheaf.values import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder

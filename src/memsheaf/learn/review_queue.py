@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from hashlib import sha256
+from typing import NamedTuple
 
 from memsheaf.errors import NotFound
 from memsheaf.recall.turns import Proposal, Turn
@@ -15,7 +17,6 @@ from memsheaf.text.neutralize import cut_bytes
 from memsheaf.text.similarity import telling
 from memsheaf.text.spoken import unwrapped
 from memsheaf.text.tokenizer import stem
-from memsheaf.values import NamedTuple, sha256
 
 APPROVED, REJECTED = "approved", "rejected"
 DECISIONS = 50  # that are kept

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import date
+from typing import NamedTuple
 
 from memsheaf.guard.worth import ephemeral
 from memsheaf.learn.corrections import CORRECTION, corrects_something
@@ -31,7 +32,6 @@ from memsheaf.text.phrases import (
 from memsheaf.text.similarity import compared_words
 from memsheaf.text.spoken import SHOWN
 from memsheaf.text.summary import leading_request, make_description, make_name
-from memsheaf.values import NamedTuple
 
 LASTING = 0.5  # least probability that a sentence is worth keeping, unless somebody asks for it
 PASTED = 0.8  # the same in a long message, which may be pasted

@@ -12,11 +12,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
 
 from memsheaf.config import Dream
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple, plural
+from memsheaf.values import plural
 
 LOCK = "dream"
 MEMORY, LOOKED = "dream.json", "dream-looked.json"

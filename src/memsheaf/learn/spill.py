@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from hashlib import sha256
+from typing import NamedTuple
 
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.recall.ignore import asks_not_to_store
 from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple, sha256
 
 DAYS = 30.0  # days that a file is kept after it was last written, unless the settings say otherwise
 _PREFIX, _SUFFIX = "spill-", ".txt"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from memsheaf.text import tokenizer as indexed
 from memsheaf.text.phrases import PhraseBook, compiled, guess_languages, lexicon
 from memsheaf.text.similarity import words
 from memsheaf.text.tokenizer import stem
-from memsheaf.values import NamedTuple
 
 SHORT = 4  # words of a name that takes the place of another
 

@@ -7,9 +7,9 @@ talker is a provider's model, the one that needs no model (`chat/offline`), or a
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from memsheaf.errors import MemsheafError, ModelFailed, hinted
-from memsheaf.values import NamedTuple, Protocol
 
 
 class Question(NamedTuple):

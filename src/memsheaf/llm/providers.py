@@ -6,13 +6,13 @@ import re
 import socket
 from collections.abc import Mapping
 from importlib.util import find_spec
+from typing import NamedTuple
 
 from memsheaf.embed.http import ServerAddress, parse_address
 from memsheaf.errors import BadSettings, ModelFailed, hinted
 from memsheaf.llm.model import failed
 from memsheaf.llm.subprocess_model import TOOLS, SubprocessModel
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple
 
 CHOOSE = "`memsheaf config set model.name NAME` chooses a model; `memsheaf models` shows what can be used here."
 NO_KEY = "none"  # sent where a client requires a key and none is needed

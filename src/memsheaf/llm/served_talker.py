@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
 
 from memsheaf.errors import BadSettings, ModelFailed, hinted
 from memsheaf.llm.model import Request, Said, Spoken, Step, failed
@@ -22,11 +23,7 @@ from memsheaf.llm.subprocess_model import TOOLS
 from memsheaf.llm.text_tool_calls import Written, sendable
 from memsheaf.text.neutralize import one_line
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
-
     from pydantic_ai.messages import ModelResponse
 
     Give = Callable[[Spoken | Step], None]

@@ -15,13 +15,13 @@ from datetime import date, timedelta
 from functools import partial
 from operator import add
 from threading import Lock
+from typing import NamedTuple
 
 from memsheaf.caps import Caps, ChatCaps
 from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed, hinted
 from memsheaf.llm.model import Answer, Model, Question, Request, Said, Spoken, Step, Talker
 from memsheaf.store.state import State
 from memsheaf.timeouts import TimeUp, within
-from memsheaf.values import NamedTuple
 
 DAYS = 400  # days that the ledger keeps
 CHAT = "chat"  # the purpose of what conversations cost; they have an allowance of their own, and all else has another

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Mapping
 from shutil import which
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from memsheaf.errors import BadSettings
 from memsheaf.llm.json_answer import ANSWER_BYTES, read
 from memsheaf.llm.model import Answer, Question, failed
 from memsheaf.llm.process_group import listen
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple, parse_object
+from memsheaf.values import parse_object
 
 INSIDE = "MEMSHEAF_INSIDE"
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,199}", re.ASCII)

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from memsheaf.errors import NotFound
 from memsheaf.mcp.offer import MARKDOWN, PROMPTS, Offer, Progress
 from memsheaf.mcp.protocol import text
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import Any
-
-    Params = Mapping[str, Any]
-    Result = dict[str, Any]
-else:
-    Params = Result = dict
-
+Params = Mapping[str, Any]
+Result = dict[str, Any]
 
 URI_CHARACTERS = 10_000  # no path has more, each byte of it written as %XX
 

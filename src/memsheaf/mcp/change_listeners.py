@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 from memsheaf.mcp.protocol import LISTEN_KEY, LISTENED
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from memsheaf.mcp.offer import ResourceChange
 
     Message = dict[str, Any]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from typing import NamedTuple
 
 from memsheaf.errors import MemsheafError, NotFound, Refused, hinted
 from memsheaf.guard import without_secrets
@@ -17,7 +18,6 @@ from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.tools import ToolAnswer, Tools, memory_read
-from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
 
 CATALOG, CONTEXT, FILE = "memory://catalog", "memory://context", "memory://file/"

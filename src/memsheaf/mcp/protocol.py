@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from memsheaf.errors import Busy, MemsheafError, NotFound, StoreFailed
 from memsheaf.guard import without_secrets
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
-
     Message = dict[str, Any]
 
 MESSAGE_BYTES = 4 << 20  # bytes of one message

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from memsheaf.errors import MemsheafError
 from memsheaf.mcp.change_listeners import ChangeListeners
@@ -42,10 +43,7 @@ from memsheaf.mcp.protocol import (
 )
 from memsheaf.mcp.work_queue import END, Cancelled, PendingRequest, WorkQueue, is_hung_up, own_streams
 
-TYPE_CHECKING = False  # known to type checkers by this name; what answers calls is imported when there is one
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO
-
     from memsheaf.mcp.hooks import ServerHooks
     from memsheaf.mcp.offer import Offer
 

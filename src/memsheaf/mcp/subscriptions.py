@@ -12,10 +12,9 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from memsheaf.adapters import missing
-from memsheaf.values import NamedTuple
 
 try:
     import anyio

@@ -8,14 +8,12 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from memsheaf.errors import Refused, hinted
 from memsheaf.mcp.protocol import meta_of
 
-TYPE_CHECKING = False  # known to type checkers by this name; a start imports little
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO
-
     Message = dict[str, Any]
 
 LIMIT = 100  # requests; with so many, no more are read

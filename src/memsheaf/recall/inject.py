@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from typing import NamedTuple
 
 from memsheaf.guard import without_secrets
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.text.neutralize import cut_bytes, for_prompt, link_text, one_line
 from memsheaf.text.sections import shown_text
-from memsheaf.values import NamedTuple
 
 CONTEXT = "CONTEXT.md"
 CONTEXT_BYTES = 16_384

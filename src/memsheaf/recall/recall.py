@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from memsheaf.errors import MemsheafError, ModelFailed
 from memsheaf.index.database import Match, Row
@@ -19,7 +20,6 @@ from memsheaf.recall.inject import CONTEXT, MEMORY_BYTES, NOTES, Shown, days_bet
 from memsheaf.scope import Scope
 from memsheaf.scope import shown as shown_name
 from memsheaf.text.classifier import concerns
-from memsheaf.values import NamedTuple, Protocol
 
 MOST = 5
 READ = 3 * MOST  # some that were selected turn out to be expired or replaced

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard import without_secrets
 from memsheaf.store.state import State, line
 from memsheaf.text.neutralize import cut_bytes
 from memsheaf.text.spoken import unwrapped
-from memsheaf.values import NamedTuple
 
 NAME = "recalls"
 MOST = 500

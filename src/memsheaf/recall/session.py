@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from memsheaf.errors import MemsheafError
 from memsheaf.llm import Model
@@ -24,8 +25,6 @@ from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.recall.recall import QUERY_TEXTS, Occasion, Recall, RecallSource, recall
 from memsheaf.text.spoken import unwrapped
 
-# Known to type checkers under this name: what looks into a working tree is imported when a memory cites one.
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from memsheaf.recall.turns import Turn
     from memsheaf.worktree import WorkingTree

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from memsheaf.memory import Memory, compose
 from memsheaf.recall.ignore import asks_to_ignore, is_private
 from memsheaf.text.spoken import unwrapped
-from memsheaf.values import NamedTuple
 
 ROLES = ("user", "assistant", "tool")
 """Who speaks: the person, the agent, or something the agent looked at, such as a file, a command or a web page."""

@@ -16,7 +16,8 @@ Deferred imports, to start quickly: ctypes and signals, for the system calls tha
 
 from __future__ import annotations
 
-from memsheaf.values import NamedTuple, sha256
+from hashlib import sha256
+from typing import NamedTuple
 
 Version = str  # the SHA-256 of a text, in hex: two texts are the same version when they are the same bytes
 ABSENT: Version = ""  # the version of a text that is not there

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from memsheaf.errors import PathRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, listable, shown
@@ -16,7 +17,6 @@ from memsheaf.store.git_checkout import ITSELF_TOO, journals_of, keep_out_of_git
 from memsheaf.store.journal import Journal
 from memsheaf.store.safe_dir import Folder, append, kernel_lock, stamp_at, stamp_of, walk
 
-TYPE_CHECKING = False  # known to type checkers by this name; whoever only reads loads nothing that writes
 if TYPE_CHECKING:
     from memsheaf.store.transaction import Transaction
 

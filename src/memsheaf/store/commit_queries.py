@@ -5,15 +5,17 @@ Summaries are commits without their texts, read from the lines by patterns: many
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import dropwhile, islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memsheaf.errors import NoSuchCommit, PathRefused, VersionGone
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.journal_lines import CHANGED, decode
-from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol, compiled, json
+from memsheaf.values import compiled
 
 if TYPE_CHECKING:
     from memsheaf.store.journal import Journal

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG
@@ -39,14 +40,13 @@ from memsheaf.store.journal_folding import last_pruned, note_heads, prune
 from memsheaf.store.journal_lines import find_commit
 from memsheaf.store.safe_dir import Folder, read_file, stamp_at, walk
 from memsheaf.store.transaction import Transaction
-from memsheaf.values import TYPE_CHECKING, utc_time
+from memsheaf.values import utc_time
 
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     from memsheaf.store.journal import Journal
 
-    T = TypeVar("T")
+
+T = TypeVar("T")
 
 SETTLE_AFTER = 64
 ADOPTED_AT_ONCE = 1_000  # texts in one line of the journal

@@ -19,9 +19,11 @@ each path.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.guard.paths import check_journalled
@@ -52,7 +54,7 @@ from memsheaf.store.safe_dir import (
     stage,
     write_all,
 )
-from memsheaf.values import NamedTuple, compiled, json
+from memsheaf.values import compiled
 
 SEGMENT_BYTES = 1 << 20
 FEW = 8  # so many paths are looked for one by one

@@ -11,10 +11,12 @@ none of those has changed meanwhile: the lock is held for a few renames. Losing 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from memsheaf.errors import Busy, PathRefused, StoreFailed
 from memsheaf.store import ABSENT, Commit, Revision, catalogs, tombstones, usage
@@ -32,7 +34,7 @@ from memsheaf.store.journal_lines import (
     rewritten,
 )
 from memsheaf.store.safe_dir import Folder, read_file, stage
-from memsheaf.values import NamedTuple, compiled, json
+from memsheaf.values import compiled
 
 PRUNED = "pruned"  # when retention was last seen to
 ARCHIVE_BYTES = 8 << 20

@@ -5,6 +5,7 @@ A line that bit rot reached, or that a hostile repository brought, is None and n
 
 from __future__ import annotations
 
+import json
 from binascii import a2b_base64, b2a_base64  # base64 is these two and much else
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from contextlib import suppress
 from memsheaf.errors import NoSuchCommit, PathRefused
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
-from memsheaf.values import compiled, json
+from memsheaf.values import compiled
 
 APPENDED_FROM = 512  # bytes; a shorter text is journalled whole
 _ID = r"[0-9a-f]{1,15}"

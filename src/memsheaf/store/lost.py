@@ -10,6 +10,7 @@ gone, too. Whoever makes that file anew leaves a mark before.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -19,7 +20,6 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.store import HISTORY, Version
 from memsheaf.store.journal import Journal
 from memsheaf.store.safe_dir import Folder, read_file, replace
-from memsheaf.values import json
 
 NAME = "lost"
 MARK = "emptied"  # the file that tells that the ignore file of the root was missing

@@ -16,13 +16,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from typing import Any
 
 from memsheaf.errors import Busy, PathRefused
 from memsheaf.store import Stamp
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import Any
 
 HAS_DIR_FD = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
 

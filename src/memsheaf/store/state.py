@@ -6,14 +6,16 @@ has not been learned yet, never a memory.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
 
 from memsheaf.errors import PathRefused, StoreFailed
 from memsheaf.store.safe_dir import Folder, append, kernel_lock, read_file, replace
-from memsheaf.values import json, parse_json, sha256
+from memsheaf.values import parse_json
 
 LIMIT = 64 * 1024 * 1024
 _NAME = 24  # digits of the hash that names a root's folder

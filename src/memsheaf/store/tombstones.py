@@ -6,7 +6,9 @@ for a memory that was forgotten its path. It outlives the text in the journal, a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import CATALOG
@@ -14,7 +16,6 @@ from memsheaf.memory import parse
 from memsheaf.store import ABSENT, Revision, lost
 from memsheaf.store.safe_dir import Folder, append, read_file, replace
 from memsheaf.text.similarity import LIKE, denials, fact, likeness, numbers, prints
-from memsheaf.values import NamedTuple, json
 
 NAME = "tombstones"
 REMOVED = "removed"  # the reason for a file that somebody removed by hand

@@ -8,6 +8,7 @@ lost makes a memory shared, never trusted.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -17,7 +18,7 @@ from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.state import State, line
 from memsheaf.trusted_repositories import NAME as REPOSITORIES
 from memsheaf.trusted_repositories import foreign_owners, is_accepted, key, read
-from memsheaf.values import compiled, json
+from memsheaf.values import compiled
 
 NAME = "ledger"
 FOLD_AT = 20_000  # lines

@@ -13,9 +13,10 @@ builds the index again comes to the same catalog.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from memsheaf.store.safe_dir import Folder, append, read_file, replace
-from memsheaf.values import NamedTuple, compiled
+from memsheaf.values import compiled
 
 NAME = "uses"
 MANY_BYTES = 1 << 18  # from here on the lines are brought together

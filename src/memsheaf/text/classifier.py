@@ -14,9 +14,10 @@ import zlib
 from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from memsheaf.text import tokenizer
-from memsheaf.values import NamedTuple, compiled
+from memsheaf.values import compiled
 
 CLASSES = ("", "feedback", "user", "project", "reference")  # types of memories; "" is not worth keeping
 

@@ -22,10 +22,11 @@ from datetime import date, timedelta
 from functools import cache, lru_cache
 from heapq import merge
 from itertools import islice
+from typing import NamedTuple
 
 from memsheaf.prompts import read_prompt
 from memsheaf.text.spoken import spoken
-from memsheaf.values import NamedTuple, compiled
+from memsheaf.values import compiled
 
 MOST = 1_000  # relative dates of a text that are read: no note has as many
 

@@ -8,8 +8,7 @@ that Persian or Hindi need and the sequences that make one emoji stay as they ar
 from __future__ import annotations
 
 import re
-
-from memsheaf.values import unicodedata
+import unicodedata
 
 # Bidirectional controls, zero-width and other characters that draw nothing, and lone surrogates.
 _HIDDEN = (

@@ -28,9 +28,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from typing import NamedTuple
 
 from memsheaf.text.spoken import SHOWN
-from memsheaf.values import NamedTuple
 
 LANGUAGES = ("English", "Chinese", "Japanese", "German", "French", "Spanish")
 

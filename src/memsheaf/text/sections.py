@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import NamedTuple
 
 from memsheaf.errors import TextRefused, hinted
 from memsheaf.frontmatter import split
 from memsheaf.memory import Memory
-from memsheaf.values import NamedTuple, compiled, sha256
+from memsheaf.values import compiled
 
 SECTION_TOKENS = 2_000
 TOTAL_TOKENS = 12_000

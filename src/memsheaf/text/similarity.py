@@ -18,16 +18,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from struct import Struct
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from memsheaf.memory import Memory
 from memsheaf.text import tokenizer
-from memsheaf.values import TYPE_CHECKING, NamedTuple, compiled
+from memsheaf.values import compiled
 
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 LIKE = 0.85
 BINS, BAND, _SHIFT = 64, 4, 26

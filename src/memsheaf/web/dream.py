@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from starlette.responses import Response
 
 from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.merge_plan import PlanGroup
-from memsheaf.values import NamedTuple
 from memsheaf.web.page import PageRequest, get, post
 from memsheaf.web.text_changes import TextPiece, compare_texts
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import NamedTuple
 
 from starlette.responses import Response
 
@@ -16,7 +17,6 @@ from memsheaf.memory import Memory
 from memsheaf.recall.turns import split_label
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit, Revision
-from memsheaf.values import NamedTuple
 from memsheaf.web.conversations import conversation_link
 from memsheaf.web.markdown import memory_link, render_markdown
 from memsheaf.web.page import PageRequest, get, post

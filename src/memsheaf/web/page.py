@@ -15,7 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 import jinja2
@@ -28,7 +28,6 @@ from memsheaf import __version__
 from memsheaf.errors import NotFound, ReadOnly
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit
-from memsheaf.values import NamedTuple
 from memsheaf.web.access import FORM_KEY
 from memsheaf.web.dates import time_element
 from memsheaf.web.markdown import memory_link

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from starlette.responses import Response
 
 from memsheaf.recall.recall import GATE, Candidate, Recall
 from memsheaf.scope import shown
-from memsheaf.values import NamedTuple
 from memsheaf.web.page import PageRequest, get
 from memsheaf.web.review import key_of
 

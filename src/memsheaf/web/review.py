@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from starlette.responses import Response
 
 from memsheaf.errors import MemsheafError, NotFound
 from memsheaf.learn.review_queue import Decision
 from memsheaf.store import Version
-from memsheaf.values import NamedTuple
 from memsheaf.web.conversations import conversation_link
 from memsheaf.web.page import PageRequest, get, post
 from memsheaf.web.text_changes import TextPiece, compare_texts

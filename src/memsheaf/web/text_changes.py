@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
-
-from memsheaf.values import NamedTuple
+from typing import NamedTuple
 
 MOST = 4_000  # words and marks of two texts that are compared; of longer ones, whole lines, if there are fewer
 

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from starlette.responses import Response
@@ -19,7 +19,6 @@ from memsheaf.index.database import Row
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Sheaf
-from memsheaf.values import NamedTuple
 from memsheaf.web.markdown import memory_link, render_markdown
 from memsheaf.web.page import PageRequest, get, post
 from memsheaf.work import audit as auditing

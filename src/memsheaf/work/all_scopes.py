@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from typing import NamedTuple
 
 from memsheaf import trusted_repositories
 from memsheaf.config import Settings
@@ -33,7 +34,6 @@ from memsheaf.scope import (
 from memsheaf.scope_opening import state_of
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.folder import FolderStore
-from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
 from memsheaf.work.project_trees import TREE, is_about, record_tree
 from memsheaf.work.scopes import SCRATCH

@@ -6,12 +6,15 @@ for somebody to decide.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
+from hashlib import sha256
 from shlex import join, quote
+from typing import NamedTuple
 
 from memsheaf.errors import Blocked, Changed, MemsheafError, NotFound, Refused
 from memsheaf.fact_rules import content_of
@@ -29,7 +32,7 @@ from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sections import fold_title
 from memsheaf.text.similarity import LIKE, SHARED, alike, denials, fact, numbers, telling, traces
-from memsheaf.values import NamedTuple, json, plural, sha256
+from memsheaf.values import plural
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import ARCHIVE, Notes
 from memsheaf.work.notes_text import PRUNE, problems

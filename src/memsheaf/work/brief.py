@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from memsheaf.errors import MemsheafError, NotFound, ScopeRefused
 from memsheaf.recall.inject import NOTES, NOTES_BYTES, render_file
@@ -14,11 +15,7 @@ from memsheaf.work.compaction.levels import Standing
 from memsheaf.work.notes_text import blockers_of, objective_of, phase_of
 from memsheaf.work.scopes import OpenScopes
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 SESSION_BYTES = 48_000  # what its notes may hold at most
 TASK_BYTES = 8_192

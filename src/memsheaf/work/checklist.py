@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from shlex import quote
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from memsheaf.errors import MemsheafError, ScopeRefused
 from memsheaf.guard.citations import Tree
@@ -30,7 +30,6 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
 from memsheaf.text.similarity import LIKE, TELLING, fact, likeness, words
-from memsheaf.values import NamedTuple
 from memsheaf.work.facts import Fact, Facts, compared_subject, problems_of
 
 TARGETS = ("task", "project", "user", "team")

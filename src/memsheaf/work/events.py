@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from typing import NamedTuple
 
 from memsheaf.errors import NotFound, ReadOnly, ScopeRefused, SecretFound, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets, without_secrets
@@ -18,7 +19,7 @@ from memsheaf.scope import check_label
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Change, Commit, version_of
 from memsheaf.timeouts import retry
-from memsheaf.values import NamedTuple, parse_object
+from memsheaf.values import parse_object
 
 FOLDER = "observability"
 LINE_LIMIT = 16 * 1024

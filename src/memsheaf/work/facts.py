@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused, hinted
 from memsheaf.guard.citations import Citation, Tree, make, parse
@@ -23,7 +24,6 @@ from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
 from memsheaf.text.spoken import spoken
 from memsheaf.text_edits import dated, placed
-from memsheaf.values import NamedTuple
 
 FACT_BYTES = 500
 SENTENCES = 2

@@ -8,6 +8,7 @@ left. What the team learns is only proposed.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -15,6 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
@@ -32,7 +34,6 @@ from memsheaf.llm import Model, load_model
 from memsheaf.llm.spend import Ledger, Metered, Reserved, Spent
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.store.state import State
-from memsheaf.values import json, sha256
 from memsheaf.work.hub_replicas import Caller, CallerView, ServerReplicas
 
 LEARN, CONSOLIDATE = "learn", "consolidate"

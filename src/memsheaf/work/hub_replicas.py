@@ -14,6 +14,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
+from typing import NamedTuple
 
 from memsheaf.config import Settings
 from memsheaf.errors import Busy, HubRestored, ScopeRefused
@@ -25,7 +27,6 @@ from memsheaf.scope import Scope, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder, kernel_lock
-from memsheaf.values import NamedTuple, sha256
 from memsheaf.work.hub_scopes import open_shared
 from memsheaf.work.layers import Layers
 

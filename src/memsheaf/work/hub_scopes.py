@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
+from typing import NamedTuple
 
 from memsheaf.config import Settings
 from memsheaf.errors import HubRestored, HubUnreachable, MemsheafError, ScopeRefused, hinted
@@ -21,7 +22,6 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple
 
 MACHINE = "machine"  # the file in the state directory that holds the id of this machine
 

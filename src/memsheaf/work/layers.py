@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from memsheaf import config
 from memsheaf.errors import NoSuchCommit, NotFound, hinted
@@ -26,13 +27,10 @@ from memsheaf.memory import STRICT, compose, parse
 from memsheaf.recall.inject import share_out
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
-from memsheaf.values import TYPE_CHECKING
 from memsheaf.work.scopes import OF_EACH, SCRATCH, OpenScopes, Router
 from memsheaf.work.undo import TOGETHER, is_move, undo_together
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from memsheaf.index.database import Match, Row
     from memsheaf.learn.learner import Distilled, Learner
     from memsheaf.llm import Model

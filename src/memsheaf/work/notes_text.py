@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date
+from typing import NamedTuple
 
 from memsheaf.frontmatter import BOM, split
 from memsheaf.text.sections import Section, bullet, fence_after, fold_title, sections
-from memsheaf.values import NamedTuple
 
 LINES = 20
 BULLETS = 3  # in a row

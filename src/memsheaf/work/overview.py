@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from heapq import merge
+from typing import NamedTuple
 
 from memsheaf.errors import MemsheafError
 from memsheaf.history import local_day, names_in, tell_commit
@@ -20,7 +21,7 @@ from memsheaf.reader import asked_at
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.commit_queries import CommitStep, CommitSummary
 from memsheaf.store.state import State
-from memsheaf.values import NamedTuple, file_stamp
+from memsheaf.values import file_stamp
 from memsheaf.work.all_scopes import AllScopes, KnownScope
 from memsheaf.work.scopes import SCRATCH
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 from contextlib import suppress
+from hashlib import sha256
 from itertools import pairwise
+from typing import NamedTuple
 
 from memsheaf.errors import Blocked, MemsheafError, NotFound, NotWorth, ReadOnly, ScopeRefused, hinted
 from memsheaf.frontmatter import edited
@@ -25,7 +27,6 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import Section, fold_title, sections
 from memsheaf.text_edits import refuse_secrets
-from memsheaf.values import NamedTuple, sha256
 from memsheaf.work import commit_retry, sessions, tasks
 from memsheaf.work.checklist import (
     LONGEST,

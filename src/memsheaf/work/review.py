@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from memsheaf.errors import Changed, HubUnreachable, MemsheafError
 from memsheaf.frontmatter import edited
@@ -21,7 +21,6 @@ from memsheaf.reader import Filter
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Version
 from memsheaf.text.similarity import fact, likeness
-from memsheaf.values import NamedTuple
 from memsheaf.work.layers import Layers
 
 PROPOSED, UNCONFIRMED, CHANGED = "proposed", "unconfirmed", "changed"

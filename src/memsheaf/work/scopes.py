@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Self
 
 from memsheaf import config
 from memsheaf.errors import MemsheafError, NotFound, PathRefused, ScopeRefused, hinted
@@ -18,10 +19,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import SESSION_FILE
 from memsheaf.work.project_trees import describe_moved, record_tree
 
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
 if TYPE_CHECKING:
-    from typing import Self
-
     from memsheaf.recall.turns import Proposal
     from memsheaf.store import Change, Commit
     from memsheaf.store.tombstones import Tombstone

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from memsheaf.config import Settings
 from memsheaf.errors import (
@@ -37,7 +38,7 @@ from memsheaf.text import sections
 from memsheaf.text.sections import fold_title
 from memsheaf.text_edits import dated
 from memsheaf.timeouts import retry
-from memsheaf.values import NamedTuple, open_plain, utc_time
+from memsheaf.values import open_plain, utc_time
 from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
 from memsheaf.work.scopes import OpenScopes
 

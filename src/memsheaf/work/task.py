@@ -16,6 +16,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from memsheaf.errors import BadHeader, Blocked, MemsheafError, NotFound, PathRefused, TextRefused, hinted
 from memsheaf.guard.paths import check_path
@@ -24,7 +25,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.sections import add_part, lower_headings, parts
 from memsheaf.text_edits import dated
-from memsheaf.values import NamedTuple, utc_time
+from memsheaf.values import utc_time
 from memsheaf.work import events
 from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
 from memsheaf.work.task_files import (

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 from unicodedata import normalize
 
 from memsheaf.errors import BadHeader, TextRefused, hinted
@@ -22,7 +23,6 @@ from memsheaf.frontmatter import edited, join, split
 from memsheaf.memory import DESCRIPTION_LIMIT, clean_field
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import add_part, append_lines, bullet, fence_after, part, sections
-from memsheaf.values import NamedTuple
 from memsheaf.work.events import is_trace_id
 
 TASK = "TASK.md"

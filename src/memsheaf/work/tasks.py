@@ -12,13 +12,14 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
+from hashlib import sha256
+from typing import NamedTuple
 from uuid import uuid4
 
 from memsheaf.errors import Exists, MemsheafError, NotFound, ScopeRefused, TextRefused, hinted
 from memsheaf.memory import clean_field
 from memsheaf.scope import check_label
 from memsheaf.text_edits import dated
-from memsheaf.values import NamedTuple, sha256
 from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
 from memsheaf.work.notes import Notes
 from memsheaf.work.notes_text import phase_of

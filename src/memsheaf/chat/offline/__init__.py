@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Generator, Sequence
 from datetime import date
+from hashlib import sha256
 
 from memsheaf.chat.offline.memories import (
     CALL_PREFIX,
@@ -50,7 +51,6 @@ from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import words
-from memsheaf.values import sha256
 
 READ = 5  # memories for one answer
 LISTED = 3  # memories that a question names

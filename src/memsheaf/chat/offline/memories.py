@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from typing import NamedTuple
 
 from memsheaf.chat.offline.requests import WIDE, lexicon
 from memsheaf.frontmatter import split
@@ -12,7 +13,7 @@ from memsheaf.index.database import Row
 from memsheaf.learn.rules import draft_fact
 from memsheaf.llm.model import Said
 from memsheaf.text.tokenizer import is_weak, words
-from memsheaf.values import NamedTuple, parse_object
+from memsheaf.values import parse_object
 
 CALL_PREFIX = "offline-"  # prefix of the ids of calls that were made here
 NOT_RUN = Said("tool", "Error: it was not run.")

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from memsheaf.learn.pasted import read_own_words
 from memsheaf.learn.rules import find_stated_facts
@@ -19,7 +20,6 @@ from memsheaf.text import phrases
 from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, compiled, guess_languages, sentence_border
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.text.summary import leading_request
-from memsheaf.values import NamedTuple
 
 KINDS = (
     *("both", "list", "index", "undo", "forget that", "forget", "update that", "update", "remember that", "remember"),

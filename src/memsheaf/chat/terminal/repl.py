@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from typing import NamedTuple, Protocol, TextIO
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.conversations import InputHistory
@@ -23,14 +24,11 @@ from memsheaf.chat.turn import Event, Failed, TurnEnded
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import TYPE_CHECKING, NamedTuple, Protocol
 
 if sys.platform != "win32":
     import termios
     import tty
 
-if TYPE_CHECKING:
-    from typing import TextIO
 
 LEARNED_WITHIN = 0.3  # seconds after an answer in which what was learned is shown on the same line
 LAST_WAIT = 60.0  # seconds that the end of a chat waits for what is being learned

@@ -9,14 +9,13 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, TextIO
 
 from memsheaf.chat.turn import Called, Calling, Event, Failed, Notice, Text, TurnEnded, as_json
 from memsheaf.text.neutralize import SafeStream, columns, for_terminal, one_line
-from memsheaf.values import TYPE_CHECKING, plural
+from memsheaf.values import plural
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from memsheaf.chat.terminal.markdown import MarkdownBlocks
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36"}

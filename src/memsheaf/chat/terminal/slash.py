@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.terminal.screen import JsonScreen, Screen
 from memsheaf.errors import MemsheafError
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple
 
 
 class SlashCommand(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from itertools import count
+from typing import Annotated, Any
 
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools.files import (
@@ -40,10 +41,7 @@ from memsheaf.text.neutralize import for_terminal, one_line
 from memsheaf.tool_errors import shortened
 from memsheaf.tool_schema import arguments_of, from_json, schema
 from memsheaf.tools import Tool, ToolAnswer
-from memsheaf.values import TYPE_CHECKING, Annotated, plural
-
-if TYPE_CHECKING:
-    from typing import Any
+from memsheaf.values import plural
 
 ALIASES = {
     "file_path": "path", "filename": "path", "file": "path", "folder": "path", "old_string": "old_text",

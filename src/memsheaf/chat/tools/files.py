@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate, islice
+from typing import NamedTuple
 
 from memsheaf.errors import PathRefused, Refused
 from memsheaf.guard.secrets import REMOVED
@@ -20,7 +21,6 @@ from memsheaf.store import Revision, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.safe_dir import CREATE, READ, Folder, flush, read_all, walk, write_all
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import NamedTuple
 
 BOM = "\ufeff"
 LARGEST = READ_LIMIT  # bytes of a file that may be changed; a larger one is only read in pieces

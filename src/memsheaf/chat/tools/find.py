@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from heapq import nlargest
+from typing import Any
 
 from memsheaf.chat.tools import regex_worker
 from memsheaf.chat.tools.files import AT_ONCE, BOM, LARGEST, ResolvedPath, fetch, folder_at, open_file, quote_path
@@ -22,10 +23,6 @@ from memsheaf.guard.secrets import REMOVED, find_secrets
 from memsheaf.llm.process_group import listen
 from memsheaf.scope import FOLDER
 from memsheaf.store.safe_dir import Folder, read_all, read_file
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    from typing import Any
 
 MOST_FILES = 200
 MOST_LINES = 200

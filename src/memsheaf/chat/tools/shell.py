@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from memsheaf.llm.process_group import listen
-from memsheaf.values import NamedTuple
 
 MOST_OUTPUT = 30_000  # bytes of a command's output that are kept: the first and the last
 _KEYS = ("API_KEY", "APIKEY", "_TOKEN", "_SECRET", "_SECRET_KEY", "_ACCESS_KEY")

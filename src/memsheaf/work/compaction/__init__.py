@@ -7,6 +7,7 @@ minds the circuit breaker.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 from memsheaf.errors import Refused, StoreFailed, hinted
@@ -16,7 +17,6 @@ from memsheaf.llm import Model
 from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import sha256
 from memsheaf.work.compaction.levels import WAIT, Compacted, Ladder, Standing, summarize
 
 BUDGET = 50_000  # tokens of a conversation, by default

@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from memsheaf.errors import ModelFailed
 from memsheaf.guard.secrets import without_secrets
@@ -25,7 +26,6 @@ from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
-from memsheaf.values import NamedTuple
 from memsheaf.work.compaction.messages import LINE, MeasuredConversation, Ruling, find_rulings, is_text, size, tokens
 
 LEVELS = (

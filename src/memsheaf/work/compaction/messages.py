@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.prompts import read_prompt
@@ -19,7 +20,6 @@ from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.phrases import Dialect, any_of, compiled
 from memsheaf.text.spoken import SHOWN, spoken
-from memsheaf.values import NamedTuple
 
 TAIL_LEAST, TAIL_MOST = 10_000, 40_000  # tokens: the tail grows until it has the first, and never beyond the second
 TAIL_TEXTS = 5  # messages with text, of the user and the agent, that the tail has at least
