@@ -134,8 +134,16 @@ class WorkingTree:
             self._git = None  # it failed or was too slow, and would be again
         files = listing.files if left is None else listing.nested
         waiting = set(words if left is None else left)
-        certain = self._scan(files, waiting) and (listing.whole or not files)
-        return waiting if certain else set()
+        room = SCAN_LIMIT
+        for path in files:
+            if not waiting:
+                break
+            data = self._read(path) or b""
+            room -= len(data)
+            if room < 0:
+                return set()
+            waiting -= {each for each in waiting if each.encode() in data and word(each).search(data)}
+        return waiting if listing.whole or not files else set()
 
     def spelled(self, text: str, cwd: str) -> str:
         """A citation that was typed in a folder of the tree, as it is written from the root."""
@@ -152,19 +160,6 @@ class WorkingTree:
         except (OSError, ValueError, PathRefused):
             return None
         return data if len(data) <= FILE_LIMIT and b"\0" not in data else None
-
-    def _scan(self, files: Iterable[str], waiting: set[str]) -> bool:
-        """Take out of `waiting` what is in a text; False when there is too much to read."""
-        room = SCAN_LIMIT
-        for path in files:
-            if not waiting:
-                break
-            data = self._read(path) or b""
-            room -= len(data)
-            if room < 0:
-                return False
-            waiting -= {each for each in waiting if each.encode() in data and word(each).search(data)}
-        return True
 
     def _look(self) -> _Listing:
         """See once which files there are."""
@@ -197,17 +192,17 @@ class WorkingTree:
                         return found, False
                     if entry.is_file(follow_symlinks=False):
                         found.append(prefix + entry.name)
-                    elif entry.is_dir(follow_symlinks=False) and _is_walked(entry.name, prefix):
+                    elif entry.is_dir(follow_symlinks=False) and not (
+                        entry.name.startswith(".") or entry.name in _SKIPPED or prefix.count("/") >= MAX_DEPTH
+                    ):
                         waiting.append(f"{prefix}{entry.name}/")
         return found, True
 
 
-def committers(
-    root: str, files: Collection[tuple[str, str]], *, environment: Mapping[str, str] = os.environ
-) -> dict[tuple[str, str], str]:
+def committers(root: str, files: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Who last committed these files (path, version) of a folder, "" for none; {} without an answer in time."""
     tree = around(root)
-    git = _Git.at(tree, environment)
+    git = _Git.at(tree)
     below = _relative(os.path.realpath(root), tree)
     names = git.committers([f"{below}/{path}" for path, _ in files]) if git else None
     return {} if names is None else {file: names.get(f"{below}/{file[0]}", "") for file in files}
@@ -221,7 +216,7 @@ class _Git:
         self._environment = environment
 
     @classmethod
-    def at(cls, root: str, environment: Mapping[str, str], *, bare: bool = False) -> _Git | None:
+    def at(cls, root: str, environment: Mapping[str, str] = os.environ, *, bare: bool = False) -> _Git | None:
         """Git for a checkout, or for a bare repository; None when this is none, or there is no git outside it."""
         path = environment.get("PATH", "")
         program = _program(path, root)
@@ -322,34 +317,35 @@ class _Git:
                 timer.cancel()
 
 
-def tracked(checkout: str, root: str, environment: Mapping[str, str] = os.environ) -> list[str] | None:
+def tracked(checkout: str, root: str) -> list[str] | None:
     """The files below a root that git has in its index, as they are called there; None without an answer."""
-    git = _Git.at(os.path.realpath(checkout), environment) if checkout else None
+    git = _Git.at(os.path.realpath(checkout)) if checkout else None
     below = _relative(os.path.realpath(root), os.path.realpath(checkout)) if git else ""
     found = git.lines("ls-files", "-z", "--cached", "--", f":(top,literal){below}") if git else None
     start = "" if below == "." else f"{below}/"
     return None if found is None else [path.removeprefix(start) for path in found]
 
 
-def in_other_commits(
-    checkout: str, root: str, paths: Collection[str], environment: Mapping[str, str] = os.environ
-) -> set[str]:
+def in_other_commits(checkout: str, root: str, paths: Collection[str]) -> set[str]:
     """Return the files below a root that a branch or tag of git has, and the present commit has not."""
-    git = _Git.at(os.path.realpath(checkout), environment) if checkout else None
+    git = _Git.at(os.path.realpath(checkout)) if checkout else None
     if git is None:
         return set()
     below = _relative(os.path.realpath(root), os.path.realpath(checkout))
     every = ("log", "HEAD", "--branches", "--remotes", "--tags", "-z", "--format=", "--name-only", "--no-renames")
     committed = git.lines(*every, "--", f":(top,literal){below}") or ()
-    present = tracked(checkout, root, environment) or ()
+    present = tracked(checkout, root) or ()
     return {path for path in paths if f"{below}/{path}" in {*committed} and path not in present}
 
 
-def tracked_private(checkout: str, root: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+def tracked_private(checkout: str, root: str) -> list[str]:
     """The private files that git tracks, by their paths in the checkout: journals, sessions, logs."""
     below = _relative(os.path.realpath(root), os.path.realpath(checkout)) if checkout else "."
-    found = tracked(checkout, root, environment) or ()
-    return [os.path.normpath(f"{below}/{path}") for path in found if _is_private(path.split("/"))]
+    return [
+        os.path.normpath(f"{below}/{path}")
+        for path in tracked(checkout, root) or ()
+        if HISTORY in path.split("/") or path.partition("/")[0] in ("sessions", "logs")
+    ]
 
 
 def bring_journal(store: FolderStore) -> None:
@@ -358,15 +354,9 @@ def bring_journal(store: FolderStore) -> None:
         store.bring_journal()
 
 
-def _is_private(steps: Sequence[str]) -> bool:
-    return HISTORY in steps or steps[0] in ("sessions", "logs")
-
-
-def remains(
-    checkout: str, root: str, pieces: Collection[bytes], environment: Mapping[str, str] = os.environ
-) -> list[str]:
+def remains(checkout: str, root: str, pieces: Collection[bytes]) -> list[str]:
     """Where git still has a piece of these texts: commits, index, objects, working tree; or that it stopped early."""
-    git = _Git.at(checkout, environment)
+    git = _Git.at(checkout)
     if git is None or not pieces:
         return ["git's history, which was not searched: there is no git to ask"] if git is None else []
     wanted = re.compile(b"|".join(map(re.escape, sorted(pieces))))
@@ -388,7 +378,7 @@ def remains(
         said += [f"git's commit {commit}" for commit in commits]
         said += [f"git's index: {staged[name].partition(chr(9))[2]}"] if name in staged else []
         said += [f"git's object {name[:12]}, in no commit"] if not commits and name not in staged else []
-    with WorkingTree.open(checkout, memories=root, environment=environment) as tree:
+    with WorkingTree.open(checkout, memories=root) as tree:
         for path in tree.files():
             if wanted.search(b"\n".join(tree.lines(path) or ())):
                 said.append(f"the working tree: {path}")
@@ -397,12 +387,12 @@ def remains(
     return list(dict.fromkeys(said))
 
 
-def search_bare(repository: str, pieces: Collection[bytes], environment: Mapping[str, str] = os.environ) -> str:
+def search_bare(repository: str, pieces: Collection[bytes]) -> str:
     """Why a bare repository may still have a piece of some texts, "" when it has none."""
     if not pieces or not os.path.lexists(repository):
         return ""
     wanted = re.compile(b"|".join(map(re.escape, sorted(pieces))))
-    git = _Git.at(repository, environment, bare=True)
+    git = _Git.at(repository, bare=True)
     try:
         if git and not any(wanted.search(data) for kind, _, data in git.objects(THOROUGH) if kind != "tree"):
             return ""
@@ -420,10 +410,6 @@ def _program(path: str, root: str) -> str:
             if os.path.isfile(program) and os.access(program, os.X_OK):
                 return program
     return ""
-
-
-def _is_walked(name: str, prefix: str) -> bool:
-    return not name.startswith(".") and name not in _SKIPPED and prefix.count("/") < MAX_DEPTH
 
 
 def _relative(path: str, root: str) -> str:

@@ -78,7 +78,7 @@ def _undo_init(call: Call, checkout: str, home: str) -> int:
         error = ScopeRefused(f"the memory of {checkout!r} is not in use")
         raise hinted(error, "`memsheaf scopes` shows where it is.")
     _open_memory(checkout).close()
-    keep = tracked(checkout, root, call.environment)
+    keep = tracked(checkout, root)
     if keep is None:
         raise StoreFailed(f"git does not say which files of {root!r} are committed")
     if call.options.dry_run:
@@ -271,7 +271,7 @@ def _loaded_apart(sheaf: Sheaf, found: Sequence[Row]) -> tuple[list[Memory], lis
 
 def _refuse_journals(call: Call, checkout: str, root: str) -> None:
     """Accept no folder whose journals came with the repository: they bring texts back, and block learning."""
-    folders = (path.rpartition("/")[0] for path in tracked(checkout, root, call.environment) or ())
+    folders = (path.rpartition("/")[0] for path in tracked(checkout, root) or ())
     if found := sorted({folder for folder in folders if HISTORY in folder.split("/")}):
         places = " ".join(os.path.join(root, folder) for folder in found)
         raise hinted(
