@@ -35,7 +35,6 @@ from memsheaf.worktree import remains, search_bare
 from memsheaf.writer import Writer
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
-AT_ONCE = 500  # memories that are searched together
 TITLE = 5  # words; nor does a name or a description of fewer, outside of a header
 _STEPS = re.compile(CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"')
 Pieces = Set[bytes]
@@ -87,9 +86,23 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     """
     writer.require_writable()
     store, index, path = writer.store, writer.index, writer.spelled(path)
-    texts = _texts_of(writer, path)  # first: afterwards nobody knows what to look for
-    cache = os.path.dirname(index.files()[0])
-    _forget_elsewhere(learner, state, cache, texts, [path] if texts else (), clock)
+    steps = (step for commit in trail(store, path) for step in commit.revisions)
+    texts = {data for step in steps for data in (step.old, step.new) if data}
+    if present := writer.find(path):
+        texts.add(present.data)
+
+    def forget_elsewhere(texts: Sequence[bytes], names: Sequence[str]) -> None:
+        """Take what an erased memory said out of what is kept beside the memories, and its names with it."""
+        learner.forget(texts)
+        _forget_in_hosts(os.path.dirname(state.folder), texts, names)
+        for one in state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
+            spill.forget(one, texts)
+            conversation_file.forget(one, texts, names)
+            forget_waiting(one, texts, names, clock=clock)
+            own = names if one.folder == state.folder else ()
+            recall_log.forget(one, texts, make_erasure_filter(texts), own)
+
+    forget_elsewhere(sorted(texts), [path] if texts else ())  # first: afterwards nobody knows what to look for
     index.ready()
     before = index.folders_of([CATALOG, path])
     try:
@@ -97,7 +110,7 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     except NotFound:  # or it was erased, and something kept us from seeing to the rest
         index.purge([path], ())
         raise
-    _forget_elsewhere(learner, state, cache, erased.texts, erased.names, clock)
+    forget_elsewhere(erased.texts, erased.names)
     for name in erased.names:
         rehearsal.disregard(state, name)
     if writer.ledger:
@@ -108,35 +121,13 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     copy = os.path.join(state.folder, COPY)
     directory = os.path.dirname(state.folder)
     naming = {*_walk(os.path.join(directory, HOSTS)), *_walk(state.folder), *glob(f"{escape(directory)}/*.log")}
-    caches = (place for place in _walk(cache) if not _INDEX.search(place))
+    caches = (place for place in _walk(os.path.dirname(index.files()[0])) if not _INDEX.search(place))
     drafts = (place for folder in glob(f"{escape(gettempdir())}/memsheaf-*") for place in _walk(folder))
     others = {*index.files(), *learner.files(), *_walk(directory), *caches, *drafts}
     others = {place for place in others if f"{os.sep}{COPY}{os.sep}" not in place}
     return examine(
         store.root, erased, others, journals=store.journals, checkout=store.checkout, copy=copy, naming=naming
     )
-
-
-def _forget_elsewhere(
-    learner: Learner,
-    state: State,
-    cache: str,
-    texts: Sequence[bytes],
-    names: Sequence[str],
-    clock: Callable[[], float],
-) -> None:
-    """Take what an erased memory said out of what is kept beside the memories, and its names with it."""
-    learner.forget(texts)
-    for place in glob(f"{escape(cache)}/start-*.json"):  # made again when the next conversation starts
-        with suppress(FileNotFoundError):
-            os.unlink(place)
-    _forget_in_hosts(os.path.dirname(state.folder), texts, names)
-    for one in state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
-        spill.forget(one, texts)
-        conversation_file.forget(one, texts, names)
-        forget_waiting(one, texts, names, clock=clock)
-        own = names if one.folder == state.folder else ()
-        recall_log.forget(one, texts, make_erasure_filter(texts), own)
 
 
 def _forget_in_hosts(directory: str, texts: Sequence[bytes], names: Sequence[str]) -> None:
@@ -160,23 +151,15 @@ def _forget_in_hosts(directory: str, texts: Sequence[bytes], names: Sequence[str
                 replace(folder, name, "\n".join(filter(may_stay, lines)).encode())
 
 
-def _texts_of(writer: Writer, path: str) -> Sequence[bytes]:
-    """Every text that a memory has or had, as far as the journal still holds them."""
-    steps = (step for commit in trail(writer.store, path) for step in commit.revisions)
-    known = {data for step in steps for data in (step.old, step.new) if data}
-    present = writer.find(path)
-    return sorted(known | ({present.data} if present else set()))
-
-
 def examine(
     root: str,
     erased: Erased,
     others: Iterable[str],
     *,
-    journals: str = "",
-    checkout: str = "",
-    copy: str = "",
-    naming: Collection[str] = (),
+    journals: str,
+    checkout: str,
+    copy: str,
+    naming: Collection[str],
 ) -> Proof:
     """Read every file under `root` and each of `others` once, and look for the erased memory in them.
 
@@ -185,13 +168,12 @@ def examine(
     When the root lies in a `checkout`, its `journals` may lie elsewhere, and the objects of git are searched, too. So
     are those of a hub's `copy`.
     """
-    within = dict.fromkeys((journals or root, root))
+    within = dict.fromkeys((journals, root))
     left: list[str] = []
     elsewhere: set[str] = set()
     count = size = 0
     pieces = _pieces(erased)
     names = {form for name in erased.names if len(name) >= SHORTEST for form in _spellings(name.encode())}
-    common: set[bytes] = set()
     places = sorted({*others, *(place for folder in within for place in _files(folder))})
 
     def read(place: str) -> bytes:
@@ -211,18 +193,20 @@ def examine(
         inside = [len(folder) + 1 for folder in within if place.startswith(folder + os.sep)]
         return place[inside[0] :] if inside else os.path.relpath(place, root)
 
-    memories = [place for place in places if _is_memory(name_of(place))]
-    for start in range(0, len(memories), AT_ONCE):
-        some = {place: read(place) for place in memories[start : start + AT_ONCE]}
-        together = b"\0".join(some.values())
-        for piece in _held(together, pieces):
-            said = {name_of(place) for place, data in some.items() if piece in data}
-            elsewhere |= said
-            common |= {piece} if said else set()  # what another memory says as well is no trace of this one
-    telling = pieces - common
+    memories = []
+    for place in places:
+        name = name_of(place)
+        is_file = name.endswith(".md") and not name.startswith(".") and name != CATALOG
+        if is_file and not (os.sep in name and _is_reserved(name)):
+            memories.append(place)
+    telling = set(pieces)
+    for place in memories:
+        if held := _held(read(place), pieces):  # what another memory says as well is no trace of this one
+            elsewhere.add(name_of(place))
+            telling.difference_update(held)
     for place in sorted({*places} - {*memories}):
         name, data = name_of(place), read(place)
-        if place in naming and _holds(data, names):
+        if place in naming and _held(data, names):
             left.append(name)
         elif place.endswith((".jsonl", f"{os.sep}{KEPT}")):
             named, near = _in_journal(data, erased, telling)
@@ -232,10 +216,10 @@ def examine(
             place.endswith((".sqlite", ".sqlite-wal")) and _has_vector(data, root, erased, memories)
         ):
             left.append(name)
-    for place in (place for folder in within for place in _nested(folder)):
+    for place in (place for folder in within for name in NESTED for place in _walk(os.path.join(folder, name))):
         if _held(read(place), telling):
             elsewhere.add(name_of(place))
-    if found := search_bare(copy, telling) if copy else "":
+    if found := search_bare(copy, telling):
         left.append(f"{os.path.relpath(copy, root)} ({found})")
     git = remains(checkout, root, telling) if checkout else []
     return Proof(
@@ -301,12 +285,8 @@ _WORDED = (b"name", b"description", b"reason")
 _COMMON = (b"type:", b"created:", b"updated:", b"source:", b"conversation:", b"trust:", b"pinned:", b"expires:")
 
 
-def _held(data: bytes, pieces: Pieces) -> list[bytes]:
+def _held(data: bytes, pieces: Iterable[bytes]) -> list[bytes]:
     return [piece for piece in pieces if piece in data]
-
-
-def _holds(data: bytes, pieces: Iterable[bytes]) -> bool:
-    return any(piece in data for piece in pieces)
 
 
 def _in_journal(data: bytes, erased: Erased, pieces: Pieces) -> tuple[list[int], dict[int, set[str]]]:
@@ -322,11 +302,11 @@ def _in_journal(data: bytes, erased: Erased, pieces: Pieces) -> tuple[list[int],
         steps = _STEPS.findall(line)
         if not telling.isdisjoint(chain.from_iterable(steps)):
             found.append(number)
-        if not _holds(line, held):
+        if not _held(line, held):
             continue
         if not steps:
             found.append(number)
-        elif others := {path for path, text in _texts(line) if _holds(text, held)}:
+        elif others := {path for path, text in _texts(line) if _held(text, held)}:
             near[number] = others
     return found, near
 
@@ -341,11 +321,6 @@ def _texts(line: bytes) -> Iterator[tuple[str, bytes]]:
             yield shape["path"], b"\n".join(said[3:])
 
 
-def _is_memory(name: str) -> bool:
-    is_file = name.endswith(".md") and not name.startswith(".") and name != CATALOG
-    return is_file and not (os.sep in name and _is_reserved(name))
-
-
 def _is_reserved(name: str) -> bool:
     """Whether it is in a folder that holds no memories of this scope, such as the daily log."""
     return name.replace(os.sep, "/").partition("/")[0].casefold() in RESERVED_FOLDERS
@@ -353,11 +328,6 @@ def _is_reserved(name: str) -> bool:
 
 def _walk(folder: str) -> Iterable[str]:
     return (os.path.join(inner, name) for inner, _, names in os.walk(folder) for name in names)
-
-
-def _nested(root: str) -> Iterable[str]:
-    for name in NESTED:
-        yield from _walk(os.path.join(root, name))
 
 
 def _files(root: str) -> Iterable[str]:
