@@ -73,7 +73,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from glob import escape, glob
+from typing import Any, NamedTuple, TypeVar
 
 from memsheaf.caps import Caps
 from memsheaf.errors import BadSettings, ScopeRefused, hinted
@@ -203,8 +204,6 @@ def load(
 def _settings(home: str, file: dict[str, object], environment: Mapping[str, str], platform: str) -> Settings:
     if unknown := sorted(set(file) - set(_KNOWN)):
         raise _bad(unknown[0], f"there is no setting {unknown[0]}; known are {', '.join(_KNOWN)}")
-    embedder, embedder_url, embedder_key = _service("embedder", environment, file.get("embedder", {}))
-    model, model_url, model_key = _service("model", environment, file.get("model", {}))
     policy, policies = _learning(environment, file.get("learning", {}))
     return Settings(
         home=home,
@@ -216,28 +215,24 @@ def _settings(home: str, file: dict[str, object], environment: Mapping[str, str]
         agent_context=_flag("agent_context", file.get("agent_context", False)),
         project=environment.get("MEMSHEAF_PROJECT", ""),
         projects=_projects(file.get("projects", {})),
-        embedder=embedder,
-        embedder_url=embedder_url,
-        embedder_key=embedder_key,
-        model=model,
-        model_url=model_url,
-        model_key=model_key,
+        **_service("embedder", environment, file.get("embedder", {})),
+        **_service("model", environment, file.get("model", {})),
         policy=policy,
         policies=policies,
-        caps=_numbers("spend", Caps(), file.get("spend", {})),
-        dream=_numbers("dream", Dream(), file.get("dream", {})),
-        chat=_numbers("chat", Chat(), file.get("chat", {})),
-        hooks=_numbers("hooks", Hooks(), file.get("hooks", {})),
+        caps=_numbers("spend", Caps(), file),
+        dream=_numbers("dream", Dream(), file),
+        chat=_numbers("chat", Chat(), file),
+        hooks=_numbers("hooks", Hooks(), file),
         task=environment.get("MEMSHEAF_TASK", ""),
         session=environment.get("MEMSHEAF_SESSION", ""),
         teams=_teams(file.get("teams", {})),
-        hub=_numbers("hub", HubUse(), file.get("hub", {})),
+        hub=_numbers("hub", HubUse(), file),
     )
 
 
-def state_folder(environment: Mapping[str, str] = os.environ) -> str:
+def state_folder() -> str:
     """The state directory, without reading the file of settings."""
-    return _beside_home("state", home_folder(environment), environment, sys.platform)
+    return _beside_home("state", home_folder(), os.environ, sys.platform)
 
 
 def home_folder(environment: Mapping[str, str] = os.environ) -> str:
@@ -268,12 +263,9 @@ def _has_state_of(home: str, state: str, environment: Mapping[str, str]) -> bool
     """Return True if a folder holds the state of a home: of its user, the project around us, or any folder in it."""
     from memsheaf.store.state import State
 
-    roots = [os.path.join(home, "user")]
+    roots = [os.path.join(home, "user"), *glob(f"{escape(home)}/*/*")]
     with suppress(OSError, ScopeRefused):
         roots.append(project_root(Places(home, os.getcwd(), environment.get("MEMSHEAF_PROJECT", ""))))
-    for layer in ("projects", "agents", "team"):
-        with suppress(OSError):
-            roots += [entry.path for entry in os.scandir(os.path.join(home, layer))]
     return any(root.startswith(home + os.sep) and os.path.isdir(State.of(root, state).folder) for root in roots)
 
 
@@ -331,8 +323,8 @@ def split_key(key: str) -> tuple[str, str]:
 def _drop(file: dict[str, object], key: str) -> bool:
     """Remove a setting from the text of the file; False when it is not there."""
     table: object = file
-    *tables, name = [*filter(None, split_key(key)[0].split(".")), split_key(key)[1]]
-    for part in tables:
+    tables, name = split_key(key)
+    for part in filter(None, tables.split(".")):
         table = table.get(part) if isinstance(table, dict) else None
     return isinstance(table, dict) and table.pop(name, None) is not None
 
@@ -383,8 +375,11 @@ def _teams(value: object) -> tuple[tuple[str, str], ...]:
         raise _bad("teams", f"the setting teams: {error}") from None
 
 
-def _service(what: str, environment: Mapping[str, str], value: object) -> tuple[str, str, str]:
-    """Name, address, and the variable with the key. They go together: a name from here takes no key from there."""
+def _service(what: str, environment: Mapping[str, str], value: object) -> dict[str, Any]:
+    """Return the settings of a service: its name, its address, and the variable with the key.
+
+    They go together: a name from the environment takes no key from the file.
+    """
     if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
         raise _bad(what, f"the setting {what} must be a table with the texts name, url and key")
     if unknown := sorted(set(value) - {"name", "url", "key"}):
@@ -407,7 +402,7 @@ def _service(what: str, environment: Mapping[str, str], value: object) -> tuple[
     if name == usual and (url or key):
         article = "an" if what == "embedder" else "a"
         raise _bad(what, f"the settings {what}.url and {what}.key need {article} {what}.name, such as openai:MODEL")
-    return name, url, key
+    return {what: name, f"{what}_url": url, f"{what}_key": key}
 
 
 def _learning(environment: Mapping[str, str], value: object) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -431,8 +426,9 @@ def _learning(environment: Mapping[str, str], value: object) -> tuple[str, tuple
 MOST = 1e15  # a number in the settings
 
 
-def _numbers(what: str, usual: T, value: object) -> T:
-    """A table of numbers and switches, in the shape of the usual ones."""
+def _numbers(what: str, usual: T, file: Mapping[str, object]) -> T:
+    """Return a table of numbers and switches of the file, in the shape of the usual ones."""
+    value = file.get(what, {})
     if not isinstance(value, dict):
         raise _bad(what, f"the setting {what} must be a table")
     known = usual._asdict()

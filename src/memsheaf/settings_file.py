@@ -97,9 +97,9 @@ class SettingsFile:
             NotFound, StoreFailed: there is no such setting; the file cannot be read or written.
         """
         lines = self.lines()
-        if expect is not None and expect != _version(lines):
-            raise Changed(FILE)
         read = _version(lines)
+        if expect not in (None, read):
+            raise Changed(FILE)
         for key, words in values.items():
             setting = self.find(key)
             _set_line(lines, setting.key, None if words is None else to_toml(_typed(words, setting.value)))
