@@ -115,16 +115,17 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
             raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
         name = _inside(name)
         is_past = _is_past(name)
+        is_data = is_past or name == SHARED
         steps = name.split("/")  # what is hidden is not for us, nor is the catalog, which is made anew
         is_ours = not any(step.startswith(".") for step in steps) and fold(steps[-1]) != fold(CATALOG)
         if not (is_ours or (history and is_past) or name == SHARED):
             continue
-        if load is None or not (is_past or name == SHARED or name.lower().endswith((".md", ".ndjson"))):
+        if load is None or not (is_data or name.lower().endswith((".md", ".ndjson"))):
             yield Member(name, why=LINK if load is None else NO_MARKDOWN)
             continue
         try:
             root, path = apart(name)
-            path = path if is_past or name == SHARED else check_stored(path)
+            path = path if is_data else check_stored(path)
         except PathRefused as error:
             yield Member(name, why=str(error))
             continue
@@ -133,7 +134,7 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
             raise ArchiveRefused(f"{other!r} and {stored!r} are one file on some file systems")
         seen[fold(stored)] = stored
         try:
-            data = load(MAX_JOURNAL if is_past or name == SHARED else LIMIT + 1)
+            data = load(MAX_JOURNAL if is_data else LIMIT + 1)
         except _DAMAGED as error:
             raise ArchiveRefused(f"{name!r} cannot be unpacked: {error}") from None
         total += len(data)
@@ -157,9 +158,21 @@ def write(target: str, files: Iterator[tuple[str, bytes]]) -> int:
     part = f"{target.rstrip(os.sep)}.part-{os.urandom(4).hex()}"
     try:
         if target.endswith(".zip"):
-            _write_zip(part, ordered)
+            with ZipFile(part, "x", ZIP_DEFLATED) as archive:
+                for path, data in ordered:
+                    info = ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+                    # what packs too well, as a journal of one text over and over, would look like a bomb to `read`
+                    is_bomb = len(data) > 1 << 20 and len(zlib.compress(data, 1)) * MAX_RATIO // 2 < len(data)
+                    info.compress_type = ZIP_STORED if is_bomb else ZIP_DEFLATED
+                    info.external_attr = 0o600 << 16
+                    archive.writestr(info, data)
         else:
-            _write_folder(part, ordered)
+            os.mkdir(part, 0o700)
+            for path, data in ordered:
+                place = os.path.join(part, *path.split("/"))
+                os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+                with open(place, "xb") as file:
+                    file.write(data)
         os.rename(part, target)
     except OSError as error:
         shutil.rmtree(part, ignore_errors=True)
@@ -167,15 +180,6 @@ def write(target: str, files: Iterator[tuple[str, bytes]]) -> int:
             os.unlink(part)  # an archive is a file
         raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from error
     return len(ordered)
-
-
-def _write_folder(target: str, files: list[tuple[str, bytes]]) -> None:
-    os.mkdir(target, 0o700)
-    for path, data in files:
-        place = os.path.join(target, *path.split("/"))
-        os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
-        with open(place, "xb") as file:
-            file.write(data)
 
 
 def _inside(name: str) -> str:
@@ -323,17 +327,3 @@ def _from_tar(packed: BinaryIO) -> Iterator[tuple[str, Load]]:
             yield member.name, load
         while archive.fileobj and archive.fileobj.read(LIMIT):
             pass  # the checksum of a packed archive stands at its very end
-
-
-def _write_zip(target: str, files: list[tuple[str, bytes]]) -> None:
-    with ZipFile(target, "x", ZIP_DEFLATED) as archive:
-        for path, data in files:
-            info = ZipInfo(path, (1980, 1, 1, 0, 0, 0))
-            info.compress_type = ZIP_STORED if _packs_too_well(data) else ZIP_DEFLATED
-            info.external_attr = 0o600 << 16
-            archive.writestr(info, data)
-
-
-def _packs_too_well(data: bytes) -> bool:
-    """Whether it would look like a bomb when it is read again, as a journal of one text over and over does."""
-    return len(data) > 1 << 20 and len(zlib.compress(data, 1)) * MAX_RATIO // 2 < len(data)

@@ -14,7 +14,6 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.caches import Cache, abandoned, remove
 from memsheaf.index.database import Row
-from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
@@ -41,9 +40,11 @@ class Finding(NamedTuple):
 
 def examine(sheaf: Sheaf, *, cache: str = "") -> list[Finding]:
     """Look at the files, the journal, the place they are kept in and the `cache` directory; worst first."""
-    findings = [*_place(sheaf), *_caches(cache), *_journal(sheaf), *_journals(sheaf.store), *_tracked(sheaf)]
-    findings += [*_files(sheaf), *_catalog(sheaf)]
-    findings += [_notice(sheaf, said) for said in sheaf.notices()]
+    findings = [*_place(sheaf), *_caches(cache), *_own_files(sheaf), *_journals(sheaf.store)]
+    findings += _files(sheaf)
+    for said in sheaf.notices():
+        path = next((name for name in (CONTEXT, NOTES) if said.startswith(name)), "")
+        findings.append(Finding("warning", path or sheaf.root, said, "`memsheaf trust`" if path else ""))
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: (order[finding.level], finding.path))
 
@@ -114,11 +115,19 @@ def disk(path: str, free: int) -> Iterator[Finding]:
         yield Finding("warning", path, f"the disk is nearly full: {free >> 20:,} MiB are free", "make room soon")
 
 
-def _journal(sheaf: Sheaf) -> Iterator[Finding]:
+def _own_files(sheaf: Sheaf) -> Iterator[Finding]:
+    """Yield what is wrong with the journal in use, with private files and with the catalog."""
     history = os.path.relpath(os.path.join(sheaf.store.journals, HISTORY), sheaf.root)
     advice = "the memories are not affected; that one change can no longer be undone"
     for place in sheaf.store.damaged():
         yield Finding("warning", f"{history}/{place}", "this line of the journal cannot be read", advice)
+    said = "git tracks it: whoever gets the repository can read what was forgotten or said in private"
+    for path in tracked_private(sheaf.store.checkout, sheaf.root):
+        advice = f"git rm --cached {quote(path)}; if it was pushed, `git filter-repo` takes it out of the history"
+        yield Finding("error", path, said, advice)
+    if os.path.lexists(os.path.join(sheaf.root, CATALOG)) and not sheaf.store.is_published(CATALOG):
+        said = "it was not written by memsheaf, and stays as it is; the catalog is in the prompt, and in no file"
+        yield Finding("warning", CATALOG, said, "remove or rename it, and the catalog is written there again")
 
 
 def _journals(store: FolderStore) -> Iterator[Finding]:
@@ -151,26 +160,16 @@ def _caches(cache: str) -> Iterator[Finding]:
         yield Finding("info", cache, said, "`memsheaf doctor --fix` removes them")
 
 
-def _tracked(sheaf: Sheaf) -> Iterator[Finding]:
-    said = "git tracks it: whoever gets the repository can read what was forgotten or said in private"
-    for path in tracked_private(sheaf.store.checkout, sheaf.root):
-        advice = f"git rm --cached {quote(path)}; if it was pushed, `git filter-repo` takes it out of the history"
-        yield Finding("error", path, said, advice)
-
-
-def _catalog(sheaf: Sheaf) -> Iterator[Finding]:
-    if os.path.lexists(os.path.join(sheaf.root, CATALOG)) and not sheaf.store.is_published(CATALOG):
-        said = "it was not written by memsheaf, and stays as it is; the catalog is in the prompt, and in no file"
-        yield Finding("warning", CATALOG, said, "remove or rename it, and the catalog is written there again")
-
-
 def _files(sheaf: Sheaf) -> Iterator[Finding]:
     for row in sheaf.list():
         yield from _row(row)
         if row.state != "held":
             try:
                 memory = sheaf.read(row.path)
-                yield from _secrets(memory)
+                for secret in find_secrets(memory.text):
+                    said = f"line {memory.text.count(chr(10), 0, secret.start) + 1} holds {secret.kind}"
+                    erase = f"save the rest under another name, then `memsheaf erase {memory.path}`"
+                    yield Finding("warning", row.path, said, f"change it where it is in use; {erase}")
                 for warning in memory.warnings if row.state in ("ok", "free") else ():
                     yield Finding("warning", row.path, without_secrets(warning), f"`memsheaf edit {row.path}`")
             except MemsheafError as error:
@@ -193,17 +192,3 @@ def _row(row: Row) -> Iterator[Finding]:
     if row.trust == "unconfirmed":
         approve = f"`memsheaf review --approve {row.path}` if it is right; --reject if not"
         yield Finding("info", row.path, "it is not confirmed, so it stays out of the catalog", approve)
-
-
-def _notice(sheaf: Sheaf, said: str) -> Finding:
-    if not said.startswith((CONTEXT, NOTES)):
-        return Finding("warning", sheaf.root, said, "")
-    return Finding("warning", CONTEXT if said.startswith(CONTEXT) else NOTES, said, "`memsheaf trust`")
-
-
-def _secrets(memory: Memory) -> Iterator[Finding]:
-    text, erase = memory.text, f"`memsheaf erase {memory.path}`"
-    for secret in find_secrets(text):
-        said = f"line {text.count(chr(10), 0, secret.start) + 1} holds {secret.kind}"
-        advice = f"change it where it is in use; save the rest under another name, then {erase}"
-        yield Finding("warning", memory.path, said, advice)

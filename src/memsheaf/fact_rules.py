@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from memsheaf.errors import CreateOnly, Exists, MemsheafError, TextRefused
+from memsheaf.errors import CreateOnly, Exists, MemsheafError, TextRefused, hinted
 from memsheaf.guard.citations import parse as place_of
 from memsheaf.guard.paths import FACTS, is_fact
 from memsheaf.index.search import Index
@@ -82,9 +82,10 @@ class FactRules:
         """Raise Exists when a fact that is gone would come back beside the one that is in its place."""
         for one in facts:
             if memory.path in one.supersedes or (one.path != memory.path and words(one.name) == words(memory.name)):
-                error = Exists(one.path, f"it stands in the place of {memory.path!r}")
-                error.hint = "`memsheaf undo` of what superseded it brings the old one back, and takes the new away."
-                raise error
+                raise hinted(
+                    Exists(one.path, f"it stands in the place of {memory.path!r}"),
+                    "`memsheaf undo` of what superseded it brings the old one back, and takes the new away.",
+                )
 
     def refuse_rewriting(self, memory: Memory, found: Memory) -> None:
         """Raise CreateOnly when a fact would say something else than it does."""
@@ -109,12 +110,12 @@ def _refuse_incomplete(memory: Memory) -> None:
     if memory.state != "ok" or not memory.known:
         lacking.append("a header with name, description and type")
     if lacking:
-        error = TextRefused(f"{memory.path!r} is no fact yet: it lacks {', '.join(lacking)}")
-        error.hint = "`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory."
-        raise error
+        raise hinted(
+            TextRefused(f"{memory.path!r} is no fact yet: it lacks {', '.join(lacking)}"),
+            "`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory.",
+        )
 
 
 def _beside(path: str, why: str) -> Exists:
-    error = Exists(path, why)
-    error.hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
-    return error
+    hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
+    return hinted(Exists(path, why), hint)

@@ -218,7 +218,12 @@ def parse(path: str, data: bytes) -> Memory:
         return Memory(path, data, page, "bad", problem, page.warnings)
     if not page.head:
         return Memory(path, data, page, "free", "", page.warnings)
-    return _with_type_warning(Memory(path, data, page, "ok", "", page.warnings))
+    memory = Memory(path, data, page, "ok", "", page.warnings)
+    kind = memory.kind
+    if kind in KINDS:
+        return memory
+    problem = f"type {kind!r} is not one of {', '.join(KINDS)}" if kind else "there is no type"
+    return memory._replace(warnings=(*memory.warnings, f"{problem}; listed under Other"))
 
 
 def compose(
@@ -384,15 +389,6 @@ def _wrong_shape(page: ParsedText) -> str:
         if field.key in _LIST_KEYS and any(not isinstance(item, str) for item in value):
             return f"line {field.first}: {field.key} must be a list of texts"
     return ""
-
-
-def _with_type_warning(memory: Memory) -> Memory:
-    kind = memory.kind
-    if kind in KINDS:
-        return memory
-    said = f"type {kind!r} is not one of {', '.join(KINDS)}" if kind else "there is no type"
-    warning = f"{said}; listed under Other"
-    return Memory(memory.path, memory.data, memory.page, "ok", "", (*memory.warnings, warning))
 
 
 def _check_header(memory: Memory, kinds: Sequence[str], required: Sequence[str]) -> None:

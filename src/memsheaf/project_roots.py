@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.archive import INNER, LOGS, apart, inside
@@ -15,7 +15,7 @@ from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
-from memsheaf.store.safe_dir import Folder
+from memsheaf.store.safe_dir import Folder, walk
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 from memsheaf.worktree import bring_journal, in_other_commits
@@ -37,10 +37,7 @@ def roots(root: str) -> list[str]:
 
 
 def _folders(root: str, prefix: str) -> list[str]:
-    with suppress(OSError, PathRefused), ExitStack() as held:
-        folder = held.enter_context(Folder.open(root))
-        for step in filter(None, prefix.split("/")):
-            folder = held.enter_context(folder.folder(step))
+    with suppress(OSError, PathRefused), Folder.open(root) as top, walk(top, inside(prefix, "any")) as (folder, _):
         return sorted(entry.name for entry in folder.scan() if entry.is_dir(follow_symlinks=False))
     return []
 
@@ -172,7 +169,7 @@ def _is_log(root: str) -> bool:
     return root == LOGS or root.count("/") == 2
 
 
-def steps_of(past: Iterable[Commit], there: Collection[str], names: Mapping[str, str] | None = None) -> list[Commit]:
+def steps_of(past: Iterable[Commit], there: Collection[str], names: Mapping[str, str]) -> list[Commit]:
     """The steps of texts that are there or were removed for good; under other `names` where they got some.
 
     A text that the past ends with and that is not there would be taken for one that somebody removed.
@@ -184,7 +181,7 @@ def steps_of(past: Iterable[Commit], there: Collection[str], names: Mapping[str,
     kept = []
     for commit in commits:
         steps = [step for step in commit.revisions if step.path in there or ends[step.path] == ABSENT]
-        renamed = tuple(step._replace(path=(names or {}).get(step.path, step.path)) for step in steps)
+        renamed = tuple(step._replace(path=names.get(step.path, step.path)) for step in steps)
         if renamed:
             kept.append(commit._replace(revisions=renamed))
     return kept

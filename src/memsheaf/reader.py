@@ -179,12 +179,6 @@ class ScopeReader:
         rows = self._index.rows("fold >= ? AND fold < ? AND version <> ?", prefix, f"{prefix[:-1]}0", UNUSABLE)
         return [row for row in rows if row.path.startswith(f"{folder}/")] or rows
 
-    def containing(self, part: str) -> Sequence[Row]:
-        """The files whose path has this text in it."""
-        self._index.look()
-        escaped = part.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-        return self._index.rows("path LIKE ? ESCAPE '!'", f"%{escaped}%")
-
     def matches(
         self, query: str, *, limit: int = 10, among: Collection[str] | None = None, look: bool = True
     ) -> Sequence[Match]:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from glob import escape, glob
 from itertools import count
 from typing import NamedTuple
 
@@ -205,8 +206,6 @@ def _cleared(
 def _forget_index(root: str, cache: str) -> None:
     """Remove the index of a root that is no more: it holds texts."""
     begin = os.path.basename(database_for(root, cache)).partition("-")[0]
-    with suppress(OSError), os.scandir(cache) as entries:
-        for entry in entries:
-            if entry.name.startswith(begin):
-                with suppress(OSError):
-                    os.unlink(entry.path)
+    for place in glob(f"{escape(cache)}/{begin}*"):
+        with suppress(OSError):
+            os.unlink(place)

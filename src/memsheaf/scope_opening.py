@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from memsheaf.config import Settings
 from memsheaf.embed import Embedder, find
 from memsheaf.scope import Scope, checkout_of, resolve
-from memsheaf.store import HISTORY, HUB
+from memsheaf.store import HISTORY, HUB, Commit
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.state import State
 
 if TYPE_CHECKING:
-    from memsheaf.store import Commit
-    from memsheaf.store.state import State
     from memsheaf.store.transaction import Transaction
     from memsheaf.store.trust import TrustLedger
 
@@ -83,8 +82,6 @@ def _note_unseen(find_ledger: Callable[[], TrustLedger | None], transaction: Tra
 
 def state_of(root: str, settings: Settings) -> State:
     """What is kept about a folder outside of it."""
-    from memsheaf.store.state import State
-
     return State.of(root, settings.state or os.path.join(settings.home, "state"))
 
 

@@ -190,12 +190,10 @@ def _told(memory: Memory) -> tuple[str, str, str, str]:
     head, path = memory.page.head, memory.path.removesuffix(".md").replace("/", "\n")
     if memory.state == "held" or not head:
         return "", memory.text, path, ""
-    return head, memory.body, path, "\n".join(_values(memory)) if "\\" in head else ""
-
-
-def _values(memory: Memory) -> Iterator[str]:
-    for field in memory.page.fields:
-        yield from (field.value,) if isinstance(field.value, str) else memory.page.items(field.key)
+    values: list[str] = []
+    for field in memory.page.fields if "\\" in head else ():
+        values += (field.value,) if isinstance(field.value, str) else memory.page.items(field.key)
+    return head, memory.body, path, "\n".join(values)
 
 
 def _place(told: Sequence[str], at: int) -> str:

@@ -172,7 +172,9 @@ def memory_write(
         expect = seen.versions.get(error.path)
         known = {"replace": True, "expect": expect or "unread", "allow": seen.allow}
         memory = seen.memory.remember(name, description, type, content, path=error.path, **known)
-    said = f"Memory saved: {seen.saw(memory).path}{_advice(memory)}"
+    said = f"Memory saved: {seen.saw(memory).path}"
+    if memory.kind in ("feedback", "project") and "**Why:**" not in memory.body:
+        said += " (add a line **Why:** and a line **How to apply:** so that edge cases can be judged)"
     if old:
         said += f"\nIt corrects {old.path}: {one_line(for_prompt(old.body), 300)}\n`memsheaf undo` takes it back."
     return ToolAnswer(said, touched=seen.did("saved", memory.path))
@@ -425,12 +427,6 @@ def _complete(name: str, description: str, kind: str, content: str) -> Proposal:
     if not re.search(r"\w", description):
         raise TextRefused("there is nothing to save: 'content' must say the fact in a sentence")
     return Proposal(name or make_name(content), description, kind or classify(description)[0], content)
-
-
-def _advice(memory: Memory) -> str:
-    if memory.kind in ("feedback", "project") and "**Why:**" not in memory.body:
-        return " (add a line **Why:** and a line **How to apply:** so that edge cases can be judged)"
-    return ""
 
 
 def _files(seen: SeenVersions, kind: str, page: int, empty: str) -> str:

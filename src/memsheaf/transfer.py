@@ -203,7 +203,10 @@ class _Import:
                 ):
                     self.outcome["derived"].append(path)
                 if member.name in self.shared and not (found and found.data == data):
-                    memory = _doubted(memory)
+                    if memory.state != "ok":
+                        why = "was somebody else's where it was exported, and has no header to say so"
+                        raise TextRefused(f"{memory.path!r} {why}")
+                    memory = parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
                 data = memory.data if found is None or found.data != data else data
                 if not self.root:
                     keeper.refuse_context(memory.path, "import")
@@ -232,7 +235,8 @@ class _Import:
                     if has_some:
                         keeper.refuse_duplicate(memory)
             except (TextRefused, Exists, CreateOnly, PathRefused) as error:
-                self.refused.append((_named(member.name, error), str(error)))
+                name = without_secrets(member.name) if isinstance(error, SecretFound) else member.name
+                self.refused.append((name, str(error)))
                 continue
             self.outcome["same" if found and found.data == data else "replaced" if found else "added"].append(path)
             self.outcome["replaced"] += retired
@@ -246,7 +250,9 @@ class _Import:
         if not self._changes and not self._stones:
             return 0
         there = {change.path for change in self._changes}
-        commits = self._store.graft(steps_of(self._past, there), self._stones) if self._past or self._stones else 0
+        commits = (
+            self._store.graft(steps_of(self._past, there, {}), self._stones) if self._past or self._stones else 0
+        )
         own = [change for change in self._changes if not self.root and change.path.endswith(".md")]
         others = [change for change in self._changes if self.root or not change.path.endswith(".md")]
         if own:
@@ -285,13 +291,6 @@ class _Import:
             self.refused.append((inside(self.root, change.path), "another fact of this import supersedes it"))
 
 
-def _doubted(memory: Memory) -> Memory:
-    """A memory from elsewhere, as unconfirmed. Raises TextRefused when it has no header to say so."""
-    if memory.state != "ok":
-        raise TextRefused(f"{memory.path!r} was somebody else's where it was exported, and has no header to say so")
-    return parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
-
-
 def _without_secrets(commit: Commit) -> Commit:
     """A commit of another journal without the texts that hold secrets: as if they were past retention."""
 
@@ -300,10 +299,3 @@ def _without_secrets(commit: Commit) -> Commit:
 
     steps = tuple(step._replace(old=clean(step.old), new=clean(step.new)) for step in commit.revisions)
     return commit._replace(why="" if any(new_secrets(commit.why, "")) else commit.why, revisions=steps)
-
-
-def _named(path: str, error: MemsheafError) -> str:
-    """The name of a file that was refused; when that is for a secret, without one."""
-    if not isinstance(error, SecretFound):
-        return path
-    return without_secrets(path)

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 Near = Sequence[tuple[str, Version]]  # memories that may say the same, from `Index.alike`
 LINKS = 50  # memories that may name a file which gets another name
-FACTS_KEPT = 4_096  # texts whose words are kept, so that learning reads each once
 
 
 class Writer:
@@ -80,7 +79,6 @@ class Writer:
         self._own_context = own_context
         self.people_only = people_only  # asked each time, for this reason, too
         self.around: Callable[[], Iterable[Writer]] = lambda: ()  # the keepers of scopes that are seen with this one
-        self._facts: dict[Version, list[str]] = {}  # the words of texts that were compared
 
     def read(self, path: str) -> Memory:
         """Give one memory, as it is on disk now. Raises NotFound, PathRefused."""
@@ -293,14 +291,9 @@ class Writer:
         """
         wanted = fact(memory)
         itself = {memory.path, *(memory.supersedes if is_fact(memory.path) else ())}
-        for path, version in self.index.alike(wanted) if near is None else near:
-            if (known := self._facts.get(version)) and alike(wanted, known) < LIKE:
-                continue  # a file of that text was read before
+        for path, _ in self.index.alike(wanted) if near is None else near:
             with suppress(MemsheafError):
                 other = self.read(path)
-                if len(self._facts) >= FACTS_KEPT:
-                    self._facts.clear()
-                self._facts[other.version] = fact(other)
                 if path in itself or other.state != "ok" or other.trust == "shared":
                     continue  # what others committed does not stand in for what is said here
                 if (found := alike(wanted, fact(other))) >= LIKE:
