@@ -168,8 +168,11 @@ def _files(sheaf: Sheaf) -> Iterator[Finding]:
                 memory = sheaf.read(row.path)
                 for secret in find_secrets(memory.text):
                     said = f"line {memory.text.count(chr(10), 0, secret.start) + 1} holds {secret.kind}"
-                    erase = f"save the rest under another name, then `memsheaf erase {memory.path}`"
-                    yield Finding("warning", row.path, said, f"change it where it is in use; {erase}")
+                    advice = (
+                        "change it where it is in use; save the rest under another name, "
+                        f"then `memsheaf erase {row.path}`"
+                    )
+                    yield Finding("warning", row.path, said, advice)
                 for warning in memory.warnings if row.state in ("ok", "free") else ():
                     yield Finding("warning", row.path, without_secrets(warning), f"`memsheaf edit {row.path}`")
             except MemsheafError as error:

@@ -86,6 +86,7 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     """
     writer.require_writable()
     store, index, path = writer.store, writer.index, writer.spelled(path)
+    cache = os.path.dirname(index.files()[0])
     steps = (step for commit in trail(store, path) for step in commit.revisions)
     texts = {data for step in steps for data in (step.old, step.new) if data}
     if present := writer.find(path):
@@ -94,6 +95,9 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     def forget_elsewhere(texts: Sequence[bytes], names: Sequence[str]) -> None:
         """Take what an erased memory said out of what is kept beside the memories, and its names with it."""
         learner.forget(texts)
+        for place in glob(f"{escape(cache)}/start-*.json"):  # an earlier version wrote these
+            with suppress(FileNotFoundError):
+                os.unlink(place)
         _forget_in_hosts(os.path.dirname(state.folder), texts, names)
         for one in state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
             spill.forget(one, texts)
@@ -121,7 +125,7 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     copy = os.path.join(state.folder, COPY)
     directory = os.path.dirname(state.folder)
     naming = {*_walk(os.path.join(directory, HOSTS)), *_walk(state.folder), *glob(f"{escape(directory)}/*.log")}
-    caches = (place for place in _walk(os.path.dirname(index.files()[0])) if not _INDEX.search(place))
+    caches = (place for place in _walk(cache) if not _INDEX.search(place))
     drafts = (place for folder in glob(f"{escape(gettempdir())}/memsheaf-*") for place in _walk(folder))
     others = {*index.files(), *learner.files(), *_walk(directory), *caches, *drafts}
     others = {place for place in others if f"{os.sep}{COPY}{os.sep}" not in place}

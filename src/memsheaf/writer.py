@@ -64,9 +64,9 @@ class Writer:
         by: str,
         read_only: bool,
         clock: Callable[[], float],
-        ledger: TrustLedger | None = None,
-        own_context: bool = False,
-        people_only: Callable[[], bool] = lambda: False,
+        ledger: TrustLedger | None,
+        own_context: bool,
+        people_only: Callable[[], bool],
     ) -> None:
         self.scope = scope
         self.store = store
