@@ -150,7 +150,7 @@ def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog nam
 
 def memory_write(
     seen: SeenVersions,
-    content: Annotated[str, "The fact, then **Why:** and **How to apply:**; what you leave out is made of it"],
+    content: Annotated[str, "The fact, then **Why:** and **How to apply:**"],
     name: Annotated[str, "Short title, such as 'Prefers tabs'"] = "",
     description: Annotated[str, "One line that tells when this matters"] = "",
     type: Annotated[str, "user: about the person. feedback: how to work", KINDS] = "",

@@ -108,3 +108,41 @@ def test_help_explains_a_group_and_each_of_its_actions(run: Run) -> None:
     assert run("task", "start", "--help")[1] == run("task", "--help", "start")[1] == one
     assert run("help", "task", "strat")[0] == run("help", "list", "start")[0] == 2
     assert "This is the default." in run("help", "notes")[1]
+
+
+def test_an_option_inside_a_text_is_refused_because_the_text_would_lose_it(run: Run) -> None:
+    for command, line, advice in (
+        ("remember", "always pass --json to the CLI", "always pass --json to the CLI"),
+        ("remember", "never use --pin in scripts", "never use --pin in scripts"),
+        ("remember", "--scope user use --anyway only when asked --pin", "use --anyway only when asked"),
+        ("remember", "pass --allow-secret to nobody", "pass --allow-secret to nobody"),
+        ("remember", "set --scope user in docs", "set --scope user in docs"),
+        ("remember", "set --scope=user in docs", "set --scope=user in docs"),
+        ("remember", "run ls -h first", "run ls -h first"),
+        ("remember", "run ls --help first", "run ls --help first"),
+        ("remember", "run npm test -- --watch always", "run npm test -- --watch always"),
+        ("remember", "run npm test -- slowly", "run npm test -- slowly"),
+        ("remember", "git commit -m x is fine", "git commit -m x is fine"),
+        ("remember", "never push --force", "never push --force"),
+        ("remember", 'echo "$HOME" --json twice', 'echo \\"\\$HOME\\" --json twice'),
+        ("search", "the --json switch", "the --json switch"),
+        ("recall", "why is --json slow", "why is --json slow"),
+        ("why", "is --json slow", "is --json slow"),
+        ("chat", "what does --json do", "what does --json do"),
+    ):
+        code, out, err = run(command, *line.split(" "))
+
+        assert code == 2, line
+        assert f'quote the text: memsheaf {command} "{advice}"' in out + err, line
+    assert run("list")[1] == ""
+
+
+def test_options_before_and_after_a_text_and_between_files_stay_options(run: Run) -> None:
+    assert run("remember", "--scope", "user", "use", "tabs", "--json")[0] == 0
+    assert run("remember", "--pin", "--", "always", "pass", "--json", "to", "it")[0] == 0
+
+    listed = run("list", "--json")[1]
+    assert "always pass --json to it" in listed
+    assert "use tabs" in listed
+    assert run("install", "codex", "--dry-run", "cursor")[0] == 0
+    assert run("remember", "run", "ls", "-h")[1].startswith("usage: memsheaf remember")

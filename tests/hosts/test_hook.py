@@ -52,7 +52,7 @@ def test_a_start_has_the_protocol_and_the_catalogs_of_project_and_user(hooks: Ho
     text = hooks.context("SessionStart", source="startup")
     assert "## When to read" in text
     assert "(project_we-deploy-the-shop-on-fridays.md)" in text
-    assert "(user:user_prefers-pnpm-over-npm.md)" in text
+    assert "(user:user_i-prefer-pnpm-over-npm.md)" in text
     assert "We deploy" not in hooks.context("SessionStart", source="startup", session_id="s2", cwd=hooks.other)
 
 
@@ -246,7 +246,7 @@ def test_context_that_gemini_put_before_a_message_is_not_taken_for_the_users_wor
     prompt = f"<hook_context>{escaped}</hook_context>\n\nI prefer tabs over spaces. And do I prefer pnpm or npm?"
     shown = hooks.context("BeforeAgent", host="gemini", prompt=prompt)
     hooks.hook("AfterAgent", host="gemini", prompt=prompt, prompt_response="Noted.")
-    assert "prefers pnpm over npm" in shown
+    assert "I prefer pnpm over npm" in shown
     assert "outlives" not in hooks.run("inbox", "--json").stdout.decode()
     hooks.work()
     assert any("tabs" in name for name in hooks.listed())
@@ -263,7 +263,7 @@ def test_the_result_of_a_tool_that_qwen_sends_as_a_message_is_not_taken_for_the_
     hooks.hook("UserPromptSubmit", prompt="I prefer nano over pico.", **turn | {"prompt_id": "q1#1"})
     hooks.hook("Stop", last_assistant_message="Noted.", **turn | {"prompt_id": "q1#1"})
     hooks.work()
-    assert [name for name in hooks.listed() if "prefers" in name] == ["user:user_prefers-tabs-over-spaces.md"]
+    assert [name for name in hooks.listed() if "prefer" in name] == ["user:user_i-prefer-tabs-over-spaces.md"]
 
 
 def test_a_turn_is_learned_where_a_host_tells_its_end_without_any_words(hooks: HookRunner) -> None:
@@ -404,9 +404,9 @@ def test_what_was_said_while_memory_was_off_is_not_learned_later(hooks: HookRunn
         hooks.raw("Stop", event, MEMSHEAF_OFF=shell)
     hooks.work()
     hooks.work()
-    assert [name for name in hooks.listed() if "prefers" in name] == [
-        "user:user_prefers-tabs-over-spaces.md",
-        "user:user_prefers-zsh-over-fish.md",
+    assert [name for name in hooks.listed() if "prefer" in name] == [
+        "user:user_i-prefer-tabs-over-spaces.md",
+        "user:user_i-prefer-zsh-over-fish.md",
     ]
 
 

@@ -41,7 +41,7 @@ HOSTILE: list[tuple[str, dict[str, Any]]] = [
     ("memory_read", {"filename": "nothing.md"}),
     ("memory_read", {"filename": "../../etc/passwd"}),
     ("memory_read", {"filename": "user_x.md", "scope": "agent/other"}),
-    ("memory_write", {"content": "x", "type": "user"}),
+    ("memory_write", {"name": "x", "type": "user"}),
     ("memory_write", {"content": ["x"]}),
     ("memory_update", {"filename": "nothing.md", "old_text": "a", "new_text": "b"}),
     ("memory_list", {"page": 99}),

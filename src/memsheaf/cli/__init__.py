@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from memsheaf import __version__
-from memsheaf.cli.command import Usage, load, parse, split_action, split_first
+from memsheaf.cli.command import UnquotedText, Usage, load, parse, split_action, split_first
 from memsheaf.cli.output import Console, Undelivered
 from memsheaf.errors import MemsheafError
 from memsheaf.guard import without_secrets
@@ -67,7 +67,14 @@ def _run(words: list[str], console: Console, environment: Mapping[str, str]) -> 
     if not name:
         name, rest = "help", [word for word in rest if word != "-h"]
     elif "--help" in before_end or "-h" in before_end:
-        action = [word for word in (split_first(rest)[0],) if word in load(name).actions]
+        command = load(name)
+        action = [word for word in (split_first(rest)[0],) if word in command.actions]
+        try:
+            parse(command, rest)
+        except UnquotedText:
+            raise
+        except Usage:  # a line that is wrong or unfinished gets the help that it asks for
+            pass
         name, rest = "help", [name, *action, *["--json"] * console.json]
     command = load(name)
     siblings, is_alone = command.actions, not rest

@@ -95,6 +95,10 @@ class Usage(Exception):
     """The line was written wrongly; nothing was done."""
 
 
+class UnquotedText(Usage):
+    """An option stands between two words of a text, where it would be missing from the text."""
+
+
 def text(value: str) -> str:
     """Refuse bytes that are not UTF-8, which reach a program as half characters."""
     try:
@@ -148,6 +152,8 @@ _CONVERT: Mapping[str, Callable[[str], object]] = {
     **dict.fromkeys(("OLDER", "NEWER", "COMMIT", "VERSION"), version),
     **dict.fromkeys(("N", "DAYS", "TOKENS"), positive),
 }
+_FREE_TEXT = ("TEXT", "MESSAGE", "WORD", "WORDS")
+"""Values that are a person's own sentence, if they may take several words."""
 _COMPLETE = {
     **dict.fromkeys(("PATH", "SOURCE", "TARGET", "PLACE"), "paths"),
     **dict.fromkeys(("FILE", "MEMORY"), "files"),
@@ -307,7 +313,7 @@ EVERYWHERE = (
     Argument("--home", "where memories live, instead of ~/.memsheaf", "DIR"),
     Argument("--project", "where the project's memories live, instead of its usual place", "DIR"),
     Argument("--json", "print one JSON document, also for errors"),
-    Argument("--help", "show this"),
+    Argument("--help", "show this", short="-h"),
 )
 """What every command takes, before or after its name."""
 
@@ -356,16 +362,26 @@ def split_action(name: str, command: Command, words: Sequence[str]) -> tuple[str
 
 
 def parse(command: Command, words: Sequence[str], siblings: Mapping[str, Command] | None = None) -> Options:
-    """The values on the line, provided they make sense. Raises Usage, which names the sibling that has an option."""
+    """Return the values on the line.
+
+    An option may stand before or after a text of several words, but not inside it: `remember always pass --json to
+    it` would store a sentence without its `--json`.
+
+    Raises:
+        UnquotedText: an option stands inside a text.
+        Usage: the line makes no sense; the message names the sibling that has an option.
+    """
     arguments = all_arguments(command)
     named = {name: one for one in arguments if one.is_option for name in (one.name, one.short) if name}
     options, given = empty_options(arguments), set()
     places = [one for one in arguments if not one.is_option]
     rest, only_words = list(words), False
+    text_start, last_option = 0, ""
     while rest:
+        at = len(words) - len(rest)
         word = rest.pop(0)
         if word == "--" and not only_words:
-            only_words = True
+            only_words, last_option = True, word
             continue
         if only_words or not _is_option(word):
             if not places:
@@ -373,8 +389,16 @@ def parse(command: Command, words: Sequence[str], siblings: Mapping[str, Command
             argument, value = places[0], word
             if not argument.repeated:
                 places.pop(0)
+            elif argument not in given:
+                text_start = at
+            elif last_option and argument.value in _FREE_TEXT:
+                raise UnquotedText(_advise_quotes(command, words, text_start, at))
+            last_option = ""
         else:
             name, sign, value = word.partition("=")
+            last_option = word
+            if name not in named and places and places[0] in given and places[0].value in _FREE_TEXT:
+                raise UnquotedText(_advise_quotes(command, words, text_start, at))
             if name not in named:
                 raise Usage(f"there is no option {name}{_whose_option(name, named, siblings or {})}")
             argument = named[name]
@@ -392,6 +416,14 @@ def parse(command: Command, words: Sequence[str], siblings: Mapping[str, Command
     if missing:
         raise Usage(f"{' and '.join(one.shown for one in missing)} must be given")
     return options
+
+
+def _advise_quotes(command: Command, words: Sequence[str], start: int, at: int) -> str:
+    """Return the line as it should be typed: the text reaches from `start` to the first option behind `at`."""
+    end = next((place for place in range(at + 1, len(words)) if _is_option(words[place])), len(words))
+    name = command.run.__name__ if command.run else ""
+    quoted = re.sub(r'(["$`\\])', r"\\\1", " ".join(words[start:end]))
+    return f'an option inside the text would be missing from it; quote the text: memsheaf {name} "{quoted}"'
 
 
 def _whose_option(name: str, named: Iterable[str], siblings: Mapping[str, Command]) -> str:
