@@ -545,3 +545,70 @@ def test_the_page_about_agents_names_every_file() -> None:
             for target in make_targets(name, place):
                 path = target.path.removeprefix(os.getcwd() + os.sep).removeprefix("/")
                 assert path in page or f"`{os.path.dirname(path)}`" in page, path
+
+
+def test_no_prompt_goes_to_a_server_of_somebody_else(home: Path) -> None:
+    texts = write_own(home)
+    said = run(home, "install", "--yes")
+    settings = json.loads((home / ".claude/settings.json").read_text())
+    [group] = settings["hooks"]["UserPromptSubmit"]
+    [hook] = group["hooks"]
+
+    assert hook["type"] == "command"
+    assert hook["command"].endswith("hook claude-code UserPromptSubmit || exit 0")
+    for name in (".claude.json", ".gemini/settings.json", ".codex/config.toml", ".cursor/mcp.json"):
+        assert f"the entry memsheaf in {home / name} is not ours" in said, name
+    for name in (".config/goose/config.yaml", ".continue/config.yaml", ".config/zed/settings.json"):
+        assert f"the entry memsheaf in {home / name} is not ours" in said, name
+    before = snapshot(home)
+    again = run(home, "install", "--yes")
+    assert f"the entry memsheaf in {home / '.claude.json'} is not ours" in again
+    assert snapshot(home) == before
+    (home / ".claude.json").write_text("{}")  # the user removes their entry, and wants ours
+    assert "is not ours" not in run(home, "install", "claude-code", "--yes")
+    settings = json.loads((home / ".claude/settings.json").read_text())
+    [group] = settings["hooks"]["UserPromptSubmit"]
+    assert group["hooks"][0]["type"] == "mcp_tool"
+    (home / ".claude.json").write_text(texts[".claude.json"])
+    run(home, "uninstall", "--yes")
+    assert {name: (home / name).read_text() for name in texts} == texts
+
+
+def test_a_server_of_somebody_else_is_not_permitted(home: Path) -> None:
+    (home / ".claude.json").write_text('{"mcpServers": {"memsheaf": {"command": "docker", "args": ["run", "m"]}}}')
+    run(home, "install", "claude-code", "--yes")
+    assert "permissions" not in json.loads((home / ".claude/settings.json").read_text())
+    run(home, "install", "claude-code", "--yes", "--no-hooks")
+    assert "mcp__memsheaf" not in "".join(path.read_text() for path in (home / ".claude").glob("*.json"))
+
+
+def test_without_its_record_uninstall_leaves_no_empty_file_or_folder_of_ours(home: Path) -> None:
+    for folder in (".claude", ".cursor", ".codex", ".config/opencode/agent"):
+        (home / folder).mkdir(parents=True)
+    before = sorted(home.rglob("*"))
+    run(home, "install", "claude-code", "cursor", "codex", "opencode", "--yes")
+    shutil.rmtree(home.parent / "state")
+    run(home, "uninstall", "--yes")
+    assert sorted(home.rglob("*")) == before
+
+
+def test_without_its_record_uninstall_keeps_what_may_be_the_users(home: Path) -> None:
+    run(home, "install", "claude-code", "cursor", "--yes")
+    shutil.rmtree(home.parent / "state")
+    (home / ".claude" / "commands" / "mine.md").write_text("mine")
+    path = home / ".cursor" / "hooks.json"
+    path.write_text("// mine\n" + path.read_text())
+    (home / ".claude" / "settings.json").unlink()
+    run(home, "uninstall", "--yes")
+    assert (home / ".claude" / "commands" / "mine.md").read_text() == "mine"
+    assert path.read_text().startswith("// mine\n")
+
+
+@pytest.mark.parametrize("more", [{}, {"theme": "dark"}])
+def test_a_permission_beside_an_older_hook_of_ours_stays_without_a_record(home: Path, more: dict[str, str]) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    old = {"hooks": [{"type": "command", "command": "/usr/local/bin/memsheaf hook claude-code Stop"}]}
+    path.write_text(json.dumps({"permissions": {"allow": ["mcp__memsheaf"]}, "hooks": {"Stop": [old]}} | more))
+    run(home, "uninstall", "--yes")
+    assert json.loads(path.read_text()) == {"permissions": {"allow": ["mcp__memsheaf"]}} | more

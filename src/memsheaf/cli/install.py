@@ -204,7 +204,13 @@ def _answer(call: Call, done: dict[str, list[FileChange]], more: dict[str, objec
             "host": host,
             "found": is_found(host, call.environment),
             "files": [
-                {"path": one.target.path, "status": _status(call, one), "problem": one.problem, "diff": one.diff()}
+                {
+                    "path": one.target.path,
+                    "status": _status(call, one),
+                    "problem": one.problem,
+                    "warning": one.warning,
+                    "diff": one.diff(),
+                }
                 for one in changes
             ],
         }
@@ -214,11 +220,13 @@ def _answer(call: Call, done: dict[str, list[FileChange]], more: dict[str, objec
     for host, changes in done.items():
         title = CLIENTS[host]["title"]
         for one in changes:
+            if one.warning:
+                parts.append(Styled(f"{title}: {one.warning}", "yellow"))
             if one.problem:
                 parts += _refusal_parts(one)
             elif one.is_change and not call.options.dry_run:
                 parts.append(f"{title}: {_status(call, one)} {one.target.path}")
-        if not any(one.is_change or one.problem for one in changes):
+        if not any(one.is_change or one.problem or one.warning for one in changes):
             parts.append(f"{title}: everything is there already")
     is_refused = any(one.problem for changes in done.values() for one in changes)
     is_changed = any(one.is_change for changes in done.values() for one in changes) and not call.options.dry_run

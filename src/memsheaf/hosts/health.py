@@ -19,14 +19,15 @@ from shutil import which
 from typing import NamedTuple
 
 from memsheaf.doctor import Finding
+from memsheaf.guard import without_secrets
 from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.conversation import FOLDER
 from memsheaf.hosts.events import KINDS, START
 from memsheaf.hosts.failure_log import LOG, PROBE, SILENT
 from memsheaf.hosts.installing import HOSTS, Placement, has_own_memory, has_plugin, is_found, make_targets
-from memsheaf.hosts.own_commands import OwnCommand, entry_words, read_command, read_server
-from memsheaf.hosts.settings_edit import NotEditable, find_entry, find_hooks, list_ours
-from memsheaf.hosts.settings_files import SettingsTarget, read_settings, resolve_target
+from memsheaf.hosts.own_commands import OwnCommand, read_command
+from memsheaf.hosts.settings_edit import find_commands, list_ours
+from memsheaf.hosts.settings_files import SettingsTarget, read_target
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import around
 from memsheaf.text.neutralize import one_line
@@ -35,6 +36,7 @@ from memsheaf.values import parse_json, utc_time
 ANSWER_SECONDS = 15
 MAX_FAILURES = 5  # lines of the log that are shown
 MAX_LINE_CHARS = 300
+MAX_COMMAND_CHARS = 2_000  # of a command that is not ours, so that nothing hides at its end
 _INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -113,39 +115,44 @@ def examine_hosts(place: Placement, state: str, cwd: str, *, trying: bool = True
         targets = make_targets(name, place)
         known = {target.path for target in targets}
         targets += [one for one in make_targets(name, place._replace(project=around(cwd))) if one.path not in known]
-        texts = [(target, _read(target)) for target in targets]
-        ours = [
-            (target, text)
-            for target, text in texts
-            if list_ours(text, target.format, target.ours) or find_entry(text, target.format, target.ours)
-        ]
-        if not ours and not is_found(name, place.environment):
-            continue
+        texts = [(target, read_target(target)) for target in targets]
         rejected = [f"{target.path}: {why}" for target, text in texts if (why := target.find_objection(text))]
         answers = {"mcp": Answered(), "hook": Answered()}
         others: dict[str, str] = {}
-        for target, text in ours:
-            for words, command in _commands(target, text):
+        installed: list[SettingsTarget] = []
+        missing: list[SettingsTarget] = []
+        for target, text in texts:
+            commands = list(_commands(target, text))
+            foreign_count = 0
+            for line, command in commands:
                 kind = command.arguments[0] if command else ""
                 if command and _is_this_program(command, place):
                     is_start = kind == "mcp" or KINDS.get(command.arguments[-1]) == START
                     if trying and not target.project and is_start:
-                        line = str(command)
-                        tried[line] = tried.get(line) or _try(command, place, cwd)
-                        answers[kind] = tried[line]
-                elif not command or target.project or which(words[0], path=place.environment.get("PATH")):
-                    shown = one_line(f"{target.path}: {shlex.join(words)}", MAX_LINE_CHARS)
-                    others.setdefault(f"{target.path} {words[0]}", shown)
+                        key = str(command)
+                        tried[key] = tried.get(key) or _try(command, place, cwd)
+                        answers[kind] = tried[key]
+                elif not command or target.project or which(command.program[0], path=place.environment.get("PATH")):
+                    shown = one_line(without_secrets(f"{target.path}: {line}"), MAX_COMMAND_CHARS)
+                    who = f"{command.program} {command.home}" if command else line
+                    others.setdefault(f"{target.path} {who}", shown)
+                    foreign_count += 1
                 else:
-                    answers[kind] = Answered(0, f"there is no program {one_line(words[0], MAX_LINE_CHARS)}")
-        installed = [target.path for target, _ in ours]
-        levels = {target.project for target, _ in ours}
+                    program = one_line(command.program[0], MAX_LINE_CHARS)
+                    answers[kind] = Answered(0, f"there is no program {program}")
+            if (not commands or foreign_count < len(commands)) and list_ours(text, target.format, target.ours):
+                installed.append(target)
+            elif not foreign_count:
+                missing.append(target)
+        if not installed and not others and not is_found(name, place.environment):
+            continue
+        levels = {target.project for target in installed}
         hosts.append(
             HostHealth(
                 host=name,
                 title=CLIENTS[name]["title"],
-                installed=installed,
-                missing=[one.path for one, _ in texts if one.project in levels and one.path not in installed],
+                installed=[target.path for target in installed],
+                missing=[target.path for target in missing if target.project in levels],
                 server=answers["mcp"],
                 hook=answers["hook"],
                 last=last_runs(state, name),
@@ -215,26 +222,15 @@ def _try(command: OwnCommand, place: Placement, cwd: str) -> Answered:
     return Answered(max(1, round(1000 * (time.monotonic() - began))))
 
 
-def _read(target: SettingsTarget) -> str:
-    try:
-        return read_settings(resolve_target(target), target.project) or ""
-    except NotEditable:
-        return ""
-
-
-def _commands(target: SettingsTarget, text: str) -> Iterator[tuple[list[str], OwnCommand | None]]:
-    """Yield the words of each command under our name, and how they start memsheaf, None if they do not."""
+def _commands(target: SettingsTarget, text: str) -> Iterator[tuple[str, OwnCommand | None]]:
+    """Yield each command under our name as text, and how it starts memsheaf, None if it is not exactly ours."""
     if target.format == "text":
         program = re.search(r"^const PROGRAM = (\[.*\])$", text, re.MULTILINE)
         words = parse_json(program[1]) if program else None
         if isinstance(words, list) and words:
-            yield [*map(str, words)], read_command([*words, "hook", target.host, START], "hook")
-        return
-    entry = find_entry(text, target.format, target.ours)
-    if words := [*map(str, entry_words(entry))]:
-        yield words, read_server(entry)
-    for command in find_hooks(text, target.format, target.ours):
-        yield [*command.program, *command.arguments], command
+            yield shlex.join(map(str, words)), read_command([*words, "hook", target.host, START], "hook")
+    else:
+        yield from find_commands(text, target.format, target.ours)
 
 
 def _is_this_program(command: OwnCommand, place: Placement) -> bool:

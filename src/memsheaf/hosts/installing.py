@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from memsheaf.hosts.clients import CLIENTS, fill, find_client, require_text, server_values, settings_path
 from memsheaf.hosts.json_edit import merge, read_value
-from memsheaf.hosts.own_commands import HOME_VARIABLE, IGNORE_FAILURE
-from memsheaf.hosts.settings_edit import NotEditable
-from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget, read_settings
+from memsheaf.hosts.own_commands import HOME_VARIABLE, IGNORE_FAILURE, OwnCommand, hook_line
+from memsheaf.hosts.settings_edit import NotEditable, find_foreign_entry
+from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget, read_settings, read_target
 
 HOSTS = [name for name, known in CLIENTS.items() if not known.get("by_hand")]
 """The hosts that can be installed in: those that have a settings file."""
+PROMPT_HOOK_SECONDS = 5  # for a hook that starts a process where it cannot ask our server
 
 
 class Placement(NamedTuple):
@@ -31,8 +32,7 @@ class Placement(NamedTuple):
 
     def hook_line(self, host: str, event: str) -> str:
         """The shell command for a hook; whatever happens, the host sees no failure."""
-        home = f"{HOME_VARIABLE}{shlex.quote(self.home)} " if self.home else ""
-        return f"{home}{shlex.join([*self.words, 'hook', host, event])}{IGNORE_FAILURE}"
+        return hook_line(OwnCommand(self.words, ["hook", host, event], self.home)) + IGNORE_FAILURE
 
 
 def program_words() -> list[str]:
@@ -83,7 +83,16 @@ def read_setting(file: str, key: str, environment: Mapping[str, str]) -> object:
 
 
 def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
-    """The files of a host with what is wanted in them, one a file."""
+    """Return the files of a host with what is wanted in them, one a file.
+
+    Where the server of our name is somebody else's, it gets no permission, and no hook sends prompts to it.
+    """
+    targets = _list_targets(name, place, is_own_server=True)
+    is_foreign = targets and find_foreign_entry(read_target(targets[0]), targets[0].format, targets[0].ours)
+    return _list_targets(name, place, is_own_server=False) if is_foreign else targets
+
+
+def _list_targets(name: str, place: Placement, *, is_own_server: bool) -> list[SettingsTarget]:
     known = find_client(name)
     require_text([*place.words, place.home])
     words = [*place.words, "mcp", *(["--home", place.home] if place.home else [])]
@@ -92,7 +101,7 @@ def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
         (known["files"], known.get("project"), known["format"], server, server)
     ]
     for more in known.get("more", ()):
-        found += _texts(more, place) if "source" in more else [_hooks(name, more, place)]
+        found += _texts(more, place) if "source" in more else [_hooks(name, more, place, is_own_server)]
     targets: dict[str, SettingsTarget] = {}
     for user_file, project_file, format, ours, wanted in found:
         if place.project and not project_file:
@@ -108,16 +117,24 @@ def make_targets(name: str, place: Placement) -> list[SettingsTarget]:
     return list(targets.values())
 
 
-def _hooks(name: str, more: Mapping[str, Any], place: Placement) -> tuple[Any, Any, str, Any, Any]:
-    """A further file: where it is, all that is ours in it, and what is wanted in it."""
+def _hooks(
+    name: str, more: Mapping[str, Any], place: Placement, is_own_server: bool
+) -> tuple[Any, Any, str, Any, Any]:
+    """Return where a further file is, all that is ours in it, and what is wanted in it."""
     hooks = {}
     for event, given in more["events"].items():
-        template, timeout = (given, 0) if isinstance(given, dict) else (more["hook"], given)
+        template, timeout = more["hook"], given
+        if isinstance(given, dict):  # a hook that asks our server
+            template, timeout = (given, 0) if is_own_server else (template, PROMPT_HOOK_SECONDS)
         hooks[event] = [fill(template, {"hook": place.hook_line(name, event), "timeout": timeout})]
     added = more.get("add", {})
     ours = {**added, "hooks": hooks}
-    permission = {key: held for key, held in added.items() if key != "version"}
-    return more["file"], more.get("project"), more["format"], ours, ours if place.hooks else permission
+    wanted = {key: held for key, held in added.items() if is_own_server or key != "permissions"}
+    if place.hooks:
+        wanted["hooks"] = hooks
+    else:
+        wanted.pop("version", None)
+    return more["file"], more.get("project"), more["format"], ours, wanted
 
 
 def _texts(more: Mapping[str, Any], place: Placement) -> Iterator[tuple[Any, Any, str, Any, Any]]:

@@ -159,12 +159,17 @@ def remove_json(text: str, wanted: object, created: Collection[Path] | None) -> 
         return text
     ours = dict(find_ours(node.value, wanted))
     # A text in a list, such as a permission, may be the user's own. It goes only if the record says that it was
-    # inserted or, with no record, if a server or hook of ours beside it shows that this file was edited.
-    has_command = any(isinstance(held, dict) for held in ours.values())
+    # inserted or, with no record, if all of our hooks and nothing else are in the file.
     dropped = set(ours)
+    is_own_file = False
+    if created is None and isinstance(wanted, dict):
+        _add_emptied(node, (), dropped, None)
+        has_all_hooks = {path[1] for path in ours if path[0] == "hooks"} >= set(wanted.get("hooks", [""]))
+        is_own_file = has_all_hooks and _drop(node, (), dropped) == {}
+        dropped = set(ours)
     for path, held in ours.items():
         if isinstance(held, str) and isinstance(path[-1], int):
-            is_inserted = has_command if created is None else (*path[:-1], held) in created
+            is_inserted = is_own_file if created is None else (*path[:-1], held) in created
             dropped -= set() if is_inserted else {path}
     if not dropped:
         return text

@@ -60,18 +60,30 @@ def read_server(entry: object) -> OwnCommand | None:
 def read_hook(line: object) -> OwnCommand | None:
     """Return how the command of a hook starts ours, None for any other command.
 
+    The line must be quoted exactly as `install` quotes it, since a shell runs what stands in double quotes.
+
     >>> read_hook("/opt/bin/memsheaf hook codex Stop || exit 0").arguments
     ['hook', 'codex', 'Stop']
     >>> read_hook("memsheaf hook codex Stop; id"), read_hook("notify 'memsheaf hook failed'")
     (None, None)
+    >>> read_hook('MEMSHEAF_HOME="$(id)" memsheaf hook codex Stop')
     """
+    if not isinstance(line, str):
+        return None
+    line = line.removesuffix(IGNORE_FAILURE)
     try:
-        words = shlex.split(line.removesuffix(IGNORE_FAILURE)) if isinstance(line, str) else []
+        command = read_command(shlex.split(line), "hook")
     except ValueError:  # an open quote
         return None
-    command = read_command(words, "hook")
-    is_event = command and re.fullmatch(r"hook [\w-]+ \w+", " ".join(command.arguments))
-    return command if is_event else None
+    if not command or not re.fullmatch(r"hook [\w-]+ \w+", " ".join(command.arguments)):
+        return None
+    return command if line == hook_line(command) else None
+
+
+def hook_line(command: OwnCommand) -> str:
+    """Return the shell command for a hook."""
+    home = f"{HOME_VARIABLE}{shlex.quote(command.home)} " if command.home else ""
+    return home + shlex.join([*command.program, *command.arguments])
 
 
 def is_own_hook(item: object) -> bool:

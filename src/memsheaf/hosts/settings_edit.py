@@ -9,7 +9,9 @@ somebody changed them, what is ours is found by its names.
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +28,10 @@ _OWN_YAML = re.compile(
     r"""(?mx) (?:cmd|command): [ ]* ["']? (?:[^\r\n"']*[\\/])? memsheaf (?:\.exe)? ["']? [ ]* \r?$  # the program
     | ^ [ ]* - [ ] ["']? -m ["']? [ ]* \r?\n [ ]* - [ ] ["']? memsheaf \b"""  # or Python with the module
 )
+
+
+_HOOK_MENTION = re.compile(rf"{NAME}\S*\s+hook\b")
+_PLAIN = (bool, int, float, type(None))  # a value that starts nothing, such as a timeout
 
 
 class NotEditable(Exception):
@@ -98,18 +104,68 @@ def list_ours(text: str, format: str, ours: Wanted) -> list[tuple[list[Step], ob
 def find_entry(text: str, format: str, ours: Wanted) -> Mapping[str, Any]:
     """Return the server entry under our name, whoever wrote it; {} without one, and always for YAML."""
     with suppress(ValueError, AttributeError):  # not readable, or not of the expected shape
-        value = _FORMATS[format].read(text, ours)
-        for parent in _nested(ours):
-            entry = value.get(parent, {}).get(NAME)
-            if isinstance(entry, dict):
-                return entry
+        return _entry_in(_FORMATS[format].read(text, ours), ours)
     return {}
 
 
-def find_hooks(text: str, format: str, ours: Wanted) -> list[OwnCommand]:
-    """Return the commands of our hooks in a text."""
-    items = [held for _, held in list_ours(text, format, ours) if isinstance(held, dict)]
-    return [command for item in items for line in item.values() if (command := read_hook(line))]
+def _entry_in(value: Any, ours: Wanted) -> Mapping[str, Any]:
+    for parent in _nested(ours):
+        entry = value.get(parent, {}).get(NAME)
+        if isinstance(entry, dict):
+            return entry
+    return {}
+
+
+def find_foreign_entry(text: str, format: str, ours: Wanted) -> str:
+    """Return the server entry under our name as text if it starts another program or has a URL, else ""."""
+    if format == "yaml":
+        with suppress(ValueError):
+            lines, _, start, end = _yaml_block(text, ours)
+            block = "".join(lines[start:end])  # empty where both are -1
+            return "" if _OWN_YAML.search(block) else block
+    entry = find_entry(text, format, ours)
+    if not entry or read_server(entry):
+        return ""
+    return _show(entry_words(entry), _find_extras(entry, ("command", "args")))
+
+
+def find_commands(text: str, format: str, ours: Wanted) -> Iterator[tuple[str, OwnCommand | None]]:
+    """Yield the server entry under our name and the hooks that name us, each as text.
+
+    With each goes how it starts memsheaf; None if it starts something else, or if anything stands around our
+    command: other words, or a setting such as `env` or `cwd` that `install` does not write.
+    """
+    if foreign := find_foreign_entry(text, format, ours):
+        yield foreign, None
+    elif entry := find_entry(text, format, ours):
+        extras = _find_extras(entry, _entry_in(_nested(ours), ours))
+        yield _show(entry_words(entry), extras), None if extras else read_server(entry)
+    waiting: list[Any] = []
+    with suppress(ValueError, AttributeError):  # not readable, or no object
+        waiting.append(_FORMATS[format].read(text, ours).get("hooks"))
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list):
+            waiting += item
+        elif isinstance(item, dict):
+            waiting += item.values()
+            for key, line in item.items():
+                if isinstance(line, str) and _HOOK_MENTION.search(line):
+                    extras = _find_extras(item, ("type", "name", key))
+                    yield line + _show([], extras), None if extras else read_hook(line)
+
+
+def _find_extras(item: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Return the settings that are not known and may change what is started; a number or a switch does not."""
+    return {key: held for key, held in item.items() if key not in known and not isinstance(held, _PLAIN)}
+
+
+def _show(words: Sequence[Any], settings: Mapping[str, Any]) -> str:
+    line = shlex.join(map(str, words))
+    try:
+        return f"{line} {json.dumps(settings, ensure_ascii=False)}" if settings else line
+    except RecursionError:
+        return f"{line} {', '.join(settings)}"
 
 
 def keep_choices(text: str, format: str, wanted: Wanted) -> Wanted:

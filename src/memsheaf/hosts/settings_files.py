@@ -17,11 +17,21 @@ from typing import Any, NamedTuple
 
 from memsheaf.errors import PathRefused
 from memsheaf.hosts.own_commands import NAME
-from memsheaf.hosts.settings_edit import Insertion, NotEditable, Wanted, insert, is_installed, keep_choices, remove
+from memsheaf.hosts.settings_edit import (
+    Insertion,
+    NotEditable,
+    Wanted,
+    find_foreign_entry,
+    insert,
+    is_installed,
+    keep_choices,
+    remove,
+)
 from memsheaf.store.safe_dir import Folder, read_file, stage, walk
 from memsheaf.store.state import State
 
 RECORD = "edits.json"
+_ONLY_VERSION = '{"version":1}'  # what is left of Cursor's hooks.json without our hooks
 _LIMIT = 64 << 20  # bytes
 _ATTEMPTS = 20
 _CONTEXT = 2  # lines around a change that a diff shows
@@ -60,6 +70,14 @@ class FileChange(NamedTuple):
     after: str | None
     insertion: Insertion | None = None
     problem: str = ""
+
+    @property
+    def warning(self) -> str:
+        """Return that somebody else's entry has our name, "" unless ours is wanted in its place."""
+        target = self.target
+        if target.wanted is None or not find_foreign_entry(self.before or "", target.format, target.ours):
+            return ""
+        return f"the entry {NAME} in {target.path} is not ours and stays; our server is not there until you rename it"
 
     @property
     def is_change(self) -> bool:
@@ -122,7 +140,7 @@ class SettingsFiles:
                 after, insertion = insert(bare, target.format, wanted)
             elif before is None:
                 after = None
-            elif not bare.strip("\ufeff{} \t\r\n"):
+            elif not bare.strip("\ufeff{} \t\r\n") or (not entry and "".join(bare.split()) == _ONLY_VERSION):
                 is_own_file = _is_ours(entry, before) if entry else bare != before
                 after = None if is_own_file else bare
             if after != before:
@@ -141,6 +159,8 @@ class SettingsFiles:
         entry |= {"is_ours": change.before is None or _is_ours(old, change.before)}
         edits = [change.insertion._asdict()] if change.insertion else []
         own_folder = {folder} if os.path.basename(folder) == NAME else set()  # ours even if the record was lost
+        if change.after is None and not old and target.format == "text":  # the record was lost
+            own_folder |= {folder, os.path.dirname(folder) if own_folder else folder}
         folders = sorted({*folders, *_missing_folders(folder), *own_folder})
         self._save({**files, real: {**entry, "edits": [*edits, *old.get("edits", [])]}}, folders)
         if change.after is not None:
@@ -192,6 +212,14 @@ def _open_folder(real: str, project: str) -> Iterator[tuple[Folder, str]]:
     root = os.path.realpath(project) if project else os.path.dirname(real)
     with Folder.open(root) as opened, walk(opened, os.path.relpath(real, root)) as found:
         yield found
+
+
+def read_target(target: SettingsTarget) -> str:
+    """Return the text of a file, "" if there is none or it cannot be read."""
+    try:
+        return read_settings(resolve_target(target), target.project) or ""
+    except NotEditable:
+        return ""
 
 
 def read_settings(real: str, project: str = "") -> str | None:
