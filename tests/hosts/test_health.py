@@ -184,6 +184,16 @@ def test_a_hook_of_a_repository_that_does_more_than_ours_is_shown_whole(
     assert host["installed"] == []
 
 
+def test_settings_that_a_user_added_to_our_entry_leave_it_ours(home: Path) -> None:
+    run(home, "install", "cursor", "--yes")
+    path = home / ".cursor" / "mcp.json"
+    path.write_text(path.read_text().replace('"command"', '"env": {"MEMSHEAF_MODEL": "none"}, "command"'))
+    [host] = [one for one in doctor(home)["hosts"] if one["host"] == "cursor"]
+    assert host["others"] == []
+    assert str(path) in host["installed"]
+    assert host["server"]["milliseconds"] > 0
+
+
 def test_a_prompt_about_our_hooks_in_the_history_of_an_agent_is_no_command(home: Path) -> None:
     said = {"display": "why does memsheaf hook claude-code Stop not run?"}
     (home / ".claude.json").write_text(json.dumps({"projects": {"/work": {"history": [said]}}}))

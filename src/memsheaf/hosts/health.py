@@ -134,12 +134,11 @@ def examine_hosts(place: Placement, state: str, cwd: str, *, trying: bool = True
                         answers[kind] = tried[key]
                 elif not command or target.project or which(command.program[0], path=place.environment.get("PATH")):
                     shown = one_line(without_secrets(f"{target.path}: {line}"), MAX_COMMAND_CHARS)
-                    who = f"{command.program} {command.home}" if command else line
+                    who = command._replace(arguments=()) if command else line
                     others.setdefault(f"{target.path} {who}", shown)
                     foreign_count += 1
                 else:
-                    program = one_line(command.program[0], MAX_LINE_CHARS)
-                    answers[kind] = Answered(0, f"there is no program {program}")
+                    answers[kind] = Answered(0, f"there is no program {one_line(command.program[0], MAX_LINE_CHARS)}")
             if (not commands or foreign_count < len(commands)) and list_ours(text, target.format, target.ours):
                 installed.append(target)
             elif not foreign_count:
@@ -230,7 +229,7 @@ def _commands(target: SettingsTarget, text: str) -> Iterator[tuple[str, OwnComma
         if isinstance(words, list) and words:
             yield shlex.join(map(str, words)), read_command([*words, "hook", target.host, START], "hook")
     else:
-        yield from find_commands(text, target.format, target.ours)
+        yield from find_commands(text, target.format, target.ours, is_repository=bool(target.project))
 
 
 def _is_this_program(command: OwnCommand, place: Placement) -> bool:

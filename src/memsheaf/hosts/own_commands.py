@@ -75,9 +75,8 @@ def read_hook(line: object) -> OwnCommand | None:
         command = read_command(shlex.split(line), "hook")
     except ValueError:  # an open quote
         return None
-    if not command or not re.fullmatch(r"hook [\w-]+ \w+", " ".join(command.arguments)):
-        return None
-    return command if line == hook_line(command) else None
+    is_ours = command and len(command.arguments) == 3 and line == hook_line(command)
+    return command if is_ours else None
 
 
 def hook_line(command: OwnCommand) -> str:

@@ -129,17 +129,19 @@ def find_foreign_entry(text: str, format: str, ours: Wanted) -> str:
     return _show(entry_words(entry), _find_extras(entry, ("command", "args")))
 
 
-def find_commands(text: str, format: str, ours: Wanted) -> Iterator[tuple[str, OwnCommand | None]]:
+def find_commands(
+    text: str, format: str, ours: Wanted, *, is_repository: bool
+) -> Iterator[tuple[str, OwnCommand | None]]:
     """Yield the server entry under our name and the hooks that name us, each as text.
 
-    With each goes how it starts memsheaf; None if it starts something else, or if anything stands around our
-    command: other words, or a setting such as `env` or `cwd` that `install` does not write.
+    With each goes how it starts memsheaf; None if it starts something else, if other words stand around our command,
+    or if a repository adds a setting that `install` does not write, such as `env`. Users may add such to their own.
     """
     if foreign := find_foreign_entry(text, format, ours):
         yield foreign, None
     elif entry := find_entry(text, format, ours):
         extras = _find_extras(entry, _entry_in(_nested(ours), ours))
-        yield _show(entry_words(entry), extras), None if extras else read_server(entry)
+        yield _show(entry_words(entry), extras), None if extras and is_repository else read_server(entry)
     waiting: list[Any] = []
     with suppress(ValueError, AttributeError):  # not readable, or no object
         waiting.append(_FORMATS[format].read(text, ours).get("hooks"))
@@ -152,7 +154,7 @@ def find_commands(text: str, format: str, ours: Wanted) -> Iterator[tuple[str, O
             for key, line in item.items():
                 if isinstance(line, str) and _HOOK_MENTION.search(line):
                     extras = _find_extras(item, ("type", "name", key))
-                    yield line + _show([], extras), None if extras else read_hook(line)
+                    yield line + _show([], extras), None if extras and is_repository else read_hook(line)
 
 
 def _find_extras(item: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -210,8 +212,9 @@ def hash_text(text: str) -> str:
 
 def _find(value: object, ours: Wanted) -> list[tuple[list[Step], object]]:
     """What is ours in a value, in an order of its own, without the places in lists."""
-    found: list[tuple[list[Step], object]]
-    found = [([step for step in path if isinstance(step, str)], held) for path, held in find_ours(value, ours)]
+    found: list[tuple[list[Step], object]] = [
+        ([step for step in path if isinstance(step, str)], held) for path, held in find_ours(value, ours)
+    ]
     return sorted(found, key=repr)
 
 

@@ -178,7 +178,8 @@ class SettingsFiles:
     def _load(self) -> tuple[dict[str, Any], list[str]]:
         """Return the files that were edited, by their paths, and the folders that were made."""
         record = self._state.load(RECORD)
-        files, folders = (record.get("files"), record.get("folders")) if isinstance(record, dict) else (None, None)
+        record = record if isinstance(record, dict) else {}
+        files, folders = record.get("files"), record.get("folders")
         edited = files if isinstance(files, dict) else {}
         return (
             {path: entry for path, entry in edited.items() if isinstance(entry, dict)},
