@@ -149,7 +149,7 @@ def test_a_foreign_entry_under_our_name_is_shown_and_is_not_an_installation(home
         assert name in texts
         assert str(home / name) not in found[host]["installed"], name
         assert str(home / name) not in found[host]["missing"], name
-        assert f"not tried, since it is not this program: {home / name}: " in warnings, name
+        assert f"not tried, since it is not exactly ours: {home / name}: " in warnings, name
     assert "http://127.0.0.1:8377/mcp" in warnings
 
 

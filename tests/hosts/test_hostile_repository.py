@@ -99,7 +99,7 @@ def test_doctor_runs_nothing_that_a_repository_names(
             ".gemini/settings.json",
             ".zed/settings.json",
         ):
-            assert f"not tried, since it is not this program: {clone / name}: " in said
+            assert f"not tried, since it is not exactly ours: {clone / name}: " in said
         assert not mark.exists(), mark.read_text()
 
 
@@ -122,7 +122,7 @@ def test_the_button_that_tries_the_agents_runs_nothing_that_a_repository_names(
     with serve(tmp_path / "web" / "home", cwd=clone) as site:
         answer = site.ask("POST", "/settings/agents", {"csrf": csrf_of(site)})
     assert answer.status == 200
-    assert "not tried, since it is not this program" in answer.text
+    assert "not tried, since it is not exactly ours" in answer.text
     assert not mark.exists(), mark.read_text()
 
 

@@ -80,7 +80,7 @@ class HostHealth(NamedTuple):
         for rejected in self.rejected:
             yield Finding("error", self.title, rejected, "edit that file")
         for line in self.others:
-            yield Finding("warning", self.title, f"not tried, since it is not this program: {line}", "look at it")
+            yield Finding("warning", self.title, f"not tried, since it is not exactly ours: {line}", "look at it")
         for path in self.missing if self.installed else ():
             yield Finding("warning", self.title, f"memsheaf is not in {path}, or that cannot be read", again)
         if self.hook.milliseconds and not self.last:
