@@ -152,9 +152,10 @@ KEPT = {
     f"customers in Norway pay with Vipps\n{RAIN}": [],
     "customers in Norway get an error": [],
     "show customers in Norway how to pay": [],
-    # very long messages are read at both ends, and no sentence of a book
+    # very long messages are read at both ends, and no sentence of a book unless somebody asks for it
     f"Never push to main.\n{CHATTER}Remember that Mira owns it.": ["Never push to main.", "Mira owns it."],
-    "Remember that " + "very " * LONGEST + "much.": [],
+    "Never push " + "very " * LONGEST + "much.": [],
+    "Remember that it is " + "very " * LONGEST + "much.": ["it is " + "very " * LONGEST + "much."],
 }  # fmt: skip
 
 

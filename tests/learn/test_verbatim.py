@@ -157,6 +157,161 @@ def test_two_facts_of_the_same_words_are_both_kept(
     assert len(run(tmp_path, "list", "--paths")[1].split()) == 2
 
 
+ABBREVIATED = [
+    "Dr. Smith is my doctor",
+    "approx. 5 people use it, incl. Bob",
+    "the API is on port 9443, i.e. not on 8443.",
+    "`var` is banned, e.g. in legacy.js.",
+    "No. 5 is the test account of J. R. Miller",
+    "the demo is on Nov. 3 vs. the plan of Oct. 5",
+    "wir nutzen z. B. kein npm, bzw. nur für Dr. Weber",
+    "der 2. Server ist langsam, d. h. ca. 3 Sekunden",
+    "el Sr. Pérez no trabaja los viernes, p. ej. en mayo",
+    "Mme. Dupont et M. Petit ne mangent pas de viande",
+]
+LEANING = [
+    "Redis is only a cache; never the source of truth. It may be flushed.",
+    "Kim is the designer. She doesn't work on Fridays.",
+    "we deploy on Fridays. Except in December.",
+    "we use RabbitMQ. But not for jobs.",
+    "the tests run with `make test`. Not `npm test`.",
+    "I have two cats\nand a dog named Rex",
+    "Dr. Smith is my doctor. She is in Oslo. They close at noon.",
+    "Kim ist Designerin. Sie arbeitet freitags nicht. Außer im Dezember.",
+    "Kim est designer. Elle ne travaille pas le vendredi.",
+    "Kim es diseñadora. Pero no trabaja los viernes.",
+    "周五不部署。除非是热修复。",
+    "本番は金曜日にデプロイしない。ただし緊急時は別。",
+    "the deploy of the payment service to production takes about\nten minutes on a Friday",
+]
+AS_TYPED = [
+    "Zoë’s café opens at 8, don’t be late",
+    "the cafe\u0301 closes at 9, d’accord",
+    "— dash start",
+    "- [ ] checkbox item",
+    "the line ends with a colon:",
+    f"the build takes {'very ' * 100}long.",
+]
+
+
+def learn_message(folder: str, message: str, settings: Settings) -> list[str]:
+    """Return the texts that are in memory after a conversation with this message."""
+    with Sheaf.open(f"agent/{folder}", settings=settings) as sheaf:
+        sheaf.learn(Turn("c", (Message("user", message), Message("assistant", "Noted."))))
+        sheaf.distil()
+        return sorted(sheaf.read(row.path).body.removesuffix("\n") for row in sheaf.list())
+
+
+def send_to_chat(folder: str, message: str, settings: Settings) -> tuple[list[str], str]:
+    """Return the texts that are in memory after this message to the chat, and its last answer."""
+    with Sheaf.open(f"agent/{folder}", settings=settings) as sheaf:
+        tools, conversation = Tools(sheaf), [Said("user", message)]
+        for _ in range(4):
+            *_, step = Offline(today=lambda: TODAY).talk(Request("", conversation, list(tools.schemas())))
+            assert isinstance(step, Step)
+            conversation.append(step.said)
+            conversation += [_answer(tools, call) for call in step.said.calls]
+        return sorted(sheaf.read(row.path).body.removesuffix("\n") for row in sheaf.list()), conversation[-1].text
+
+
+@pytest.mark.parametrize("sentence", [*ABBREVIATED, *LEANING, *AS_TYPED])
+def test_what_follows_a_request_is_kept_whole_and_byte_for_byte(sentence: str, settings: Settings) -> None:
+    assert learn_message("learned", _ask(sentence), settings) == [sentence]
+    assert send_to_chat("chat", _ask(sentence), settings)[0] == [sentence]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "From now on answer in French. Unless I write in German.",
+        "Never use `var`, e.g. in legacy.js. That’s for new code only.",
+        "I’m allergic to peanuts. It is serious.",
+    ],
+)
+def test_what_is_said_in_passing_is_kept_with_the_sentence_that_leans_on_it(message: str, settings: Settings) -> None:
+    assert learn_message("learned", message, settings) == [message]
+
+
+@pytest.mark.parametrize(
+    "following",
+    [
+        "And now fix the login bug.",
+        "But first run the tests.",
+        "Is that clear?",
+        "This function crashes again.",
+        "Thanks!",
+    ],
+)
+def test_an_order_or_a_question_behind_a_fact_is_no_part_of_it(following: str, settings: Settings) -> None:
+    assert "I live in Bergen." in learn_message("learned", f"Remember that I live in Bergen. {following}", settings)
+
+
+REQUESTS = {
+    "Remember:\n1. Build with make\n2. Never push to main\n3. Tag each release": [
+        "Build with make",
+        "Never push to main",
+        "Tag each release",
+    ],
+    "Remember: 1. Build with make 2. Never push to main": ["1. Build with make 2. Never push to main"],
+    "Remember:\nThe port is 9443.": ["The port is 9443."],
+    "Remember I'm vegan, ok?": ["I'm vegan"],
+    "Remember that I use vim, okay?": ["I use vim"],
+    "Can you remember that I use vim?": ["I use vim"],
+    "Kannst du dir merken, dass ich vim nutze?": ["ich vim nutze"],
+    "I can’t eat nuts — don’t forget.": ["I can’t eat nuts"],
+    "I can't eat nuts. Don't forget!": ["I can't eat nuts."],
+    "We use pnpm. It is fast. Remember that.": ["We use pnpm. It is fast."],
+    "Запомни, что мы не деплоим по пятницам.": ["мы не деплоим по пятницам."],
+    "Ricorda che non mangio carne.": ["non mangio carne."],
+    "Zapamiętaj, że nie jem mięsa.": ["nie jem mięsa."],
+    "Onthoud dat ik geen vlees eet.": ["ik geen vlees eet."],
+    "Lembre-se de que não como carne.": ["não como carne."],
+    "기억해 줘, 나는 고기를 안 먹어": ["나는 고기를 안 먹어"],
+    "تذكر أن الاجتماع يوم الأحد": ["الاجتماع يوم الأحد"],
+}
+
+
+@pytest.mark.parametrize("message", REQUESTS)
+def test_each_wording_of_a_request_is_understood(message: str, settings: Settings) -> None:
+    assert learn_message("learned", message, settings) == REQUESTS[message]
+    is_list = message.startswith("Remember:\n1.")  # the chat keeps the list as one
+    expected = [message.partition("\n")[2]] if is_list else REQUESTS[message]
+    assert send_to_chat("chat", message, settings)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("Remember that I have two cats\n\nand a dog named Rex", "I have two cats\n\nand a dog named Rex"),
+        ("Remember these rules.\n\n1. No tabs\n2. No emojis\n\nThanks!", "these rules.\n\n1. No tabs\n2. No emojis"),
+        ("Remember the port is 80.\n\nIt may change.\n\nWhat is for lunch?", "the port is 80.\n\nIt may change."),
+        ("Remember the codes:\n\n- 404: gone\n\nand nothing else", "the codes:\n\n- 404: gone\n\nand nothing else"),
+    ],
+)
+def test_the_chat_keeps_all_paragraphs_up_to_a_question_or_another_request(
+    message: str, text: str, settings: Settings
+) -> None:
+    texts, answer = send_to_chat("chat", message, settings)
+    assert texts == [text]
+    assert text in answer
+
+
+def test_the_chat_says_why_a_fact_with_invisible_characters_is_not_saved(settings: Settings) -> None:
+    texts, answer = send_to_chat("chat", "Remember that zero\u200bwidth is on", settings)
+    assert texts == []
+    assert "U+200B" in answer
+
+
+def test_the_command_line_takes_a_polite_request_for_no_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    code, out, _ = run(tmp_path, "remember", "can you remember that I use vim?", "--json")
+    assert (code, json.loads(out)["body"]) == (0, "I use vim\n")
+    assert run(tmp_path, "remember", "do you remember that I use vim?")[0] != 0
+
+
 UNRELATED = [
     ("The service keeps its secrets in vault", "audit log keeps entries 90 days"),
     ("English is my third language after Tamil and French", "recipe cards: French on the left, English on the right"),

@@ -62,7 +62,7 @@ def remember(call: Call) -> int:
     """
     options = call.options
     said = call.given_text(" ".join(options.text) or None).strip()
-    if re.fullmatch(r".*[?？]\W*", said) and not options.anyway:
+    if re.fullmatch(r".*[?？]\W*", without_request(said)) and not options.anyway:
         raise hinted(NotWorth("that is a question"), "`memsheaf recall` answers it; --anyway stores it as it is.")
     with call.memory() as layers, insisting():
         proposal = _proposal(call, layers, said)

@@ -9,6 +9,7 @@ with days beside its dates.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple
@@ -31,7 +32,7 @@ from memsheaf.text.phrases import (
 )
 from memsheaf.text.similarity import compared_words
 from memsheaf.text.spoken import SHOWN
-from memsheaf.text.summary import leading_request, make_description, make_name
+from memsheaf.text.summary import find_requested, make_description, make_name
 
 LASTING = 0.5  # least probability that a sentence is worth keeping, unless somebody asks for it
 PASTED = 0.8  # the same in a long message, which may be pasted
@@ -40,7 +41,10 @@ TELLING = 2  # least words of a sentence with a pronoun that is kept without the
 ASIDE = 6  # most words before a request to remember; with more, their sentence is meant
 SHORT = 300  # characters of a message that was surely typed
 CLAUSES = 6  # clauses of a sentence that are read, besides the first
-LONGEST = 400  # characters of a sentence; a longer one was pasted
+LONGEST = 400  # characters of a sentence that nobody asked to keep; a longer one was pasted
+MIN_WRAPPED_CHARS = 50  # of a line that goes on in the next one
+ASKED_FOR = "the user said so"
+TOLD = "the user's own words"
 MOST = 100  # sentences that are read at the beginning of a message, and at its end
 
 # Titles in braces are lists of a language: what may stand before a phrase, what makes a clause a question, a doubt or
@@ -48,12 +52,26 @@ MOST = 100  # sentences that are read at the beginning of a message, and at its 
 _BEFORE = r"{before}[\s,:，、.!-]*+"
 _TURNED = "{turned round}.*"
 _JOINTS = (r"[，、,；：;:]\s*|\s+(?={joined})", r"[,;:–—]\s+|\s-+\s+|\s+(?={joined})")
-_CONTINUES = r"(?i)\b(?:that|this) way\b|\bthat's why\b|^so\b|^(?:deshalb|donc|por eso|所以|だから)"
+# A sentence that begins with one of these leans on the one before it, unless it orders something or ends the talk.
+_LEANS = (
+    r"(?i)\W*(?:(?:it|its|that|this|these|those|he|she|they|his|her|their)\b(?!['’]s (?:all|it)\b)"
+    r"|(?:but|and|or|so|except|unless|otherwise|not|nor)\b"
+    r"|(?:er|sie|dies|aber|und|oder|außer|sonst|ansonsten|nicht|deshalb)\b|es\b(?! gibt)"
+    r"|das (?:ist|sind|war|gilt|heißt|wird|hat|kann|soll|darf|muss|geht|liegt|bleibt)\b"
+    r"|(?:elles?|ils|ça|cela|ceci|c['’]est|mais|et|sauf|sinon|pas|donc)\b|il\b(?! (?:y a|faut))"
+    r"|(?:eso|esto|él|ellas?|ellos|pero|y|excepto|salvo|a menos que|si no|por eso)\b"
+    r"|[它他她]|[这這那](?:是|样|樣|会|會)|但|不过|不過|除非|除了|否则|否則|而且|并且|所以"
+    r"|それ|これ|そこ|その|彼|ただし|でも|しかし|そして|だから|なので"
+    r")(?!\W*(?:now|first|then|next|please|sure|yet|working|can|could|would you|will you|let['’]?s|go|run|fix|add"
+    r"|write|make|create|update|check|show|help|look|explain|refactor|rename|delete|remove|open|tell|give|try|what|how"
+    r"|why|where|who|jetzt|bitte|dann|maintenant|ahora)\b)|.*\b(?:that|this) way\b"
+)
 _POINTS = r"(?i)(?<![/\w])(?:it|that|those|them|this|anything)\b(?! (?:you|i|we|the|when)\b)"
 _OPEN = (
     r"(?i)(?:if|imagine|suppose|what|why|how|when|who|do|does|did|should|is|are|can|could|would|maybe|perhaps|pretend"
     r"|explain|translate|summari[sz]e|i (?:think|guess|heard|wonder)|wenn|falls|si|如果|もし)\b"
 )
+_THESE = r"(?i)\b(?:these|the following|diese|folgende|ces|estas|estos)\b[\w\s]*\.?$"
 _POINTING = r"(?i)(?:it|this|that|them|those)\b(?:\W*$| (?:for|when|until|next|too|as|in case|please)\b)"
 _LAST_CLAUSE = r"\s*(?:[,;，；]|\s[-–—]+\s)\s*([^,;，；]+)$"
 _STOPS = " .,!?。，！？;；~–—-"
@@ -101,39 +119,52 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> 
     for message in turn.messages:
         if message.role != "user" or asks_not_to_store(message.text):
             continue
-        earlier, before, is_dictated = Sentence("", ""), "", False
+        earlier = kept = Sentence("", "")
+        before, is_dictated = "", False
         own = read_own_words(message.text)
-        for said in _sentences(own):
-            least = LASTING if len(message.text) <= SHORT else PASTED
-            is_dictated = (is_dictated and said.is_item) or _dictates(said)
-            if is_dictated and said.is_item:
-                proposal = _draft(said.text, classify(said.spoken)[0], True, today)
-            else:
-                proposal = _find_request(said, earlier, today) or _find_lasting(said, today, least)
-            if proposal is None and corrections and len(message.text) <= SHORT:
-                proposal = _find_correction(said, today)
-            if before and _continues(said, found[before], proposal):
-                found[before] = _joined(found[before], said, today)
-                proposal = None
+        sentences = _sentences(own)
+        is_short = len(message.text) <= SHORT
+        for said, following in zip(sentences, [*sentences[1:], *sentences[-1:]], strict=True):
+            announces = following is not said and _announces(said.spoken, following)
+            is_below = said.is_item or earlier.spoken.endswith((":", "："))
+            is_listed = is_dictated and is_below and not re.search(_ASKED, said.spoken)
+            is_dictated = (announces and _dictates(said)) or (is_listed and said.is_item)
+            wanted = said if is_listed else None
+            if not is_listed and not announces:
+                wanted = _find_request(said, earlier)
+            meant, why, kind = wanted or said, ASKED_FOR, ""
+            if not wanted:
+                why, kind = _find_reason(said, LASTING if is_short else PASTED, corrections and is_short)
+            proposal = _draft(meant, kind, why, message.text, today) if why else None
+            is_asked = bool(before) and found[before].explicit
+            leans = said.at < own.sign and _leans(own, earlier, said, across_lines=is_asked)
+            if before and _continues(said, found[before], proposal, leans=leans):
+                meant = _join(own, kept, said)
+                content = draft_fact(as_typed(meant.text.strip(), message.text), today).content
+                proposal = found.pop(before)._replace(content=content)
             elif proposal and not proposal.explicit and _dangles(said.spoken):
-                proposal, before = None, ""
-            elif not proposal:
-                before = ""
+                proposal = None
+            before = ""
             if proposal and (proposal.explicit or said.at < own.sign):
                 key = " ".join(compared_words(proposal.content))
-                before = key if proposal.why != CORRECTION else ""
+                before, kept = key if proposal.why != CORRECTION else "", meant
                 doubt = own.doubt(said.at + len(said.spoken), asked=proposal.explicit)
                 proposal = proposal._replace(conversation=turn.label, doubt=doubt)
                 known = found.get(key)
                 found[key] = proposal if known is None or proposal.explicit else known
-            earlier = said
+            earlier = _join(own, earlier, said) if leans else said
     return list(found.values())
+
+
+def _announces(sentence: str, following: Sentence) -> bool:
+    """Return True if a sentence ends with a colon, or says "these" before a list."""
+    if len(sentence) > LONGEST:
+        return False
+    return sentence.endswith((":", "：")) or (following.is_item and bool(re.search(_THESE, sentence)))
 
 
 def _dictates(said: Sentence) -> bool:
     """Whether a line asks to remember the list below it: *remember:*."""
-    if not said.spoken.endswith((":", "：")):
-        return False
     return any(_find(language, f"{said.spoken} x", "remember") for language in _lexicons(said.spoken))
 
 
@@ -143,20 +174,33 @@ def _dangles(sentence: str) -> bool:
     return len(telling) < TELLING and bool(re.search(_POINTS, re.split("[,，]", sentence)[0]))
 
 
-def _continues(said: Sentence, kept: Proposal, proposal: Proposal | None) -> bool:
-    """Whether a sentence explains the one that was kept before it, and is none to keep for itself."""
+def _leans(own: OwnWords, earlier: Sentence, said: Sentence, *, across_lines: bool) -> bool:
+    """Return True if a sentence directly behind another has no sense without it, or goes on with its line."""
+    gap = own.spoken[earlier.at + len(earlier.text) : said.at]
+    if not earlier.text or said.is_item or gap.strip() or compiled(_ABOUT_THIS).search(said.spoken):
+        return False
+    line = earlier.spoken.rpartition("\n")[2]
+    is_wrapped = gap == "\n" and len(line) >= MIN_WRAPPED_CHARS and line[-1].isalnum() and said.text[0].islower()
+    return is_wrapped or ((across_lines or "\n" not in gap) and bool(compiled(_LEANS).match(said.spoken)))
+
+
+def _join(own: OwnWords, first: Sentence, last: Sentence) -> Sentence:
+    end = last.at + len(last.text)
+    return Sentence(own.text[first.at : end], own.spoken[first.at : end], first.at)
+
+
+def _continues(said: Sentence, kept: Proposal, proposal: Proposal | None, *, leans: bool) -> bool:
+    """Return True if a sentence belongs to the one that was kept before it, and is none to keep for itself."""
     if re.search(_ASKED, said.spoken) or ephemeral(said.text) or (proposal and proposal.explicit):
         return False
-    if _dangles(said.spoken) or re.search(_CONTINUES, said.spoken):
+    if leans or len(said.spoken) > LONGEST:
+        return leans
+    if _dangles(said.spoken):
         return bool(proposal)
     shared = set(tokenizer.words(said.spoken)) & set(tokenizer.words(kept.content))
     is_statement = proposal is not None or classify(_told(said))[1] >= EXPLAINING
     is_about_it = any(not tokenizer.is_weak(word) for word in shared)
     return is_statement and is_about_it and read_statement(said.text).change < 2
-
-
-def _joined(kept: Proposal, said: Sentence, today: date) -> Proposal:
-    return kept._replace(content=f"{kept.content} {absolute(said.text.strip(), today)}")
 
 
 def _lexicons(sentence: str) -> list[PhraseBook]:
@@ -170,9 +214,12 @@ def _sentences(own: OwnWords) -> list[Sentence]:
     borders = (match.span() for match in sentence_border().finditer(own.spoken))
     for end in [*borders, (len(own.spoken), len(own.spoken))]:
         sentence, original, at = own.spoken[start : end[0]], own.text[start : end[0]], start
+        number = re.search(r"(?<!\S)\d{1,2}(?=\.$)", sentence[-4:])
+        if number and re.search(rf"(?<!\S){int(number[0]) - 1}\. ", sentence):  # "1. Build 2. Tag" in one line
+            continue
         start = end[1]
-        is_cut = OTHERS in (own.spoken[at - 1 : at], own.spoken[end[0] : end[0] + 1])
-        if is_cut or len(sentence) > LONGEST or not re.search(r"\w", sentence):
+        is_cut = OTHERS in own.spoken[max(at - 2, 0) : at] + own.spoken[end[0] : end[0] + 2]
+        if is_cut or not re.search(r"\w", sentence):
             continue
         bullet = re.match(rf"\s*({_BULLET})?", sentence)
         cut, is_item = (bullet.end(), bool(bullet[1])) if bullet else (0, False)
@@ -180,27 +227,26 @@ def _sentences(own: OwnWords) -> list[Sentence]:
     return found if len(found) <= 2 * MOST else found[:MOST] + found[-MOST:]
 
 
-def _find_request(said: Sentence, earlier: Sentence, today: date) -> Proposal | None:
-    """The memory that a sentence asks for, if it asks for one."""
-    if said.spoken.endswith((":", "：")):
-        return None
-    for language in _lexicons(said.spoken):
+def _find_request(said: Sentence, earlier: Sentence) -> Sentence | None:
+    """Return what a sentence asks to remember, if it does."""
+    start, end = find_requested(said.spoken)
+    said = said._replace(text=said.text[:end], spoken=said.spoken[:end])
+    languages = _lexicons(said.spoken) if end <= LONGEST else []
+    for language in languages:
         starts = _starts(language, said.spoken, len(said.spoken))
-        if any(language.compiled(_TURNED).fullmatch(said.spoken, start) for start in starts):
+        if any(language.compiled(_TURNED).fullmatch(said.spoken, place) for place in starts):
             continue
         if re.search(_ASKED, said.spoken) and not _is(language, said.spoken, "polite"):
             continue
         if _is(language, said.spoken, "remember that"):
-            return _draft(earlier.text, classify(earlier.spoken)[0], True, today)
+            return earlier
         if (last := re.search(_LAST_CLAUSE, said.spoken)) and _is(language, last[1], "remember that"):
-            meant = Sentence(said.text[: last.start()], said.spoken[: last.start()])
-            meant = earlier if earlier.text and _dangles(meant.spoken) else meant
-            return _draft(meant.text, classify(meant.spoken)[0], True, today)
-        if found := _find(language, said.spoken, "remember"):
-            meant = _meant(said, found, starts, earlier)
-            return _draft(meant.text, classify(meant.spoken)[0], True, today)
-    if (start := leading_request(said.spoken)) and not re.search(_ASKED, said.spoken):  # in another language
-        return _draft(said.text[start:], classify(said.spoken[start:])[0], True, today)
+            meant = said._replace(text=said.text[: last.start()], spoken=said.spoken[: last.start()])
+            return earlier if earlier.text and _dangles(meant.spoken) else meant
+        if match := _find(language, said.spoken, "remember"):
+            return _meant(said, match, starts, earlier)
+    if start and not re.search(_ASKED, said.spoken):  # in another language
+        return _cut(said, start, end)
     return None
 
 
@@ -211,36 +257,30 @@ def _meant(said: Sentence, found: PhraseMatch, starts: Sequence[int], earlier: S
     is_pointing = re.match(_POINTING, said.spoken[start:]) and len(said.spoken[start:].split()) <= ASIDE
     if is_pointing and earlier.text:
         return earlier
-    start = max(start, leading_request(said.spoken))  # "remember that if …"
-    kept = Sentence(said.text[start:end], said.spoken[start:end])
     if len(said.spoken[: found.start].split()) > ASIDE:  # "we chose A, please remember, the review insisted"
-        return Sentence(said.text, said.spoken)
-    return kept
+        return said
+    return _cut(said, find_requested(said.spoken)[0] or start, end)  # "remember that if …"
 
 
-def _find_lasting(said: Sentence, today: date, least: float) -> Proposal | None:
-    """The fact that a sentence tells, or a clause of it, where the classifier holds it for worth keeping."""
+def _cut(said: Sentence, start: int, end: int) -> Sentence:
+    return Sentence(said.text[start:end], said.spoken[start:end], said.at + start)
+
+
+def _find_reason(said: Sentence, least: float, corrections: bool) -> tuple[str, str]:
+    """Return why a sentence that nobody asked to keep is kept ("" if it is not), and its type where that is known."""
     language = _lexicons(said.spoken)[0]
-    if ephemeral(said.text) or (re.search(_ASKED, said.spoken) and not _is(language, said.spoken, "polite")):
-        return None
+    is_question = bool(re.search(_ASKED, said.spoken))
+    is_polite = is_question and _is(language, said.spoken, "polite")
+    if len(said.spoken) > LONGEST or ephemeral(said.text) or (is_question and not is_polite):
+        return "", ""
     end = len(said.spoken.rstrip(_STOPS))
-    start = _starts(language, said.spoken, end)[-1]
-    for place in (start, *_clauses(language, said.spoken, start, end)):
+    starts = _starts(language, said.spoken, end)
+    for place in (starts[-1], *_clauses(language, said.spoken, starts[-1], end)):
         kind, worth = classify(_told(said, place, end))
         if worth >= least:
-            return _draft(said.text, kind, False, today)
-    return None
-
-
-def _find_correction(said: Sentence, today: date) -> Proposal | None:
-    """What a sentence says has changed, if it does."""
-    if re.search(_ASKED, said.spoken) or ephemeral(said.text) or not corrects_something(said.text):
-        return None
-    starts = _starts(_lexicons(said.spoken)[0], said.spoken, len(said.spoken))
-    if any(re.match(_OPEN, said.spoken[at:]) for at in starts):
-        return None
-    proposal = _draft(said.text, classify(said.spoken)[0], False, today)
-    return proposal._replace(why=CORRECTION) if proposal else None
+            return TOLD, kind
+    is_open = is_question or any(re.match(_OPEN, said.spoken[at:]) for at in starts)
+    return CORRECTION if corrections and not is_open and corrects_something(said.text) else "", ""
 
 
 def _told(said: Sentence, start: int = 0, end: int | None = None) -> str:
@@ -310,16 +350,31 @@ def draft_fact(text: str, today: date, kind: str = "") -> Proposal:
     return Proposal(make_name(content), make_description(content), kind or classify(text)[0], content)
 
 
-def _draft(text: str, kind: str, explicit: bool, today: date) -> Proposal | None:
+def as_typed(piece: str, message: str) -> str:
+    """Return a piece of a message that was read in a normalised form as it stands in the message.
+
+    >>> as_typed("don't", "Please don’t.")
+    'don’t'
+    """
+    if piece in message:
+        return piece
+    pattern = re.sub(
+        r"[^\x00-\x7f]", lambda at: f"(?:{at[0]}|{unicodedata.normalize('NFD', at[0])})", re.escape(piece)
+    )
+    typed = re.search(pattern.replace("'", "['’]"), message)
+    return typed[0] if typed else piece
+
+
+def _draft(said: Sentence, kind: str, why: str, message: str, today: date) -> Proposal | None:
     """Return the memory, or None if nothing is left of the sentence, or it is of the moment and nobody asked for it.
 
     What the user asked to keep is never dropped here: the checks before a save refuse it with a reason.
     """
-    text = text.strip(" \t\n,:;-，：、；")
-    bare = text.rstrip(_STOPS)
+    text = said.text.strip()
+    bare, explicit = text.strip(_STOPS), why == ASKED_FOR
     if not explicit and (len(bare.encode()) < 6 or ephemeral(text) or compiled(_ABOUT_THIS).search(text)):
         return None
     if not bare:
         return None
-    why = "the user said so" if explicit else "the user's own words"
-    return draft_fact(text, today, kind)._replace(explicit=explicit, why=why)
+    drafted = draft_fact(as_typed(text, message), today, kind or classify(said.spoken)[0])
+    return drafted._replace(explicit=explicit, why=why)

@@ -31,15 +31,23 @@ from functools import cache
 from typing import NamedTuple
 
 from memsheaf.text.spoken import SHOWN
+from memsheaf.text.summary import NO_SENTENCE_END
 
 LANGUAGES = ("English", "Chinese", "Japanese", "German", "French", "Spanish")
 
 _TOKEN = r"<\w+>|\{[^}]+\}|\.\.\.|!\(|[()\[\]|]|[^\s()\[\]{}|<>]+"
 _OPENING = {"(": ("(?:", ")"), "[": ("(?:", ")?"), "!(": ("(?!", ")")}
 _CLOSING = (")", "]")
+# A number with a full stop ends a sentence, unless it begins an item of a list or is a German ordinal.
+_NO_ORDINAL = (
+    r"(?<!(?m:^)\d\.)(?<!(?m:^)\s\d\.)(?<!\s\s\d\.)(?<![:;.!?]\s\d\.)(?<!\b[ai]m\s\d\.)"
+    r"(?<!(?m:^)\d\d\.)(?<!(?m:^)\s\d\d\.)(?<!\s\s\d\d\.)(?<![:;.!?]\s\d\d\.)(?<!\b[ai]m\s\d\d\.)"
+    r"(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\.)(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\d\.)"
+)
 _SENTENCE = (
-    r"\n|(?<=[。！？])|(?<=[^\W\d][.!?])\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
-    r"|(?<=\d\.)\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
+    rf"\n|(?<=[。！？])|(?<=[^\W\d][.!?]){NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
+    r"|(?<=\b(?:etc|usw|[ap]\.m)\.)\s+(?=(?-i:[A-ZÄÖÜÉ]))"
+    rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
 )
 
 
@@ -78,7 +86,7 @@ class PhraseBook:
     def one_of(self, title: str) -> str:
         """A pattern for any phrase of a list; one that matches nothing where the language has no such list."""
         if title not in self._one_of:
-            self._one_of[title] = self.any_phrase(self.lists.get(title, []))
+            self._one_of[title] = f"(?:{'|'.join(map(self.pattern, self.lists.get(title, []))) or '(?!)'})"
         return self._one_of[title]
 
     def compiled(self, template: str) -> re.Pattern[str]:
@@ -88,20 +96,12 @@ class PhraseBook:
             self._compiled[template] = compiled(filled)
         return self._compiled[template]
 
-    def any_phrase(self, phrases: Iterable[str]) -> str:
-        """A pattern for any of these phrases."""
-        return f"(?:{'|'.join(map(self.pattern, phrases)) or '(?!)'})"
-
     def candidates(self, titles: Iterable[str], sentence: str) -> Iterator[tuple[str, str, re.Pattern[str]]]:
         """The phrases of some lists whose words a sentence has, each with its list and its pattern."""
-        return self.with_words(titles, frozenset(split_words(sentence) if self.is_spaced else sentence.lower()))
-
-    def with_words(self, titles: Iterable[str], words: frozenset[str]) -> Iterator[tuple[str, str, re.Pattern[str]]]:
-        """The same, of the words (characters, without spaces) of a sentence."""
         key = tuple(titles)
         if key not in self._indexes:
             self._indexes[key] = PhraseIndex([self], key)
-        return self._indexes[key].find(words)
+        return self._indexes[key].find(frozenset(split_words(sentence) if self.is_spaced else sentence.lower()))
 
     def pattern(self, phrase: str) -> str:
         """A phrase as the text of a pattern."""

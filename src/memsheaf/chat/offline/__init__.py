@@ -49,7 +49,7 @@ from memsheaf.learn.corrections import is_corrected
 from memsheaf.learn.statements import read_statement
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.recall.ignore import asks_to_ignore
-from memsheaf.text.neutralize import one_line
+from memsheaf.text.neutralize import one_line, visible
 from memsheaf.text.tokenizer import words
 
 READ = 5  # memories for one answer
@@ -262,7 +262,9 @@ class _Replying:
         return (yield from self._save(draft_memory(fact, wanted.type, self._today)))
 
     def _refuse_secrets(self, fact: str) -> None:
-        """Raise _ToolFailed for a secret, also one that the message alone gives away: a fact is only a part of it."""
+        """Raise _ToolFailed for invisible characters, and for a secret that the message or the fact gives away."""
+        if hidden := next((letter for letter in fact if not visible(letter)), ""):
+            raise _ToolFailed(f"it holds an invisible character (U+{ord(hidden):04X}). Send it again without that.")
         if found := find_secrets(self._turns[-1].text) or find_secrets(fact):
             error = SecretFound(found[0].kind, "what you said")
             raise _ToolFailed(f"{error}. {error.hint}")

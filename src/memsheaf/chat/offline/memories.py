@@ -12,6 +12,7 @@ from memsheaf.frontmatter import split
 from memsheaf.index.database import Row
 from memsheaf.learn.rules import draft_fact
 from memsheaf.llm.model import Said
+from memsheaf.text.summary import NO_SENTENCE_END
 from memsheaf.text.tokenizer import is_weak, words
 from memsheaf.values import parse_object
 
@@ -19,7 +20,7 @@ CALL_PREFIX = "offline-"  # prefix of the ids of calls that were made here
 NOT_RUN = Said("tool", "Error: it was not run.")
 _ROW = r"(?m)^(\S[^\n]*?)  \[([^\]\n]*)\]  ([^\n]*?)  \(updated: ([^)\n]*)\)"
 _RECALLED = r"(?m)^<memories-([0-9a-z]{8,64})>$"
-_SENTENCE_END = r"(?<=[^\W\d][.!?])\s+|(?<=[。！？])|\n+"
+_SENTENCE_END = rf"(?<=[^\W\d][.!?])(?i:{NO_SENTENCE_END})\s+|(?<=[。！？])|\n+"
 _TABS_OR_SPACES = (
     r"(?i)(?P<tabs>\btabs?\b|tabulat|制表符|タブ)|\b(?:spaces|leerzeichen|espaces|espacios)\b|空格|スペース"
 )

@@ -14,12 +14,13 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from memsheaf.learn.pasted import read_own_words
-from memsheaf.learn.rules import find_stated_facts
+from memsheaf.learn.rules import as_typed, find_stated_facts
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text import phrases
+from memsheaf.text.neutralize import visible
 from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, compiled, guess_languages, sentence_border
 from memsheaf.text.spoken import SHOWN, spoken
-from memsheaf.text.summary import leading_request
+from memsheaf.text.summary import find_requested
 
 KINDS = (
     *("both", "list", "index", "undo", "forget that", "forget", "update that", "update", "remember that", "remember"),
@@ -85,20 +86,23 @@ def find_requests(text: str) -> list[MemoryRequest]:
     >>> [(each.kind, each.subject) for each in find_requests("Forget that I live in Berlin.")]
     [('forget', 'I live in Berlin')]
     """
-    text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode()).replace("’", "'")
+    typed = text.encode("utf-8", "replace").decode()
+    text = unicodedata.normalize("NFC", typed).replace("’", "'")
     sentences = list(_sentences(text))
-    own = read_own_words(text)
+    own = read_own_words(visible(text))
+    is_hiding = len(visible(text)) < len(text)  # the reply to a request to remember says so; no other is read
     found = [
         _request(text, sentences, place)
         for place, each in enumerate(sentences)
-        if each.title and not own.doubt(each.start, asked=True)
+        if each.title and not own.doubt(each.start, asked=True) and (each.title == "remember" or not is_hiding)
     ]
+    found = [each._replace(fact=as_typed(each.fact, typed)) for each in found]
     asked = [each for each in found if each.kind not in ("thanks", "greeting")]
     narrow = [each for each in asked if each.kind != "know" or each.subject or each.file]
     if chosen := list(dict.fromkeys(narrow or asked[:1] or found[:1])):
         return chosen
     language = likely_languages(text)[0]
-    return [MemoryRequest("state" if _is_statement(text, language) else "other", text, language=language)]
+    return [MemoryRequest("state" if _is_statement(text, language) else "other", typed, language=language)]
 
 
 def likely_languages(text: str) -> list[str]:
@@ -190,8 +194,9 @@ def _sentences(text: str) -> Iterator[_Sentence]:
 
 def _read(shown: str, start: int, end: int) -> _Sentence:
     """A sentence, and the first request that it is."""
-    is_asked = is_question(shown[start:end])
-    last = start + len(shown[start:end].rstrip(END))
+    first, stop = (start + place for place in find_requested(shown[start:end]))
+    is_asked = is_question(shown[start:stop])
+    last = start + len(shown[start:stop].rstrip(END))
     cut = min(last, start + LONGEST)
     for language in likely_languages(shown[start:cut]):
         for begin in _starts(language, shown, start, cut):
@@ -207,6 +212,8 @@ def _read(shown: str, start: int, end: int) -> _Sentence:
                     if is_whole and all(re.search(rf"[\w{SHOWN}]", match[name]) for name in held):
                         held |= {name: (held[name][0], last) for name in reaching}
                         return _Sentence(start, end, title, language, begin, held)
+    if first > start and not is_asked:  # in a language without phrases
+        return _Sentence(start, end, "remember", "English", start, {"fact": (first, last)})
     return _Sentence(start, end)
 
 
@@ -238,7 +245,7 @@ def _request(text: str, sentences: Sequence[_Sentence], place: int) -> MemoryReq
     return MemoryRequest(
         kind=kind,
         subject=subject,
-        fact=fact.strip(" ,;:–—，；：、\n" + "-" * ("\n" not in fact)),
+        fact=fact.strip(),
         about=_everything(text, said) if said.title == "forget" and not held else about,
         file=held.get("path") or held.get("file", ""),
         type=_type(text, said) if kind in ("remember", "list") else "",
@@ -263,16 +270,14 @@ def _whole_fact(text: str, sentences: Sequence[_Sentence], place: int) -> str:
     """The fact that a request names, and what is said of it behind its sentence: all of it where it was announced."""
     said = sentences[place]
     start, end = said.held["fact"]
-    start = max(start, said.begin + leading_request(text[said.begin : end]))
-    if text[end : said.end].strip(END):
-        return text[start:end]
-    if is_question(text[start : said.end]):
+    if request := find_requested(text[said.begin : end])[0]:
+        start = said.begin + request
+    if text[end : said.end].strip(END) or is_question(text[start : said.end]):
         return text[start:end]
     is_announced = text[said.begin : start].rstrip().endswith((":", "："))
     stop = said.end
     for each in sentences[place + 1 :]:
-        is_apart = is_question(text[each.start : each.end]) or re.search(r"\n\s*\n", text[stop : each.start])
-        if each.title or (is_apart and not is_announced):
+        if each.title or (is_question(text[each.start : each.end]) and not is_announced):
             break
         stop = each.end
     return text[start:stop]
