@@ -92,7 +92,7 @@ def find_requests(text: str) -> list[MemoryRequest]:
     own = read_own_words(visible(text))
     is_hiding = len(visible(text)) < len(text)  # the reply to a request to remember says so; no other is read
     found = [
-        _request(text, sentences, place)
+        _request(text, sentences, place, own.sign)
         for place, each in enumerate(sentences)
         if each.title and not own.doubt(each.start, asked=True) and (each.title == "remember" or not is_hiding)
     ]
@@ -226,7 +226,7 @@ def _starts(language: str, text: str, start: int, end: int) -> list[int]:
     return starts
 
 
-def _request(text: str, sentences: Sequence[_Sentence], place: int) -> MemoryRequest:
+def _request(text: str, sentences: Sequence[_Sentence], place: int, sign: int) -> MemoryRequest:
     """The request of one sentence, with what it points at."""
     said = sentences[place]
     language, kind = said.language, said.title.removesuffix(" that")
@@ -237,7 +237,7 @@ def _request(text: str, sentences: Sequence[_Sentence], place: int) -> MemoryReq
     elif said.title == "forget that":
         subject = _outdated(text, sentences, place)
     elif fact:
-        fact = _whole_fact(text, sentences, place)
+        fact = _whole_fact(text, sentences, place, sign)
     if kind == "update" and subject and len(fact.split()) <= _BARE and language not in WIDE:
         fact = f"{subject}: {fact}"  # alone it would say nothing
     kinds = ("all", "user", "project", "reference")
@@ -266,7 +266,7 @@ def _type(text: str, said: _Sentence) -> str:
     return next((kind for kind in TYPES if list_pattern(kind, said.language).search(words)), "")
 
 
-def _whole_fact(text: str, sentences: Sequence[_Sentence], place: int) -> str:
+def _whole_fact(text: str, sentences: Sequence[_Sentence], place: int, sign: int) -> str:
     """The fact that a request names, and what is said of it behind its sentence: all of it where it was announced."""
     said = sentences[place]
     start, end = said.held["fact"]
@@ -277,7 +277,9 @@ def _whole_fact(text: str, sentences: Sequence[_Sentence], place: int) -> str:
     is_announced = text[said.begin : start].rstrip().endswith((":", "："))
     stop = said.end
     for each in sentences[place + 1 :]:
-        if each.title or (is_question(text[each.start : each.end]) and not is_announced):
+        is_pasted = stop <= sign < each.end and "\n\n" in text[stop : each.start]
+        is_apart = is_pasted or is_question(text[each.start : each.end])
+        if each.title or (is_apart and not is_announced):
             break
         stop = each.end
     return text[start:stop]
