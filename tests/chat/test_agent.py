@@ -333,6 +333,26 @@ def test_a_turn_off_the_record_is_told_and_the_next_one_is_not(scene: Scene) -> 
     assert second == ""
 
 
+def test_a_conversation_off_the_record_leaves_only_what_the_user_asks_to_remember(scene: Scene) -> None:
+    with scene.chat([], talker=Offline()) as agent:
+        for said in ("Incognito mode please.", "I live in Zabriskie."):
+            assert "off the record" in notices(run(agent, said)[0])
+        name = agent.id
+    with scene.chat([], talker=Offline()) as agent:  # another process goes on with it
+        agent.resume(name)
+        assert "off the record" in notices(run(agent, "I work in Zabriskie.")[0])
+        run(agent, "Remember that I use vim.")
+        assert "off the record" in notices(run(agent, "I was born in Zabriskie.")[0])
+        agent.clear()
+        assert notices(run(agent, "I prefer tabs over spaces.")[0]) == ""
+        agent.learned(wait=30.0)
+
+    files = [path for path in Path(scene.settings.home).parent.rglob("*") if path.is_file()]
+    assert [path for path in files if b"Zabriskie" in path.read_bytes()] == []
+    with scene.memory("user") as sheaf:
+        assert len(sheaf.list()) == 2
+
+
 def test_a_conversation_that_cannot_be_kept_says_so_once_and_goes_on(scene: Scene) -> None:
     with scene.chat(["Hello.", "Hello again."]) as agent:
         folder = Path(agent.memory.layers.own.state.folder)

@@ -220,6 +220,30 @@ def test_a_turn_off_the_record_leaves_nothing(hooks: HookRunner) -> None:
     assert found == []
 
 
+def test_a_wish_not_to_store_anything_holds_as_long_as_it_says(hooks: HookRunner) -> None:
+    said = {
+        "s1": ["Don't save anything in this conversation.", "I live in Zabriskie.", "Remember that I use vim."],
+        "s2": ["Please do not remember anything I say from now on.", "I live in Zabriskie."],
+        "s3": ["Please do not remember what I say next.", "I live in Zabriskie.", "I prefer tabs over spaces."],
+        "s4": ["Nothing I say in this session should be saved.", "Thanks!", "I live in Zabriskie."],
+    }
+    for name, messages in said.items():
+        for text in messages:
+            path = hooks.transcript(name, ("user", text), ("assistant", "OK."))
+            hooks.hook("UserPromptSubmit", session_id=name, prompt=text, transcript_path=str(path))
+            hooks.hook("Stop", session_id=name, transcript_path=str(path))
+            hooks.work()  # it may read the transcript after each message
+            hooks.hook("beforeSubmitPrompt", host="cursor", conversation_id=f"c{name}", prompt=text)
+            hooks.hook("afterAgentResponse", host="cursor", conversation_id=f"c{name}", text="OK.")
+    hooks.work()
+
+    stored = [file for file in hooks.home.rglob("*") if file.is_file() and b"Zabriskie" in file.read_bytes()]
+    assert stored == []
+    names = hooks.listed()
+    assert [sum(word in name for name in names) for word in ("tabs", "vim")] == [1, 1], names
+    assert len(names) == 2
+
+
 def test_a_turn_whose_text_comes_with_the_event_goes_to_the_inbox_without_secrets(hooks: HookRunner) -> None:
     key = "sk-ant-" + "api03-" + "A1b2C3d4" * 10
     said = f"I prefer tabs over spaces. My key is {key}."

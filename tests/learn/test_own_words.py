@@ -118,3 +118,22 @@ def test_hostile_text_is_read_in_bounded_work() -> None:
     ):
         own = read_own_words(unit * 20_000)
         assert len(own.spoken) == len(own.text)
+
+
+def test_the_library_keeps_to_a_wish_that_covers_later_turns(sheaf: Sheaf, tmp_path: Path) -> None:
+    def learn(conversation: str, *texts: str) -> list[bool]:
+        return [sheaf.learn(Turn(conversation, (Message("user", text),))) for text in texts]
+
+    assert learn("a", "Don't save anything in this conversation.", "I live in Zabriskie.") == [False, False]
+    assert learn("a", "Remember that I use vim.", "I work in Zabriskie.") == [True, False]
+    assert learn("b", "Please don't remember what I say next.", "I live in Zabriskie.") == [False, False]
+    answered = Turn("b", (Message("user", "I live in Zabriskie."), Message("assistant", "In Zabriskie?")))
+    assert not sheaf.learn(answered)  # a host sends the message again, now with its answer
+    assert learn("b", "I prefer tabs over spaces.") == [True]
+    assert learn("c", "I like tea better than coffee.") == [True]
+    turns = [Turn("d", (Message("user", text),)) for text in ("Incognito mode please.", "I live in Zabriskie.")]
+    assert sheaf.learning.inbox.extend(turns) == 0
+    sheaf.distil()
+
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [str(path) for path in files if b"Zabriskie" in path.read_bytes()] == []

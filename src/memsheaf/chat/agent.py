@@ -13,6 +13,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import reduce
 
 from memsheaf.chat.conversations import Conversation, Conversations
 from memsheaf.chat.memory import ChatMemory, conversation_size, is_summary
@@ -23,7 +24,7 @@ from memsheaf.chat.turn import DELEGATE, Cost, Event, Failed, Notice, Recalled, 
 from memsheaf.errors import CapReached, MemsheafError, ModelFailed, Refused, StoreFailed, hinted
 from memsheaf.llm.model import MOST_TOKENS, Request, Said, Talker, ToolCall, Touched
 from memsheaf.prompts import read_prompt
-from memsheaf.recall.ignore import is_private
+from memsheaf.recall.ignore import follow_privacy, is_silent
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.neutralize import for_terminal, one_line
@@ -103,6 +104,8 @@ class Agent:
         self.permission.forget()
         self.tools.forget()
         self.spent = Cost()
+        users = (said.text for said in conversation if said.role == "user")
+        self.memory.session.privacy = reduce(follow_privacy, users, "")
         self._take_up(conversation)
 
     def _take_up(self, conversation: Sequence[Said]) -> None:
@@ -110,7 +113,7 @@ class Agent:
         self.conversation[:] = conversation
         self._erased = self._chats.erased() if self._chats else b""
         self.memory.session.cancel()
-        self.memory.session.resume({})
+        self.memory.session.resume({"privacy": self.memory.session.privacy})
         today = time.strftime("%Y-%m-%d", time.localtime(self._clock()))
         facts = {"{folder}": self._folder, "{system}": platform.system() or os.name, "{today}": today}
         self._plain, self._delegated = read_prompt("agent"), read_prompt("delegated")
@@ -280,7 +283,7 @@ class _RunningTurn:
         agent = self._agent
         agent.heed_erasures()
         self._begin = len(agent.conversation)
-        if is_private(message):
+        if is_silent(follow_privacy(agent.memory.session.privacy, message)):
             yield Notice("this turn is off the record: neither what you said nor the answer is kept or learned from")
         self.loop.add(Said("user", message))
         yield from self._fit()

@@ -251,13 +251,14 @@ def _summarize(scopes: AllScopes, host: HostConversation) -> KnownConversation:
 
 def _host_turns(host: HostConversation, most: int = MOST) -> Iterator[SpokenTurn]:
     """The turns of a transcript, without what was said off the record or while memory was off."""
-    number = 0
+    number, reach = 0, ""
     for turn in read_transcript(_read_lines(host, most), conversation=host.text("id")):
         said = tuple(Said(one.role, one.text) for one in turn.messages if one.text.strip())
         if not any(one.role == "user" for one in said):
             continue
         number += 1
-        said = (Said("user", UNRECORDED),) if turn.unkept else said
+        is_silent, reach = turn.follow_privacy(reach)
+        said = (Said("user", UNRECORDED),) if is_silent else said
         yield SpokenTurn(number, turn.at, said)
 
 

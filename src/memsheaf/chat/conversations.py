@@ -12,15 +12,16 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from functools import reduce
 from itertools import takewhile
 from typing import NamedTuple
 
 from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import conversation_file
-from memsheaf.learn.conversation_file import HISTORY, PREFIX, SUFFIX, UNRECORDED, ConversationLine
+from memsheaf.learn.conversation_file import HISTORY, PREFIX, SUFFIX, ConversationLine
 from memsheaf.llm.model import Said
-from memsheaf.recall.ignore import is_private
+from memsheaf.recall.ignore import follow_privacy, is_silent
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import words
@@ -66,7 +67,7 @@ class Conversation:
         self._is_new = new
         self._noted: dict[str, object] = {}
         self._waiting: dict[str, object] = {}  # facts that are written with the next message
-        self._silent: bool | None = False if new else None
+        self._privacy: str | None = "" if new else None
         self._held: ExitStack | None = None
         self._turns: int | None = 0 if new else None
 
@@ -92,11 +93,11 @@ class Conversation:
         if not said:
             return
         self.hold()
-        if self._silent is None:
-            users = [line.said.text for line in self.lines() if line.said and line.said.role == "user"]
-            self._silent = users[-1:] == [UNRECORDED]
+        if self._privacy is None:
+            users = (line.said.text for line in self.lines() if line.said and line.said.role == "user")
+            self._privacy = reduce(follow_privacy, users, "")
         # first: when this cannot be written, what comes after it is silent all the same
-        cleaned, self._silent = _clean(said, self._silent)
+        cleaned, self._privacy = _clean(said, self._privacy)
         turns = self.turns
         self._write([ConversationLine(self._now(), one) for one in cleaned])
         self._turns = turns + sum(one.role == "user" for one in cleaned)
@@ -110,7 +111,10 @@ class Conversation:
     def compacted(self, said: Sequence[Said]) -> None:
         """From here on the conversation is this; what was said before stays in the file. Raises as `add`."""
         self.hold()
-        self._write([ConversationLine(self._now(), compacted=tuple(_clean(said, False)[0]))])
+        cleaned, reach = _clean(said, "")
+        if self._privacy in ("rest", "asked") and reach not in ("rest", "asked"):  # the request itself is left out
+            cleaned, _ = _clean(said, "rest")
+        self._write([ConversationLine(self._now(), compacted=tuple(cleaned))])
 
     def messages(self) -> list[Said]:
         """What a model is to know of it: all since it was made shorter, the short form first."""
@@ -278,10 +282,13 @@ class InputHistory:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def add(self, text: str) -> None:
-        """Keep what was typed, which may be several lines; when it cannot be written, it is let go."""
+    def add(self, text: str, privacy: str = "") -> None:
+        """Keep what was typed, which may be several lines; when it cannot be written, it is let go.
+
+        `privacy` is how far a wish not to store anything reached before it.
+        """
         typed = without_secrets(text.strip())
-        if not typed or len(typed) > conversation_file.LONGEST or is_private(text):
+        if not typed or len(typed) > conversation_file.LONGEST or is_silent(follow_privacy(privacy, text)):
             return
         with suppress(StoreFailed, Busy), conversation_file.lock_conversations(self._state):
             known = conversation_file.read_history(self._state)
@@ -310,13 +317,13 @@ def _fresh(state: State, now: float) -> str:
             return id
 
 
-def _clean(said: Sequence[Said], silent: bool) -> tuple[list[Said], bool]:
-    """Messages as they may be kept, and whether the last turn of them is off the record."""
+def _clean(said: Sequence[Said], privacy: str) -> tuple[list[Said], str]:
+    """Messages as they may be kept, and how far a wish not to keep them reaches behind the last."""
     cleaned = []
     for one in said:
-        silent = is_private(one.text) if one.role == "user" else silent
-        cleaned.append(conversation_file.clean_message(one, silent=silent))
-    return cleaned, silent
+        privacy = follow_privacy(privacy, one.text) if one.role == "user" else privacy
+        cleaned.append(conversation_file.clean_message(one, privacy=privacy))
+    return cleaned, privacy
 
 
 def make_needles(query: str) -> list[str]:

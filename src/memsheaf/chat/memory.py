@@ -21,7 +21,7 @@ from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said
 from memsheaf.prompts import read_prompt
-from memsheaf.recall.ignore import is_private
+from memsheaf.recall.ignore import follow_privacy, is_silent
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import TranscriptEntry, Turn
 from memsheaf.scope import around
@@ -149,12 +149,16 @@ class ChatMemory:
             Refused: it failed three times in a row, and waits for the user to ask for it.
             StoreFailed: what was taken out could not be written.
         """
-        silent, is_silent, entries = set(), False, []
+        silent, entries = set(), []
+        # what was compacted before may have held the request
+        privacy = self.session.privacy if any(map(is_summary, conversation)) else ""
         for number, said in enumerate(conversation):
-            is_silent = is_private(said.text) if said.role == "user" else is_silent
-            silent |= {number} if is_silent else set()
+            if said.role == "user" and not is_summary(said):
+                privacy = follow_privacy(privacy, said.text)
+            is_left_out = is_silent(privacy) and not is_summary(said)
+            silent |= {number} if is_left_out else set()
             calls = tuple(call.id for call in said.calls) or ((said.answers,) if said.answers else ())
-            text = UNRECORDED if is_silent else said.text
+            text = UNRECORDED if is_left_out else said.text
             entries.append(TranscriptEntry(said.role, text, str(number), said.tool, calls))
         trigger = "task" if by_user else "budget"
         done = self.layers.compact(entries, budget, trigger=trigger, name=name, approve=by_user)

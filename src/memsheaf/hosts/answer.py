@@ -228,8 +228,6 @@ class _Call:
         with open_conversation(self.path) as found:
             if self.event.transcript and not found.text("transcript"):
                 found.follow(self.event.transcript, from_end=False)
-            if self.event.typed and not self.event.transcript and not self.is_sub_agent:
-                found.data["pending"] = _keepable(self.event.typed)
             seen = found.data.get("prompts")
             prompts = seen if isinstance(seen, list) else []
             is_recent = prompts[-1:] == [mark] and time.time() - found.number("at") < 60
@@ -237,12 +235,18 @@ class _Call:
                 return HookReply()  # another hook of ours has answered it
             found.data["prompts"] = [*prompts, mark][-PROMPTS:]
             from memsheaf.reader import existing_vectors
+            from memsheaf.recall.ignore import is_silent
 
             with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:
                 session = self.answers.session(self.event.conversation, layers, self.cwd)
-                session.resume(found.data.get("shown") or {})
+                session.resume({**(found.data.get("shown") or {}), "privacy": found.text("reach")})
                 with existing_vectors():  # the worker makes those that are missing
                     recalled = session.recall(prompt)
+                found.data["reach"] = session.privacy
+                if self.event.typed and not self.event.transcript and not self.is_sub_agent:
+                    is_kept = not (session.ignoring or is_silent(session.privacy))
+                    # half a secret would not be recognised
+                    found.data["pending"] = without_secrets(self.event.typed[: 2 * KEPT])[:KEPT] if is_kept else ""
                 if recalled.memories:
                     found.data["shown"] = session.state()
         return HookReply(recalled.text, self._line(len(recalled.memories)))
@@ -301,15 +305,6 @@ class _Call:
 def own_file(state: str, root: str, name: str) -> str:
     """A small file of the hooks about one project."""
     return os.path.join(state, FOLDER, f"{name}-{sha256(os.fsencode(root)).hexdigest()[:16]}")
-
-
-def _keepable(prompt: str) -> str:
-    """A message as it may be kept until its turn ends: without secrets, and nothing of one off the record."""
-    from memsheaf.recall.turns import Message, Turn
-
-    if Turn("", (Message("user", prompt),)).unkept:
-        return ""
-    return without_secrets(prompt[: 2 * KEPT])[:KEPT]  # half a secret would not be recognised
 
 
 def spawn_apart(*words: str) -> None:

@@ -86,8 +86,10 @@ def read_conversation(layers: Layers, path: str) -> None:
     transcript, cursor, captured = found.text("transcript"), found.number("cursor"), found.number("captured")
     size = size_of(transcript)
     captured = size if time.time() - found.number("at") > STALE else min(captured, size)
+    privacy = found.data.get("privacy")
+    reach = privacy if isinstance(privacy, str) else ""
     if size < cursor:  # it was written anew; what was read is recognised
-        cursor = 0
+        cursor, reach = 0, ""
     if cursor >= captured:
         return
     folders = [sheaf.root for sheaf in layers.sheaves()]
@@ -103,13 +105,13 @@ def read_conversation(layers: Layers, path: str) -> None:
         lines = [line for line in data.decode("utf-8", "replace").split("\n") if line.startswith("{")]
         for turn in read_transcript(lines, conversation=found.text("id"), folders=folders) if lines else ():
             if any(message.role == "user" for message in turn.messages):  # else it is the rest of that turn
-                is_private = bool(turn.unkept)
+                is_private, reach = turn.follow_privacy(reach)
             if not is_private:
                 layers.learn(turn)
         cursor += len(data)
     with open_conversation(path, durably=True) as found:
         if found.text("transcript") == transcript:
-            found.data |= {"cursor": cursor, "private": is_private}
+            found.data |= {"cursor": cursor, "private": is_private, "privacy": reach}
 
 
 def _next_line(transcript: str, cursor: int) -> int:

@@ -27,6 +27,7 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.catalog import target
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.llm.model import Said, ToolCall, Touched
+from memsheaf.recall.ignore import is_silent
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.state import State
@@ -36,6 +37,8 @@ PREFIX, SUFFIX = "conversation-", ".jsonl"
 HISTORY, STAMP = "history", "erased"
 ERASED = "(erased)"
 UNRECORDED = "(off the record)"
+UNRECORDED_REACH = {"rest": "(off the record in this conversation)", "next": "(the next message is off the record)"}
+"""What stands for a message of the user by how far its wish reaches. `follow_privacy` reads the same in it."""
 LONGEST = 1_000_000  # characters of a message, or of a call's arguments
 LOCK_SECONDS = 10.0
 
@@ -61,11 +64,12 @@ def lock_conversations(state: State) -> AbstractContextManager[None]:
     return state.lock("conversations", wait=LOCK_SECONDS)
 
 
-def clean_message(said: Said, *, silent: bool = False) -> Said:
+def clean_message(said: Said, *, privacy: str = "") -> Said:
     """A message as it may be written: without secrets, and without any text when the turn is off the record."""
-    if silent:
+    if is_silent(privacy):
         calls = tuple(call._replace(arguments="{}") for call in said.calls)
-        return said._replace(text=UNRECORDED, calls=calls, beside="", touched=())
+        text = UNRECORDED_REACH.get(privacy, UNRECORDED) if said.role == "user" else UNRECORDED
+        return said._replace(text=text, calls=calls, beside="", touched=())
     text = without_secrets(said.text[: 2 * LONGEST])
     if len(said.text) > LONGEST:
         text = f"{text[:LONGEST]}\n({len(said.text) - LONGEST:,} characters more were not kept)"

@@ -31,7 +31,7 @@ OWN_ID = 16  # characters; a shorter message id may be a number that other conve
 SEEN = 65_536  # messages that are recognized, at least; at twice that the file of digests is shortened
 FIRST_FOREIGN = 10**11  # turn files with a higher number are read, but were not numbered by us
 
-_CURSOR, _DIGESTS = "inbox.json", "inbox.known"
+_CURSOR, _DIGESTS, _PRIVACY = "inbox.json", "inbox.known", "inbox.private"
 _LAST = re.compile(rb"\n#([0-9]{12})(?=\n)")
 _LINE = 17  # bytes of a digest and its line end
 
@@ -80,11 +80,13 @@ class Inbox:
         """Queue a turn that just ended, durably; False when nothing in it is new. Raises StoreFailed, Busy.
 
         Secrets, wrappers that programs put around a message and what is too long are left out before it reaches the
-        disk. A turn in which the user asks to do without memory is not stored. A message without an id is recognized
+        disk. A turn in which the user asks to do without memory is not stored, nor what follows it as far as that
+        wish reaches. A message without an id is recognized
         by conversation, role and text; but the user may say the same again in a later turn. With `store`, what is new
         of the turn is passed to that instead of the queue, and its answer is returned.
         """
-        return self._add(self._prepare(turn, {}), live=True, store=store)
+        new = self._prepare(turn, {}, is_silent=self._follow_privacy(turn))
+        return self._add(new, live=True, store=store)
 
     def extend(self, turns: Iterable[Turn]) -> int:
         """Queue what is new in a conversation that is given from its beginning; returns how many turns are.
@@ -143,7 +145,7 @@ class Inbox:
 
     def prepare(self, turns: Iterable[Turn]) -> list[Turn]:
         """These turns as they would be stored: without secrets, wrappers, and what is off the record."""
-        return [turn for one in turns if (turn := self._prepare(one, {}).turn).messages]
+        return [one.turn for one in self._prepare_all(turns) if one.turn.messages]
 
     def turns(self) -> list[Turn]:
         """All that waits, in order. Nothing is handed out or changed."""
@@ -191,7 +193,39 @@ class Inbox:
         self.purge(lambda text: False)
         return count
 
-    def _prepare(self, turn: Turn, counts: dict[str, int]) -> _StoredTurn:
+    def _follow_privacy(self, turn: Turn) -> bool:
+        """Return True if a turn may not be stored, and note how far the user's wish for that reaches.
+
+        For each conversation with such a wish the file has a digest of the last message, and how far the wish reached
+        before and after it: a host that sends the message again, now with its answer, means the same turn.
+        """
+        name = _digest("conversation", _label(turn.conversation))
+        first = next((_digest("first", message.text) for message in turn.messages if message.role == "user"), "")
+        with self._locked():
+            known = self._state.load(_PRIVACY)
+            wishes = known if isinstance(known, dict) else {}
+            old = wishes.pop(name, None)
+            latest, before, after = old if _are_texts(old) and len(old) == 3 else ("", "", "")
+            before = before if first == latest else after
+            is_silent, reach = turn.follow_privacy(before)
+            new = [first, before, reach]
+            if before or reach not in ("", "turn"):
+                wishes[name] = new
+            if old != wishes.get(name):
+                self._state.save(_PRIVACY, dict([*wishes.items()][-CONVERSATIONS:]))
+        return is_silent
+
+    def _prepare_all(self, turns: Iterable[Turn]) -> list[_StoredTurn]:
+        """Turns as they may be stored, given from the beginning of their conversations."""
+        counts: dict[str, int] = {}
+        reach: dict[str, str] = {}
+        prepared = []
+        for turn in turns:
+            is_silent, reach[turn.conversation] = turn.follow_privacy(reach.get(turn.conversation, ""))
+            prepared.append(self._prepare(turn, counts, is_silent=is_silent))
+        return prepared
+
+    def _prepare(self, turn: Turn, counts: dict[str, int], *, is_silent: bool) -> _StoredTurn:
         """A turn as it may be stored, with its digests. `counts` is how often each text came before."""
         conversation = _label(turn.conversation)
         messages, keys = [], []
@@ -210,12 +244,11 @@ class Inbox:
             messages.append(Message(role, text, _label(name)))
             keys.append(key)
         at = turn.at or time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(self._clock()))
-        kept = () if turn.unkept else tuple(messages)
+        kept = () if is_silent else tuple(messages)
         return _StoredTurn(Turn(conversation, kept, _label(at), turn.saved, turn.number), tuple(keys))
 
     def _unseen(self, turns: Iterable[Turn]) -> list[_StoredTurn]:
-        counts: dict[str, int] = {}
-        prepared = [self._prepare(turn, counts) for turn in turns]
+        prepared = self._prepare_all(turns)
         seen = _SeenMessages(self._state).among([key for one in prepared for key in one.keys])
         return [one for one in prepared if not seen.issuperset(one.keys)]
 

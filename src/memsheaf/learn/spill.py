@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.erasure_filter import make_erasure_filter
-from memsheaf.recall.ignore import asks_not_to_store
+from memsheaf.recall.ignore import asks_not_to_store, follow_privacy, is_silent
 from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.store.state import State
 
@@ -78,11 +78,11 @@ def forget(state: State, texts: Sequence[bytes]) -> None:
 
 def _silent(entries: Sequence[TranscriptEntry]) -> set[int]:
     """The messages of turns that are not to be written down: from what the user says, to what they say next."""
-    silent, is_silent = set(), False
+    silent, privacy, is_ignoring = set(), "", False
     for at, entry in enumerate(entries):
         if entry.role == "user":
-            is_silent = asks_not_to_store(entry.text)
-        if is_silent:
+            privacy, is_ignoring = follow_privacy(privacy, entry.text), asks_not_to_store(entry.text)
+        if is_ignoring or is_silent(privacy):
             silent.add(at)
     return silent
 

@@ -15,10 +15,11 @@ import re
 import unicodedata
 from functools import cache
 
-from memsheaf.recall.request_patterns import PATTERNS, STEMS
+from memsheaf.recall.request_patterns import NEXT_MESSAGE, PATTERNS, REST_OF_CONVERSATION, STEMS
 from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.text.spoken import spoken
 
+MAX_SPAN_WORDS = 6  # of a clause before a request, such as "for the rest of this chat"
 MAX_END_CHARS = 2_000  # of a long message, as much is read at its beginning and at its end
 
 _ACCENTS = str.maketrans("´ʼ′‘’", "'''''")  # typed for an apostrophe
@@ -38,7 +39,7 @@ _CLAUSE_END = (
 _CUT = "\0"  # for the middle of a long message: no word, and no edge of a clause
 MARKS = {"memory": "ᚠ", "turn": "ᚢ"}
 """Letters that nobody types. They stand in a text for words of these names, which makes the patterns short."""
-_LETTERS = {"Chinese": "[\u4e00-\u9fff]", "Japanese": "[\u3041-\u30ff]"}
+_LETTERS = {"Chinese": "[\u4e00-\u9fff]", "Japanese": "[\u3041-\u30ff]", "Korean": "[\uac00-\ud7a3]"}
 
 
 def asks_to_ignore(message: str) -> bool:
@@ -49,7 +50,7 @@ def asks_to_ignore(message: str) -> bool:
     >>> asks_to_ignore("Please don't ignore memory."), asks_to_ignore("Ignore memory leaks in this test.")
     (False, False)
     """
-    return _asks(message, "ignore")
+    return bool(_find_request(message, "ignore"))
 
 
 def is_private(message: str) -> bool:
@@ -60,7 +61,7 @@ def is_private(message: str) -> bool:
     >>> is_private("Do not store it in localStorage."), is_private("Remember that we do not store this.")
     (False, False)
     """
-    return _asks(message, "private")
+    return bool(_find_request(message, "private"))
 
 
 def asks_not_to_store(message: str) -> bool:
@@ -68,31 +69,77 @@ def asks_not_to_store(message: str) -> bool:
     return is_private(message) or asks_to_ignore(message)
 
 
-def _asks(message: str, kind: str) -> bool:
+def follow_privacy(before: str, message: str) -> str:
+    """Return how far the user's wish not to store anything reaches, once this message is said.
+
+    "" stores the message, "turn" does not, "next" covers the next message too, and "rest" all of the conversation
+    that follows. "asked" stores a message in such a rest, because the user asks to remember it; the rest goes on
+    behind it. `before` is what was returned for the user's message before this one, "" for the first.
+
+    >>> follow_privacy("", "Don't save anything in this conversation.")
+    'rest'
+    >>> follow_privacy("rest", "I live in Bergen."), follow_privacy("rest", "Remember that I use vim.")
+    ('rest', 'asked')
+    >>> follow_privacy("next", "I live in Bergen."), follow_privacy("turn", "I live in Bergen.")
+    ('turn', '')
+    """
+    request = _find_request(message, "private")
+    reach = request or _find_request(message, "ignore")
+    if re.search(REST_OF_CONVERSATION, reach):
+        return "rest"
+    if request and re.search(NEXT_MESSAGE, request):
+        return "rest" if before in ("rest", "asked") else "next"
+    if before in ("rest", "asked"):
+        return "asked" if not reach and _asks_to_remember(message) else "rest"
+    is_covered = before == "next" and not _asks_to_remember(message)
+    return "turn" if request or is_covered else ""
+
+
+def is_silent(privacy: str) -> bool:
+    """Return True if the message for which `follow_privacy` returned this may not be stored."""
+    return privacy in ("turn", "next", "rest")
+
+
+def _asks_to_remember(message: str) -> bool:
+    """Return True if a sentence of the message begins with a request to remember something, and is no question."""
+    sentences = re.split(_SENTENCE_END, spoken(fold(_read_ends(message))))
+    for sentence in (each.strip() for each in sentences if not each.endswith("?")):
+        for language in PATTERNS:
+            lead = _compile(language, "leads", "private").match(sentence)
+            rest = sentence[lead.end() :] if lead else sentence
+            if _compile(language, "remember").match(rest) or re.match(r"(?:save|store) (?:that|the fact)\b", rest):
+                return True
+    return False
+
+
+def _find_request(message: str, kind: str) -> str:
+    """Return the clause that is a request of this kind, else ""; one before it that says how long is part of it."""
     text = fold(_read_ends(message))
     languages = [name for name, stems in STEMS[kind].items() if any(stem in text for stem in stems)]
     if not languages:
-        return False
+        return ""
     text = spoken(spoken(re.sub(_QUOTED_WORD, r"\1", text)))  # there are quotations within quotations
     text = re.sub(_EMPHASIS, "", re.sub(_LOG_LINE, "", text))
     before = ""
     for sentence in re.split(_SENTENCE_END, text):
         for unbroken in (sentence, sentence.replace("\n", " ")):
-            if any(_is_request(language, kind, unbroken, before) for language in languages):
-                return True
+            for language in languages:
+                if request := _find_clause(language, kind, unbroken, before):
+                    return request
         before += sentence
-    return False
+    return ""
 
 
-def _is_request(language: str, kind: str, sentence: str, before: str) -> bool:
-    """Return True if a clause of a sentence is a request of this kind."""
+def _find_clause(language: str, kind: str, sentence: str, before: str) -> str:
+    """Return the clause of a sentence that is a request of this kind, else ""."""
     if language in _LETTERS and not re.search(_LETTERS[language], sentence):
-        return False
+        return ""
     sentence = re.sub(_SUBORDINATE, "", sentence)
     if kind == "ignore":
         for name, mark in MARKS.items() if language not in _LETTERS else ():
             sentence = _compile(language, name).sub(mark, sentence)
     is_remembering = False
+    span = ""
     for clause in re.split(_CLAUSE_END, sentence):
         before += clause
         clause = re.sub(r"\s+", "" if language in _LETTERS else " ", clause).strip(" @")
@@ -106,12 +153,14 @@ def _is_request(language: str, kind: str, sentence: str, before: str) -> bool:
         if is_remembering or _CUT in clause or (kind == "ignore" and names_hardware):
             continue
         if _compile(language, kind, kind).match(rest):
-            return True
+            return span + clause
         if kind == "ignore" and not _compile(language, "reports").search(rest):
             is_forgotten = MARKS["turn"] in sentence and _compile(language, "forget", kind).match(rest)
             if is_forgotten or _compile(language, "within", kind).search(rest):
-                return True
-    return False
+                return span + clause
+        is_span = re.search(REST_OF_CONVERSATION, clause) and len(clause.split()) <= MAX_SPAN_WORDS
+        span = f"{clause}, " if is_span else ""
+    return ""
 
 
 def fold(text: str) -> str:

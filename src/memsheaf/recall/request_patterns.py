@@ -25,18 +25,27 @@ ENGLISH = {
     r"|turn|request"
     r"|reply|message|problem|topic|exercise|prompt)\b)?",
     "remember": r"(?:remember|memori[sz]e|keep in mind|bear in mind|note that|don't forget|do not forget"
-    r"|never forget)\b(?! (?:to|not)\b)",
+    r"|never forget)\b(?! (?:to|not)\b| (?:nothing|none)(?: (?:of|about|from))? (?:this|that|it|what)\b)",
     "but": "but ",
-    "not": r"(?:do not|don't|dont|never|not)(?: (?:even|ever|please))?",
+    "not": r"(?:(?:you )?(?:do not|don't|dont|never|not|need not|needn't)(?: (?:have|need) to)?"
+    r"|(?:there(?:'s| is) )?no need (?:for you )?to)(?: (?:even|ever|please))?",
     "store": r"(?:store|save|keep|remember|record|log|note|retain|memori[sz]e|learn|persist|write)",
+    "storing": r"(?:stor|sav|keep|remember|record|logg|not|retain|memori[sz]|learn|persist|writ)ing",
     "stored": r"(?:stored|saved|kept|remembered|recorded|logged|noted|retained|written down|in (?:your )?memory)\b",
-    "this": r"(?:(?:any of )?(?:this|that|it|these)|anything|what(?:ever)? i(?:'m|'ve|'ll)?(?: \w+){0,4}? (?:say"
+    "add": r"(?:add|put|commit|enter|take|transfer)(?:t?ing)?",
+    "talk": r"(?:conversation|chat|session|thread|discussion)",
+    "this": r"(?:(?:any of )?(?:this|that|it|these)(?: (?:whole|entire|next|current))*(?: {talk})?"
+    r"|(?:anything|what(?:ever)?|the next things?)(?: that)? i(?:'m|'ve|'ll)?(?: \w+){0,4}? (?:say"
     r"|said|saying|tell"
-    r"|told|telling|write|wrote|mention|mentioned)|(?:this|my|the)(?: next| following)? (?:message|chat|turn|part"
-    r"|conversation))",
+    r"|told|telling|write|wrote|mention|mentioned)|anything|what follows|the following"
+    r"|(?:this|my|our|the)(?: (?:next|following|whole|entire))* (?:message|turn|part|{talk}))",
+    "span": r"(?:from (?:now|here|this point) on|going forward|any ?more|any longer"
+    r"|(?:in|of|from|during|for|throughout|until)(?: the (?:rest|remainder|end) of)? (?:this|our|the)"
+    r"(?: (?:whole|entire|current))* {talk})",
+    "storage": r"(?:(?:your|the|my|any|long-term) )*(?:memor|mind\b|notes\b|records?\b)",
     "kept": r"(?=$| (?:anywhere|please|pls|thanks|ok|down|at all|next|now|you|here|for (?:later|me|now)|because"
     r"|since|from (?:this"
-    r"|my)|(?:in|to|into|on) (?:(?:your|the|my|any|long-term) )*(?:memor|mind\b|notes\b)))",
+    r"|my)|{span}|(?:in|to|into|on) {storage}))",
     "memory": r"(?:(?:your|ur|my|our|the|any|all|of|these|those|saved|stored|past|previous|earlier|old|existing|own"
     r"|long-term"
     r"|persistent|in|from) |(?:what is|what's|everything|anything) (?=in|from))*(?:memor(?:y|ies)(?: (?:tools?"
@@ -98,18 +107,23 @@ ENGLISH_WITHIN = (
     r"|at))? {memory}|doesn't [a-z]+ {memory}",
 )
 ENGLISH_PRIVATE = (
-    r"{not} {store}(?: a record of| down)? {this}{kept}",
-    r"without (?:stor|sav|keep|remember|record|logg|not)ing (?:{this}|any)",
-    r"(?:(?:this|that|it|what i say)(?:'s| is| stays)? (?:strictly |all )?)?off the record$|keep (?:this|that"
-    r"|it) off the record",
-    r"(?:keep|leave) (?:this|that|it) (?:just |strictly )?(?:between us|to yourself|out of (?:your|the) memor"
-    r"|confidential)",
-    r"(?:just |strictly )?between (?:us|ourselves)$|(?:just |strictly )?between you and me\b",
-    r"(?:(?:go|stay|use|switch to) )?(?:incognito|(?:private|no.memory) (?:mode|session"
-    r"|chat))(?: mode)?(?: (?:please|on|now|{turn}))*$",
-    r"(?:this|that|what (?:i say|follows))(?:'s| is| stays) (?:strictly |very )?(?:private|confidential|secret"
-    r"|personal)$",
+    r"{not} {store}(?: a record of| down)? {this}{kept}|(?:do not|don't|dont|never) (?:remember|memori[sz]e)$",
+    r"(?:{not}|avoid|refrain from|stop|without) {add} {this} (?:in|to|into|on) {storage}",
+    r"(?:avoid|refrain from|stop|no|without) {storing} (?:{this}{kept}|any|things)|stop (?:remember|memori[sz])ing$",
+    r"without {storing} {this}|remember (?:nothing|none)(?: (?:of|about|from))? {this}{kept}",
+    r"(?:{this}(?:'s| is| stays) (?:strictly |all )?)?off the record(?: {span})?$|keep {this} off the record",
+    r"(?:keep|leave) {this} (?:just |strictly )?(?:between us|to yourself|out of {storage}|confidential)",
+    r"(?:{this}(?:'s| is| stays) )?(?:just |strictly )?between (?:us|ourselves)$"
+    r"|(?:just |strictly )?between you and me\b",
+    r"(?:(?:go|stay|use|switch to|have|this is|it's) )?(?:an? )?(?:incognito|(?:private|temporary|no.memory)"
+    r" (?:mode|{talk}))(?: mode)?(?: (?:please|on|now|{turn}|{span}))*$",
+    r"{this}(?:'s| is| stays) (?:strictly |very )?(?:private|confidential|secret|personal)$",
+    r"(?:strictly |highly |very )?confidential$|strictly (?:private|personal)$|#no.?memory$"
+    r"|treat {this} as (?:private|confidential|secret|ephemeral|temporary|off the record)",
+    r"(?:{this}(?:'s| is))?(?:^| )?not for {storage}\w*$|{this} isn't for {storage}\w*$",
     r"forget (?:that )?(?:what )?i (?:just |ever )?(?:said|told|wrote|mentioned)\b",
+    r"(?:scratch|strike) {this} from {storage}|(?:erase|delete|forget) {this} (?:again )?(?:after|once|when)"
+    r" (?:you(?:'ve| have)? (?:answer|repl|read)|(?:answer|reply|read)ing|(?:your|the|this) (?:answer|reply|{talk}))",
     r"(?:i )?(?:do not|don't|dont) want {this} (?:to be )?{stored}",
     r"(?:i'd |i would )?(?:rather|prefer)(?: it if| that)? you (?:didn't|did not|not|don't) {store} {this}",
     r"(?:nothing|none) .{0,40}?(?:should|may|must|is to|shall) be {stored}|{this} (?:should|must|may|is)(?: not"
@@ -126,6 +140,8 @@ GERMAN = {
     "remember": r"(?:merk\w* (?:dir|sich)|denk\w* dr?an|vergiss nicht|beachte dass)\b(?!(?: (?:das|dies|es"
     r"|bitte))* nicht)",
     "but": "aber ",
+    "span": r"ab (?:jetzt|sofort)|von (?:jetzt|nun) an|kunftig"
+    r"|(?:in|aus|von) (?:diese[rsm]|unsere[rsm]) (?:unterhaltung|konversation|chat|gesprach|sitzung)",
     "fill": r"(?:(?:mal|kurz|bitte|jetzt|doch|hier|sie|{turn}|dafur|einfach|dabei|dich|sich|du) )*",
     "memory": r"(?:(?:deine?[mnrs]?|ihre?[mnrs]?|meine?[mnrs]?|de[mnr]|das|die|alle[ns]?|gespeicherten?|bisherigen?"
     r"|fruheren?"
@@ -154,13 +170,14 @@ GERMAN_WITHIN = (
     r"|{memory})|{fill}{memory} dabei|dabei {memory}",
 )
 GERMAN_PRIVATE = (
-    r"(?:(?:das|dies|es|das alles|hier|bitte) )*nicht (?:ab)?(?:speichern|merken|notieren|aufschreiben|festhalten"
-    r"|behalten)$",
+    r"(?:(?:das|dies|es|das alles|hier|bitte|davon|hiervon|musst|brauchst|sollst|darfst|du|dir|{span}) )*"
+    r"nichts?(?: (?:davon|hiervon|hier|mehr|{span}))* (?:zu )?(?:ab)?(?:speichern|merken|notieren|aufschreiben"
+    r"|festhalten|behalten)$",
     r"(?:speicher|merk|notier|schreib|behalt|halt|erinner)\w* (?:(?:sie|dir|sich|dich|das|dies|es|davon|hiervon"
     r"|bitte|jetzt|auf|fest|an|daran) )*"
     r"nichts?\b(?! (?:als|in de[rm]|in die|auf|im (?!gedach)))",
     r"(?:(?:das|dies) )?(?:bleibt |ist )?(?:ganz |streng )?(?:unter uns|vertraulich|privat)(?: gesagt)?$",
-    r"(?:inkognito|privat)(?: ?modus)?(?: (?:bitte|an))*$|vergiss (?:bitte )?(?:alles )?was ich\b",
+    r"(?:inkognito|privat)(?: ?modus)?(?: (?:bitte|an))*$|temporarer chat$|vergiss (?:bitte )?(?:alles )?was ich\b",
 )
 
 FRENCH = {
@@ -199,8 +216,10 @@ FRENCH_WITHIN = (
 FRENCH_PRIVATE = (
     r"(?:n'|ne )(?:(?:le|la|les|l') ?)?(?:garde|retien|enregistr|memoris|note|sauvegard|conserv|stock"
     r"|souvien)\w*(?:-toi)? (?:pas|rien)"
-    r"(?:$| (?:ca|cela|ceci|en memoire|de ca|de cela|ce que je|ce que j'|dans ta memoire|s'il|stp))",
-    r"(?:(?:ca|cela) )?(?:reste )?entre nous$|(?:en )?(?:mode )?(?:incognito|prive)(?: (?:s'il (?:te|vous) plait"
+    r"(?:$| (?:ca|cela|ceci|en memoire|de ca|de cela|(?:de|dans) cette|desormais|ce que je"
+    r"|ce que j'|dans ta memoire|s'il|stp))",
+    r"(?:(?:ca|cela) )?(?:reste )?entre nous$|(?:en )?(?:mode )?(?:incognito|prive"
+    r"|chat temporaire)(?: (?:s'il (?:te|vous) plait"
     r"|stp|svp))?$",
     r"c'est (?:prive|confidentiel|personnel)$|oublie[zr]? ce que (?:je|j')|(?:ca"
     r"|cela) ne doit pas etre (?:enregistre|garde|memorise)",
@@ -238,7 +257,7 @@ SPANISH_PRIVATE = (
     r"|eso|nada|lo que|este mensaje)\b"
     r"(?!(?: \w+){0,2} en (?!(?:tu |la )?memoria)))",
     r"(?:(?:esto|eso) )?(?:queda |que quede )?entre (?:nosotros|tu y yo)$|(?:en )?(?:modo )?(?:incognito"
-    r"|privado)(?: por favor)?$",
+    r"|privado|chat temporal)(?: por favor)?$",
     r"(?:esto|eso) es (?:privado|confidencial|personal)$|olvida lo que (?:acabo|te|he|dije)|extraoficialmente\b",
 )
 
@@ -289,7 +308,43 @@ JAPANESE_PRIVATE = (
     r"^(?:オフレコ|ここだけの話|内緒|秘密(?=で|だ|に|$))|(?:シークレット|プライベート|匿名)モード|言ったことは?忘れて",
 )
 
+OTHER_PRIVATE: dict[str, tuple[dict[str, str], str]] = {
+    "Russian": (
+        {"leads": "пожалуиста|и|но|а", "remember": "запомни(?:те)?|помни"},
+        r"не (?:надо |нужно )?(?:запом|сохран|запис)\w*(?:$| (?:это\w*|ничего|мои|то что|что я)\b(?! в (?!памят)))"
+        r"|(?:это )?(?:только )?(?:между нами|не для записи|конфиденциально)$",
+    ),
+    "Italian": (
+        {"leads": "per favore|ti prego|e|ma", "remember": "ricorda(?:ti)?|memorizza"},
+        r"non (?:lo |la |te lo )?(?:salv|ricord|memorizz|registr|annot|conserv)\w*"
+        r"(?:$| (?:quest[oa]|cio|nulla|niente|quello che)\b(?! (?:in|nel|nella|su) (?!memoria)))"
+        r"|(?:questo )?(?:resti |resta )?(?:tra noi|confidenziale|(?:modalita )?in incognito|chat temporanea)$",
+    ),
+    "Portuguese": (
+        {"leads": "por favor|e|mas", "remember": "lembre|lembra|memorize"},
+        r"nao (?:se )?(?:guard|salv|lembr|memori|grav|anot|regist)\w*"
+        r"(?:$| (?:d?isso|d?isto|nada|o que)\b(?! (?:em|no|na) (?!(?:sua )?memoria)))"
+        r"|(?:isto |isso )?(?:fica )?(?:entre nos|confidencial|modo anonimo|chat temporario)$",
+    ),
+    "Polish": (
+        {"leads": "prosze|i|ale", "remember": "zapamietaj|pamietaj"},
+        r"nie (?:zapis|zapami|zachow)\w*(?:$| (?:tego|nic|niczego|tej)\b)"
+        r"|(?:to )?(?:zostaje )?(?:miedzy nami|poufne|tryb incognito)$",
+    ),
+    "Dutch": (
+        {"leads": "alsjeblieft|graag|en|maar", "remember": "onthoud"},
+        r"(?:(?:dit|dat) )?niet (?:onthouden|opslaan|bewaren)$|(?:onthoud|bewaar) (?:dit|dat) niet"
+        r"|sla (?:dit|dat|niets) (?:niet )?op|(?:dit blijft )?onder ons$",
+    ),
+    "Korean": (
+        {"remember": "기억해|저장해"},
+        r"(?:저장|기억|기록|메모)하지는?(?:마|말)[^ ]{0,4}$|^(?:비밀|우리끼리)",
+    ),
+}
+"""The plainest wordings of requests not to store something, in languages without the other patterns."""
+
 PATTERNS = {
+    **{language: (words, (), (), (private,)) for language, (words, private) in OTHER_PRIVATE.items()},
     "English": (ENGLISH, ENGLISH_IGNORE, ENGLISH_WITHIN, ENGLISH_PRIVATE),
     "German": (GERMAN, GERMAN_IGNORE, GERMAN_WITHIN, GERMAN_PRIVATE),
     "French": (FRENCH, FRENCH_IGNORE, FRENCH_WITHIN, FRENCH_PRIVATE),
@@ -317,8 +372,22 @@ STEMS = {
         "Japanese": ("記憶", "メモリ", "覚えて", "知って"),
     },
     "private": {
+        "Russian": ("не ", "между нами", "конфиденц"),
+        "Italian": ("non ", "tra noi", "confidenz", "incognito", "temporanea"),
+        "Portuguese": ("nao ", "entre nos", "confidenc", "anonimo", "temporario"),
+        "Polish": ("nie ", "miedzy nami", "poufne", "incognito"),
+        "Dutch": ("niet", "onder ons"),
+        "Korean": ("하지", "비밀", "우리끼리"),
         "English": (
             *(
+                "temporary",
+                "add",
+                "put",
+                "commit",
+                "eras",
+                "delet",
+                "strik",
+                "scratch",
                 "record",
                 "between",
                 "keep",
@@ -334,7 +403,7 @@ STEMS = {
             ),
             *("writ", "forget", "confid", "privat", "incognito", "retain", "secret", "personal", "persist"),
         ),
-        "German": ("nicht", "unter uns", "vertraulich", "privat", "inkognito", "vergiss"),
+        "German": ("nicht", "unter uns", "vertraulich", "privat", "inkognito", "temporar", "vergiss"),
         "French": ("ne ", "n'", "entre nous", "incognito", "prive", "confidentiel", "personnel", "oubli"),
         "Spanish": ("no ", "entre ", "incognito", "privado", "confidencial", "personal", "olvida", "extraof"),
         "Chinese": ("记", "記", "存", "私", "悄", "偷", "保密", "外传", "你知我知", "之间", "模式", "忘"),
@@ -342,3 +411,22 @@ STEMS = {
     },
 }
 """No request does without one of these, so that an ordinary message costs a few substring tests."""
+
+REST_OF_CONVERSATION = (
+    r"\b(?:conversation|chat|session|thread|discussion)\b|from (?:now|here|this point) on|going forward|any ?more\b"
+    r"|any longer|stop \w+ing|incognito|(?:private|temporary|no.memory) mode"
+    r"|\b(?:anything|nothing|whatever)(?: that)? i(?:'ll| will)? (?:say|tell|write|mention)\b"
+    r"(?!.*(?:message|turn|next))"
+    r"|unterhaltung|konversation|gesprach|sitzung|ab (?:jetzt|sofort)|von (?:jetzt|nun) an|kunftig|inkognito"
+    r"|nichts mehr|privat ?modus|desormais|dorenavant|a partir de maintenant|(?:mode|modo) priv|conversacion|charla"
+    r"|sesion|a partir de ahora|en adelante|(?:[这這本此]次?个?|整个)(?:对话|對話|聊天|会话|會話)|从现在|今后|以后"
+    r"|(?:无痕|隐身|隐私)模式|この(?:会話|チャット|セッション)|今後|以降|(?:シークレット|プライベート|匿名)モード"
+    r"|разговор|бесед|\bчат|с этого момента|больше|conversazione|d'ora in poi|conversa\b|em diante|anonimo"
+    r"|rozmow|od teraz|gesprek|vanaf nu|대화|채팅|앞으로|지금부터"
+)
+NEXT_MESSAGE = (
+    r"\bnext\b|\bfollow(?:s|ing)\b|about to|going to (?:say|tell)|i'll (?:say|tell)|nachste|\bgleich\b|folgende"
+    r"|prochain|ensuite|siguiente|proxim|a continuacion|接下来|下一|下面|以下|次の|(?:今|これ)から言|следующ|prossim"
+    r"|nastepn|volgende|다음"
+)
+"""How far a request not to store something reaches, in the words of any language; else for its own message."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from memsheaf.errors import MemsheafError
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
-from memsheaf.recall.ignore import asks_to_ignore, is_private
+from memsheaf.recall.ignore import asks_to_ignore, follow_privacy, is_silent
 from memsheaf.recall.recall import QUERY_TEXTS, Occasion, Recall, RecallSource, recall
 from memsheaf.text.spoken import unwrapped
 
@@ -75,7 +75,7 @@ class Session:
         self._ignored: set[str] = set()
         self.spent = 0
         self.ignoring = False
-        self._private = False
+        self.privacy = ""  # how far the user's wish not to store anything reaches: see `follow_privacy`
 
     def prompt(self) -> str:
         """The section for the system prompt in this turn, every scope after the other; "" while ignoring."""
@@ -86,7 +86,7 @@ class Session:
         said = {message.text for message in turn.messages if message.role == "user"}
         is_ignored = not self._ignored.isdisjoint(said)
         self._ignored -= said  # it was the turn of that message; the same words may come again
-        if self.ignoring or is_ignored:
+        if (self.ignoring or is_ignored) and not turn.unkept:  # that the user wants it is noted, and nothing else
             return False
         return bool(self._learn and self._learn(turn))
 
@@ -94,7 +94,7 @@ class Session:
         """Return why a tool may not be called in this turn, "" when it may: nothing of a private turn is written."""
         if self.ignoring:
             return f"{IGNORED}; answer without it."
-        return f"{PRIVATE}; answer without saving." if self._private and not is_reading else ""
+        return f"{PRIVATE}; answer without saving." if is_silent(self.privacy) and not is_reading else ""
 
     def recall(
         self, message: str, *, ignore: bool = False, tools: Sequence[str] = (), is_new_turn: bool = True
@@ -148,11 +148,12 @@ class Session:
 
     def state(self) -> dict[str, object]:
         """What is needed to go on later, as JSON can keep it: what was shown, and how much room is used."""
-        return {"format": _FORMAT, "spent": self.spent, "surfaced": sorted(map(list, self._surfaced))}
+        shown = sorted(map(list, self._surfaced))
+        return {"format": _FORMAT, "spent": self.spent, "surfaced": shown, "privacy": self.privacy}
 
     def resume(self, state: Mapping[str, object]) -> None:
         """Go on from a saved state; what cannot be understood of it is left out, and at worst shown again."""
-        surfaced, spent = state.get("surfaced"), state.get("spent")
+        surfaced, spent, self.privacy = state.get("surfaced"), state.get("spent"), str(state.get("privacy") or "")
         known = (
             [tuple(one) for one in surfaced if isinstance(one, list | tuple)] if isinstance(surfaced, list) else []
         )
@@ -164,7 +165,7 @@ class Session:
         self.ignoring = ignore or asks_to_ignore(message)
         if self.ignoring:
             self._ignored.add(message)
-        self._private = is_private(unwrapped(message))
+        self.privacy = follow_privacy(self.privacy, unwrapped(message))
 
     def _occasion(self, message: str, tools: Sequence[str], *, keep: bool = True) -> Occasion:
         with self._guard:
@@ -192,7 +193,7 @@ class Session:
             self._surfaced |= {(one.scope, one.memory.path, one.memory.version) for one in found.memories}
         for scope in dict.fromkeys(one.scope for one in found.memories):
             paths = [one.memory.path for one in found.memories if one.scope == scope]
-            self._used(scope, paths, "" if self._private else message)
+            self._used(scope, paths, "" if is_silent(self.privacy) else message)
         return found
 
     def _checker(self, stack: ExitStack) -> Callable[[Memory], Sequence[str]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from memsheaf.memory import Memory, compose
-from memsheaf.recall.ignore import asks_to_ignore, is_private
+from memsheaf.recall.ignore import asks_to_ignore, follow_privacy, is_private, is_silent
 from memsheaf.text.spoken import unwrapped
 
 ROLES = ("user", "assistant", "tool")
@@ -54,6 +55,18 @@ class Turn(NamedTuple):
         if any(map(is_private, said)):
             return "the user wants it off the record"
         return "the user wants no memory in it" if any(map(asks_to_ignore, said)) else ""
+
+    def follow_privacy(self, before: str = "") -> tuple[bool, str]:
+        """Return True if nothing of it may be stored, and how far the user's wish for that reaches.
+
+        `before` is how far it reached after the turn before; see `ignore.follow_privacy`.
+
+        >>> Turn("c", (Message("user", "I live in Bergen."),)).follow_privacy("rest")
+        (True, 'rest')
+        """
+        said = [unwrapped(message.text) for message in self.messages if message.role == "user"]
+        reached = list(accumulate(said, follow_privacy, initial=before))
+        return bool(self.unkept) or any(map(is_silent, reached[1:] or reached)), reached[-1]
 
 
 def split_label(label: str) -> tuple[str, int]:

@@ -122,7 +122,7 @@ class Repl:
                 interrupted = 0
                 text = text if text.strip() else self._commands.meant
                 if text.strip() and history:
-                    history.add(text)
+                    history.add(text, self._agent.memory.session.privacy)
                 if text.strip() and not self._goes_on(text, shows_status=reader.shows_status):
                     break
             except KeyboardInterrupt:  # at the prompt, or in a moment when nobody else heard it
