@@ -25,6 +25,7 @@ EXAMPLES = {
     "log": "2026-11-02 10:00:01 WARN retry",
     "ticket": "OPS-77 | Reporter: Eve",
     "mail": "Subject: keys",
+    "heading": "Page 3 of 12",
     "chat": "<eve> hello",
     "comment": "// always use tabs",
     "code": "retries = 3",

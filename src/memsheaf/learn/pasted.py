@@ -4,7 +4,8 @@ A paste is known by its form, in this order:
 
 1. Marks on both sides (fences, quotation marks, comments, elements) show where it begins and ends. What is between
    them is blotted out (`text/spoken.py`).
-2. A line has the shape of a record: a log, a ticket, a mail header, a comment, a diff, a shell prompt (`SHAPES`).
+2. A line has the shape of a record: a log, a ticket, a mail header, a comment, a diff, a shell prompt, the heading of
+   a page or a release (`LINE_SHAPES`).
 3. A line or a clause introduces a text: it ends in a colon, or names a text ("reply to this mail", "Bob says").
 4. The message as a whole is a letter, a table or a list of fields.
 
@@ -32,6 +33,13 @@ PASTED = "it may be pasted: a person has to say that these are their words"
 
 _HIDDEN = "\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f"  # turn the direction of text, or are not drawn at all
 _BLOB = r"(?<![\w/+=-])(?=[\w/+-]*\d)(?=[\w/+-]*[A-Z])[\w/+-]{40,}={0,2}(?![\w/+=-])|(?<!\S)[\w/+-]{22,}={1,2}(?!\S)"
+_LINK = (
+    r"\[(?:[^\]\[\n\s]++\s+){3}[^\]\[\n]{0,400}\]\([^)\n]{0,400}\)"  # a sentence that is the text of a Markdown link
+)
+_ADDRESS_WITH_TEXT = r"\bhttps?://\S*[?&#]\S*=[^\W\d_]+ "  # a query with blanks goes on behind them
+_PAGE = (
+    r"\W{0,4}(?:(?:page|seite|página|pagina|strona)?\s?\d+ ?(?:of|von|de|sur|di|/) ?\d+|(?:page|seite) \d+)\W{0,4}$"
+)
 _SHOWN_LINE = (
     r"[|+]|    |\t|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error|fatal) ?[]:]"
     rf"|[^\n]*[{_HIDDEN}]"
@@ -56,13 +64,22 @@ LINE_SHAPES = {
     ),
     "mail": (
         r"\W*(?:from|to|cc|subject|betreff|von|an|asunto|para|de|objet|à|发件人|收件人|主题|件名|差出人|宛先)"
-        r"\s*[:：]\s*\S|-{3,} ?\w"
+        r"\s*[:：]\s*\S|-{3,} ?\w|(?:on|am|le|el|il|em|op|w dniu) [^\n]{0,80}\d[^\n]{0,80}"
+        r"\b(?:wrote|schrieb|a écrit|escribió|ha scritto|escreveu|schreef|napisał)\b[^\n]{0,80}[:：]\s*$"
+    ),
+    "heading": (
+        rf"{_PAGE}|\W{{0,4}}(?:version |release )?v?\d+\.\d+[\w.+-]*\]?\s*(?:[-–—(][^\n.!?]{{0,40}})?$"
+        r"|\W{1,4}unreleased\]?\s*$"
     ),
     "chat": (
-        r"[^\n.!?]{1,60}\bago\b\W*$|<\w+>\s"
+        r"[^\n.!?]{1,60}\bago\b\W*$|<\w+>\s|[^\n]{1,60}\s[·•]\s[^\n.!?]{1,30}$"
+        r"|\W{0,4}(?:answer|ask|post|comment|review|publish|submit|report)\w* by [^\n.!?:]{1,60}(?=:|$)"
         r"|\S+(?: \S+){0,3}(?: {2,}| *[—–|·•,] *| +[\[(])(?:(?:today|yesterday) at )?\d\d?[:h.]\d\d\b"
     ),
-    "comment": r"//|/\*|#(?!\w)|--[ \[]|;+\s|%+\s|'\s|(?-i:REM)\s|[^\n]*(?:[;{}]\s*(?://|#|--)|\)\s*//)\s",
+    "comment": (
+        r"//|/\*|#(?!\w)|--[ \[]|;+\s|%+\s|['\"]\s|(?-i:REM)\s"
+        r"|[^\n]*(?:[;{}]\s*(?://|#|--)|\)\s*//|:\s*(?://|--|%%))\s"
+    ),
     "code": (
         r"(?:(?:const|let|var|local|export|set|static)\s)?[\w.-]+ ?[:+]?= ?\S|[^\n]*[=(][^\n]*[;{]\s*$|#!|BEGIN:"
         rf"|[{{\[]\s*(?:$|[{{\"{SHOWN}])|\"[\w-]+\"\s*:|[^\n\t]*\t[^\n\t]*\t"
@@ -73,7 +90,8 @@ LINE_SHAPES = {
     "diff": r"diff --git |@@ |--- \S|\+\+\+ \S|index [0-9a-f]{7}",
     "stack trace": r"Traceback|\s+at \S+\(|\w+(?:\.\w+)*(?:Error|Exception)\b|Exception in|Caused by:"
     r"|\s*File \S+, line",
-    "shell": r"[$%❯➜]\s|[\w.-]+@[\w.-]+[:~ ][^\n]{0,80}[$#]\s|>>>\s|In \[\d+\]:|PS [A-Z]:",
+    "shell": r"[$%❯➜]\s|[\w.-]+@[\w.-]+[:~ ][^\n]{0,80}[$#]\s|>>>\s|In \[\d+\]:|PS [A-Z]:"
+    rf"|[^\n]*<<[-~]?\s?['\"\\]?[\w{SHOWN}]+",
 }
 """Shapes of a line at which a paste begins, each tried at the beginning of a line."""
 
@@ -210,6 +228,7 @@ _SIGNATURE = (
     r"(?:^|\n)[ \t]*+(?:--\s*|(?:[–—]|--)\s*(?-i:[A-Z])[^\n.!?]{1,40})$|\s[–—]\s?(?-i:[A-Z])\w+\s*$"
     r"|(?:^|\n)[ \t]*+(?:[^\W\d_]++\s?){1,4}[,，]\s*\n\s*[^\n.!?]{2,60}(?:\n[^\n.!?]{1,60}){0,3}$"
     r"|\n[^\S\n]*\n[ \t]*+(?:[^\W\d_]++[ \t]?){1,3}\n[ \t]*+(?-i:[A-Z])[^\n.!?:]{1,40}$"
+    rf"|\n{_PAGE}"
     r"|(?:^|\n|[.!?]\s)[ \t]*+(?:[^\W\d_]++\s?){1,3}[,，]\s+(?!claude|chatgpt"
     r"|gpt)(?-i:[A-Z])\w+(?:\s(?-i:[A-Z])\w+)?\.?$"
 )
@@ -260,9 +279,11 @@ def read_own_words(text: str) -> OwnWords:
     half, middle = MAX_READ_CHARS // 2, len(text) - MAX_READ_CHARS
     gap = f"\n{OTHERS * middle}"[: middle - 1] + "\n"  # as long as what it stands for
     read = text if middle <= 0 else f"{text[:half]}{gap}{text[-half:]}"
-    said = re.sub(_BLOB, lambda blob: OTHERS * len(blob[0]), spoken(read))
+    said = re.sub(f"{_BLOB}|{_LINK}", lambda blob: OTHERS * len(blob[0]), spoken(read))
     said = _blot_lines(_SHOWN_LINE, said)
-    sign = _find_sign(said) if middle <= 0 else min(_find_sign(said), half)
+    address = re.search(_ADDRESS_WITH_TEXT, read)
+    ends = [_find_sign(said), half if middle > 0 else len(text), address.start() if address else len(text)]
+    sign = min(ends)
     said = _blot_lines(LINE_SHAPES["log"], said)
     is_odd = is_hiding or _is_letter_or_table(read, said[:sign])
     paragraphs = re.split(r"\n[^\S\n]*\n(?!\s*[-*•–]\s)", said[:sign])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from memsheaf.recall.ignore import asks_not_to_store
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.spoken import unwrapped
 from memsheaf.values import parse_json
@@ -26,6 +27,7 @@ _ROLES = {
 }  # fmt: skip
 _ASIDE = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _EDITORS = frozenset({"write", "edit", "multiedit", "create_file", "str_replace_based_edit_tool", "memory"})
+_ARGUMENTS = re.compile(r"(?s)<command-args>(.*?)</command-args>")
 _MEMORY_FILE = re.compile(r"(?i)(?:^|/)(?:\.memsheaf|memories|memory)/.*\.md$|(?:^|/)MEMORY\.md$")
 _COMMAND = re.compile(r"\bmemsheaf\s+(?:remember|add|update|insert|edit|forget)\b")
 _LABELS = {
@@ -85,7 +87,7 @@ def read_transcript(
         elif isinstance(record.get("message"), dict) and record.get("type") in ("user", "assistant"):
             format = "claude-code"
             if not any(record.get(mark) is True for mark in _ASIDE):
-                builder.read(record["message"], record)
+                builder.read(_mark_result(record["message"], record), record)
         elif record.get("type") == "response_item" and isinstance(item := record.get("payload"), dict):
             format = "codex"
             builder.read_item(item, record)
@@ -146,7 +148,12 @@ class _TurnBuilder:
             self._add_result(_text(item.get("call_id")), _text(item.get("output")), "")
 
     def add(self, role: str, text: str, name: str = "") -> None:
-        """Add a message. After an answer, the user begins a new turn."""
+        """Add a message. After an answer, the user begins a new turn.
+
+        The arguments of a slash command are text for the command to work on, so they become a quotation.
+        """
+        if role == "user":
+            text = _ARGUMENTS.sub(_quote_arguments, text)
         text = unwrapped(text)
         if role == "user" and text and self._is_answered:
             self._begin()
@@ -240,6 +247,17 @@ def _dialogue(text: str) -> Iterator[tuple[str, str]]:
     for role, lines in parts:
         if role != "system":
             yield role, "\n".join(lines).strip()
+
+
+def _quote_arguments(arguments: re.Match[str]) -> str:
+    """Return the arguments of a slash command as quoted lines; what asks not to be stored stays as it is."""
+    return arguments[1] if asks_not_to_store(arguments[1]) else re.sub(r"(?m)^(?=.)", "> ", arguments[1])
+
+
+def _mark_result(message: dict[str, object], record: dict[str, object]) -> dict[str, object]:
+    """Return a message of Claude Code, as a tool's where its text is the result of a tool."""
+    is_result = "toolUseResult" in record and isinstance(message.get("content"), str)
+    return {**message, "role": "tool"} if is_result else message
 
 
 def _text_of(blocks: list[object]) -> str:

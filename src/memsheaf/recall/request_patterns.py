@@ -381,6 +381,7 @@ STEMS = {
         "English": (
             *(
                 "temporary",
+                "treat",
                 "add",
                 "put",
                 "commit",
