@@ -8,7 +8,6 @@ it is not sure, the memory stays, and the new one names it as superseded. The wo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -16,15 +15,11 @@ from memsheaf.errors import MemsheafError
 from memsheaf.index.database import Match
 from memsheaf.learn.statements import (
     FOR,
-    MOVED,
-    Clause,
     Statement,
     generic_words,
     has_digit,
     is_value_word,
-    names_in,
     read_statement,
-    rivals,
     sentences,
     sorts_of,
     stems,
@@ -36,7 +31,6 @@ from memsheaf.text.classifier import replaces
 from memsheaf.text.phrases import compiled
 from memsheaf.text.similarity import compared_words, words
 from memsheaf.text.summary import is_made_from, make_description, make_name
-from memsheaf.text.tokenizer import stem
 
 NAMES_OLD_VALUE = 3
 SURE, LIKELY = 1.9, 1.2  # from which a memory is replaced, and from which it is only named as superseded
@@ -85,21 +79,20 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
             return proposal._replace(replaces=old.path, version=old.version)
         if not old.is_item:  # those are for their program to change
             judge = _corrects if proposal.why == CORRECTION else _judge
-            sure, sentence = max(((judge(new, one, old), one) for one in sentences(old.body)), default=(0.0, ""))
+            sure, sentence = max(((judge(new, one), one) for one in sentences(old.body)), default=(0.0, ""))
             if (old.kind, old.name) == (proposal.kind, proposal.name) and not _is_cut(proposal):
                 return _keep_rest(proposal._replace(replaces=old.path, version=old.version), old)
             found += [(sure, old, sentence)] if sure else []
     found.sort(key=lambda one: -one[0])
-    chosen = [one for one in found if one[0] == found[0][0] >= SURE]
-    for sure, old, sentence in chosen if len(chosen) == 1 else ():
-        if _may_replace(sure, old.body, sentence, new):
-            content = proposal.content
-            name = old.name if _still_says(old.name, old, content) else make_name(content)
-            kept = _still_says(old.description, old, content)
-            description = old.description if kept else make_description(content)
-            kind = old.kind if new.change else proposal.kind
-            seen = proposal._replace(replaces=old.path, version=old.version)
-            return seen._replace(name=name, description=description, kind=kind)
+    chosen = [old for sure, old, line in found if sure >= SURE and _may_replace(sure, old.body, line, new)]
+    if len(chosen) == 1:
+        old, content = chosen[0], proposal.content
+        name = old.name if _still_says(old.name, old, content) else make_name(content)
+        kept = _still_says(old.description, old, content)
+        description = old.description if kept else make_description(content)
+        kind = old.kind if new.change else proposal.kind
+        seen = proposal._replace(replaces=old.path, version=old.version)
+        return seen._replace(name=name, description=description, kind=kind)
     likely = [old.path for sure, old, sentence in found if sure >= LIKELY and _is_near(new, sentence)]
     return proposal._replace(supersedes=tuple(path for path in likely if ":" not in path)[:REST])
 
@@ -121,7 +114,7 @@ def _may_replace(sure: float, body: str, sentence: str, new: Statement) -> bool:
     if body.strip() != sentence.strip() or is_bare(new):
         return False
     was = read_statement(sentence)
-    missing = _told_words(was.stems - new.stems) - set(stems(new.out))
+    missing = {word for word in was.stems - new.stems - set(stems(new.out)) if not is_value_word(word)}
     if missing:
         about = {word for clause in was.clauses for word in clause.subject}
         return not _added_words(new, sentence) and (missing <= about or sure >= NAMES_OLD_VALUE)
@@ -139,7 +132,8 @@ def _is_near(new: Statement, sentence: str) -> bool:
 
 def _added_words(new: Statement, sentence: str) -> set[str]:
     """Return what a sentence speaks of that an older one does not, its new value aside."""
-    return _told_words(new.stems - read_statement(sentence).stems) - set(stems(new.into))
+    fresh = new.stems - read_statement(sentence).stems - set(stems(new.into))
+    return {word for word in fresh if not is_value_word(word)}
 
 
 def _told_words(words: Iterable[str]) -> set[str]:
@@ -200,8 +194,10 @@ def corrects_something(text: str) -> bool:
 
 
 def is_corrected(body: str, said: Statement) -> bool:
-    """Whether a statement surely corrects a sentence of a text."""
-    return any(_judge(said, one) >= SURE for one in sentences(body))
+    """Return True if a statement surely corrects the first paragraph of a text, and nothing else is lost with it."""
+    paragraph = body.partition("\n\n")[0].strip()
+    sure = _judge(said, paragraph)
+    return sure >= SURE and _may_replace(sure, paragraph, paragraph, said)
 
 
 def is_bare(said: Statement) -> bool:
@@ -211,7 +207,7 @@ def is_bare(said: Statement) -> bool:
     return said.stems <= set(stems(f"{said.out} {said.into}"))
 
 
-def _judge(new: Statement, sentence: str, old: Memory | None = None) -> float:
+def _judge(new: Statement, sentence: str) -> float:
     """Return how surely a sentence takes the place of another: by rules 2 or 3, else by the classifier, below 2.
 
     The classifier counts only where the new sentence says that something changed, they share two words that tell
@@ -219,7 +215,7 @@ def _judge(new: Statement, sentence: str, old: Memory | None = None) -> float:
     only one subject has. A shared verb is not enough: *the audit log keeps entries 90 days* has nothing to do with
     *it keeps its secrets in vault*.
     """
-    sure, was = _corrects(new, sentence, old), read_statement(sentence)
+    sure, was = _corrects(new, sentence), read_statement(sentence)
     about, theirs = ({word for one in each.clauses for word in one.subject} for each in (new, was))
     shared = len(new.stems & was.stems)
     is_near = shared >= REST and 2 * shared >= min(len(new.stems), len(was.stems))
@@ -229,102 +225,28 @@ def _judge(new: Statement, sentence: str, old: Memory | None = None) -> float:
     return max(sure, 2 * replaces(sentence, new.text)) if is_open else sure
 
 
-def _corrects(new: Statement, old_text: str, old: Memory | None = None) -> int:
-    """How surely a sentence corrects another: 3 if it names the old value, 2 surely, 1 perhaps, 0 not."""
+def _corrects(new: Statement, old_text: str) -> int:
+    """Return how surely a sentence corrects another: 3 if it rejects the old value by name, 2 surely, 0 not.
+
+    Surely means that both have values of one sort (a day, a time, a number of something) that differ, share a word
+    that tells something, and the new one says that something changed, or has no other words.
+    """
     was = read_statement(old_text)
-    known = was.stems | set(stems(old.name) if old else ())
     if not new.stems or words(new.text) == words(was.text):
         return 0
-    ours, theirs = (set(stems(" ".join(compiled(FOR).findall(one)))) for one in (new.text, old_text))
-    if ours - known and theirs - new.stems:  # for this, and for that
-        return 0
     rejected, chosen = set(stems(new.out)), set(stems(new.into))
-    about = {word for one in new.clauses for word in one.subject} - rejected - chosen
-    if any(_tells_apart(word) for word in about - {word for one in was.clauses for word in one.subject}):
+    about, theirs = ({word for clause in each.clauses for word in clause.subject} for each in (new, was))
+    if any(map(_tells_apart, about - rejected - chosen - theirs)) or any(word[0] == "#" for word in theirs - about):
         return 0
-    if new.change == 3 and about and about <= known and len(new.stems & known) >= REST:
-        return 2
-    common = {word for word in new.stems & known - generic_words() if not is_value_word(word)}
-    if (
-        new.change >= 2
-        and about <= known
-        and len(common) >= REST
-        and sorts_of(new.text) & sorts_of(old_text) - {"day"}
-    ):
-        return 2 if any(map(has_digit, new.stems - known)) else 0
-    is_exact = bool(re.search(r"[\s\d/_.]", new.out)) and new.out.strip("`") in old_text
-    is_long = len(new.out) > NAME and not any(map(_tells_apart, about - known))
-    is_same_unit = any(":" in sort for sort in sorts_of(new.text) & sorts_of(old_text))
-    if is_exact and (about <= known or new.into or is_long or (new.change == 3 and is_same_unit)):
+    purposes = [set(words(" ".join(compiled(FOR).findall(text)))) for text in (new.text, old_text)]
+    if all(purposes) and purposes[0].isdisjoint(purposes[1]):  # for this, and for that
+        return 0
+    if rejected and rejected <= was.stems and new.stems - was.stems:
         return 3
-    if rejected and rejected <= was.stems and not (chosen and chosen <= known):
-        shared, rest = (new.stems & known) - rejected, was.stems - rejected - generic_words()
-        if set(indexed.words(new.text)) <= set(indexed.words(old_text)) | {*known, "instead"}:
-            return 0
-        is_value = any(rejected <= one.value for one in was.clauses)
-        if chosen and not shared and names_in(new.text) - rejected - chosen - known:
-            return 0
-        if about <= known and (shared - generic_words() or is_bare(new) or (len(rest) <= REST and is_value)):
-            return 3
-        if len(shared) >= REST and not any(_tells_apart(word) for word in about - known):
-            return 3
-    return max((_agree(new, one, was, other, known) for one in new.clauses for other in was.clauses), default=0)
-
-
-def _agree(new: Statement, one: Clause, was: Statement, other: Clause, known: Iterable[str]) -> int:
-    """How surely a clause gives the subject of another a new value."""
-    added, lacking = one.subject - set(known), other.subject - new.stems
-    added |= {word for word in one.subject - other.subject if _tells_apart(word)}
-    told = frozenset[str]().union(*(each.subject | each.value for each in was.clauses))
-    fresh, stale = one.value - told - generic_words(), other.value - one.value - one.subject - generic_words()
-    if added or not (fresh or one.sorts) or (not stale and not other.sorts and other.value):
-        return 0
-    units, theirs = ({sort for sort in each.sorts if ":" in sort} for each in (one, other))
-    is_same_sort = bool(one.sorts & other.sorts) and (bool(units & theirs) or not (units and theirs))
-    is_same_sort = is_same_sort or (not (one.sorts or other.sorts) and _is_same_relation(one, other, new, was))
-    if not one.sorts and one.verb in ("", other.verb):  # a name for a name
-        is_same_sort = is_same_sort or bool(fresh & names_in(new.text) and stale & names_in(was.text))
-    if not one.subject:
-        is_all = new.change and len(new.stems) <= SAYS and not any(each.subject for each in new.clauses)
-        if other.subject and other.subject <= new.stems and is_all:  # "he wants it on again", with its name
-            return 2 if is_same_sort or not (one.sorts or other.sorts) else 0
-        is_rival = any(fresh & group and stale & group for group in rivals())
-        if not other.subject and new.change and {word for word in one.value & other.value if not is_value_word(word)}:
-            is_rival = is_rival or bool(one.sorts & other.sorts - {"day"} and fresh and stale)
-            return 2 if is_rival else 0
-        return 2 if not other.subject and new.change >= 2 and is_rival else 0
-    if not is_same_sort:
-        return 0
-    if not new.change:
-        is_plain = one.subject == other.subject and one.verb == other.verb and not lacking
-        return 2 if is_plain and fresh and all(map(is_value_word, fresh | stale)) else 0
-    if any(map(_tells_apart, lacking)) or not _fits(one, other):
-        return 1
-    return 2 if one.subject & other.subject else 0
-
-
-def _kind_of_verb(verb: str) -> str:
-    """Verbs that can stand for one another: `be` for those of being and taking place, `*` for those of change."""
-    first = stem(verb.split(" ")[-1].partition("'")[0] if " " in verb else verb.partition("'")[0])
-    return "*" if first in MOVED else "be" if verb == "" or "'" in verb or first in _BEING.split() else first
-
-
-def _fits(one: Clause, other: Clause) -> bool:
-    """Whether two verbs say the same of their subjects, as far as their values have a sort."""
-    kinds = {_kind_of_verb(one.verb), _kind_of_verb(other.verb)}
-    return len(kinds) == 1 or bool(kinds & {"*", "be"})
-
-
-def _is_same_relation(one: Clause, other: Clause, new: Statement, was: Statement) -> bool:
-    """Whether values without a sort are of one relation: the same verb and the word behind it, or two names."""
-    first, second = _kind_of_verb(one.verb), _kind_of_verb(other.verb)
-    is_moved = first == "*" and second in ("be", "us", "work")
-    if not is_moved and (first != second or (one.how and other.how and one.how != other.how)):
-        return False
-    if first != "be" or (one.how and one.how == other.how):
-        return True
-    is_named = bool(other.value & names_in(was.text)) or len(other.value) <= REST
-    return bool(one.value & names_in(new.text)) and is_named and one.how == other.how
+    shared = _told_words(new.stems & was.stems)
+    is_same_sort = bool(sorts_of(new.text) & sorts_of(old_text)) and new.stems != was.stems
+    is_told = bool(new.change) or _told_words(new.stems) == _told_words(was.stems)
+    return 2 if shared and is_same_sort and is_told else 0
 
 
 def _tells_apart(word: str) -> bool:

@@ -147,11 +147,6 @@ def _read_clauses(book: PhraseBook, text: str) -> Iterable[Clause]:
         yield Clause(frozenset(about), said, value, sorts_of(after), how)
 
 
-def names_in(text: str) -> set[str]:
-    """The stems of what is written as a name."""
-    return set(stems(" ".join(re.findall(r"(?<=\s)(?:[A-Z]\S*|\S*[\d_/]\S*|`[^`]+`)", text))))
-
-
 def stems(text: str) -> list[str]:
     """The stems of the words that tell something, and all numbers."""
     found = indexed.words(re.sub(_THE_USER, " ", text))
@@ -186,14 +181,6 @@ def sorts_of(text: str) -> frozenset[str]:
 def generic_words() -> frozenset[str]:
     """Stems of nouns that tell no two things apart."""
     return frozenset(stem(word) for word in lexicon("corrections", "English").lists["generic"])
-
-
-@cache
-def rivals() -> list[frozenset[str]]:
-    """Groups of names of which one takes the place of another."""
-    return [
-        frozenset(stem(word) for word in one.split()) for one in lexicon("corrections", "English").lists["rivals"]
-    ]
 
 
 @cache
