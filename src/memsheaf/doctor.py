@@ -60,7 +60,7 @@ def examine_hub(one: HubStatus, now: float) -> Iterator[Finding]:
         since = one.waiting_since[:16].replace("T", " ")
         yield Finding("warning", one.scope, f"changes that wait for the hub since {since}: {waiting}", again)
     for path, why in state.held.items():
-        yield Finding("warning", f"{one.scope}:{path}", f"it is not pushed: {why}", f"take that out, then {again}")
+        yield Finding("warning", f"{one.scope}:{path}", f"it is not pushed: {why}", f"mend that, then {again}")
     for path, why in state.left.items():
         yield Finding("warning", f"{one.scope}:{path}", f"the hub's text cannot be placed: {why}", again)
     if undone := len(state.erasing) + len(state.proofs):

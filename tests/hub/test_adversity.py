@@ -81,6 +81,54 @@ def test_a_text_that_somebody_went_back_to_is_not_replaced_by_a_rejoin(machine: 
     assert files(one) == {"a.md": b"first", "a-2.md": b"third"}
 
 
+@pytest.mark.parametrize("out", ["all", "push"])
+@pytest.mark.parametrize("is_edited_first", [False, True])
+def test_a_rejoin_keeps_what_was_removed_here_and_waits_whether_it_fails_or_not(
+    machine: Machines, out: str, is_edited_first: bool
+) -> None:
+    one, two = machine("m1", queue=True), machine("m2")
+    put(two, "a.md", b"to be removed")
+    put(two, "b.md", b"stays")
+    sync(one)
+    plug(one).out = out
+    if is_edited_first:
+        put(one, "a.md", b"edited")
+    put(one, "a.md", None)
+    with pytest.raises(HubUnreachable):
+        one.rejoin()
+    assert one.unsent() == {"a.md": "waits for the hub"}
+    plug(one).out = ""
+    one.rejoin()
+    consistent(one, two)
+    assert files(two) == {"b.md": b"stays"}
+
+
+def test_what_is_removed_while_a_rejoin_has_failed_stays_removed(machine: Machines) -> None:
+    one, two = machine("m1", queue=True), machine("m2")
+    put(two, "a.md", b"to be removed")
+    sync(one)
+    plug(one).out = "all"
+    with pytest.raises(HubUnreachable):
+        one.rejoin()
+    put(one, "a.md", None)
+    plug(one).out = ""
+    consistent(one, two)
+    assert files(two) == {}
+
+
+def test_a_rejoin_restores_and_reports_what_was_removed_here_and_changed_on_the_hub(machine: Machines) -> None:
+    one, two = machine("m1", queue=True), machine("m2")
+    put(two, "a.md", b"first")
+    sync(one)
+    plug(one).out = "all"
+    put(one, "a.md", None)
+    put(two, "a.md", b"second")
+    plug(one).out = ""
+    assert [(told.path, told.copy) for told in one.rejoin().conflicts] == [("a.md", "")]
+    consistent(one, two)
+    assert files(one) == {"a.md": b"second"}
+
+
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_a_memory_with_a_name_that_was_erased_elsewhere_outlives_the_first_sync(
     machine: Machines, is_noted: bool

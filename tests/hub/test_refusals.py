@@ -21,9 +21,9 @@ import psycopg
 import pytest
 
 from hub.git_remotes import git, make_bare
-from hub.machines import ScopeOnMachine
+from hub.machines import ScopeOnMachine, replica_of
 from hub.postgres_server import VERIFIER, Server, Team
-from memsheaf.errors import HubUnreachable
+from memsheaf.errors import HubRefused, HubUnreachable
 from memsheaf.hub.service import HubService
 
 TEA, MILK = "They drink green tea.", "They take milk with it."
@@ -112,6 +112,59 @@ def test_a_memory_that_only_this_machine_has_outlives_a_rejoin_that_puts_the_hub
     two.sync()
     one.sync()
     assert texts(one) == {TEA, MILK}
+
+
+@pytest.mark.parametrize("is_away", [True, False], ids=["away", "refusing"])
+def test_what_was_forgotten_while_the_hub_failed_is_not_brought_back_by_a_rejoin(
+    tmp_path: Path, bare: Path, is_away: bool
+) -> None:
+    one, two = (ScopeOnMachine(tmp_path / name, "user", bare) for name in ("laptop", "desktop"))
+    path = one.remember("Tea", TEA)
+    one.remember("Milk", MILK)
+    one.join()
+    two.join()
+    away = bare.with_name("away.git")
+    mend = (lambda: shutil.move(away, bare)) if is_away else add_hook(bare, CLOSED)
+    if is_away:
+        bare.rename(away)
+    assert one.run("forget", path)[0] == 0
+    assert one.run("hub", "rejoin", "user", scoped=False)[0] == 1
+    [status] = one.json("hub", "status", scoped=False)["scopes"]
+    assert status["pending"] + len(status["held"]) == 1
+    mend()
+    one.sync()
+    two.sync()
+    assert texts(one) == texts(two) == {MILK}
+
+
+def test_an_address_that_fails_leaves_the_hub_that_works_as_it_was(tmp_path: Path, bare: Path) -> None:
+    machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
+    machine.remember("Tea", TEA)
+    machine.join()
+    for offline in ("refuse", "queue"):
+        machine.run("hub", "set", "user", "--offline", offline, scoped=False)
+        before = machine.json("hub", "status", scoped=False)
+        code, said = machine.run("hub", "add", "user", str(tmp_path / "nosuch.git"), scoped=False)
+        assert (code, "Nothing was changed" in said) == (1, True), said
+        assert machine.json("hub", "status", scoped=False) == before
+        code, said = machine.run("remember", f"They own a {offline} canoe.")
+        assert (code, "wait" in said) == (0, False), said
+        with machine.open() as sheaf:
+            assert replica_of(sheaf).state().pending == ()
+
+
+def test_a_process_of_the_old_address_does_not_report_its_failure_as_that_of_the_new_one(
+    tmp_path: Path, bare: Path
+) -> None:
+    machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
+    machine.join()
+    with machine.open() as sheaf:
+        replica = replica_of(sheaf)
+        moved = bare.rename(bare.with_name("moved.git"))
+        assert machine.run("hub", "add", "user", str(moved), scoped=False)[0] == 0
+        with pytest.raises(HubRefused, match="another hub by now"):
+            replica.sync()
+        assert (replica.state().failed, replica.state().down_at) == ("", 0.0)
 
 
 def test_a_hub_that_was_emptied_removes_nothing_when_a_blocked_path_becomes_free(tmp_path: Path, bare: Path) -> None:

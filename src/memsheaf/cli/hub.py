@@ -54,7 +54,7 @@ def add_hub(call: Call) -> int:
         shown, count = replica.settings.shown if replica else "", len(sheaf.list())
         name = replica.settings.namespace.rpartition("/")[2] if replica else ""
     value = {"scope": str(scope), "hub": shown, "memories": count, **sync_value(synced)}
-    if synced.refused or any(why.startswith(NOT_TAKEN) for why in synced.held.values()):
+    if is_refused(synced):
         refusal = f"{shown} refuses changes of {scope}: they stay on this machine, and are not shared"
         away = Note(f"  `memsheaf hub remove {scope}` disconnects it; the memories stay", "yellow")
         return call.answer(value, refusal, *tell_sync(str(scope), synced), away, code=1)
@@ -86,6 +86,7 @@ def rejoin_hub(call: Call) -> int:
 def _sync(call: Call, *, again: bool) -> int:
     values: list[dict[str, object]] = []
     parts: list[Part] = []
+    has_failed = False
     for scope in _scopes(call):
         try:
             opened = hub_scopes.open_shared(scope, call.settings(), here())
@@ -98,13 +99,14 @@ def _sync(call: Call, *, again: bool) -> int:
                 raise
             values.append({"scope": str(scope), "problem": str(error), "hint": error.hint})
             parts += [Note(f"{scope}: {error}", "red"), Note(f"  {error.hint}")]
+            has_failed = True
             continue
         synced = synced._replace(pulled=tuple(one for one in synced.pulled if one.machine != machine))
         values.append({"scope": str(scope), **sync_value(synced)})
+        has_failed |= is_refused(synced)
         said = f"{scope}: pulled {plural(len(synced.pulled), 'change')}, pushed {len(synced.pushed)}"
         parts += [said, *tell_sync(str(scope), synced)]
-    failed = any("problem" in one for one in values)
-    return call.answer({"scopes": values}, *parts, code=1 if failed else 0)
+    return call.answer({"scopes": values}, *parts, code=1 if has_failed else 0)
 
 
 @hub.action(_ANY)
@@ -141,6 +143,11 @@ def _scopes(call: Call) -> Sequence[Scope]:
     if not found:
         call.console.note("No memory here has a hub; `memsheaf hub add user URL` gives yours one.")
     return found
+
+
+def is_refused(synced: Synced) -> bool:
+    """Return True if the hub does not take a change that it was sent."""
+    return bool(synced.refused) or any(why.startswith(NOT_TAKEN) for why in synced.held.values())
 
 
 def sync_value(synced: Synced) -> dict[str, object]:

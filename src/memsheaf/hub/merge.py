@@ -161,8 +161,8 @@ class Merge:
     def join(self, pulled: Pulled, here: Iterable[str]) -> None:
         """Merge a folder and a hub without a common base: the same text is kept once, different texts both.
 
-        Where ours replaced the hub's text after the hub got it, it does so there; somebody may also have gone back to
-        a text since.
+        Where ours replaced or removed the hub's text after the hub got it, it does so there; somebody may also have
+        gone back to a text since. What was removed counts as removed only if that waits for the hub.
         """
         transaction, pulled = self._transaction, without_unsound(pulled)
         theirs, self._authors = last_steps(pulled), authors_of(pulled)
@@ -170,9 +170,13 @@ class Merge:
         here = sorted({*here})
         if outside := tuple(transaction.outside(here)):
             transaction.note_outside(outside, self._now())
-        ours = {path: data for path in here if (data := self._present(path)) is not None}
+        ours: dict[str, bytes | None] = {path: data for path in here if (data := self._present(path)) is not None}
         if self._ledger and not any(transaction.journal.commits(f'"by": "{OTHERS}'.encode())):  # nobody else wrote
             self._ledger.add([(path, version_of(data)) for path, data in ours.items()], "user")
+        replaced = {(step.path, step.before) for one in self.waiting() for step in one.revisions}
+        for path, _ in replaced:
+            if path in theirs:
+                ours.setdefault(path, None)
         groups: dict[str, list[Revision]] = {}
         for one in pulled.commits:
             steps = (step for step in one.commit.revisions if step.path not in ours)
@@ -183,13 +187,16 @@ class Merge:
                 self._place(commit, all_steps[start : start + AT_ONCE])
         both = {path: step for path, step in theirs.items() if path in ours and step.after != version_of(ours[path])}
         times = {step.path: one.commit.at for one in pulled.commits for step in one.commit.revisions}
-        met = {path: step for path, step in both.items() if not self._has_replaced(step, times[path])}
-        on_hub = {path: step for path, step in theirs.items() if path not in met}
+        met = {
+            path: step
+            for path, step in both.items()
+            if (path, step.after) not in replaced and not self._has_replaced(step, times[path])
+        }
         none = Revision("", ABSENT, ABSENT)
         revisions = tuple(
             Revision(path, base.after, version_of(data), base.new, data)
             for path, data in ours.items()
-            if (base := on_hub.get(path, none))
+            if (base := theirs.get(path, none))
         )
         mine = Commit(os.urandom(6).hex(), self._now(), "user", JOINED, revisions)
         self.rebase([mine], met)

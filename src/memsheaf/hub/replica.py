@@ -36,6 +36,7 @@ from memsheaf.hub.replica_state import (
     Synced,
     add_ahead,
     has_another_hub,
+    note_pending,
     read_ahead,
     read_state,
     write_state,
@@ -123,7 +124,7 @@ class Replica(FolderStore):
         try:
             if self._is_down(state):
                 raise HubUnreachable(f"the hub {self.settings.shown} did not answer a moment ago")
-            waits = {step.path for one in (merge.waiting() if state.pending else ()) for step in one.revisions}
+            waits = {step.path for one in merge.waiting() for step in one.revisions}
             waits &= {step.path for step in commit.revisions}
             if waits - state.held.keys():
                 raise HubUnreachable(f"the hub {self.settings.shown} has not taken what waits")
@@ -171,13 +172,11 @@ class Replica(FolderStore):
 
     def _announce(self, transaction: Transaction, commit: Commit) -> None:
         """Note that a commit is pending before its line is written, unless the hub has it."""
-        if commit.id in self._agreed or not commit.revisions:
+        if commit.id in self._agreed:
             return
         if self.ledger:
             self.ledger.add_outside(commit)
-        state = read_state(transaction.history)
-        if state.joined:
-            write_state(transaction.history, state._replace(pending=(*state.pending, commit.id)))
+        note_pending(transaction.history, commit)
 
     def _catch_up(self, path: str) -> None:
         """Bring what was faster than a change of ours, as far as the hub tells by now."""
@@ -219,8 +218,8 @@ class Replica(FolderStore):
         waits = {step.path: "waits for the hub" for one in self.waiting() for step in one.revisions}
         return waits | {path: f"not sent to the hub: {why}" for path, why in state.held.items()}
 
-    def sync(self) -> Synced:
-        """Bring what others pushed, and push what waits here.
+    def sync(self, *, again: bool = False) -> Synced:
+        """Bring what others pushed, and push what waits here; `again` as if it were the first time.
 
         Raises:
             HubUnreachable, HubRefused, HubRestored.
@@ -232,29 +231,29 @@ class Replica(FolderStore):
         whole, is_through = False, True
         refused: HubRefused | None = None
         before = self.state()
-        try:
-            with self.lock("hub", wait=time_left(self._access.wait)):
-                with self._access.transaction() as transaction:
-                    if has_another_hub(transaction.history, self.settings):
-                        raise HubRefused("this scope has another hub by now; open it again")
+        with self.lock("hub", wait=time_left(self._access.wait)):
+            with self._access.transaction() as transaction:
+                if has_another_hub(transaction.history, self.settings):
+                    raise HubRefused("this scope has another hub by now; open it again")
+            try:
                 for _ in range(ROUNDS):
                     with suppress(HubRefused):  # who may not write reads all the same
                         self.erasures.tell_hub()
-                    came = self._pull()
+                    came = self._pull(again)
+                    again = False
                     if self.eraser and not is_through and not (came.commits or came.whole):  # the cursor is wrong
-                        self._change_state(lambda now: now._replace(joined=False))
-                        came = self._pull()
+                        came = self._pull(again=True)
                     pulled += came.commits
                     whole |= came.whole
                     sent, refused, is_through = self._send()
                     pushed += sent
                     if is_through:
                         break
-        except Busy:
-            raise
-        except MemsheafError as error:  # most syncs have nobody to tell: `hub status` does
-            self._change_state(partial(self._failing, error))
-            raise
+            except Busy:
+                raise
+            except MemsheafError as error:  # most syncs have nobody to tell: `hub status` does
+                self._change_state(partial(self._failing, error))
+                raise
         why = f"{refused}. {refused.hint}" if refused else ""
         lacking = why if refused and refused.lacks_permission else ""
         failed = "" if lacking else why
@@ -267,7 +266,7 @@ class Replica(FolderStore):
         return Synced(tuple(pulled), tuple(pushed), *told, whole, why, bool(lacking))
 
     def rejoin(self) -> Synced:
-        """Forget what was pulled and bring both sides together again, as at first: no text is lost on either.
+        """Merge both sides again, as at first: no text is lost on either, and what waits here goes on waiting.
 
         What was erased is erased again where a hub has it back. Where this member may not write, the hub's texts
         are put back instead; ours stay in the journal, and memories that the hub never had stay here.
@@ -277,12 +276,12 @@ class Replica(FolderStore):
                 with self.lock("hub"), self._access.transaction() as transaction:
                     self._merge(transaction).withdraw()
                 return self.sync()
-        with self.lock("hub"):  # no sync is in the middle
-            self._change_state(lambda now: ReplicaState(erased=now.erased))
-        return self.sync()
+        return self.sync(again=True)
 
-    def _pull(self) -> Pulled:
-        state, sent = self.state(), self._ahead()
+    def _pull(self, again: bool = False) -> Pulled:
+        """Bring what is new on the hub; `again` and at first merge all that it has. Changes nothing if it fails."""
+        before, sent = self.state(), self._ahead()
+        state = before._replace(joined=before.joined and not again)
         cursor = state.cursor if state.joined else ""
         if cursor and any(map(self._can_place, state.left)):
             self.hub.pull(cursor)  # raises HubRestored: a hub that was emptied does not say what was removed
@@ -293,9 +292,9 @@ class Replica(FolderStore):
         if state.joined and not (pulled.commits or pulled.erasures or pulled.whole or state.down_at):
             return pulled
         if not state.joined:
-            pulled, again = without_erased(pulled, state.erased)
-            if again:
-                self.erasures.queue(again)
+            pulled, erased_again = without_erased(pulled, state.erased)
+            if erased_again:
+                self.erasures.queue(erased_again)
         done = {one.id for one in state.erased}
         erasures = [one for one in pulled.erasures if one.id not in done]
         if state.joined and not cursor:  # they are known, but for those that could not be carried out
@@ -307,12 +306,12 @@ class Replica(FolderStore):
         if erasures and state.joined and not pulled.whole and self._send()[0]:
             return self._pull()  # what may stay: an erasure takes from the rest what it was made from
         for erasure in erasures:
-            self._erase_pulled(erasure)
+            self._erase_pulled(erasure, is_joining=not state.joined)
         if pulled.whole and state.joined and self._send()[0]:
             return self._pull()  # a push whose answer was lost may have arrived, which a whole pull does not show
         with self._access.transaction() as transaction:
             merge = self._merge(transaction)
-            if (merge.state.joined, merge.state.cursor) != (state.joined, state.cursor):
+            if (merge.state.joined, merge.state.cursor) != (before.joined, before.cursor):
                 raise Busy("the hub of this scope was changed in this moment")
             if state.joined:
                 merge.apply(pulled, sent)
@@ -423,9 +422,8 @@ class Replica(FolderStore):
                 self.erasures.tell_hub()
         return erased
 
-    def _erase_pulled(self, erasure: Erasure) -> None:
-        state = self.state()
-        unseen = {*state.pending, *self._ahead()} if state.joined else None
+    def _erase_pulled(self, erasure: Erasure, *, is_joining: bool) -> None:
+        unseen = None if is_joining else {*self.state().pending, *self._ahead()}
         self._only_here = True
         try:
             eraser = self.eraser or self._erase_file

@@ -153,9 +153,9 @@ def settings_of(root: str) -> HubSettings | None:
         return None
     try:
         with Folder.open(root) as folder, folder.folder(HISTORY) as history:
-            found = json.loads(read_file(history, SETTINGS, _LIMIT))
+            found = _load(history, SETTINGS) or {}
         return HubSettings(*(str(found[key]) for key in ("url", "namespace", "machine", "machine_name", "offline")))
-    except (MemsheafError, OSError, ValueError, TypeError, LookupError, RecursionError):
+    except (MemsheafError, OSError, LookupError):
         return HubSettings("", "", "", "", "refuse", file)
 
 

@@ -6,8 +6,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,7 +14,15 @@ from memsheaf.config import Settings
 from memsheaf.errors import HubRestored, HubUnreachable, MemsheafError, ScopeRefused, hinted
 from memsheaf.hub import COPY, HubMember, HubSettings, Machine, deadline
 from memsheaf.hub.opening import SILENT_SECONDS
-from memsheaf.hub.replica_state import ReplicaState, Synced, remove_hub, settings_of, write_settings
+from memsheaf.hub.replica_state import (
+    ReplicaState,
+    Synced,
+    read_state,
+    remove_hub,
+    settings_of,
+    write_settings,
+    write_state,
+)
 from memsheaf.scope import Scope, checkout_of, has_hub, named_folders, resolve
 from memsheaf.scope_opening import state_of
 from memsheaf.sheaf import Sheaf
@@ -80,10 +87,12 @@ def attach(
     if scope.layer == "project":  # the same on all machines, wherever it lies
         namespace = namespace or f"memsheaf/project/{name or os.path.basename(root).rpartition('-')[0]}"
     hub = HubSettings(url, namespace or f"memsheaf/{scope}", machine, machine_name, offline)
-    other = ScopeRefused(f"{scope} has a hub already: {known.shown if known else ''}")
-    other.hint = f"`memsheaf hub remove {scope}` takes it away; the memories stay."
+    has_other = hinted(
+        ScopeRefused(f"{scope} has a hub already: {known.shown if known else ''}"),
+        f"`memsheaf hub remove {scope}` takes it away; the memories stay.",
+    )
     if known and (known.member_login, known.namespace) != (hub.member_login, hub.namespace):
-        raise other
+        raise has_other
     try:
         with _history(root) as history:
             if not known:
@@ -96,12 +105,13 @@ def attach(
             with open_shared(scope, settings, cwd) as sheaf:
                 return sheaf.sync(again=True)  # where it was moved, `team restored` needs the new address
         with _history(root) as history:
-            if known:
+            if known:  # that another address fails says nothing about this one, which the next change asks
                 write_settings(history, known)
+                write_state(history, read_state(history)._replace(down_at=0.0, failed=""))
             else:
                 remove_hub(history)
         if isinstance(error, HubRestored) and known and known.shown != hub.shown:
-            raise other from None  # the same hub would have what was pulled
+            raise has_other from None  # the same hub would have what was pulled
         if isinstance(error, HubUnreachable):
             raise hinted(error, "Nothing was changed. Check the address, and that this machine reaches it.") from None
         raise
@@ -156,13 +166,14 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
         since = min((one.at for one in replica.waiting()), default="") if state.pending else ""
         latest = max((one.at for one in islice(replica.history(), 10)), default="")
         problem = state.failed.replace(" SCOPE", f" {scope}")
-        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since, problem, latest=latest)
+        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since, problem, "", latest)
         try:
             if ask:
                 with deadline(SILENT_SECONDS):
                     members, machines = replica.hub.users()
-                    notice = replica.hub.notice
-                found = found._replace(members=tuple(members), machines=tuple(machines), notice=notice)
+                    found = found._replace(
+                        members=tuple(members), machines=tuple(machines), notice=replica.hub.notice
+                    )
         except MemsheafError as error:
             found = found._replace(problem=str(error))
         return found
@@ -176,11 +187,9 @@ def _settings(scope: Scope, root: str, settings: Settings) -> HubSettings:
     return found
 
 
-@contextmanager
-def _history(root: str) -> Iterator[Folder]:
-    """The folder of a scope's journal, with its lock held."""
-    with StoreAccess(root, clock=time.time).locked("lock") as history:
-        yield history
+def _history(root: str) -> AbstractContextManager[Folder]:
+    """Open the folder of a scope's journal, with its lock held."""
+    return StoreAccess(root, clock=time.time).locked("lock")
 
 
 def _this_machine(state: str) -> tuple[str, str]:
