@@ -42,7 +42,7 @@ def move(places: Locations, switch: Callable[[], None], *, keep: Collection[str]
 
     Raises:
         StoreFailed, Busy: it could not be done; the source is as it was.
-        ScopeRefused: it has a hub.
+        ScopeRefused: it has a hub, which can move only with the whole folder.
     """
     source, target = places.source, places.target
     refuse_hub(places)
@@ -59,10 +59,14 @@ def move(places: Locations, switch: Callable[[], None], *, keep: Collection[str]
 
 
 def refuse_hub(places: Locations) -> None:
-    """Raise ScopeRefused when a hub decides about one of the two folders: it would not know of the move."""
-    if has_hub(places.source, places.home) or has_hub(places.target, places.home):
-        error = ScopeRefused("this project's memory has a hub, and a repository is shared by git")
-        raise hinted(error, "`memsheaf hub remove project` takes the hub away, the memories stay; then do it again.")
+    """Raise ScopeRefused when a hub would not know of the move. A folder that is renamed at home takes it along."""
+    source, target, home = places[:3]
+    is_other_place = checkout_of(target, home) or os.path.lexists(target)
+    if is_other_place and (has_hub(source, home) or has_hub(target, home)):
+        hint = (
+            "`memsheaf hub remove project` takes it away, in a renamed folder under the old name; the memories stay."
+        )
+        raise hinted(ScopeRefused("this project's memory has a hub, which would not know of the move"), hint)
 
 
 def contents(folder: str) -> list[str]:

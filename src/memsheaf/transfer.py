@@ -96,10 +96,10 @@ def _outgoing(
         yield from ((inside(prefix, path), data) for path, data in found.files.items() if not only or path in only)
         if history:
             past = store.history() if not only else _steps_of(store.history(), only)
-            lines = [encode(commit, "") for commit in past]
-            yield from ((inside(prefix, SEGMENT), b"".join(reversed(lines))) for _ in lines[:1])
-            stones = to_lines(store.buried_all()) if not only else b""
-            yield from ((inside(prefix, STONES), stones) for _ in stones[:1])
+            if lines := [encode(commit, "") for commit in past]:
+                yield inside(prefix, SEGMENT), b"".join(reversed(lines))
+            if not only and (stones := to_lines(store.buried_all())):
+                yield inside(prefix, STONES), stones
     if theirs := [path for path in shared(places) if not only or path in only]:
         yield archive.SHARED, json.dumps(theirs, ensure_ascii=False).encode()
 

@@ -29,7 +29,8 @@ class ScopeOnMachine:
         self, folder: Path, scope: str, place: Team | Path, member: str = "ana", *, offline: str = ""
     ) -> None:
         self.folder, self.scope, self.member = folder, scope, member
-        (folder / "work").mkdir(parents=True, exist_ok=True)
+        self.work = folder / "work"
+        self.work.mkdir(parents=True, exist_ok=True)
         self.environment = {
             "MEMSHEAF_HOME": str(folder / "home"),
             "MEMSHEAF_EMBEDDER": "none",
@@ -46,7 +47,7 @@ class ScopeOnMachine:
             Scope.parse(self.scope),
             self.place.url(self.member) if isinstance(self.place, Team) else str(self.place),
             self.settings,
-            str(self.folder / "work"),
+            str(self.work),
             namespace=self.place.namespace if isinstance(self.place, Team) else "",
             offline=self._offline or ("" if is_team else "queue"),
         )
@@ -54,7 +55,7 @@ class ScopeOnMachine:
     @contextmanager
     def open(self, *, by: str = "user", scope: str = "") -> Iterator[Sheaf]:
         """The scope, or another one of this machine."""
-        work = str(self.folder / "work")
+        work = str(self.work)
         with Sheaf.open(scope or self.scope, settings=self.settings, cwd=work, by=by) as sheaf:
             yield sheaf
 
@@ -63,6 +64,10 @@ class ScopeOnMachine:
         """The folder of the scope."""
         with self.open() as sheaf:
             return Path(sheaf.root)
+
+    def rename_work(self, name: str) -> None:
+        """Give the working directory another name."""
+        self.work = self.work.rename(self.folder / name)
 
     def sync(self) -> Synced:
         """As `memsheaf hub sync`."""
@@ -89,7 +94,7 @@ class ScopeOnMachine:
         out, err = io.StringIO(), io.StringIO()
         named = ("--scope", self.scope) if scoped else ()
         was = os.getcwd()
-        os.chdir(self.folder / "work")
+        os.chdir(self.work)
         try:
             streams: dict[str, Any] = {"stdin": io.StringIO(stdin), "stdout": out, "stderr": err}
             code = main([*words, *named], environment=self.environment, **streams)
@@ -101,7 +106,7 @@ class ScopeOnMachine:
     def serve_mcp(self, *words: str) -> Iterator[Callable[..., str]]:
         """An MCP server, as a process; gives what calls a tool of it, and gives its answer."""
         line, pipe = [sys.executable, "-P", "-m", "memsheaf", "mcp", *words], subprocess.PIPE
-        work = self.folder / "work"
+        work = self.work
         with subprocess.Popen(line, stdin=pipe, stdout=pipe, env=self.environment, cwd=work) as server:
             assert server.stdin
             assert server.stdout

@@ -84,6 +84,48 @@ def test_a_project_with_a_hub_is_not_moved_into_its_repository(own: Callable[...
     assert "has no hub" in laptop.run("hub", "sync", "project", scoped=False)[1]
 
 
+def test_a_project_that_is_renamed_keeps_its_hub_and_what_waits_for_it(own: Callable[..., ScopeOnMachine]) -> None:
+    laptop = own("laptop", "project")
+    removed = laptop.remember("Deploy day", "We deploy on Fridays.")
+    laptop.remember("Tests", "The tests need Postgres 16.")
+    bare = laptop.place
+    assert isinstance(bare, Path)
+    away = bare.rename(bare.with_name("away.git"))
+    assert laptop.run("forget", removed)[0] == 0
+    laptop.remember("Port", "The proxy listens on port 9090.")
+    away.rename(bare)
+    laptop.rename_work("other")
+
+    code, said = laptop.run("restore", scoped=False)
+
+    assert (code, "Restored 2 files" in said) == (0, True), said
+    assert laptop.run("hub", "sync", "project", scoped=False)[0] == 0
+    desktop = ScopeOnMachine(laptop.folder.with_name("desktop"), "project", bare)
+    desktop.join()
+    agree(laptop, desktop)
+    with desktop.open() as sheaf:
+        assert {row.name for row in sheaf.list()} == {"Tests", "Port"}
+    assert laptop.run("hub", "remove", "project", scoped=False)[0] == 0
+
+
+def test_where_a_renamed_project_with_a_hub_cannot_move_the_hint_is_a_way_out(
+    own: Callable[..., ScopeOnMachine],
+) -> None:
+    laptop = own("laptop", "project")
+    laptop.remember("Tests", "The tests need Postgres 16.")
+    assert laptop.run("list")[0] == 0
+    laptop.rename_work("other")
+    laptop.remember("Port", "The proxy listens on port 9090.")
+    code, said = laptop.run("restore", scoped=False)
+    assert (code, "`memsheaf hub remove project`" in said, "under the old name" in said) == (1, True, True), said
+    laptop.rename_work("work")
+    assert laptop.run("hub", "remove", "project", scoped=False)[0] == 0
+    laptop.rename_work("other")
+    assert laptop.run("restore", scoped=False)[0] == 0
+    with laptop.open() as sheaf:
+        assert {row.name for row in sheaf.list()} == {"Tests", "Port"}
+
+
 def test_no_plain_folder_is_written_behind_the_back_of_a_hub(own: Callable[..., ScopeOnMachine]) -> None:
     laptop = own("laptop")
     path = laptop.remember("Deploy day", "We deploy on Fridays.")

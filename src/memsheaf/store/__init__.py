@@ -11,7 +11,7 @@ A store keeps texts at relative paths and promises, whatever it is made of:
 
 `tests/store/test_contract.py` is the contract; a backend is whatever passes it.
 
-Deferred imports, to start quickly: ctypes and signals, for the system calls that Python lacks.
+Deferred imports, to start quickly: ctypes and signals, for the system calls that Python lacks; shutil.
 """
 
 from __future__ import annotations

@@ -129,6 +129,8 @@ class State:
         Where both have a file: numbered ones get the next number, lists and lines are joined, and of an object this
         state's values stand. Doing it again after a crash completes it.
         """
+        from shutil import rmtree
+
         with (
             _told(f"the state in {self.folder!r} cannot be moved"),
             suppress(FileNotFoundError),
@@ -147,10 +149,7 @@ class State:
                         self._join(name, other)
                         theirs.unlink(name)
                 ours.sync()
-            for entry in list(theirs.scan()):
-                theirs.unlink(entry.name)  # locks and drafts
-            with suppress(OSError):
-                os.rmdir(other.folder)
+            rmtree(other.folder, ignore_errors=True)  # locks, drafts, and the copy of a hub, which is fetched again
 
     def _join(self, name: str, other: State) -> None:
         """Put what another state has in a file to what this one has in it."""
