@@ -177,6 +177,8 @@ def _edit(
 
     def store() -> Memory:
         memory, today = _for_change(writer, path, expect), writer.today()
+        if is_fact(memory.path):  # before it is looked for a piece that may not be there
+            raise CreateOnly(memory.path)
         changed = redated(memory, change(memory, today), today)
         return writer.store_one(changed, memory.version, why, was=memory, allow=allow)
 

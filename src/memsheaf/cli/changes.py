@@ -177,7 +177,7 @@ def add(call: Call) -> int:
                 raise
             was = layers.read(error.path)
             expect = options.expect or was.version
-            memory = layers.remember(*fields, path=was.path, replace=True, expect=expect, **more)
+            memory = layers.remember(*fields, path=options.file or was.path, replace=True, expect=expect, **more)
     if not was:
         return _changed(call, "Saved", memory)
     return call.answer(
