@@ -26,7 +26,7 @@ EXAMPLES = ROOT / "examples"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 PAGES.remove(ROOT / "docs" / "servers.md")  # tests/hub/test_servers.py runs it, with servers
 DEMO = (
-    "Nothing is remembered about you.", "Saved user:user_prefers-pnpm.md", "This is remembered about", "<memories-",
+    "Nothing is remembered about you.", "Saved user:user_i-prefer-pnpm.md", "This is remembered about", "<memories-",
     "saved: ", "+ We now deploy on Mondays", "Undid ", "holds a password; nothing was stored", "# Memory",
 )  # fmt: skip
 SAYS = {
@@ -37,13 +37,13 @@ SAYS = {
     ),
     "anthropic_tools": ("  recalled: project_release-day.md\n",),
     "demo": DEMO,
-    "google_adk_memory": ("memory: Our releases go out on Fridays.",),
+    "google_adk_memory": ("memory: our releases go out on Fridays.",),
     "harness_notebook": ("line 3 of its text holds a password; nothing was stored.",),
     "langchain_tools": ("model calls memory_search: user_prefers-tabs.md", "model: With tabs."),
     "langgraph_store": ("Which tea do I drink? -> I drink green tea in the morning.\n",),
     "mcp_over_http": ("other finds:  project_release-day.md",),
     "openai_tools": ("  recalled: project_release-day.md\n",),
-    "pydantic_ai_agent": ("agent: I was told: Our staging database is called heron. Releases go out on Fridays.\n",),
+    "pydantic_ai_agent": ("agent: I was told: our staging database is called heron. Releases go out on Fridays.\n",),
 }
 """An example, and pieces of what it prints."""
 LANGCHAIN = "ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning"  # with Python 3.14

@@ -130,7 +130,7 @@ def test_what_one_conversation_was_told_and_wrote_another_one_knows(tmp_path: Pa
     (asked,) = client.asked
     assert asked.instructions.startswith("Be kind.\n# Memory\n")
     assert "reference_style-guide.md" in asked.instructions
-    assert "Our releases go out on Fridays.\n</memory-" in asked.texts[0]
+    assert "our releases go out on Fridays.\n</memory-" in asked.texts[0]
     assert asked.texts[1:] == [WHEN]
     assert asked.messages[0].role == "user"
     assert asked.tools == [tool.__name__ for tool in TOOLS]

@@ -150,7 +150,7 @@ def test_what_a_reader_edited_is_told_and_goes_back_without_being_lost(
         assert f"`memsheaf hub rejoin team/{team.name}` puts the hub's texts back" in said
     assert "Mondays" in file.read_text()
     code, out, err = eve("hub", "rejoin", f"team/{team.name}")
-    assert (code, "eve has the role reader" in out + err) == (0, True)
+    assert (code, "eve has the role reader" in out + err) == (1, True)
     assert (file.read_text(), file.with_name("mine.md").read_text()) == (theirs, "A note of Eve's.")
     same = [one for one in json.loads(eve("list", *scope, "--json")[1])["memories"] if one["path"] != "mine.md"]
     assert same == [memory]

@@ -252,7 +252,7 @@ def test_one_job_at_a_time_works_on_a_namespace_and_a_killed_one_is_taken_over(
     proposed = rows(
         team, "SELECT proposal ->> 'content' FROM memsheaf.proposals WHERE namespace = %s", team.namespace
     )
-    assert sorted(str(one[0])[:5] for one in proposed) == ["Alpha", "Beta "]
+    assert sorted(str(one[0])[:5] for one in proposed) == ["alpha", "beta "]
     assert len(documents(team, "user/ben")) == 1
 
 
@@ -300,7 +300,7 @@ def test_what_a_team_learns_waits_for_a_person(
     ana, ben = Reviewer(team, "ana", tmp_path / "ana"), Reviewer(team, "ben", tmp_path / "ben")
     waiting = json.loads(ana.review("--json"))["proposals"]
     assert sorted(one["name"] for one in waiting) == [
-        "The launch is in the harbour hall", "The party is on the roof terrace"
+        "the launch is in the harbour hall", "the party is on the roof terrace"
     ]  # fmt: skip
     launch, party = (one["id"] for one in sorted(waiting, key=lambda one: str(one["name"])))
     assert "harbour" in ben.review()
