@@ -34,7 +34,7 @@ from memsheaf.hub.replica_state import (
     write_ahead,
     write_state,
 )
-from memsheaf.store import ABSENT, Commit, Revision, Version, tombstones, version_of
+from memsheaf.store import ABSENT, Commit, Revision, Version, lost, tombstones, version_of
 from memsheaf.store.commit_queries import HUB, JOINED, OTHERS, commit_authors, read_commits
 from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.transaction import Transaction
@@ -42,6 +42,9 @@ from memsheaf.store.trust import TrustLedger
 
 AT_ONCE = 500  # texts of one commit of a first pull
 NOT_TAKEN = "the hub does not take it: "  # how a reason begins for which a text is held, and tried again
+LOST = (
+    "it went with its folder; `memsheaf restore` brings it back, `memsheaf restore --dismiss` removes it everywhere"
+)
 MOMENTS = 5  # attempts to replace a file that is being edited
 
 
@@ -76,14 +79,19 @@ class Merge:
         return waiting
 
     def hold(self) -> list[Commit]:
-        """The pending commits, split so that each file with a new secret has a commit of its own, which is not pushed
-        until the secret is gone, and each that the hub did not take; no text that had a secret is pushed either."""
-        waiting, held = self.waiting(), self.state.held
+        """Return the pending commits, split so that those with held paths have no others.
+
+        A file with a new secret is held until the secret is gone, and no text that had one is pushed. A file that
+        went with its folder is held until it is back or dismissed. Each of these that the hub did not take is tried
+        again in a commit of its own.
+        """
+        waiting, held, listed = self.waiting(), self.state.held, lost.read(self._transaction.history)
         bases = first_steps(waiting)
         touched = [{step.path for step in one.revisions} for one in waiting]
         alone = [paths for paths in touched if paths & held.keys()]
-        is_apart = sorted(map(list, alone)) == sorted([path] for path in held)
-        found = {path: why for path, step in bases.items() if (why := self._why_held(path, step.old, held))}
+        is_apart = all(len(paths) == 1 or paths <= listed.keys() for paths in alone)
+        is_apart = is_apart and sorted(path for paths in alone for path in paths) == sorted(held)
+        found = {path: why for path, step in bases.items() if (why := self._why_held(path, step.old, held, listed))}
         had = (
             step.path not in found and find_secret(step.new, bases[step.path].old)
             for one in waiting
@@ -96,9 +104,11 @@ class Merge:
         self.rebase(waiting, {})
         return self.waiting()
 
-    def _why_held(self, path: str, base: bytes | None, held: Mapping[str, str]) -> str:
-        why = held.get(path, "")
-        return find_secret(self._present(path), base) or why * why.startswith(NOT_TAKEN)
+    def _why_held(self, path: str, base: bytes | None, held: Mapping[str, str], listed: Collection[str]) -> str:
+        present, why = self._present(path), held.get(path, "")
+        if present is None and path in listed:
+            return LOST
+        return find_secret(present, base) or why * why.startswith(NOT_TAKEN)
 
     def apply(self, pulled: Pulled, sent: Collection[str]) -> None:
         """Write what was pulled, except to paths that have pending changes or that were pushed from here since.
@@ -225,14 +235,16 @@ class Merge:
                 none = Revision(path, ABSENT, ABSENT)
                 if copy := self._keep_both(path, none, told, other):
                     hub[copy], authors[copy] = (ABSENT, None), authors.get(path, ("outside", ""))
-        before, held = self.state.held, dict[str, str]()
+        before, held, listed = self.state.held, dict[str, str](), lost.read(self._transaction.history)
         groups: dict[tuple[str, str, str], list[Revision]] = {}
         for path, (version, text) in hub.items():
             mine = self._present(path)
             if version_of(mine) != version:
-                if reason := self._why_held(path, text, before):
+                key = reason = self._why_held(path, text, before, listed)
+                if reason:
                     held[path] = reason
-                group = groups.setdefault((*authors.get(path, ("outside", "")), path if reason else ""), [])
+                    key = LOST if reason == LOST else path
+                group = groups.setdefault((*authors.get(path, ("outside", "")), key), [])
                 group.append(Revision(path, version, version_of(mine), text, mine))
         pending = []
         for by, why, revisions in (

@@ -201,8 +201,6 @@ class FolderStore:
             # a catalog that the journal does not know is for `set_aside`
             steps = (step for step in steps if step.path != CATALOG or step.before != ABSENT)
             while revisions := tuple(islice(steps, ADOPTED_AT_ONCE)):
-                if any(step.after == ABSENT for step in revisions):
-                    transaction.list_lost()
                 commit = transaction.note_outside(revisions, self._now())
                 tombstones.follow(transaction.history, revisions, commit.at, bury=bury)
         if paths is None:

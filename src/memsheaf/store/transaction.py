@@ -98,6 +98,8 @@ class Transaction:
 
     def note_outside(self, revisions: tuple[Revision, ...], at: str, why: str = "") -> Commit:
         """Journal what others did; it is in place already."""
+        if any(step.after == ABSENT for step in revisions):
+            self.list_lost()
         commit = Commit(os.urandom(6).hex(), at, "outside", why, revisions)
         self.note(commit)
         self._take_off_lost(step for step in revisions if step.after != ABSENT)
