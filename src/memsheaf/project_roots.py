@@ -121,7 +121,7 @@ class LostFiles(NamedTuple):
 
 def find_lost(store: FolderStore) -> LostFiles:
     """Return what went with the whole folder of a scope, its tasks, sessions and logs included."""
-    if not store.lost() and os.path.isdir(store.root):
+    if not store.may_have_lost():
         return LostFiles()
     files = [inside(root, path) for root, inner in _stores(store) for path in inner.lost()]
     in_git = in_other_commits(store.checkout, store.root, files) if files else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice, takewhile
@@ -369,8 +368,7 @@ class ScopeReader:
     def describe_lost(self) -> Sequence[str]:
         """Say in one line each what went with its whole folder, and how it comes back."""
         store, scope = self._store, str(self._writer.scope)
-        is_gone = store.journals != store.root and not os.path.isdir(store.root) and os.path.isdir(store.journals)
-        if not is_gone and not store.lost():
+        if not store.may_have_lost():
             return []
         from memsheaf.project_roots import find_lost
 
@@ -378,8 +376,11 @@ class ScopeReader:
         named = "" if scope in ("project", "user") else f" --scope {scope}"
         lines = []
         if count := len(lost.files) - len(lost.in_git):
-            restore = f"`memsheaf restore{named}` brings them back"
-            lines.append(f"memories that were removed with their folder {store.root}: {count:,}; {restore}")
+            number, its, it = (
+                ("1 memory was", "its", "it") if count == 1 else (f"{count:,} memories were", "their", "them")
+            )
+            restore = f"`memsheaf restore{named}` brings {it} back"
+            lines.append(f"{number} removed with {its} folder {store.root}; {restore}")
         if lost.in_git and not any(entry.path.endswith(".md") for entry in store.scan()):
             elsewhere = f"branches of git have {len(lost.in_git):,}; `git log --branches -- {store.root}` shows them"
             lines.append(f"this commit has no memories in {store.root}: {elsewhere}")

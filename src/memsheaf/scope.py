@@ -161,7 +161,7 @@ def _has_journal(checkout: str) -> bool:
     git = os.path.join(checkout, ".git")
     if os.path.isfile(git):
         git = os.path.join(checkout, _first_line(git).removeprefix("gitdir: "))
-    return os.path.isdir(os.path.join(git, JOURNALS, FOLDER, ".history"))
+    return any(".history" in names for _, names, _ in os.walk(os.path.join(git, JOURNALS, FOLDER)))
 
 
 def _nearest_project(here: str, home: str) -> str:

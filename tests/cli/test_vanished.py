@@ -363,3 +363,53 @@ def test_a_reader_that_may_not_write_reports_it_and_changes_nothing(run: Run, ap
 
     assert files(app / ".git") == before
     assert not (app / ".memory").exists()
+
+
+@pytest.fixture
+def repository(run: Run, environment: dict[str, str]) -> Path:
+    """A repository that keeps its memory in .memory, and has none yet."""
+    git("init", "-q", "-b", "main")
+    assert run("init")[0] == 0
+    return Path.cwd()
+
+
+INNER = {"task": ("task", "start", "Log in with a passkey"), "diary": ("diary", "We met the people of the harbour")}
+FIRST = {
+    "nothing": ("list",),
+    "init": ("init",),
+    "memory": ("remember", "The cache is redis on port 6380"),
+    "task": ("task", "start", "Ship the importer"),
+    "diary": ("diary", "The harbour is closed"),
+}
+
+
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("layer", INNER)
+def test_a_project_with_nothing_but_a_task_or_a_diary_is_missed_whatever_is_done_first(
+    run: Run, repository: Path, environment: dict[str, str], layer: str, first: str
+) -> None:
+    assert run(*INNER[layer])[0] == 0
+    generated = ("MEMORY.md", ".gitignore")
+    before = {name: data for name, data in files(repository / ".memory").items() if not name.endswith(generated)}
+    git("clean", "-fdxq")
+    run(*FIRST[first])
+
+    told = [run("list")[2], run("doctor")[1], hook(environment, repository)]
+
+    assert ["`memsheaf restore` brings it back" in said for said in told] == [True] * 3, told
+    assert run("restore")[0] == 0
+    after = files(repository / ".memory")
+    assert {name: after.get(name) for name in before} == before
+    assert COMMAND not in run("list")[2]
+
+
+def test_a_diary_comes_back_with_the_memories(run: Run, app: Path) -> None:
+    run("diary", "We met the people of the harbour")
+    before = files(app / ".memory")
+    git("clean", "-fdxq")
+    run("diary")
+
+    assert "4 memories were removed with their folder" in run("list")[2]
+    run("restore")
+
+    assert files(app / ".memory") == before

@@ -229,11 +229,15 @@ class DailyLog:
         return retry(add, busy=f"the log of {day} changes faster than it can be added to")
 
     def _page(self, day: str) -> tuple[str, bytes, Version]:
-        """The page that a day goes on in, the first that is not full: its path, and its text if it is there yet."""
+        """Return the page that a day goes on in: its path, and its text if it is there yet.
+
+        It is the first that is not full, and did not go with the folder: that one can be restored.
+        """
+        lost = self._pages.lost()
         for number in count(1):
             path = f"{day[:4]}/{day[5:7]}/{day}{f'-{number}' if number > 1 else ''}.md"
             stamp = self._pages.stamps([path])[path]
-            if stamp is None or stamp[2] < PAGE_BYTES:
+            if path not in lost and (stamp is None or stamp[2] < PAGE_BYTES):
                 try:
                     page = self._pages.read(path)
                 except NotFound:

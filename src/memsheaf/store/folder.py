@@ -230,11 +230,20 @@ class FolderStore:
         nothing: dict[str, Version] = {}
         listed = self._ask_history(lost.read, nothing)
         if not any(entry.path and not entry.path.endswith("/") for entry in self.scan()):
-            is_emptied = bool(self.checkout) and self.stamps([".gitignore"])[".gitignore"] is None
-            is_emptied = is_emptied or lost.is_outer_emptied(self.root, self.journals)
+            is_emptied = lost.is_suspect(self.root, self.journals) or lost.is_outer_emptied(self.root, self.journals)
             listed |= self.ask_journal(lambda journal: lost.find(journal, is_emptied=is_emptied), nothing)
         stamps = self.stamps(listed)
         return {path: version for path, version in listed.items() if stamps[path] is None}
+
+    def may_have_lost(self) -> bool:
+        """Return True if files went with the whole folder, here or perhaps in the tasks, sessions and logs in it."""
+        if lost.is_suspect(self.root, self.journals) or self.lost():
+            return os.path.isdir(self.journals)
+        for _, names, files in os.walk(self.root):
+            names[:] = [name for name in names if not name.startswith(".")]
+            if any(not name.startswith(".") and name != CATALOG for name in files):
+                return False
+        return os.path.isdir(self.journals)
 
     def restore_lost(self, *, except_for: Collection[str] = (), by: str) -> list[str]:
         """Bring back the files that went with the whole folder, and return their paths; what is there now stays.
@@ -265,7 +274,7 @@ class FolderStore:
     def drop_lost(self, paths: Collection[str]) -> None:
         """Report these files as lost no longer. Raises Busy, StoreFailed."""
         self.adopt(None, bury=False)
-        self._change_history(lambda history: lost.take_away(history, paths))
+        self._change_history(lambda history: lost.take_away(history, paths, keep_empty=False))
 
     def erase(self, path: str, *, by: str) -> Erased:
         """Remove a text and every older version of it from the folder and its journal.

@@ -5,7 +5,8 @@ is done in the emptied folder. A file that somebody removes alone was deleted, a
 is taken off the list, so that it is not restored when somebody removes it later.
 
 Several files that are all gone went with their folder. A single one went with it if the ignore file of the folder is
-gone, too. Whoever makes that file anew leaves a mark before.
+gone, too. Whoever makes that file anew leaves a mark before. The list stays, even if it is empty, as long as tasks,
+sessions or logs in the folder may have gone with it.
 """
 
 from __future__ import annotations
@@ -47,26 +48,30 @@ def is_outer_emptied(root: str, journals: str) -> bool:
     `git stash -u` leaves the ignore files of tasks in place.
     """
     outer, layer = os.path.split(os.path.dirname(root))
-    listed = os.path.join(journals, "..", "..", HISTORY, NAME)
-    is_inner = layer in ("tasks", "sessions")
-    return is_inner and (os.path.lexists(listed) or not os.path.lexists(os.path.join(outer, ".gitignore")))
+    if layer not in ("tasks", "sessions"):
+        return False
+    return is_suspect(outer, os.path.normpath(os.path.join(journals, "..", "..")))
 
 
-def add(history: Folder, files: dict[str, Version]) -> None:
+def is_suspect(root: str, journals: str) -> bool:
+    """Return True for a folder that lacks its ignore file or did so before, perhaps together with inner folders."""
+    if root != journals and not os.path.lexists(os.path.join(root, ".gitignore")):
+        return True
+    return any(os.path.lexists(os.path.join(journals, HISTORY, name)) for name in (NAME, MARK))
+
+
+def add(history: Folder, files: Mapping[str, Version]) -> None:
     """List files. The caller holds the lock of the folder."""
-    _write(history, read(history) | files)
+    listed = {**read(history), **files}
+    replace(history, NAME, json.dumps(listed, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
-def take_away(history: Folder, paths: Collection[str]) -> None:
+def take_away(history: Folder, paths: Collection[str], *, keep_empty: bool = True) -> None:
     """Take these files off the list. The caller holds the lock of the folder."""
     listed = read(history)
     left = {path: version for path, version in listed.items() if path not in paths}
-    if left != listed:
-        _write(history, left)
-
-
-def _write(history: Folder, files: Mapping[str, Version]) -> None:
-    if files:
-        replace(history, NAME, json.dumps(files, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    else:
-        history.unlink(NAME)
+    if not left and (listed or not keep_empty):
+        with suppress(FileNotFoundError):
+            history.unlink(NAME)
+    elif left != listed:
+        replace(history, NAME, json.dumps(left, ensure_ascii=False).encode("utf-8", "surrogatepass"))

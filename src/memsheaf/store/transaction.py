@@ -133,9 +133,10 @@ class Transaction:
         is_marked = stamp_at(self.history, lost.MARK) is not None
         if only_marked and not is_marked:
             return
-        is_emptied = is_marked or lost.is_outer_emptied(self.root.path, os.path.dirname(self.history.path))
-        files = lost.find(self.journal, is_emptied=is_emptied)
-        if files and not any(stamp_at(self.root, path) for path in files):
+        journals = os.path.dirname(self.history.path)
+        files = lost.find(self.journal, is_emptied=is_marked or lost.is_outer_emptied(self.root.path, journals))
+        has_inner = is_marked and os.listdir(journals) != [os.path.basename(self.history.path)]
+        if (files or has_inner) and not any(stamp_at(self.root, path) for path in files):
             lost.add(self.history, files)
         if is_marked:
             self.history.unlink(lost.MARK)
