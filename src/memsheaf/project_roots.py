@@ -115,14 +115,12 @@ def open_root(folder: str, root: str, checkout: str) -> FolderStore:
 class LostFiles(NamedTuple):
     """The files of a folder and its inner roots that went with it, and those of them that git has on a branch."""
 
-    files: tuple[str, ...] = ()
-    in_git: tuple[str, ...] = ()
+    files: tuple[str, ...]
+    in_git: tuple[str, ...]
 
 
 def find_lost(store: FolderStore) -> LostFiles:
     """Return what went with the whole folder of a scope, its tasks, sessions and logs included."""
-    if not store.may_have_lost():
-        return LostFiles()
     files = [inside(root, path) for root, inner in _stores(store) for path in inner.lost()]
     in_git = in_other_commits(store.checkout, store.root, files) if files else ()
     return LostFiles(tuple(files), tuple(sorted(in_git)))
@@ -135,7 +133,7 @@ def restore_lost(store: FolderStore, *, by: str, with_git: bool, dismiss: bool) 
     """
     listed = find_lost(store)
     restored: list[str] = []
-    for root, inner in _stores(store) if listed.files else ():
+    for root, inner in _stores(store) if store.may_have_lost() else ():
         lost = inner.lost()
         if dismiss:
             inner.drop_lost(lost)

@@ -125,7 +125,7 @@ def memory_view(
     if target == "context":
         return seen.memory.prompt()
     if target == "files":
-        return _files(seen, "", page, "(no memory files yet)")
+        return _with_notices(seen, _files(seen, "", page, "(no memory files yet)"))
     if target != "index" and target not in KINDS and target != "other":
         raise TextRefused(f"{target!r} is no target; use index, context, files, {', '.join(KINDS)} or other")
     if target == "index":  # after the catalog, which shows the best, comes the list of all
@@ -218,7 +218,7 @@ def memory_list(
 ) -> str:
     """List all memory files."""
     nothing = f"No memory files of type '{one_line(type, 20)}'." if type else "No memory files yet."
-    return _files(seen, type, page, nothing)
+    return _with_notices(seen, _files(seen, type, page, nothing))
 
 
 def memory_search(
@@ -227,13 +227,19 @@ def memory_search(
     """Find memories by their words and by what they mean."""
     rows = seen.memory.search(query, limit=max(1, min(limit, 50)))
     nothing = f"Nothing found for '{one_line(query, 80)}'. Try other words, or memory_list."
-    return "\n".join(map(_file, rows)) or nothing
+    return "\n".join(map(_file, rows)) or _with_notices(seen, nothing)
 
 
 def memory_recall(seen: SeenVersions, message: Annotated[str, "The user's words"]) -> str:
     """Recall what matters for a message, each memory once. Call it first, unless memories stand beside it already."""
     found = seen.recall(message)
-    return found.text or f"Nothing is recalled: {found.gate or 'no memory clearly fits; memory_search finds more'}."
+    why = found.gate or "no memory clearly fits; memory_search finds more"
+    return found.text or _with_notices(seen, f"Nothing is recalled: {why}.")
+
+
+def _with_notices(seen: SeenVersions, answer: str) -> str:
+    """Return an answer with what is known to be missing, so that a model does not take it for absent."""
+    return "\n".join([answer, *(f"({notice})" for notice in seen.memory.notices())])
 
 
 def memory_brief(seen: SeenVersions) -> str:
@@ -302,7 +308,10 @@ class Tools:
                 return self._propose(error)
         except MemsheafError as error:
             same = self.seen.did("same", error.path) if isinstance(error, Duplicate) else ()
-            return _failure(shortened(explain_error(error)), masked=True)._replace(touched=same)
+            said = shortened(explain_error(error))
+            if isinstance(error, NotFound):
+                said = _with_notices(self.seen, said)
+            return _failure(said, masked=True)._replace(touched=same)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing is raised at a model
             return _failure(shortened(broken(error)), masked=True)
         return found if isinstance(found, ToolAnswer) else ToolAnswer(found)

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from memsheaf import config
 from memsheaf.store import ABSENT, Change
 from memsheaf.store.folder import FolderStore
+from memsheaf.tools import Tools
+from memsheaf.work.layers import Layers
 
 Run = Callable[..., tuple[int, str, str]]
 FACTS = ("We deploy on Fridays with the blue pipeline", "The staging database is called kestrel")
@@ -176,42 +179,101 @@ def test_a_committed_memory_that_was_removed_from_the_working_tree_comes_back(ru
 
 
 @pytest.mark.parametrize("kind", ["repository", "folder"])
-def test_a_project_that_was_moved_is_reported_and_comes_along(
-    run: Run, environment: dict[str, str], tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("across_disks", [False, True])
+def test_a_project_that_was_moved_is_reported_and_comes_along_when_somebody_says_so(
+    run: Run,
+    environment: dict[str, str],
+    tmp_path: Path,
+    kind: str,
+    across_disks: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if kind == "repository":
         git("init", "-q", "-b", "main")
-    Path("main.py").write_text("print()\n")
+    for name in ("main.py", "Makefile", "notes.txt"):
+        Path(name).write_text("print()\n")
     for fact in FACTS:
         run("remember", fact)
     run("task", "start", "Log in with a passkey")
     [old] = (tmp_path / "home/projects").iterdir()
     before = files(old)
-    os.rename(tmp_path / "work", tmp_path / "renamed")
+    if across_disks:  # a copy that keeps the times, as `mv` makes it
+        shutil.copytree(tmp_path / "work", tmp_path / "renamed")
+        shutil.rmtree(tmp_path / "work")
+    else:
+        os.rename(tmp_path / "work", tmp_path / "renamed")
     monkeypatch.chdir(tmp_path / "renamed")
+    Path("main.py").write_text("changed\n")
+    command = f"`memsheaf restore --from {tmp_path / 'work'}` brings it here"
 
     told = [run("list")[2], run("brief")[1], run("doctor")[1], hook(environment, Path.cwd())]
-    assert [COMMAND in said for said in told] == [True] * 4, told
+    assert [command in said for said in told] == [True] * 4, told
     run("remember", "The cache is redis on port 6380")
-    assert COMMAND in run("list")[2]
-    assert run("restore")[0] == 0
+    assert command in run("list")[2]
+    assert run("restore")[2].startswith("nothing is missing")
+    code, _, said = run("restore", "--from", str(tmp_path / "work"))
 
+    assert code == 0
+    assert str(tmp_path / "work") in said
+    assert str(tmp_path / "renamed") in said
     [new] = (tmp_path / "home/projects").iterdir()
     memories = {name: data for name, data in before.items() if ".history" not in name and name != "MEMORY.md"}
     assert {name: data for name, data in files(new).items() if name in memories} == memories
     assert len(run("list")[1].splitlines()) == 4
-    assert COMMAND not in run("list")[2]
+    assert command not in run("list")[2]
 
 
-def test_another_folder_than_the_moved_one_gets_nothing(
+def test_a_folder_of_the_same_name_or_number_gets_nothing_while_the_other_is_away(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("main.py").write_text("print()\n")
+    run("remember", FACTS[0])
+    before = files(tmp_path / "home/projects")
+    os.rename(tmp_path / "work", tmp_path / "unmounted")
+    (tmp_path / "other/work").mkdir(parents=True)
+    (tmp_path / "other/work/main.py").write_text("print()\n")
+    monkeypatch.chdir(tmp_path / "other/work")
+
+    assert run("list")[2] == "no memories in project, user; `memsheaf remember TEXT` saves one\n"
+    run("restore")
+
+    assert {name: files(tmp_path / "home/projects").get(name) for name in before} == before
+    os.rename(tmp_path / "unmounted", tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    assert len(run("list")[1].splitlines()) == 1
+
+
+def test_whoever_dismisses_the_memory_of_a_moved_folder_is_not_told_again_and_can_still_have_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("main.py").write_text("print()\n")
+    run("remember", FACTS[0])
+    os.rename(tmp_path / "work", tmp_path / "renamed")
+    monkeypatch.chdir(tmp_path / "renamed")
+    assert "restore --from" in run("list")[2]
+
+    assert run("restore", "--dismiss")[0] == 0
+
+    assert "restore --from" not in run("list")[2]
+    run("remember", FACTS[1])
+    assert "restore --from" not in run("list")[2]
+    assert run("restore", "--from", "../work")[0] == 0
+    assert len(run("list")[1].splitlines()) == 2
+
+
+def test_a_project_that_was_brought_here_goes_back_in_the_same_way(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("remember", FACTS[0])
-    os.rename(tmp_path / "work", tmp_path / "renamed")
-    (tmp_path / "copy").mkdir()
-    monkeypatch.chdir(tmp_path / "copy")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert run("restore", "--from", "../work")[0] == 0
+    assert len(run("list")[1].splitlines()) == 1
+    monkeypatch.chdir(tmp_path / "work")
+    assert run("restore", "--from", str(tmp_path / "other"))[0] == 0
 
-    assert COMMAND not in run("list")[2]
+    assert len(run("list")[1].splitlines()) == 1
+    assert run("restore", "--from", str(tmp_path / "nowhere"))[0] == 2
 
 
 def test_a_repository_that_was_moved_and_cleaned_says_how_its_memory_comes_back(
@@ -413,3 +475,41 @@ def test_a_diary_comes_back_with_the_memories(run: Run, app: Path) -> None:
     run("restore")
 
     assert files(app / ".memory") == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("search", "kestrel"),
+        ("recall", "How is the staging database called?"),
+        ("show", "kestrel"),
+        ("scopes",),
+        ("catalog",),
+        ("export", "copy.zip"),
+    ],
+)
+def test_no_command_reports_what_went_with_its_folder_as_absent(run: Run, app: Path, words: tuple[str, ...]) -> None:
+    git("clean", "-fdxq")
+
+    _, said, noted = run(*words)
+
+    assert "3 memories were removed with their folder" in said + noted
+    assert COMMAND in said + noted
+
+
+def test_no_tool_of_an_agent_reports_what_went_with_its_folder_as_absent(
+    app: Path, environment: dict[str, str]
+) -> None:
+    git("clean", "-fdxq")
+    with Layers.open(settings=config.load(environment), cwd=str(app), by="agent") as layers:
+        tools = Tools(layers)
+        answers = [
+            tools.call("memory_list", {}),
+            tools.call("memory_view", {"target": "files"}),
+            tools.call("memory_search", {"query": "kestrel"}),
+            tools.call("memory_recall", {"message": "How is the staging database called?"}),
+            tools.call("memory_read", {"filename": "project_kestrel.md"}),
+        ]
+
+    assert [COMMAND in answer for answer in answers] == [True] * 5, answers

@@ -48,7 +48,9 @@ def scopes(call: Call) -> int:
       memsheaf scopes
       memsheaf scopes --json
     """
-    settings, unused = call.settings(), call.unused_folder()
+    settings = call.settings()
+    with call.memory() as memory:
+        notices = memory.notices()
     with AllScopes(settings, here()) as known:
         found = [
             ScopeFolder(
@@ -57,14 +59,19 @@ def scopes(call: Call) -> int:
             for one in known.list()
         ]
     found.sort(key=lambda one: _ORDER.index(one.scope.partition("/")[0]))
-    value = {"home": settings.home, "scope": call.scope(), "scopes": found, **({"notice": unused} if unused else {})}
+    value = {
+        "home": settings.home,
+        "scope": call.scope(),
+        "scopes": found,
+        **({"notices": notices} if notices else {}),
+    }
     if call.options.names:
         return call.answer(value, (each.scope for each in found if each.scope))
     rows = [
         (each.scope or f"({each.title})", plural(each.memories, "memory", "memories"), each.root, each.hub)
         for each in found
     ]
-    return call.answer(value, Table(rows, ("bold",)), Note(unused, "yellow") if unused else None)
+    return call.answer(value, Table(rows, ("bold",)), [Note(notice, "yellow") for notice in notices])
 
 
 def _hub_of(scope: KnownScope, settings: Settings) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 
@@ -20,7 +20,7 @@ from memsheaf.store import Commit, Revision
 from memsheaf.work.all_scopes import AllScopes
 from memsheaf.work.move import erase_everywhere
 from memsheaf.work.overview import WHAT, WHO, TimelineFilter, timeline
-from memsheaf.work.project_trees import find_moved
+from memsheaf.work.project_trees import find_project, record_tree
 
 SHORT = 12
 FOLDED = 10  # so many changes of one commit are listed
@@ -147,6 +147,7 @@ def undo(call: Call) -> int:
 @takes(
     FILE._replace(help="a memory; without one, all that went with its folder", required=False),
     Argument("version", "the version, or how it begins, as `memsheaf log FILE` shows it", "VERSION"),
+    Argument("--from", "bring the memory of this folder here, which was moved or renamed", "FOLDER"),
     Argument("--branches", "also bring back what branches of git have, and this commit has not"),
     Argument("--dismiss", "bring nothing back, and report it no longer"),
 )
@@ -154,10 +155,12 @@ def restore(call: Call) -> int:
     """Bring back what went with its folder, or a memory to an older version, whatever it is now.
 
     Without a memory it is for a folder that was removed (`git clean`, `git stash -u`, `rm -r .memory`) while its
-    history is there, and for a project whose folder was moved or renamed. Files that are there now stay as they are.
+    history is there. Files that are there now stay as they are. With --from the memory of a project becomes the one
+    of the folder here, and leaves the other; `memsheaf restore --from` there takes it back.
 
     examples:
       memsheaf restore
+      memsheaf restore --from ~/old/shop
       memsheaf restore user_prefers-tabs.md 98af5cb2fc62
     """
     if not call.options.file:
@@ -172,16 +175,16 @@ def restore(call: Call) -> int:
 
 def _restore_lost(call: Call) -> int:
     settings, dismiss = call.settings(), call.options.dismiss
-    moved = find_moved(settings, here()) if call.scopes() in ([], ["project"]) and not dismiss else ""
     files: list[str] = []
-    if moved:
-        root = project_root(settings.places(here()))
-        files += move(Locations(moved, root, settings.home, settings.state, settings.cache), lambda: None).files
+    if source := getattr(call.options, "from"):
+        files += _bring_project(call, os.path.realpath(os.path.expanduser(source)))
     with call.memory() as memory:
         for sheaf in memory.lasting().sheaves():
             restored = sheaf.restore_lost(with_git=call.options.branches, dismiss=dismiss)
             files += [memory.name(sheaf, path) for path in restored]
         memory.list()  # the catalog is written again
+        if dismiss:
+            record_tree(settings, here(), decided=True)
         notices = memory.notices()
     nothing = "what is gone is not reported any more" if dismiss else "nothing is missing"
     shown = [f"  + {path}" for path in files[:FOLDED]]
@@ -192,6 +195,19 @@ def _restore_lost(call: Call) -> int:
         (f"Restored {plural(len(files), 'file')}:", shown) if files else Note(nothing, ""),
         [Note(said, "yellow") for said in notices],
     )
+
+
+def _bring_project(call: Call, source: str) -> Sequence[str]:
+    """Make the memory of another folder the one of the project here, and return its files."""
+    settings = call.settings()
+    root = project_root(settings.places(here()))
+    other = find_project(settings, source)
+    if not other or other == root:
+        raise Usage(f"no other project has its memory in MEMSHEAF_HOME for {source}; `memsheaf scopes` lists them")
+    files = move(Locations(other, root, settings.home, settings.state, settings.cache), lambda: None).files
+    record_tree(settings, here(), decided=True)
+    call.console.note(f"The memory of {source} is the one of {here()} now.")
+    return files
 
 
 @takes(FILE, Argument("--yes", "do not ask"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
+from memsheaf.errors import NotFound, hinted
 from memsheaf.scope import around, shown
 from memsheaf.text.neutralize import one_line
 
@@ -71,10 +72,14 @@ def list_(call: Call) -> int:
         unsent = _unsent(memory)
         value = {key: said for key, said in (("notices", notices), ("unsent", unsent)) if said}
         paths = (row.path for row in rows) if options.paths else None
-        noted = [Note(said, "yellow") for said in notices]
+        noted = _notes(memory) if notices else []
         return call.answer(
             lambda: _rows_json(memory, rows) | value, paths or (noted, _rows_parts(call, rows, nothing, unsent))
         )
+
+
+def _notes(memory: Layers) -> list[Note]:
+    return [Note(notice, "yellow") for notice in memory.notices()]
 
 
 def _browsed(call: Call, memory: Layers) -> Sequence[Row]:
@@ -109,7 +114,10 @@ def show(call: Call) -> int:
       memsheaf show user_prefers-tabs.md --raw > copy.md
     """
     with call.memory() as layers:
-        memory = layers.read(layers.find(call.options.file))
+        try:
+            memory = layers.read(layers.find(call.options.file))
+        except NotFound as error:
+            raise hinted(error, "; ".join(layers.notices()) or error.hint) from None
         caveats = layers.caveats(memory)
         sheaf, path = layers.place(memory.path)
         unsent = _unsent(layers).get(memory.path, "")
@@ -146,7 +154,7 @@ def search(call: Call) -> int:
     with _open_layers(call) as memory:
         rows = memory.search(query, limit=call.options.limit)
         nothing = f"nothing found for {query!r} in " + ", ".join(memory.scopes())
-        noted = [] if rows else [Note(notice, "yellow") for notice in memory.notices()]
+        noted = [] if rows else _notes(memory)
         return call.answer(_rows_json(memory, rows), noted, _rows_parts(call, rows, nothing))
 
 
@@ -167,7 +175,7 @@ def catalog(call: Call) -> int:
     with call.memory() as memory:
         page = memory.page(number or 1, kind=kind) if number or kind else memory.catalog()
         value = {"scopes": memory.scopes(), **pick(page, ("shown", "total", "text"))}
-    return call.answer(value, page.text.removesuffix("\n"))
+        return call.answer(value, _notes(memory), page.text.removesuffix("\n"))
 
 
 @takes(
@@ -209,10 +217,11 @@ def recall(call: Call) -> int:
     """
     with _open_layers(call) as memory:
         found = memory.recall(call.given_text(" ".join(call.options.message)), tree=around(here()))
+        noted = [] if found.text else _notes(memory)
     why = found.gate or "no memory is nearer to the message than to everyday talk"
     nothing = f"nothing recalled: {why}; `memsheaf search` looks for words, `memsheaf list` shows all"
     shown = _recalled_parts(found) if call.console.stdout.isatty() else found.text.encode()
-    return call.answer(_recall_json(found), shown if found.text else Note(nothing, ""))
+    return call.answer(_recall_json(found), noted, shown if found.text else Note(nothing, ""))
 
 
 def _recalled_parts(found: Recall) -> Iterator[Part]:

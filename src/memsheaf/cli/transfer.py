@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from memsheaf.cli.call import Call, here, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, Argument, Usage, takes
+from memsheaf.cli.output import Note
 from memsheaf.errors import ArchiveRefused, StoreFailed, hinted
 from memsheaf.hosts.foreign import Foreign, Surroundings
 from memsheaf.hosts.importers import READERS, read_foreign
@@ -44,6 +45,7 @@ def export(call: Call) -> int:
     with call.reading() as sheaf, call.console.waiting("exporting"):
         try:
             done = sheaf.export(target, history=call.options.history, only=call.options.only or ())
+            notices = sheaf.notices()
         except ArchiveRefused as error:
             raise hinted(error, "Choose a name that is not there yet, of a folder or a .zip file.") from None
         except OSError as error:
@@ -52,9 +54,10 @@ def export(call: Call) -> int:
     if done.written and not call.options.history:
         call.console.note("the history is not included; --history adds it")
     return call.answer(
-        {"target": target, "files": done.written, "left_out": left_out},
+        {"target": target, "files": done.written, "left_out": left_out, "notices": notices},
         f"Exported {plural(done.written, 'file')} to {target}",
         (f"  left out {path}: {why}" for path, why in done.left_out),
+        [Note(notice, "yellow") for notice in notices],
         code=1 if left_out else 0,
     )
 

@@ -70,11 +70,11 @@ class Merge:
         """Write the state."""
         write_state(self._transaction.history, state, durable=durable)
 
-    def waiting(self, ids: Sequence[str] | None = None) -> list[Commit]:
-        """The pending commits, oldest first, or those with these ids; ids without a journal line are skipped."""
-        wanted = self.state.pending if ids is None else ids
-        found = read_commits(self._transaction.journal, wanted)
-        waiting = [found[name] for name in wanted if name in found]
+    def waiting(self) -> list[Commit]:
+        """Return the pending commits, oldest first; ids without a journal line are skipped."""
+        pending = self.state.pending
+        found = read_commits(self._transaction.journal, pending)
+        waiting = [found[name] for name in pending if name in found]
         self._queued.update((step.path, step.new) for one in waiting for step in one.revisions)
         return waiting
 
@@ -87,10 +87,10 @@ class Merge:
         """
         waiting, held, listed = self.waiting(), self.state.held, lost.read(self._transaction.history)
         bases = first_steps(waiting)
-        touched = [{step.path for step in one.revisions} for one in waiting]
-        alone = [paths for paths in touched if paths & held.keys()]
-        is_apart = all(len(paths) == 1 or paths <= listed.keys() for paths in alone)
-        is_apart = is_apart and sorted(path for paths in alone for path in paths) == sorted(held)
+        groups = [sorted(step.path for step in one.revisions) for one in waiting]
+        apart = [path for paths in groups if len(paths) == 1 or listed.keys() >= {*paths} for path in paths]
+        mixed = [path for paths in groups for path in paths if path in held]
+        is_apart = sorted(mixed) == sorted(held) == sorted(path for path in apart if path in held)
         found = {path: why for path, step in bases.items() if (why := self._why_held(path, step.old, held, listed))}
         had = (
             step.path not in found and find_secret(step.new, bases[step.path].old)
@@ -240,10 +240,9 @@ class Merge:
         for path, (version, text) in hub.items():
             mine = self._present(path)
             if version_of(mine) != version:
-                key = reason = self._why_held(path, text, before, listed)
-                if reason:
+                if reason := self._why_held(path, text, before, listed):
                     held[path] = reason
-                    key = LOST if reason == LOST else path
+                key = reason if reason in ("", LOST) else path
                 group = groups.setdefault((*authors.get(path, ("outside", "")), key), [])
                 group.append(Revision(path, version, version_of(mine), text, mine))
         pending = []

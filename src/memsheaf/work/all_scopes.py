@@ -31,11 +31,10 @@ from memsheaf.scope import (
     refuse_links,
     resolve,
 )
-from memsheaf.scope_opening import state_of
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.folder import FolderStore
 from memsheaf.work.layers import Layers
-from memsheaf.work.project_trees import TREE, is_about, record_tree
+from memsheaf.work.project_trees import is_about, read_tree, record_tree
 from memsheaf.work.scopes import SCRATCH
 
 
@@ -142,8 +141,8 @@ class AllScopes:
         if os.path.basename(project) == FOLDER:
             return os.path.dirname(project)
         trees = [_absolute(folder) for folder, root in self.settings.projects if _absolute(root) == project]
-        recorded = state_of(project, self.settings).load(TREE)
-        if isinstance(recorded, str) and is_about(project, recorded, self.settings.home):
+        recorded = read_tree(project, self.settings)
+        if recorded and is_about(project, recorded, self.settings.home):
             trees.append(recorded)
         return next(filter(os.path.isdir, trees), "")
 
