@@ -265,7 +265,12 @@ class GitHistory:
         return {"": None} | dict(self._git.blobs(list(dict.fromkeys(filter(None, names))), READ_LIMIT))
 
     def _hub_commit(self, record: GitCommit, revisions: Sequence[Revision]) -> HubCommit:
-        said = {key: _sound(value) for key, value in record.said.items() if isinstance(value, str)}
+        # JSON can contain lone surrogates
+        said = {
+            key: value.encode("utf-8", "replace").decode()
+            for key, value in record.said.items()
+            if isinstance(value, str)
+        }
         at, undoes = said.get("at", ""), said.get("undoes", "")
         commit = Commit(
             record.commit_id, at if _TIME.fullmatch(at) else record.at, one_line(said.get("by", record.author), 60),
@@ -289,11 +294,6 @@ def _said(body: str, parents: Sequence[str]) -> dict[str, Any]:
     is_ours = is_ours and said["format"] >= 0 and isinstance(paths, list)
     texts = [said.get("id", "0"), *paths] if is_ours else []
     return said if texts and all(isinstance(one, str) for one in texts) and _ID.fullmatch(texts[0]) else {}
-
-
-def _sound(text: str) -> str:
-    """A text without lone surrogates, which JSON can contain."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def now_iso() -> str:

@@ -87,10 +87,9 @@ class Merge:
         """
         waiting, held, listed = self.waiting(), self.state.held, lost.read(self._transaction.history)
         bases = first_steps(waiting)
-        groups = [sorted(step.path for step in one.revisions) for one in waiting]
-        apart = [path for paths in groups if len(paths) == 1 or listed.keys() >= {*paths} for path in paths]
-        mixed = [path for paths in groups for path in paths if path in held]
-        is_apart = sorted(mixed) == sorted(held) == sorted(path for path in apart if path in held)
+        touched = [{step.path for step in one.revisions} for one in waiting]
+        alone = [paths for paths in touched if paths & held.keys()]
+        is_apart = len(held) == sum(map(len, alone)) and all(len(one) == 1 or one <= listed.keys() for one in alone)
         found = {path: why for path, step in bases.items() if (why := self._why_held(path, step.old, held, listed))}
         had = (
             step.path not in found and find_secret(step.new, bases[step.path].old)

@@ -237,12 +237,10 @@ class FolderStore:
 
     def may_have_lost(self) -> bool:
         """Return True if files went with the whole folder, here or perhaps in the tasks, sessions and logs in it."""
-        if lost.is_suspect(self.root, self.journals) or self.lost():
-            return os.path.isdir(self.journals)
-        for _, names, files in os.walk(self.root):
-            names[:] = [name for name in names if not name.startswith(".")]
-            if any(not name.startswith(".") and name != CATALOG for name in files):
-                return False
+        if not lost.is_suspect(self.root, self.journals) and not self.lost():
+            for _, _, files in os.walk(self.root):
+                if any(name.endswith(".md") and name != CATALOG for name in files):
+                    return False
         return os.path.isdir(self.journals)
 
     def restore_lost(self, *, except_for: Collection[str] = (), by: str) -> list[str]:
