@@ -131,9 +131,9 @@ def around(cwd: str) -> str:
     return checkout if checkout and foreign_owner(os.path.join(checkout, ".git")) is None else here
 
 
-def _with_git(folder: str) -> str:
-    """The nearest folder, this one or around it, that has a `.git`; "" when none has."""
-    while not os.path.lexists(os.path.join(folder, ".git")):
+def _with_git(folder: str, name: str = ".git") -> str:
+    """Return the nearest folder, this one or around it, that has a `.git`, or another name; "" when none has."""
+    while not os.path.lexists(os.path.join(folder, name)):
         parent = os.path.dirname(folder)
         if parent == folder:
             return ""
@@ -161,7 +161,8 @@ def _has_journal(checkout: str) -> bool:
     git = os.path.join(checkout, ".git")
     if os.path.isfile(git):
         git = os.path.join(checkout, _first_line(git).removeprefix("gitdir: "))
-    return any(".history" in names for _, names, _ in os.walk(os.path.join(git, JOURNALS, FOLDER)))
+    journals = os.path.join(git, JOURNALS, FOLDER)
+    return os.path.isdir(journals) and any(".history" in names for _, names, _ in os.walk(journals))
 
 
 def _nearest_project(here: str, home: str) -> str:
@@ -188,11 +189,14 @@ def private_root(home: str, identity: str) -> str:
 
 
 def unused_folder(places: Places) -> str:
-    """A line about the `.memory` of the repository here, when it is not used because nobody accepted it; else ""."""
-    checkout, _ = repository_around(places.cwd)
+    """Return a line about the `.memory` here that is not used, as nobody accepted it or its repository is gone."""
+    checkout, identity = repository_around(places.cwd)
+    has_git = bool(checkout) or identity != os.path.realpath(places.cwd)
+    if not has_git:
+        checkout = _with_git(identity, FOLDER)
     kept = os.path.join(checkout, FOLDER) if checkout else ""
     is_there = bool(kept) and os.path.lexists(kept)
-    if not kept or not (is_there or _has_journal(checkout)) or is_accepted(places.home, checkout):
+    if not kept or not (is_there or _has_journal(checkout)) or (has_git and is_accepted(places.home, checkout)):
         return ""
     if places.project or _chosen(places):
         return ""
@@ -200,7 +204,10 @@ def unused_folder(places: Places) -> str:
         return f"{kept} is gone, and its history is in .git; `memsheaf init` and `memsheaf restore` bring it back"
     walk = os.walk(kept) if not os.path.islink(kept) else ()
     files = sum(name.endswith(".md") for _, _, names in islice(walk, FOLDERS) for name in names)
-    return f"{kept} (Markdown files: {files:,}) is not used, as nobody accepted it here; `memsheaf trust` shows it"
+    why = "nobody accepted it here; `memsheaf trust` shows it"
+    if not has_git:
+        why = f"{checkout} is no git repository; `git init` there makes it one"
+    return f"{kept} (Markdown files: {files:,}) is not used, as {why}" if files or has_git else ""
 
 
 def with_hub(scopes: Sequence[str], places: Places) -> list[str]:

@@ -513,3 +513,19 @@ def test_no_tool_of_an_agent_reports_what_went_with_its_folder_as_absent(
         ]
 
     assert [COMMAND in answer for answer in answers] == [True] * 5, answers
+
+
+@pytest.mark.parametrize("below", ["", "src"])
+def test_a_memory_folder_whose_repository_is_gone_is_named_with_what_makes_it_one_again(
+    run: Run, app: Path, below: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.rename(".git", "../gone")
+    (app / "src").mkdir()
+    monkeypatch.chdir(app / below)
+
+    said = run("list")[2]
+
+    assert f"{app / '.memory'} (Markdown files: 5) is not used" in said
+    assert "`git init` there makes it one" in said
+    git("init", "-q", str(app))
+    assert len(run("list")[1].splitlines()) == 3
