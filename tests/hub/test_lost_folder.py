@@ -81,7 +81,9 @@ def test_a_change_on_another_machine_makes_the_rest_of_a_lost_folder_no_deletion
 def test_what_is_dismissed_is_removed_everywhere(pair: tuple[ScopeOnMachine, ScopeOnMachine]) -> None:
     first, second = pair
     empty(first)
-    sync(first)
+    said = first.run("hub", "sync", "user", scoped=False)[1]
+    assert said.count("`memsheaf restore --dismiss` removes it everywhere\n") == 3
+    assert "not pushed yet" not in said
     assert "memsheaf restore" in first.run("hub", "status", scoped=False)[1]
 
     first.run("restore", "--dismiss")

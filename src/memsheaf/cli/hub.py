@@ -8,7 +8,7 @@ from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, group
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import MemsheafError
-from memsheaf.hub.merge import NOT_TAKEN
+from memsheaf.hub.merge import LOST, NOT_TAKEN
 from memsheaf.hub.replica_state import Synced
 from memsheaf.scope import Scope
 from memsheaf.work import hub_scopes
@@ -178,10 +178,12 @@ def tell_sync(scope: str, synced: Synced) -> Iterator[Part]:
     if synced.refused:
         yield Note(f"  {synced.refused}", "red")
     for path, why in synced.held.items():
-        todo = f"it stays here, and `memsheaf hub sync {scope}` tries again"
-        if not why.startswith(NOT_TAKEN):
-            todo = f"take the secret out, then `memsheaf hub sync {scope}`"
-        yield Note(f"  {path} is not pushed: {why}; {todo}", "yellow")
+        todo = f"; it stays here, and `memsheaf hub sync {scope}` tries again"
+        if why == LOST:
+            todo = ""
+        elif not why.startswith(NOT_TAKEN):
+            todo = f"; take the secret out, then `memsheaf hub sync {scope}`"
+        yield Note(f"  {path} is not pushed: {why}{todo}", "yellow")
     for path, why in synced.left.items():
         yield Note(f"  {path} could not be placed here: {why}", "yellow")
     if synced.pending:

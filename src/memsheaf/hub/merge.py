@@ -79,17 +79,16 @@ class Merge:
         return waiting
 
     def hold(self) -> list[Commit]:
-        """Return the pending commits, split so that those with held paths have no others.
+        """Return the pending commits, split so that each held path has a commit of its own.
 
         A file with a new secret is held until the secret is gone, and no text that had one is pushed. A file that
-        went with its folder is held until it is back or dismissed. Each of these that the hub did not take is tried
-        again in a commit of its own.
+        went with its folder is held until it is back or dismissed. One that the hub did not take is tried again.
         """
         waiting, held, listed = self.waiting(), self.state.held, lost.read(self._transaction.history)
         bases = first_steps(waiting)
         touched = [{step.path for step in one.revisions} for one in waiting]
         alone = [paths for paths in touched if paths & held.keys()]
-        is_apart = len(held) == sum(map(len, alone)) and all(len(one) == 1 or one <= listed.keys() for one in alone)
+        is_apart = sorted(map(list, alone)) == sorted([path] for path in held)
         found = {path: why for path, step in bases.items() if (why := self._why_held(path, step.old, held, listed))}
         had = (
             step.path not in found and find_secret(step.new, bases[step.path].old)
@@ -241,8 +240,7 @@ class Merge:
             if version_of(mine) != version:
                 if reason := self._why_held(path, text, before, listed):
                     held[path] = reason
-                key = reason if reason in ("", LOST) else path
-                group = groups.setdefault((*authors.get(path, ("outside", "")), key), [])
+                group = groups.setdefault((*authors.get(path, ("outside", "")), path if reason else ""), [])
                 group.append(Revision(path, version, version_of(mine), text, mine))
         pending = []
         for by, why, revisions in (
