@@ -17,8 +17,6 @@ from memsheaf.chat.conversations import (
     Conversation,
     Conversations,
     ConversationSummary,
-    find_lines,
-    make_needles,
 )
 from memsheaf.errors import MemsheafError, NotFound, hinted
 from memsheaf.guard.secrets import without_secrets
@@ -87,18 +85,15 @@ class Lesson(NamedTuple):
 
 
 def list_all(scopes: AllScopes, *, query: str = "", limit: int = 50) -> list[KnownConversation]:
-    """The conversations that were gone on with last; with a query, those with a message that has all its words."""
+    """Return the conversations that were gone on with last; with a query, those of the chat with all its words."""
     found: list[KnownConversation] = []
     for known in _lasting(scopes):
         kept = Conversations(_state(scopes, known))
         hits = kept.search(query, limit=limit) if query.strip() else [(one, []) for one in kept.list(limit=limit)]
         found += [_known(one, known)._replace(lines=tuple(lines)) for one, lines in hits]
-    needles = make_needles(query)
-    for host in sorted(_hosted(scopes), key=lambda one: -one.number("at"))[:limit]:
-        said = (one._replace(text=without_secrets(one.text)) for turn in _host_turns(host) for one in turn.said)
-        lines = find_lines(said, needles) if needles else []
-        if lines or not query.strip():
-            found.append(_summarize(scopes, host)._replace(lines=tuple(lines)))
+    if not query.strip():
+        hosts = sorted(_hosted(scopes), key=lambda one: -one.number("at"))
+        found += [_summarize(scopes, host) for host in hosts[:limit]]
     return sorted(found, key=lambda one: (one.last, one.id), reverse=True)[:limit]
 
 

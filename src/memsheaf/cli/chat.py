@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from memsheaf.cli.call import Call, here, minute, plural
+from memsheaf.cli.call import Call, minute, plural
 from memsheaf.cli.command import Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Styled, Table
-from memsheaf.errors import NotFound
 from memsheaf.text.neutralize import one_line
-from memsheaf.work.all_scopes import AllScopes
 
 if TYPE_CHECKING:
     from memsheaf.chat.conversations import Conversations, ConversationSummary
@@ -73,7 +70,6 @@ conversations = group(
     examples:
       memsheaf conversations
       memsheaf conversations deploy staging
-      memsheaf conversations --all
       memsheaf conversations show last
       memsheaf conversations export 20261115-2241 > conversation.jsonl
       memsheaf conversations remove 20261115-2241-3f9a --yes
@@ -88,12 +84,9 @@ _ID = Argument("id", "which one; the beginning of its id is enough, `last` is th
 @conversations.action(
     Argument("words", "only those with a message that has all these words", "WORDS", repeated=True),
     Argument("--limit", "how many at most (50, or 20 with WORDS)", "N"),
-    Argument("--all", "those of all projects, and of coding agents whose transcripts are there"),
 )
 def list_conversations(call: Call) -> int:
     """List conversations, the newest first, or those that have some words."""
-    if call.options.all:
-        return _list_all(call)
     kept, limit = _conversations(call), call.options.limit
     if call.options.words:
         query = " ".join(call.options.words)
@@ -113,43 +106,19 @@ def list_conversations(call: Call) -> int:
     )
 
 
-def _list_all(call: Call) -> int:
-    from memsheaf.chat.all_conversations import list_all
-
-    query = " ".join(call.options.words or ())
-    with AllScopes(call.settings(), here(), read_only=True) as scopes:
-        found = list_all(scopes, query=query, limit=call.options.limit or (20 if query else 50))
-    rows = [(one.id, minute(one.last), one.scope, one.host or "chat", one.title) for one in found]
-    return call.answer(
-        {"conversations": found},
-        Table(rows, ("bold", "dim"), ("ID", "LAST", "SCOPE", "IN", "TITLE")),
-        None if found else "no conversation was kept",
-    )
-
-
 @conversations.action(_ID)
 def show_conversation(call: Call) -> int:
-    """Print one as text, and what it taught."""
-    from memsheaf.chat.all_conversations import find_conversation, list_lessons
+    """Print one as text."""
     from memsheaf.learn.conversation_file import message_record
 
     conversation = _conversations(call).open(call.options.id, reading=True)
     one, lines = conversation.summarize(), list(conversation.lines())
-    lessons = []
-    with (
-        AllScopes(call.settings(), here(), read_only=True) as scopes,
-        suppress(NotFound),
-    ):  # of a scope without a folder
-        lessons = list_lessons(scopes, find_conversation(scopes, one.id))
     about = [one.id, minute(one.began), plural(one.turns, "turn"), one.model, one.scope]
     messages = [{**message_record(line.said), "at": line.at} for line in lines if line.said]
     return call.answer(
-        {**one._asdict(), "messages": messages, "taught": lessons},
+        {**one._asdict(), "messages": messages},
         Styled(" · ".join(part for part in about if part), "dim"),
         map(_message_lines, lines),
-        ["", *(f"{one.action}: {one.path} ({one.name}) {one.commit}".rstrip() for one in lessons)]
-        if lessons
-        else None,
     )
 
 

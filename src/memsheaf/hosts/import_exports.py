@@ -65,7 +65,9 @@ def read_mem0(source: str, place: Surroundings) -> Foreign:
         last = {row["memory_id"]: row for row in sorted(history, key=lambda row: str(row["updated_at"]))}
         found: Sequence[object] = [{"id": key, "memory": row["new_memory"], **row} for key, row in last.items()]
     else:
-        value = _read_json(file)
+        value = parse_json(_read_text(file))
+        if value is None:
+            raise ArchiveRefused(f"{file!r} is not valid JSON")
         for key in ("results", "memories"):
             value = value[key] if isinstance(value, dict) and key in value else value
         if not isinstance(value, list):
@@ -168,12 +170,6 @@ def _read_text(file: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ArchiveRefused(f"{file!r} is not UTF-8 text") from None
-
-
-def _read_json(file: str) -> object:
-    if (value := parse_json(_read_text(file))) is None:
-        raise ArchiveRefused(f"{file!r} is not valid JSON")
-    return value
 
 
 def _list_in(value: object) -> Sequence[object]:

@@ -129,15 +129,12 @@ def _read_rules(files: Files) -> Foreign:
             when = ", ".join(filter(None, (fields.get("description"), globs)))
             if body and one.path.endswith((".mdc", ".md")):
                 rule = one._replace(body=body, text="", path="", kind="feedback")
-                yield rule._replace(name=_title_of(one.path), description=when)
+                stem = os.path.splitext(os.path.basename(one.path))[0]
+                yield rule._replace(name=" ".join(re.split(r"[-_\s]+", stem)).strip(), description=when)
             else:
                 yield LeftOut(one.where, "it is no rule: its name does not end in .mdc" if body else "it is empty")
         elif one:
             yield one
-
-
-def _title_of(path: str) -> str:
-    return re.sub(r"[-_\s]+", " ", os.path.splitext(os.path.basename(path))[0]).strip()
 
 
 def _read_instructions(source: str, place: Surroundings) -> Foreign:

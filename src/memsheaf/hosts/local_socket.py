@@ -41,13 +41,9 @@ def key_of(cwd: str) -> bytes:
             folder = here
             break
         folder = parent
-    own = [f"{name}={value}" for name, value in sorted(os.environ.items()) if _counts(name)]
+    names = (name for name in sorted(os.environ) if name.startswith("MEMSHEAF_") and "_HOOK" not in name)
+    own = [f"{name}={os.environ[name]}" for name in names]
     return "\n".join([folder, os.path.expanduser("~"), *own]).encode("utf-8", "surrogateescape")
-
-
-def _counts(name: str) -> bool:
-    """Whether a variable says which memories are meant and how they are used."""
-    return name.startswith("MEMSHEAF_") and not name.startswith("MEMSHEAF_HOOK")
 
 
 def socket_path(key: bytes, *, create: bool = False) -> str:

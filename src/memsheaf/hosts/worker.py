@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from contextlib import suppress
 
@@ -33,7 +34,10 @@ CHUNK = 32 << 20  # bytes of a transcript at once
 
 def work(cwd: str = "") -> int:
     """Process the pending work of the project around a folder; nothing when another worker holds the lock."""
-    _limit()
+    with suppress(AttributeError, OSError):
+        os.nice(10)
+    with suppress(AttributeError):
+        signal.alarm(SECONDS)
     settings = config.load(warn=lambda said: None)
     try:
         with Layers.open(settings=settings, cwd=cwd or os.getcwd(), by="extraction") as layers:
@@ -51,15 +55,6 @@ def work(cwd: str = "") -> int:
     except (MemsheafError, OSError) as error:
         note_failure("worker", "", f"{type(error).__name__}: {error}")
     return 0
-
-
-def _limit() -> None:
-    with suppress(AttributeError, OSError):
-        os.nice(10)
-    with suppress(ImportError, AttributeError):
-        import signal
-
-        signal.alarm(SECONDS)
 
 
 def _work(layers: Layers, settings: config.Settings, cwd: str) -> None:
@@ -86,8 +81,7 @@ def read_conversation(layers: Layers, path: str) -> None:
     transcript, cursor, captured = found.text("transcript"), found.number("cursor"), found.number("captured")
     size = size_of(transcript)
     captured = size if time.time() - found.number("at") > STALE else min(captured, size)
-    privacy = found.data.get("privacy")
-    reach = privacy if isinstance(privacy, str) else ""
+    reach = found.text("privacy")
     if size < cursor:  # it was written anew; what was read is recognised
         cursor, reach = 0, ""
     if cursor >= captured:
