@@ -676,7 +676,7 @@ def test_conversations_of_all_scopes_are_found_with_what_they_taught(settings: S
             "Claude Code": ("s/1", "project", 2),
         }
         assert find_conversation(scopes, chat.id) == found[""]
-        assert [one.id for one in list_all(scopes, query="deploy mondays")] == ["s/1"]
+        assert [one.id for one in list_all(scopes, query="deploy mondays")] == []  # that searches those of the chat
         assert list_all(scopes, query="Quentin") == []
         lessons = [(one.key, one.path, one.action, one.turn) for one in list_lessons(scopes, found[""])]
         assert lessons == [("user", "user_tabs.md", "learned", 1), ("project", "gone.md", "deleted", 2)]

@@ -153,7 +153,7 @@ def test_help_shows_how_to_note_what_can_be_promoted_at_once(run: Run) -> None:
     run("session", "start", "--id", "one")
     assert run("session", "note", "--section", "key", "-", stdin=example.replace("\\n", "\n"))[0] == 0
     (item,) = json.loads(run("promote", "--json")[1])["items"]
-    assert item["recommend_promote"] == "yes", item["steps"]
+    assert {step["verdict"] for step in item["steps"]} <= {"pass", "ask"}, item["steps"]
 
 
 def test_on_a_terminal_one_is_asked_before_something_is_left_behind(run: Run, one: str, tree: Tree) -> None:

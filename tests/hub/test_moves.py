@@ -94,9 +94,10 @@ def test_a_project_that_is_renamed_keeps_its_hub_and_what_waits_for_it(own: Call
     assert laptop.run("forget", removed)[0] == 0
     laptop.remember("Port", "The proxy listens on port 9090.")
     away.rename(bare)
+    before = laptop.work
     laptop.rename_work("other")
 
-    code, said = laptop.run("restore", scoped=False)
+    code, said = laptop.run("restore", "--from", str(before), scoped=False)
 
     assert (code, "Restored 2 files" in said) == (0, True), said
     assert laptop.run("hub", "sync", "project", scoped=False)[0] == 0
@@ -114,14 +115,15 @@ def test_where_a_renamed_project_with_a_hub_cannot_move_the_hint_is_a_way_out(
     laptop = own("laptop", "project")
     laptop.remember("Tests", "The tests need Postgres 16.")
     assert laptop.run("list")[0] == 0
+    before = laptop.work
     laptop.rename_work("other")
     laptop.remember("Port", "The proxy listens on port 9090.")
-    code, said = laptop.run("restore", scoped=False)
+    code, said = laptop.run("restore", "--from", str(before), scoped=False)
     assert (code, "`memsheaf hub remove project`" in said, "under the old name" in said) == (1, True, True), said
     laptop.rename_work("work")
     assert laptop.run("hub", "remove", "project", scoped=False)[0] == 0
     laptop.rename_work("other")
-    assert laptop.run("restore", scoped=False)[0] == 0
+    assert laptop.run("restore", "--from", str(before), scoped=False)[0] == 0
     with laptop.open() as sheaf:
         assert {row.name for row in sheaf.list()} == {"Tests", "Port"}
 

@@ -51,7 +51,7 @@ def test_work_is_shown_and_an_audit_is_settled_and_undone(
         assert layers.project.reader.named("project", "Old") is None
 
 
-def test_conversations_are_searched_and_shown_with_hostile_texts(
+def test_conversations_are_listed_and_shown_with_hostile_texts(
     serving: Serving, open_page: OpenPage, tmp_path: Path
 ) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
@@ -87,8 +87,6 @@ def test_conversations_are_searched_and_shown_with_hostile_texts(
         assert site.ask("GET", f"/work/{odd}").status == 404, odd
     page = open_page(site, "/conversations")
     expect(page.locator("#results li")).to_have_count(2)
-    page.locator("#q").fill("harbour")
-    expect(page.locator("#results li")).to_have_count(1)
     page.get_by_role("link", name="Deploy the <b>harbour</b>.").click()
     expect(page.locator("#turn-1")).to_contain_text("Deploy the <b>harbour</b>.")
 

@@ -201,6 +201,11 @@ class Replica(FolderStore):
         """What is remembered of the hub."""
         return self._ask_history(read_state, ReplicaState())
 
+    @property
+    def member(self) -> str:
+        """The name that this machine's user has on the hub, "" where it cannot tell."""
+        return self.state().member
+
     def waiting(self) -> list[Commit]:
         """The commits that the hub has not seen, oldest first."""
         with self._access.transaction() as transaction:
