@@ -15,7 +15,7 @@ Run = Callable[..., tuple[int, str, str]]
 def saved(run: Run, *words: str) -> dict[str, str]:
     code, out, err = run("remember", *words, "--json")
     assert code == 0, err
-    found: dict[str, str] = json.loads(out)
+    found: dict[str, str] = json.loads(out)["memories"][0]
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 from cases import each_case, sample
 from memsheaf import Sheaf, Tools
 from memsheaf.learn.pasted import LINE_SHAPES, is_record, read_own_words
-from memsheaf.learn.rules import find_stated_facts
+from memsheaf.learn.sentences import find_stated_facts
 from memsheaf.recall.turns import Message, Turn
 
 CORPORA = Path(__file__).parent.parent / "corpora"

@@ -12,7 +12,7 @@ import pytest
 from cases import each_case
 from memsheaf import Sheaf
 from memsheaf.learn.pasted import MAX_READ_CHARS, read_own_words
-from memsheaf.learn.rules import find_stated_facts
+from memsheaf.learn.sentences import find_stated_facts
 from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import Message, Proposal, Turn
 

@@ -14,10 +14,11 @@ import pytest
 from memsheaf import Settings, Sheaf
 from memsheaf.chat.offline import Offline
 from memsheaf.cli import main
-from memsheaf.learn.rules import draft_fact
+from memsheaf.learn.sentences import draft_fact
 from memsheaf.llm.model import Request, Said, Step, ToolCall
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.text.summary import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, without_request
+from memsheaf.text.requests import without_request
+from memsheaf.text.summary import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 from memsheaf.tools import Tools
 
 TODAY = date(2026, 11, 18)
@@ -78,7 +79,7 @@ def test_the_command_line_saves_each_sentence_as_it_was_typed(
         monkeypatch.chdir(folder / "work")
         code, out, err = run(folder, "remember", sentence, "--json")
         assert code == 0, err
-        assert json.loads(out)["body"] == f"{sentence}\n"
+        assert json.loads(out)["memories"][0]["body"] == f"{sentence}\n"
 
 
 def test_the_chat_saves_each_sentence_as_it_was_said(settings: Settings) -> None:
@@ -130,8 +131,8 @@ def test_a_sentence_that_corrects_another_is_stored_as_it_was_said(
     assert run(tmp_path, "remember", "We deploy on Fridays")[0] == 0
     code, out, _ = run(tmp_path, "remember", "no, we deploy on Mondays now", "--json")
     assert code == 0
-    assert json.loads(out)["replaced"] == "We deploy on Fridays\n"
-    assert json.loads(out)["body"] == "no, we deploy on Mondays now\n"
+    assert json.loads(out)["memories"][0]["replaced"] == "We deploy on Fridays\n"
+    assert json.loads(out)["memories"][0]["body"] == "no, we deploy on Mondays now\n"
 
 
 def test_one_value_for_another_replaces_nothing_and_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,14 +304,15 @@ def test_the_chat_says_why_a_fact_with_invisible_characters_is_not_saved(setting
     assert "U+200B" in answer
 
 
-def test_the_command_line_takes_a_polite_request_for_no_question(
+def test_the_command_line_understands_a_polite_request_and_stores_a_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     code, out, _ = run(tmp_path, "remember", "can you remember that I use vim?", "--json")
-    assert (code, json.loads(out)["body"]) == (0, "I use vim\n")
-    assert run(tmp_path, "remember", "do you remember that I use vim?")[0] != 0
+    assert (code, json.loads(out)["memories"][0]["body"]) == (0, "I use vim\n")
+    code, out, _ = run(tmp_path, "remember", "do we deploy on Fridays?", "--json")
+    assert (code, json.loads(out)["memories"][0]["body"]) == (0, "do we deploy on Fridays?\n")
 
 
 UNRELATED = [

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.learn.corrections import SURE, is_corrected
-from memsheaf.learn.rules import LASTING
+from memsheaf.learn.sentences import LASTING
 from memsheaf.learn.statements import read_statement
 from memsheaf.text.classifier import BITS, CLASSES, classify, concerns, load, replaces
 

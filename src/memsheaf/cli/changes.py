@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import date
+from typing import NamedTuple
 
 from memsheaf.cli.call import Call, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import Changed, Exists, MemsheafError, NotFound, NotWorth, SecretFound, TextRefused, hinted
-from memsheaf.guard.secrets import new_secrets, removed
+from memsheaf.errors import (
+    Changed,
+    Duplicate,
+    Exists,
+    MemsheafError,
+    NotFound,
+    NotWorth,
+    SecretFound,
+    TextRefused,
+    hinted,
+)
+from memsheaf.guard.secrets import find_secrets, new_secrets, removed
 from memsheaf.learn.corrections import find_corrected
 from memsheaf.learn.extract import propose
-from memsheaf.learn.rules import draft_fact
+from memsheaf.learn.sentences import draft_fact, split_facts
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.scope import shown
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
-from memsheaf.text.summary import without_request
+from memsheaf.text.requests import without_request
 from memsheaf.work.layers import Layers
 from memsheaf.work.move import move_many
 
-NAMED = 3  # so many memories that a new one may contradict are named
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")
 _CITE = Argument(
     "--cite", "a place that shows it to be true, such as src/app.py:12; may be repeated", "PLACE", repeated=True
@@ -50,10 +59,11 @@ _EXPIRES = Argument("--expires", "the day it stops being true, such as 2026-12-3
 def remember(call: Call) -> int:
     """Save a fact as you would say it.
 
-    Type, name and description are made by rules, without a model, and it goes where it belongs: what is about you
-    to the user, which every project sees, all else to the project. A clear correction ("I prefer yarn over pnpm")
-    changes the memory that it corrects; otherwise what it may contradict is named. What was saved is shown, and
-    `memsheaf undo` takes it back. `memsheaf add` takes every field as given.
+    Each sentence is stored as you typed it; a relative date gets the day in brackets behind it. Several facts become
+    several memories; a sentence that leans on the one before ("It ...") stays with it. What is about you is known in
+    every project, everything else in this one. A clear correction ("the port is 9090 now") takes the place of the
+    memory that it corrects. The answer shows what was saved, where, and how to move it or take it back. Text from
+    standard input, or with a --name of its own, becomes one memory.
 
     examples:
       memsheaf remember "I prefer pnpm"
@@ -61,73 +71,97 @@ def remember(call: Call) -> int:
       git log -1 --format=%B | memsheaf remember - --type project
     """
     options = call.options
-    said = call.given_text(" ".join(options.text) or None).strip()
-    if re.fullmatch(r".*[?？]\W*", without_request(said)) and not options.anyway:
-        raise hinted(NotWorth("that is a question"), "`memsheaf recall` answers it; --anyway stores it as it is.")
+    text = call.given_text(" ".join(options.text) or None).strip()
+    is_one_memory = options.name or options.description or options.text == ["-"]
+    facts = [without_request(text)] if is_one_memory else split_facts(text)
+    saved: list[SavedFact] = []
+    refused: list[tuple[str, MemsheafError]] = []
     with call.memory() as layers, insisting():
-        proposal = _proposal(call, layers, said)
-        given = {"name": options.name, "description": options.description, "kind": options.type}
-        proposal = find_corrected(layers, proposal._replace(**{key: value for key, value in given.items() if value}))
-        was = layers.read(proposal.replaces) if proposal.replaces else None
-        if was and was.body.strip() == proposal.content.strip():
-            memory = was
-        else:
-            memory = layers.remember(
-                *(proposal.name, proposal.description, proposal.kind, proposal.content),
-                path=proposal.replaces,
-                replace=was is not None,
-                expect=was.version if was else None,
-                supersedes=proposal.supersedes,
-                citations=options.cite or (),
-                pinned=options.pin,
-                expires=options.expires or "",
-                allow=call.allow(),
-            )
-        scope = memory.path.rpartition(":")[0] or layers.home
-        rivals = [layers.read(path) for path in memory.supersedes] or _rivals(layers, memory)
-    value = {"scope": scope, **pick(memory, ("path", "name", "description", "body", "version")), "type": memory.kind}
-    return call.answer({**value, "replaced": was.body if was else None}, _remembered(memory, was, scope, rivals))
+        if not options.allow_secret and (secrets := find_secrets(text)):
+            raise SecretFound(secrets[0].kind, "the text")
+        for fact in facts or [text]:
+            try:
+                saved.append(_save_fact(call, layers, fact))
+            except (Duplicate, NotWorth) as error:
+                if len(facts) < 2:
+                    raise
+                refused.append((fact, error))
+    value = {"memories": [fact.as_json() for fact in saved], "refused": [fact for fact, _ in refused]}
+    notes = [Note(f"Not saved: {fact}\n  {error}; --anyway saves it.", "yellow") for fact, error in refused]
+    call.answer(value, *(part for fact in saved for part in _describe_saved(fact)), notes)
+    return 1 if refused else 0
 
 
-def _proposal(call: Call, layers: Layers, said: str) -> Proposal:
-    """What a sentence becomes, by a model if one is asked for, else by rules."""
+class SavedFact(NamedTuple):
+    """A memory that `remember` saved, the scope it went to, the text it replaced, and memories it may contradict."""
+
+    memory: Memory
+    scope: str
+    replaced: Memory | None
+    linked: list[Memory]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the values that `--json` prints."""
+        fields = pick(self.memory, ("path", "name", "description", "body", "version"))
+        replaced = self.replaced.body if self.replaced else None
+        return {"scope": self.scope, **fields, "type": self.memory.kind, "replaced": replaced}
+
+
+def _save_fact(call: Call, layers: Layers, text: str) -> SavedFact:
+    options = call.options
+    proposal = _draft_proposal(call, layers, text)
+    given = {"name": options.name, "description": options.description, "kind": options.type}
+    proposal = find_corrected(layers, proposal._replace(**{key: value for key, value in given.items() if value}))
+    old = layers.read(proposal.replaces) if proposal.replaces else None
+    if old and old.body.strip() == proposal.content.strip():
+        memory = old
+    else:
+        memory = layers.remember(
+            *(proposal.name, proposal.description, proposal.kind, proposal.content),
+            path=proposal.replaces,
+            replace=old is not None,
+            expect=old.version if old else None,
+            supersedes=proposal.supersedes,
+            citations=options.cite or (),
+            pinned=options.pin,
+            expires=options.expires or "",
+            allow=call.allow(),
+        )
+    scope = memory.path.rpartition(":")[0] or layers.home
+    return SavedFact(memory, scope, old, [layers.read(path) for path in memory.supersedes])
+
+
+def _draft_proposal(call: Call, layers: Layers, text: str) -> Proposal:
+    """Return what a sentence becomes: worded by a model if one is asked for, else as it stands."""
     today = date.fromisoformat(layers.today)
     named = call.options.model
     if named and (model := layers.metered("extract", None if named == "settings" else named)):
         with call.console.waiting("asking the model"):
-            found = propose(layers, [Turn("", (Message("user", f"Remember: {said}"),))], model, today)
-        if found:
-            return found[0]._replace(replaces="", conversation="", trust="", doubt="")
-    return draft_fact(without_request(said), today)._replace(explicit=True)
+            proposals = propose(layers, [Turn("", (Message("user", f"Remember: {text}"),))], model, today)
+        if proposals:
+            return proposals[0]._replace(replaces="", conversation="", trust="", doubt="")
+    return draft_fact(text, today)._replace(explicit=True)
 
 
-def _rivals(layers: Layers, memory: Memory) -> list[Memory]:
-    """Return memories about the user that begin with the same two words: the new one may contradict them."""
-    start = memory.body.casefold().split()[:2]
-    rows = layers.list(kind="user") if memory.kind == "user" and len(start) == 2 else ()
-    alike = [row for row in rows if row.path != memory.path and row.name.casefold().split()[:2] == start]
-    return [layers.read(row.path) for row in alike[:NAMED]]
-
-
-def _remembered(memory: Memory, was: Memory | None, scope: str, rivals: Sequence[Memory]) -> Iterator[Part]:
-    """What was saved and where, and what stood there before."""
-    if memory is was:
+def _describe_saved(fact: SavedFact) -> Iterator[Part]:
+    """Yield what was saved and where, what stood there before, and how to move it or take it back."""
+    memory, scope, old, linked = fact
+    if memory is old:
         yield f"{memory.path} says that already; nothing was changed."
         return
-    yield f"{'Updated' if was else 'Saved'} {memory.path}"
-    old, new = (set(one.body.strip().split("\n")) if one else set() for one in (was, memory))
-    for line in was.body.strip().split("\n") if was else ():
-        if line not in new:
-            yield Styled(f"  - {line}", "red")
+    yield f"{'Updated' if old else 'Saved'} {memory.path}"
+    for line in old.body.strip().split("\n") if old else ():
+        yield Styled(f"  - {line}", "red")
     for line in memory.body.strip().split("\n"):
-        if line not in old:
-            yield Styled(f"  {'+ ' * bool(was)}{line}", "green")
-    known = {"user": "you, in every project", "project": "this project"}.get(scope, scope)
-    undo = "memsheaf undo" if known != scope else f"memsheaf undo --scope {scope}"
-    yield f"It is remembered for {known}; `{undo}` takes it back."
-    for one in rivals:
-        said = one.body.strip().rstrip(".")
-        yield Note(f"Also remembered: {said}; `memsheaf forget {one.path}` deletes that.", "yellow")
+        yield Styled(f"  + {line}" if old else f"  {line}", "green")
+    known = {"user": "for you, in every project", "project": "for this project"}.get(scope, f"in {scope}")
+    undo = f"Undo with `memsheaf undo{'' if scope in ('user', 'project') else f' --scope {scope}'}`."
+    other = {"user": "project", "project": "user"}.get(scope)
+    move = f"; `memsheaf edit {memory.path} --move {other}` moves it" if other and not old else ""
+    yield f"Remembered {known}{move}. {undo}"
+    for memory in linked:
+        line = memory.body.strip().rstrip(".")
+        yield Note(f"Also remembered: {line}. `memsheaf forget {memory.path}` deletes that.", "yellow")
 
 
 @takes(

@@ -14,9 +14,9 @@ from typing import NamedTuple, Protocol
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
-from memsheaf.learn.corrections import CORRECTION, Memories, drop_retracted, find_corrected
+from memsheaf.learn.corrections import Memories, drop_retracted, find_corrected
 from memsheaf.learn.pasted import PASTED, read_own_words
-from memsheaf.learn.rules import find_stated_facts
+from memsheaf.learn.sentences import CORRECTION, find_stated_facts
 from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.memory import KINDS, Memory
 from memsheaf.prompts import read_prompt

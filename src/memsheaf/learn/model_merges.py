@@ -15,7 +15,7 @@ from hashlib import sha256
 from memsheaf.errors import CapReached, ModelFailed, TextRefused
 from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.learn.corrections import subject
+from memsheaf.learn.corrections import telling_words
 from memsheaf.learn.merge_plan import PlanGroup, is_fixed, is_usable, unite
 from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.memory import Memory
@@ -191,8 +191,8 @@ def _refuse_retirement(keeper: Memory, others: Sequence[Memory], today: date) ->
     """Raise ModelFailed unless the keeper is newer than the others and shares their subject."""
     if any(_day(memory) >= _day(keeper) for memory in others) or _day(keeper) > today.isoformat():
         raise ModelFailed("the file to keep is not newer than those to retire")
-    about = set(subject(f"{keeper.name}\n{keeper.body}"))
-    if any(about.isdisjoint(subject(f"{memory.name}\n{memory.body}")) for memory in others):
+    about = telling_words(f"{keeper.name}\n{keeper.body}")
+    if any(about.isdisjoint(telling_words(f"{memory.name}\n{memory.body}")) for memory in others):
         raise ModelFailed("the file to keep is about something else than those to retire")
 
 

@@ -26,6 +26,7 @@ LONGEST = 600  # characters of a message that are read, at its end
 SCALE = 8.0  # a weight of 1 in the table, whose numbers go from -128 to 127
 FOLDER = os.path.dirname(__file__)
 SHARED = "S"
+REPLACE_FROM, LINK_FROM = 0.95, 0.6
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
 _TOKEN = (

@@ -30,8 +30,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from memsheaf.text.sentences import NO_SENTENCE_END
 from memsheaf.text.spoken import SHOWN
-from memsheaf.text.summary import NO_SENTENCE_END
 
 LANGUAGES = ("English", "Chinese", "Japanese", "German", "French", "Spanish")
 

@@ -4,72 +4,16 @@ from __future__ import annotations
 
 import re
 
+from memsheaf.text.sentences import NO_SENTENCE_END
+
 MAX_NAME_CHARS = 60
 MAX_DESCRIPTION_CHARS = 120
 
-# Full stops that end no sentence: behind one letter ("J. Smith", "i.e.", "z. B."), behind titles (an "MR" is none),
-# behind shortened words, and between some words and a number ("No. 5", "Nov. 3"). A group has words of one length.
-NO_SENTENCE_END = (
-    r"(?<!(?<![\w'’])[^\W\d_i]\.)"
-    r"(?<!\b(?-i:[DdMmSs]r|Ms|Hr|Fr|St)\.)(?<!\b(?-i:Dra|[Mm]rs|Sra|Mme)\.)(?<!\b(?-i:[Pp]rof|Srta|Mlle)\.)"
-    r"(?<!\b(?:vs|cf|ca|ej|nr)\.)(?<!\b(?:bzw|ggf|vgl|sog|etc|usw|núm)\.)(?<!\baprox\.)(?<!\bapprox\.)"
-    r"(?<!\b(?:incl|inkl|excl|exkl|resp|evtl|bzgl|zzgl)\.)(?!(?<=\b(?:no|pp)\.)\s+\d)(?!(?<=\bsept\.)\s+\d)"
-    r"(?!(?<=\b(?:art|fig|min|max|vol|abs|kap|tel|ext|jan|feb|mar|mär|apr|jun|jul|aug|sep|oct|okt|nov|dec|dez)\.)\s+\d)"
-)
 _SENTENCE_END = re.compile(rf"(?<=[^\W\d_][.!?])(?i:{NO_SENTENCE_END})\s+(?![a-z])|(?<=[。！？])|\n+")
 _TOPICS = re.compile(
     r"When it is about |Wenn es um .+ geht|Quand il s'agit de |Cuando se trata de |涉及.+时|.+のとき…?$"
 )
 _LIST_MARK = re.compile(r"(?:[-*•>]|#+|\d{1,2}[.)])\s+")
-_REQUEST = re.compile(
-    r"""(?ix)\s*
-    (?: (?:please|pls|bitte|por\ favor|s['’]il\ (?:te|vous)\ pla[iî]t|per\ favore|пожалуйста|proszę)[\s,]+ )?
-    (?P<polite> (?:(?:can|could|would|will)\ you|k[aö]nn(?:te)?st\ du|peux-tu|pourrais-tu|puedes|podrías)
-        (?:\ (?:please|pls|bitte|por\ favor))?\s+ )?
-    (?: (?:remember|(?:take\ |make\ a\ )?note|keep\ in\ mind|don['’]?t\ forget|do\ not\ forget
-        |merke?\ dir|dir\ merken|vergiss\ nicht|beachte
-        |souviens-toi|te\ souvenir|retiens|retenir|n['’]oublie\ pas
-        |recuerda|recordar|ten\ en\ cuenta|no\ olvides
-        |ricorda(?:ti)?|tieni\ a\ mente|lembre-se|lembra-te|onthoud|vergeet\ niet|zapamiętaj|pamiętaj
-        |запомни(?:те)?|имей\ в\ виду|تذكّ?ر)
-        (?: ,?\s+(?:bitte|please|por\ favor) )?
-        (?: ,?\s+(?:d[ei]\ )?(?:that|dass|que|che|dat|że|что|أنّ?)\b(?!\ down\b)\s*[:,]? | ,?\s+qu['’](?=\w)
-        | (?:\s+this)?\s*[:,] ) \s*
-    | remember\s+(?=(?:i|my|we)\b)
-    | (?:请|請)?(?:记住|記住)\s*[:：,，]?\s*
-    | 覚えておいて(?:ください)?\s*[:：、]\s*
-    | 기억해\s*(?:줘|주세요|둬)?\s*[:：,]\s*
-    )(?=\S)"""
-)
-_QUESTION_TAG = re.compile(
-    r"(?i)\s?[,;，–—-]\s*(?:ok|okay|alright|all right|please|will you|would you|could you|can you|ja|gut|verstanden"
-    r"|d['’]accord|vale|entendido|好吗|好嗎|可以吗)\s*[?？][?？!.\s]*$"
-)
-_POLITE_END = re.compile(r"\s*[?？][?？!\s]*$")
-
-
-def find_requested(text: str) -> tuple[int, int]:
-    """Return where that begins and ends which a text asks to remember; all of it if there is no request in front.
-
-    The end is before a question that belongs to the request: "can you remember that … ?", "remember that …, ok?".
-    """
-    request, end = _REQUEST.match(text), len(text)
-    if not request:
-        return 0, end
-    ending = _POLITE_END if request["polite"] else _QUESTION_TAG
-    tag = ending.search(text, max(request.end(), end - 40))
-    return request.end(), tag.start() if tag else end
-
-
-def without_request(text: str) -> str:
-    """Return a text without the request to remember at its beginning; everything else stays as it was typed.
-
-    >>> without_request("Please remember that No. 5 is the test account.")
-    'No. 5 is the test account.'
-    >>> without_request("no emojis in commit messages"), without_request("Remember to call Kim")
-    ('no emojis in commit messages', 'Remember to call Kim')
-    """
-    return text[slice(*find_requested(text))].strip()
 
 
 def make_name(text: str) -> str:
@@ -112,5 +56,6 @@ def cut_at_word(text: str, limit: int) -> str:
 
 def _first_sentence(text: str) -> str:
     sentence = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
-    sentence = " ".join(_LIST_MARK.sub("", sentence, count=1).split())
+    mark = _LIST_MARK.match(sentence)
+    sentence = " ".join(sentence[mark.end() if mark else 0 :].split())
     return sentence.rstrip(" .。:：") or sentence

@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.learn.corrections import corrects_something
-from memsheaf.learn.rules import LONGEST, find_stated_facts
+from memsheaf.learn.sentences import MAX_SENTENCE_CHARS, find_stated_facts
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
 from memsheaf.recall.turns import Message, Proposal, Turn
-from memsheaf.text.phrases import LANGUAGES, compiled, guess_languages, lexicon
 from memsheaf.text.summary import MAX_NAME_CHARS
 
 TODAY = date(2026, 11, 15)
@@ -78,13 +76,6 @@ def test_casual_talk_is_understood_and_little_else(half: str, recall: float, pre
     assert len(made.mistyped) <= 0.06 * len(made.found), len(made.mistyped)
 
 
-def test_the_corpus_is_large_and_in_six_languages() -> None:
-    assert sum(bool(case["kind"]) for case in CASES) >= 150
-    assert sum(not case["kind"] for case in CASES) >= 150
-    for language in LANGUAGES:
-        assert {"remember", "remember that", "before", "turned round"} <= set(lexicon("phrases", language).lists)
-
-
 def test_nobody_but_the_user_is_heard() -> None:
     assert [text for text in ASKING[::7] for role in ("assistant", "tool") if said(text, role)] == []
 
@@ -129,10 +120,8 @@ KEPT = {
     # an address is kept as it was typed, with the stop that ends the sentence
     **{f"{BOARD}{after}": [BOARD] for after in ("", "\nFix the header.")},
     **{f"{BOARD}{after}": [f"{BOARD}{after[:1]}"] for after in (".", "!", ". Fix the header.")},
-    # a fact beside a request, whatever joins them
+    # a fact beside a request
     "can you add a retry? Priya owns the billing service": ["Priya owns the billing service"],
-    "can you add a retry btw Priya owns the billing service": ["Priya owns the billing service"],
-    "add a retry please, fyi: Priya owns the billing service": ["Priya owns the billing service"],
     # a clause behind a report or a doubt
     "the customer said so, we moved to Rust": [],
     "Ana wrote: please always validate the input": [],
@@ -154,8 +143,8 @@ KEPT = {
     "show customers in Norway how to pay": [],
     # very long messages are read at both ends, and no sentence of a book unless somebody asks for it
     f"Never push to main.\n{CHATTER}Remember that Mira owns it.": ["Never push to main.", "Mira owns it."],
-    "Never push " + "very " * LONGEST + "much.": [],
-    "Remember that it is " + "very " * LONGEST + "much.": ["it is " + "very " * LONGEST + "much."],
+    "Never push " + "very " * MAX_SENTENCE_CHARS + "much.": [],
+    "Remember that it is " + "very " * MAX_SENTENCE_CHARS + "much.": ["it is " + "very " * MAX_SENTENCE_CHARS + "much."],
 }  # fmt: skip
 
 
@@ -190,31 +179,6 @@ def test_names_are_short_and_end_with_a_word() -> None:
             assert len(name) <= MAX_NAME_CHARS
             assert name == name.rstrip(" ,;:.")
             assert "。" not in name
-
-
-def test_no_phrase_is_passed_over_for_its_needles() -> None:
-    for text in ASKING[::5]:
-        for name in guess_languages(text):
-            language = lexicon("phrases", name)
-            for title in ("remember", "remember that", "polite"):
-                candidates = [phrase for _, phrase, _ in language.candidates((title,), text)]
-                for phrase in language.lists.get(title, ()):
-                    if compiled(language.pattern(phrase)).fullmatch(text.rstrip(".!。")):
-                        assert phrase in candidates, (text, phrase)
-
-
-def test_a_correction_is_known_by_its_words() -> None:
-    correcting = [
-        "We no longer use npm, we use pnpm.", "No, actually the cluster is eu-2.", "We don't use Heroku anymore.",
-        "The owner used to be Mira.", "我们不再用 npm 了，改用 pnpm。", "REST から gRPC に移行しました。",
-        "Wir nutzen npm nicht mehr.", "Nous n'utilisons plus npm.", "Ya no usamos npm.", "scrap that, it's flutter",
-        "Kafka is dead, we use NATS", "poetry's gone, uv only", "we moved the app from Java to Kotlin",
-        "we're on fly.io now", "not heroku any more, fly", "changed my mind, sqlite it is", "改主意了，用 SQLite",
-        "やっぱり Bun にします", "wir sind auf Svelte umgestiegen", "on est passés à Deno", "pasamos de npm a pnpm",
-    ]  # fmt: skip
-
-    assert [text for text in correcting if not corrects_something(text)] == []
-    assert [text for text in ("We use pnpm.", "Fix the test.", "") if corrects_something(text)] == []
 
 
 @given(st.text(), st.sampled_from(["", *ASKING]), st.text())

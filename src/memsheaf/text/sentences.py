@@ -1,0 +1,115 @@
+"""Sentences: where a text is split, and which sentence leans on the one before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+# Full stops that end no sentence: behind one letter ("J. Smith", "i.e.", "z. B."), behind titles (an "MR" is none),
+# behind shortened words, and between some words and a number ("No. 5", "Nov. 3"). A group has words of one length.
+NO_SENTENCE_END = (
+    r"(?<!(?<![\w'’])[^\W\d_i]\.)"
+    r"(?<!\b(?-i:[DdMmSs]r|Ms|Hr|Fr|St)\.)(?<!\b(?-i:Dra|[Mm]rs|Sra|Mme)\.)(?<!\b(?-i:[Pp]rof|Srta|Mlle)\.)"
+    r"(?<!\b(?:vs|cf|ca|ej|nr)\.)(?<!\b(?:bzw|ggf|vgl|sog|etc|usw|núm)\.)(?<!\baprox\.)(?<!\bapprox\.)"
+    r"(?<!\b(?:incl|inkl|excl|exkl|resp|evtl|bzgl|zzgl)\.)(?!(?<=\b(?:no|pp)\.)\s+\d)(?!(?<=\bsept\.)\s+\d)"
+    r"(?!(?<=\b(?:art|fig|min|max|vol|abs|kap|tel|ext|jan|feb|mar|mär|apr|jun|jul|aug|sep|oct|okt|nov|dec|dez)\.)\s+\d)"
+)
+# A number with a full stop ends a sentence, unless it begins an item of a list or is a German ordinal.
+_NO_ORDINAL = (
+    r"(?<!(?m:^)\d\.)(?<!(?m:^)\s\d\.)(?<!\s\s\d\.)(?<![:;.!?]\s\d\.)(?<!\b[ai]m\s\d\.)"
+    r"(?<!(?m:^)\d\d\.)(?<!(?m:^)\s\d\d\.)(?<!\s\s\d\d\.)(?<![:;.!?]\s\d\d\.)(?<!\b[ai]m\s\d\d\.)"
+    r"(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\.)(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\d\.)"
+)
+_BORDER = (
+    rf"\n|(?<=[。！？])|(?<=[^\W\d][.!?]){NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
+    r"|(?<=\b(?:etc|usw|[ap]\.m)\.)\s+(?=(?-i:[A-ZÄÖÜÉ]))"
+    rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
+)
+_BULLET = re.compile(r"\s*((?:[-*•–]|\d{1,2}[.)])\s+)?")
+_NEXT_NUMBER = re.compile(r"(?<!\S)\d{1,2}(?=\.$)")
+_QUESTION = re.compile(r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$")
+
+# A sentence that begins with one of these words leans on the one before it, unless it orders something.
+_PRONOUN = (
+    r"(?:it|its|that|this|these|those|he|she|they|his|her|their)\b(?!['’]s (?:all|it)\b)"
+    r"|(?:except|unless|otherwise|not|nor)\b"
+    r"|(?:er|sie|dies|außer|sonst|ansonsten|nicht|deshalb)\b|es\b(?! gibt)"
+    r"|das (?:ist|sind|war|gilt|heißt|wird|hat|kann|soll|darf|muss|geht|liegt|bleibt)\b"
+    r"|(?:elles?|ils|ça|cela|ceci|c['’]est|sauf|sinon|pas|donc)\b|il\b(?! (?:y a|faut))"
+    r"|(?:eso|esto|él|ellas?|ellos|excepto|salvo|a menos que|si no|por eso)\b"
+    r"|[它他她]|[这這那](?:是|样|樣|会|會)|但|不过|不過|除非|除了|否则|否則|而且|并且|所以"
+    r"|それ|これ|そこ|その|彼|ただし|でも|しかし|そして|だから|なので"
+)
+_CONJUNCTION = r"(?:and|but|or|so|und|aber|oder|et|mais|ou|y|pero|o)\b"
+MAX_LEANING_WORDS = 5  # in a sentence that begins with a conjunction; a longer one says something of its own
+_ORDER = (
+    r"(?:now|first|then|next|please|sure|yet|working|can|could|would you|will you|let['’]?s|go|run|fix|add"
+    r"|write|make|create|update|check|show|help|look|explain|refactor|rename|delete|remove|open|tell|give|try|what|how"
+    r"|why|where|who|jetzt|bitte|dann|maintenant|ahora)\b"
+)
+_BACK_AT_END = r".*\b(?:that|this) way\b|.*\s(?:it|them|those|that one)[.!]?\W*$"
+
+
+def find_sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each sentence of a text begins and ends, without the blanks around it.
+
+    >>> text = "Ask Dr. Lee, e.g. on Mondays. 1. Build 2. Tag"
+    >>> [text[start:end] for start, end in find_sentences(text)]
+    ['Ask Dr. Lee, e.g. on Mondays.', '1. Build 2. Tag']
+    """
+    start = 0
+    for end, following in [*(match.span() for match in _border().finditer(text)), (len(text), len(text))]:
+        sentence = text[start:end]
+        number = _NEXT_NUMBER.search(sentence[-4:])
+        if number and re.search(rf"(?<!\S){int(number[0]) - 1}\. ", sentence):
+            continue  # a numbered list in one line
+        bare = sentence.strip()
+        if re.search(r"\w", bare):
+            first = start + len(sentence) - len(sentence.lstrip())
+            yield first, first + len(bare)
+        start = following
+
+
+def bullet_length(sentence: str) -> int:
+    """Return how many characters of a sentence are the mark of a list item."""
+    match = _BULLET.match(sentence)
+    return match.end() if match and match[1] else 0
+
+
+def is_question(sentence: str) -> bool:
+    """Return True if a sentence ends as a question does.
+
+    >>> is_question("Is it Friday? "), is_question("它在哪里呢")
+    (True, True)
+    """
+    return bool(_QUESTION.search(sentence))
+
+
+def leans_back(sentence: str) -> bool:
+    """Return True if a sentence makes no sense without the one before it.
+
+    >>> leans_back("It runs at night."), leans_back("But not on Fridays."), leans_back("Ask Kim before running it.")
+    (True, True, True)
+    >>> leans_back("And in this project the staging db is wiped."), leans_back("We use pnpm.")
+    (False, False)
+    """
+    if _leaning().match(sentence):
+        return True
+    is_short = len(sentence.split()) <= MAX_LEANING_WORDS
+    return is_short and bool(_short_leaning().match(sentence))
+
+
+@cache
+def _border() -> re.Pattern[str]:
+    return re.compile(_BORDER, re.DOTALL | re.IGNORECASE)
+
+
+@cache
+def _leaning() -> re.Pattern[str]:
+    return re.compile(rf"(?is)\W*(?:{_CONJUNCTION}\s)?(?:{_PRONOUN})(?!\W*{_ORDER})|{_BACK_AT_END}")
+
+
+@cache
+def _short_leaning() -> re.Pattern[str]:
+    return re.compile(rf"(?is)\W*(?:{_CONJUNCTION})(?!\W*{_ORDER})")
