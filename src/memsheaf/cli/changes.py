@@ -79,7 +79,7 @@ def remember(call: Call) -> int:
     with call.memory() as layers, insisting():
         if not options.allow_secret and (secrets := find_secrets(text)):
             raise SecretFound(secrets[0].kind, "the text")
-        for fact in facts or [text]:
+        for fact in facts:
             try:
                 saved.append(_save_fact(call, layers, fact))
             except (Duplicate, NotWorth) as error:

@@ -65,10 +65,9 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
         candidates.append((replaces(old.body.strip(), proposal.content), old))
     candidates.sort(key=lambda candidate: -candidate[0])
     sure = [old for chance, old in candidates if chance >= REPLACE_FROM and _is_one_sentence(old.body)]
-    if len(sure) == 1:
-        return _take_place(proposal, sure[0])
-    likely = [old.path for chance, old in candidates if chance >= LINK_FROM and ":" not in old.path]
-    return proposal._replace(supersedes=tuple(likely[:MAX_LINKED]))
+    likely = [old for chance, old in candidates if chance >= LINK_FROM and old not in sure[:1]]
+    proposal = proposal._replace(supersedes=tuple(old.path for old in likely if ":" not in old.path)[:MAX_LINKED])
+    return _take_place(proposal, sure[0]) if sure else proposal
 
 
 def correct_written(target: Memories, proposal: Proposal) -> tuple[Memory | None, dict[str, object]]:

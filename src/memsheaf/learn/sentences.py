@@ -24,7 +24,7 @@ from memsheaf.text.dates import absolute
 from memsheaf.text.requests import announces_list, find_request, without_request
 from memsheaf.text.sentences import bullet_length, find_sentences, is_question, leans_back
 from memsheaf.text.similarity import compared_words
-from memsheaf.text.spoken import SHOWN
+from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.text.summary import make_description, make_name
 
 MIN_WORTH = 0.5  # probability from which a sentence is kept that nobody asked to keep
@@ -42,6 +42,7 @@ STATED = "the user's own words"
 CORRECTION = "the user corrects it"  # the `why` of a proposal that only makes sense with the memory it corrects
 
 _QUOTES = "\"'„“«「『《‘>/<{-(=\\"  # and the beginnings of comments and elements
+_ONE_FACT = re.compile(r"(?m)^[ \t]*(?:```|~~~|>|\d{1,2}[.)]\s|[|+]|    \S)")
 _POLITE_ORDER = re.compile(
     r"(?i)\W*(?:(?:please|and|also)\s+)*(?:can|could|would|will) you (?:please )?(?=(?:always|never|stop|from now on)\b)"
 )
@@ -101,19 +102,20 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> 
 def split_facts(text: str) -> list[str]:
     """Return the facts that a text states, each as it was typed: its passages, without a request in front.
 
+    Nothing is lost between them. A text with numbered steps or a block of code is one fact.
+
     >>> split_facts("Remember that I use pnpm. It is faster. And in this project the db is wiped on Sundays.")
     ['I use pnpm. It is faster.', 'And in this project the db is wiped on Sundays.']
     """
-    spans = list(find_sentences(text))
-    facts: list[tuple[int, int]] = []
-    for start, end in spans:
-        start += bullet_length(text[start:end])
-        gap = text[facts[-1][1] : start] if facts else ""
-        if facts and "\n\n" not in gap and leans_back(text[start:end]):
-            facts[-1] = (facts[-1][0], end)
-        else:
-            facts.append((start, end))
-    return [without_request(text[start:end]) for start, end in facts]
+    if _ONE_FACT.search(text):
+        return [without_request(text)]
+    masked = spoken(text).replace(SHOWN, "x")  # so that code and quotations are not split
+    starts = [0]
+    for start, end in list(find_sentences(masked))[1:]:
+        if not leans_back(masked[start + bullet_length(masked[start:end]) : end]):
+            starts.append(start)
+    facts = [text[start:end].strip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    return [without_request(fact[bullet_length(fact) :]) for fact in facts]
 
 
 def draft_fact(text: str, today: date, kind: str = "") -> Proposal:
