@@ -136,7 +136,7 @@ def decide(
             continue  # a model has said it, and it was taken
         try:
             proposal = find_corrected(target, proposal)
-            if proposal.why == CORRECTION and not (proposal.replaces or proposal.supersedes):
+            if proposal.why == CORRECTION and not proposal.replaces:
                 continue
             if proposal.replaces in taken:
                 proposal = proposal._replace(replaces="", version="")
