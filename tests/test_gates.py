@@ -14,7 +14,7 @@ from memsheaf import ABSENT, Settings, Sheaf, Tools
 from memsheaf.adapters.memory_files import MemoryFiles
 from memsheaf.cli import main
 from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth, PathRefused
-from memsheaf.memory import Allow
+from memsheaf.memory import Allow, parse
 from memsheaf.store import Change
 
 FACT = "The nightly import of orders runs at two in the morning on the small worker."
@@ -44,7 +44,7 @@ def by_put(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
 
 def by_many(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
     change = Change("project_other.md", text(body).encode(), ABSENT)
-    return sheaf.change_many([change], "test", by="extraction").id
+    return sheaf.change_many([change], "test", by="consolidation").id
 
 
 def by_tools(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
@@ -95,7 +95,7 @@ def test_what_a_memory_says_already_is_refused_with_its_name(channel: Channel, s
     assert [row.path for row in sheaf.list()] == [path]
 
 
-@pytest.mark.parametrize("channel", [one for one in CHANNELS if one is not by_import])
+@pytest.mark.parametrize("channel", [by_library, by_put, by_many, by_tools])
 @pytest.mark.parametrize(("body", "word"), [(MOMENT, "for now"), (LISTED, "src/orders/parse.py")])
 def test_what_is_not_worth_keeping_is_refused_with_the_words_that_say_so(
     body: str, word: str, channel: Channel, sheaf: Sheaf, tmp_path: Path
@@ -217,7 +217,37 @@ def test_the_command_says_how_to_insist(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.remember("Import of orders", "When it runs", "project", FACT)
 
     assert "--anyway" in by_line(sheaf, SAME, tmp_path)
-    assert "--anyway" in by_line(sheaf, MOMENT, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        MOMENT,
+        LISTED,
+        "Just this once we deploy without a review.",
+        "暂时用旧接口。",
+        "今回だけレビューなしでマージする。",
+        "The last commit fixed the login.",
+        "diff --git a/x b/x\n@@ -1,2 +1,2 @@\n-a = 1\n+a = 2",
+    ],
+)
+def test_what_a_person_asks_to_remember_is_stored_whether_it_lasts_or_not(
+    body: str, sheaf: Sheaf, settings: Settings, tmp_path: Path
+) -> None:
+    assert not by_line(sheaf, body, tmp_path).startswith("Error:")
+    (row,) = sheaf.list()
+    assert sheaf.read(row.path).body.strip() == body
+
+    with Sheaf.open("agent/other", settings=settings, by="user") as own:
+        assert own.read(by_put(own, body, tmp_path)).body.strip() == body
+
+
+def test_learning_keeps_what_the_user_asked_for_and_not_what_was_said_for_the_moment(sheaf: Sheaf) -> None:
+    memory = parse("project_other.md", text(MOMENT).encode())
+
+    sheaf.writer.judge(memory, None, asked=True)
+    with pytest.raises(NotWorth):
+        sheaf.writer.judge(memory, None)
 
 
 def test_tombstones_outlive_retention_and_go_with_an_erasure(settings: Settings) -> None:

@@ -155,11 +155,10 @@ def refuse_unworthy(memory: Memory, was: Memory | None) -> None:
     """
     from memsheaf.guard.worth import derivable, ephemeral
 
-    told, old = _said(memory), _said(was) if was else ""
-    if not memory.expires and (why := ephemeral(told)) and not (old and ephemeral(old)):
+    said, old, cited = _said(memory), _said(was) if was else "", bool(memory.citations)
+    if not memory.expires and (why := ephemeral(said)) and not ephemeral(old):
         raise NotWorth(why)
-    cited = bool(memory.citations)
-    if (why := derivable(told, cited=cited)) and not (old and derivable(old, cited=cited)):
+    if (why := derivable(said, cited=cited)) and not derivable(old, cited=cited):
         raise NotWorth(why)
 
 

@@ -1,7 +1,7 @@
 """The writer: every change of a scope, the checks before it, and the commit.
 
-The gates stand at one place, `Writer.commit`: a new secret, what is not worth keeping, and what another memory says
-already go no further, whichever way they come.
+The gates stand at one place, `Writer.commit`: a new secret, what another memory says already, and what is not worth
+keeping go no further, whichever way they come; only a person decides what is worth it.
 """
 
 from __future__ import annotations
@@ -208,43 +208,48 @@ class Writer:
     ) -> Commit:
         """Make changes; `alone` when none of their paths can be the same file as another one.
 
-        Every change of ours passes here. What holds a new secret goes no further, nor does what is not worth
-        keeping or is there already, unless `allow` says so. A fact is not edited, unless an older text of
-        it comes back by `rewriting`; it is retired by the one that supersedes it.
+        Every change of ours passes here. What holds a new secret goes no further, nor does what is there already or
+        what an agent saves and is not worth keeping, unless `allow` says so. A fact is not edited, unless an older
+        text of it comes back by `rewriting`; it is retired by the one that supersedes it.
         """
         self.require_writable()
+        by = by or self.by
         for change in changes:
             check_path(change.path)  # a store keeps more than memories
-            self.refuse_context(change.path, by or self.by)
+            self.refuse_context(change.path, by)
         made = {
             one.path: parsed.get(one.path) or parse(one.path, one.data) for one in changes if one.data is not None
         }
         for change in changes if not allow.secrets else ():
             refuse_secrets(made.get(change.path), was.get(change.path), why)
         if any(is_fact(change.path) for change in changes) and not rewriting:
-            changes = self.fact_rules.with_retired(changes, made, by or self.by)
+            changes = self.fact_rules.with_retired(changes, made, by)
         self.index.ready()
         if present := [change.moves or change.path for change in changes if change.expect != ABSENT]:
             self.index.notice(present)
         if not alone:
             self.refuse_twins(change.path for change in changes if change.expect == ABSENT)
+        # a person decides what lasts; learning has judged what nobody asked for before it comes here
+        is_meant = self._is_person(by) or by == "extraction"
         for path, memory in made.items() if not allow.anyway else ():
             if memory.state == "ok":
-                refuse_unworthy(memory, was.get(path))
+                if not is_meant:
+                    refuse_unworthy(memory, was.get(path))
                 if path not in was:
                     self.refuse_personal(memory)
                     self.refuse_duplicate(memory, near)
         only = changes[0].path if len(changes) == 1 else ""
         self.require_person(by, made.get(only), was.get(only))
         changes = [one for change in changes for one in (self._moved(change) if change.moves else (change,))]
-        paths = [change.path for change in changes]
         try:
-            commit = self.follow(lambda: self.store.commit(changes, by=by or self.by, why=why), paths, parsed)
+            commit = self.follow(
+                lambda: self.store.commit(changes, by=by, why=why), [change.path for change in changes], parsed
+            )
         except StoreFailed as error:  # a move has another scope, too
             error.hint = error.hint.replace(" SCOPE", f" {self.scope}")
             raise
         # what is learned in spite of a tombstone was asked for
-        if rewriting or self._is_person(commit.by) or commit.by == "extraction":
+        if rewriting or is_meant:
             self.store.unbury(map(fact, made.values()))
         if not rewriting:  # an older text is what it was when it was here
             self.record(commit)
@@ -394,10 +399,14 @@ class Writer:
         else:
             self.store.bury([("", memory.data)], "rejected")
 
-    def judge(self, memory: Memory, was: Memory | None) -> None:
-        """Raise what a change would be refused with: TextRefused, SecretFound, NotWorth, Duplicate."""
+    def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
+        """Raise what a change would be refused with: TextRefused, SecretFound, NotWorth, Duplicate.
+
+        What the user `asked` to remember is kept whether it lasts or not.
+        """
         refuse_secrets(memory, was)
-        refuse_unworthy(memory, was)
+        if not asked:
+            refuse_unworthy(memory, was)
         if was is None:
             self.refuse_duplicate(memory)
 

@@ -158,7 +158,6 @@ def test_what_is_not_kept_is_told(chat: Chat, sheaf: Sheaf) -> None:
     key = "sk-ant-api03-" + "abcdefghij0123456789ABCDEFGHIJklmnop"
     for text, told in (
         (f"Remember that the key is {key}", "That did not work:"),
-        ("Remember that the build is broken right now.", "not worth keeping"),
         ("Remember that.", say("what")),
         ("I also prefer single quotes over double quotes for strings.", say("noted")),
     ):

@@ -125,17 +125,11 @@ def test_a_correction_shows_both_texts_and_waits_for_the_word_to_supersede(run: 
     assert run("show", "facts/project_releases.md")[0] == 1
 
 
-def test_what_the_gate_of_every_save_refuses_is_promoted_only_with_a_rationale(run: Run) -> None:
+def test_what_a_person_promotes_is_not_refused_for_its_words(run: Run) -> None:
     item = note(run, "Endpoint: use the old one for now, see docs.md:1")
 
-    code, _, err = run("promote", item, "--reason", "asked")
-
-    assert code == 1
-    assert "not worth keeping" in err
-    assert "--anyway RATIONALE" in err
-    assert run("show", "facts/project_endpoint.md")[0] == 1
-    assert run("promote", item, "--reason", "asked", "--anyway", "the new one comes next year")[0] == 0
-    assert "reason: asked (the new one comes next year)\n" in run("show", "facts/project_endpoint.md")[1]
+    assert run("promote", item, "--reason", "asked")[0] == 0
+    assert "use the old one for now" in run("show", "facts/project_endpoint.md")[1]
 
 
 def test_it_goes_to_a_task_or_to_the_user_as_an_ordinary_memory(run: Run) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.guard.worth import LONGEST, derivable, ephemeral
+from memsheaf.guard.worth import MAX_CHARS_READ, derivable, ephemeral
 
 HERE = os.path.dirname(__file__)
 with open(os.path.join(HERE, "..", "corpora", "worth.json"), encoding="utf-8") as file:
@@ -101,7 +101,7 @@ def test_hostile_texts_get_an_answer() -> None:
 
 
 def test_only_the_beginning_of_a_very_long_text_is_read() -> None:
-    assert ephemeral("All is well.\n" * LONGEST + "Skip CI for now.") == ""
+    assert ephemeral("All is well.\n" * MAX_CHARS_READ + "Skip CI for now.") == ""
 
 
 def test_importing_it_compiles_nothing_and_loads_no_words() -> None:

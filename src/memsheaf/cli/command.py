@@ -288,7 +288,7 @@ def load(name: str) -> Command:
 
 
 FILE = Argument("file", "which memory: its file, its name, or a part of either", "MEMORY", required=True)
-ANYWAY = Argument("--anyway", "store it even if another memory says it already, or it seems to matter only now")
+ANYWAY = Argument("--anyway", "store it even if another memory says it already")
 ALLOW_SECRET = Argument("--allow-secret", "store it even if a password, a key or a token is in it, in plain text")
 DRY_RUN = Argument("--dry-run", "show what would be done, and change nothing")
 MODEL = Argument("--model", "ask this model instead of the one in the settings; none: rules alone", "NAME")

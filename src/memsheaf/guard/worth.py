@@ -1,102 +1,183 @@
 """Texts that are not worth keeping: what holds for the moment only, and what the code and its history say already.
 
-Both are known by their words (`prompts/worth.md`), so both are careful: what may be a durable fact is let through. A
-phrase that is quoted or stands in code says nothing, nor does one beside which an end is named ("for now, until
-2026-12-01"). A sentence on code is let through where the text gives a reason, a rule or a warning.
+Both are known by their words, so both are careful: what may be a durable fact is let through. A phrase that is quoted
+or stands in code says nothing, nor does one beside which an end is named ("for now, until 2026-12-01"). A sentence on
+code is let through where the text gives a reason, a rule or a warning. `tests/corpora/worth.json` has examples.
+
+Patterns are matched against one sentence in small letters, and stay text until one is needed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache, lru_cache
 
-from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseIndex, any_of, compiled, lexicon, split_words
 from memsheaf.text.spoken import spoken
-from memsheaf.values import compiled as exact
+from memsheaf.values import compiled
 
-LONGEST = 20_000  # characters of a text that are read
-_ENDINGS = "py|pyi|ts|tsx|js|jsx|mjs|go|rs|java|kt|c|h|cc|cpp|hpp|rb|php|cs|swift|scala|vue|lua|ex|exs|hs|dart"
-_OF_CODE = rf"\.(?:{_ENDINGS})\b"
-_LEAD = r"(?:(?:please|now|then|and|so|also|just|okay|ok|let's|can you|could you)\b,?\s*+)*+"
-_MANY = r"(?:\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a dozen)"
-_PREPOSITIONS = ("by", "at", "of", "around", "during", "until", "before", "about")
-_DIALECT = Dialect(
-    gap=r"[^\n]{0,80}?\b",
-    gap_unspaced=r"[^\n]{0,80}?",
-    named=(
-        ("{lead}", _LEAD),
-        ("{stop}", r"(?=[.!,]|$)"),
-        ("{over}", r"[.!]*$"),
-        ("{near}", r"[^，。、,.;；\n]{0,14}?"),
-        ("{clause}", r"(?:^|(?<=[，,\s]))"),
-        ("{no preposition}", "".join(rf"(?<!\b{word} )" for word in _PREPOSITIONS)),
-        ("{file}", rf"(?<![\w./-])[`\"]?(?:[\w.-]+/)*[\w-]+{_OF_CODE}[`\"]?\s*+"),
-        ("{symbol}", r"[`\"]?\b[\w.:]+?(?:\(\))?[`\"]?(?:\s++|(?=[^\x00-\x7f]))"),
-        ("{folder}", r"\b(?:src|lib|app|tests?|pkg|internal|cmd)/[\w./-]*+\s*+"),
-        ("{many}", rf"\b{_MANY}\s*+"),
-        ("{lines}", r"\d+(?:-\d+)?\s*+"),
-        ("{pr}", r"\b(?:pr|pull request|mr|merge request|issue)s? ?[#!]?\d+\s*+"),
-        ("{hash}", r"[0-9a-f]{7,40}\b\s*+"),
-        ("{figures}", r"\d+\s*+"),
-        ("{word}", r"\S+\s++"),
-        ("{word or end}", r"\S+"),
-    ),
+MAX_CHARS_READ = 20_000
+
+# Words that bind a sentence to its moment, in English, German, French, Spanish, Chinese and Japanese.
+_MOMENT = (
+    r"\b(?:for now(?! and (?:always|ever))|for the (?:time being|moment|rest of (?:the day|today|this))"
+    r"|(?:just|only) (?:for )?(?:this|the) (?:once|one time|time)|this (?:once|one time)"
+    r"|for today(?!')|today only|(?:only|just) today|(?:in|for|during) this (?:session|conversation|chat)"
+    r"|until (?:i'm|i am|we're) (?:back|done)|(?:i'm|i am) (?:(?:currently|now|still) )?in the middle of"
+    r"|(?:i'm|i am|the user is) (?:currently|right now|now|still) (?:debugg|fix|look|edit|test|review|refactor)ing"
+    r"|fürs erste|vorerst|vorläufig|momentan|im moment(?! (?:der|des|in|wo|als)|,)|diesmal|ausnahmsweise"
+    r"|nur (?:dieses (?:eine )?mal|(?:für )?heute)|ich bin gerade (?:dabei|mitten)"
+    r"|pour (?:l'instant|le moment)|cette fois(?:-ci| seulement)|provisoirement|exceptionnellement"
+    r"|(?:juste|seulement) (?:cette fois|(?:pour )?aujourd'hui)|je suis en train de"
+    r"|por (?:ahora|el momento)|de momento|esta vez|s[oó]lo (?:por )?hoy|provisionalmente|estoy en medio de)\b"
+    r"|[就只仅僅][限是]?[这這]一?次|暂时|暫時|临时(?=[先用关禁改跳])|先[^，。、,.]{0,14}吧|今天先|先到这|[只仅][限有]今天"
+    r"|(?:^|(?<=[，,\s]))[这這]一?次(?=[就先只不别別用请請帮幫暂跳])|现在(?=正在|先|卡在)|我正在(?=[改写看调修处测重排])"
+    r"|(?:目前|当前|當前)[^，。、,.]{0,14}(?:正在|[还還]在|还没|還沒|卡在|先)"
+    r"|今回(?:だけ|のみ|限り|は(?=.{0,14}(?:ください|しないで|でいい|でお願い|省略)))|とりあえず|ひとまず|今のところ"
+    r"|(?:一旦|いったん)(?!.{0,14}(?:した|すると|れば|たら))|今日?だけ|本日限り|当面(?:は|の間)|[てで]い?る(?:ところ|最中)"
+    r"|(?:現在|今).{0,14}(?:作業|修正|調査|デバッグ|対応)中"
+)
+# The same, unless the sentence is a rule ("never skip a test temporarily").
+_MOMENT_UNLESS_RULE = (
+    r"\b(?:at the moment(?! (?:of|when|that|the|an?|it|each|where|you|we|i)\b)|right now|temporarily"
+    r"|(?<!by )(?<!at )(?<!of )(?<!around )(?<!during )(?<!until )(?<!before )(?<!about )this time"
+    r"(?=[.!,]|$| (?:please|just|only|use|skip|do|don't|leave|keep|write|run|make|try|we|i|let's)\b)"
+    r"|vorübergehend|en ce moment|temporairement|ahora mismo|temporalmente)\b"
+)
+_RULE = (
+    r"\b(?:if|when(?:ever)?|never|always|can|may|might|could|avoid|every|each|without|whether|unless|while"
+    r"|nie|immer|wenn|si|quand|jamais|toujours|cuando|nunca|siempre)\b"
+)
+# One thing that is asked for, or reported as done.
+_ONCE = (
+    r"^(?:(?:please|now|then|and|so|also|just|okay|ok|let's)\b,? *)*"
+    r"(?:(?:stop|pause|wait) here|(?:continue|go on|go ahead|try again|start over|undo that)[.!]*$"
+    r"|(?:rename|fix|remove|delete|add|change|skip|leave|revert|move|update|make|use|run|don't|do not)\b"
+    r".{0,80}? (?:in|on|from|to|of) this (?:file|function|pr|pull request|commit|diff|branch|line|test|reply)\b"
+    r"|(?:in|on) this (?:file|function|pr|commit|diff|branch)\b.{0,80}?\b(?:please|rename|fix|remove|change)\b)"
+    r"|^the user (?:just )?(?:asked|told|requested) (?:(?:me|us|the (?:agent|assistant)) )?to"
+    r" (?:fix|rename|add|write|refactor|implement|run|update|remove|delete|check|explain|debug|review|change)\b"
+    r"|^(?:(?:i|we)(?: have|'ve)? )?just (?:fixed|ran|pushed|committed|merged|started|finished|updated|deployed)\b"
+    r"|^in dieser datei .{0,80}?(?:bitte|umbenenn)|^dans ce fichier .{0,80}?(?:s'il|stp|renomm)"
+    r"|^en este archivo .{0,80}?(?:por favor|renombr)"
+    r"|[这這][个個]?(?:文件|函数|提交|分支).{0,14}(?:改成|重命名|删掉|加上|改一下)"
+    r"|この(?:ファイル|関数|コミット|ブランチ).{0,14}(?:してください|直して|変えて|消して)|ここで(?:止めて|やめて)"
 )
 _MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|fév|avr|déc|ene|abr|dic)"
 # An end that is named: what holds until then is no longer of the moment.
 _END = (
-    rf"\b(?:until|till|through|by|before|ends?|expires?|bis|jusqu|hasta|antes)\b[^\n]{{0,40}}?(?:\d{{4}}-\d\d"
-    rf"|\b\d{{1,2}}[./]\d{{1,2}}\b|\b\d{{4}}\b|\b{_MONTH}\w*\.? ?\d|\d\.? (?:de )?{_MONTH})"
+    r"\b(?:until|till|through|by|before|ends?|expires?|bis|jusqu|hasta|antes)\b.{0,40}?(?:\d{4}|\b\d{1,2}[./]\d{1,2}\b"
+    rf"|\b{_MONTH}\w*\.? ?\d|\d\.? (?:de )?{_MONTH})"
     r"|\b(?:until|till|bis|jusqu'à|hasta(?: que)?) (?:the |der |die |das |la |le |el |version |v?\d|release|issue|#)"
-    r"|\d{4}[-年][^\n]{0,8}(?:まで|之?前|为止|為止|截止)|(?:到|直到|截止|截至)[^\n]{0,4}\d{4}[-年]"
+    r"|\d{4}[-年].{0,8}(?:まで|之?前|为止|為止|截止)|[到至止].{0,4}\d{4}[-年]"
 )
 _DENIED_BEFORE = (
-    r"\b(?:not|nicht|pas|no)\s(?:just |only |merely |nur |seulement |que |s[oó]lo )?$"
-    r"|(?:rather|more) than (?:only |just )?$"
-    r"|不(?:只|仅|仅仅|僅)?是?$|\b(?:words?|phrase|says?|saying|called|named) $"
+    r"\b(?:not|nicht|pas|no) (?:just |only |merely |nur |seulement |que |s[oó]lo )?$"
+    r"|(?:rather|more) than (?:only |just )?$|不[只仅僅]*是?$|\b(?:words?|phrase|says?|saying|called|named) $"
 )
 _DENIED_AFTER = r"\s?(?:でなく|ではなく|じゃなく|に限らず|でない)"
 
+# What a look at the code or its history tells as well.
+_LOOKUP = (
+    r"\b(?:src|lib|app|tests?|pkg|internal|cmd)/[\w./-]* *(?:contains?|holds?|has|includes?)\b"
+    r"|\bclass SYMBOL (?:inherits|extends|derives|subclasses|implements)\b"
+    r"|\b(?:inherits from|is a subclass of|subclasses|derives from) \S"
+    r"|\b(?:last|latest|previous|most recent|newest) commit (?:on \S+ )?(?:was|is|CHANGED)"
+    r"|\bcommit [0-9a-f]{7,40} (?:was|is|by|CHANGED)"
+    r"|REQUEST ?(?:(?:was|were|is|has been|have been|got) (?:merged|closed|opened|approved|reviewed|reopened)\b"
+    r"|(?:wurde|ist) (?:gemerg|geschlossen)|(?:a été|est|fue|ha sido|está) (?:fusionn|merg|ferm|fusionad|cerrad)"
+    r"|(?:已经|已經|已|被)?(?:合并|合併|关闭|關閉)|[はが]?(?:マージ|クローズ))"
+    r"|\b(?:merged|opened|closed|reviewed|approved) (?:the )?REQUEST"
+    r"|\bbranch \S+ (?:was|has been|is|got) (?:merged|deleted|rebased)\b"
+    r"|\b(?:project|repo|repository|package|codebase|library|app|application|service|suite) (?:currently )?"
+    r"(?:has|contains|consists of|comprises) (?:about |around |roughly |over |more than )?NUMBER (?:\S+ )?PARTS\b"
+    r"|\bthere (?:are|is) (?:about |around )?NUMBER (?:\S+ )?PARTS in\b"
+    r"|\b(?:takes|accepts|receives) (?:\S+ ){0,2}(?:arguments?|parameters?|params)\b"
+    r"|\b(?:function|method) SYMBOL (?:returns|calls)\b"
+    r"|\b(?:model|table|schema|class|struct|interface) has (?:the )?(?:\S+ )?(?:fields?|columns?|attributes?)\b"
+    r"|\bgit (?:log|blame|diff|status|history) (?:shows?|says?|tells?)\b|^recent (?:commits|changes)\b"
+    r"|^(?:(?:i|we|the user|the agent) )?(?:have )?(?:just )?"
+    r"(?:fixed|added|updated|refactored|renamed|removed|changed|implemented|created|moved)\b.{0,80}?FILE"
+    r"|\b(?:is|are|was|were) (?:defined|implemented|declared|located|found|exported|imported)"
+    r" (?:in|at|from|by|inside) (?:the file )?FILE"
+    r"|\b(?:function|method|class|struct|component|hook|constant|handler|helper|service|model)\b.{0,80}?"
+    r" (?:lives?|sits?|is) in FILE"
+    r"|FILE ?(?:(?:contains?|defines?|has|holds?|exports?|imports?|implements?|provides?|includes?|consists of)\b"
+    r"|(?:was|has been|is|were) (?:renamed|moved|deleted|removed|added|created|updated|modified|changed|split)\b"
+    r"|(?:enthält|definiert|contient|définit|contiene)\b|(?:文件)?(?:包含|[里裡中]有|[定实實][义義现現]了)"
+    r"|には?.{0,14}(?:定義|含ま|入って|実装))"
+    r"|\b(?:on|at|in) lines? \d+(?:-\d+)? (?:of|in) FILE"
+    r"|\b(?:projekt|repo|repository) (?:hat|enthält) NUMBER (?:modul|datei|paket|test)|\bder letzte commit\b"
+    r"|in (?:der datei )?FILE (?:definiert|implementiert|deklariert)"
+    r"|\b(?:projet|dépôt) (?:a|compte|contient) NUMBER (?:module|fichier|paquet|test)|\ble dernier commit\b"
+    r"|\best (?:défini|implément|déclar)\w* dans FILE|\bestá (?:definid|implementad|declarad)\w* en FILE"
+    r"|\b(?:proyecto|repositorio) (?:tiene|contiene) NUMBER (?:módulo|archivo|paquete|test)|\bel último commit\b"
+    r"|(?:最近|最[后後]|上)的?一?次提交"
+    r"|(?:项目|專案|仓库|代码库)[里中]?[一总]?共?(?:有|包含) ?\d+ ?个?(?:模块|文件|包|测试|组件)"
+    r"|(?<![a-z0-9_])[a-z][a-z0-9_]*+ ?类?[继繼]承自? ?[a-z]"
+    r"|(?:函数|方法|类|類|组件|接口).{0,40}(?:[定实實][义義现現]|位于)[在于]? ?FILE"
+    r"|(?:最後|直近|最新|前回)のコミット"
+    r"|(?:プロジェクト|リポジトリ)に?は ?\d+ ?個?の?(?:モジュール|ファイル|パッケージ)"
+    r"|(?<![a-z0-9_])[a-z][a-z0-9_]*+ ?(?:クラス)?を継承"
+    r"|(?:関数|クラス|メソッド).{0,14}FILE ?[にで](?:定義|実装|ある|あります)"
+)
+_NAMED = {
+    "SYMBOL": r"[`\"]?\b[\w.:]+(?:\(\))?[`\"]?",
+    "FILE": r"(?<![\w./-])[`\"]?(?:[\w.-]+/)*[\w-]+"
+    r"\.(?:pyi?|tsx?|m?jsx?|go|rs|java|kt|cc?|h|[ch]pp|rb|php|cs|swift|scala|vue|lua|exs?|hs|dart)\b[`\"]?",
+    "REQUEST": r"\b(?:pr|pull request|mr|merge request|issue)s? ?[#!]?\d+",
+    "NUMBER": r"(?:\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a dozen)",
+    "PARTS": r"(?:modules|(?:sub)?packages|files|tests|classes|functions|lines|endpoints|components|directories"
+    r"|folders|tables|routes|commits|contributors|branches|dependencies|crates)",
+    "CHANGED": r"(?:fix|add|remov|chang|updat|refactor|renam|introduc|mov|bump)",
+}
+for _name, _pattern in _NAMED.items():
+    _LOOKUP = _LOOKUP.replace(_name, _pattern)
+# A reason, a rule or a warning: no code says that of itself.
+_REASON = (
+    r"\b(?:because|since|so that|therefore|why|decid\w*|chose|chosen|must|mustn't|never|always|don't|do not|avoid"
+    r"|should|shouldn't|prefer\w*|convention|instead|workaround|gotcha|careful|otherwise|break\w*|unless|needs?|rather"
+    r"|reason|policy|agreed|rule|ask|until|generated|vendored|legacy|deprecated|if|cannot|can't|fails?|flaky|only"
+    r"|on purpose|intentional\w*|weil|damit|muss|müssen|nicht|immer|nie|deshalb|sonst|parce|car|doit|doivent|jamais"
+    r"|toujours|sinon|porque|deben?|nunca|siempre|hay que)\b"
+    r"|因[为為]|所以|必[须須]|不要|不能|应该|應該|[决決]定|约定|否则|别|ため|ので|から、|必ず|べき|しないで|禁止"
+)
+
 
 def ephemeral(text: str) -> str:
-    """Why a text holds for the moment only, or "" when nothing says so.
+    """Return why a text holds for the moment only, or "" when nothing says so.
 
     >>> ephemeral("Use the old endpoint for now.")
     "'for now' says that it holds for the moment only; say until when it holds, or leave it out"
     >>> ephemeral("Use the old endpoint for now, until 2026-12-01.")
     ''
     """
-    lowered = text[:LONGEST].lower().replace("’", "'")
-    moments = _candidates(lowered, "moment", "weak moment", "once", "once anywhere")
-    if not moments:
-        return ""
-    for line in spoken(lowered).split("\n"):
+    for line in spoken(text[:MAX_CHARS_READ].lower().replace("’", "'")).split("\n"):
         for sentence in _sentences(line):
-            for title, pattern in moments:
-                if title.startswith("once"):
-                    if found := (pattern.match if title == "once" else pattern.search)(sentence):
-                        why = "asks for one thing, once, or reports it; keep what holds every time, or leave it out"
-                        return f"{_short(found[0])!r} {why}"
-                elif words := _binding(pattern, sentence, line, is_weak=title == "weak moment"):
-                    why = "says that it holds for the moment only; say until when it holds, or leave it out"
-                    return f"{words!r} {why}"
+            if match := compiled(_ONCE).search(sentence):
+                why = "asks for one thing, once, or reports it; keep what holds every time, or leave it out"
+                return f"{_shorten(match[0])!r} {why}"
+            words = _find_moment(sentence)
+            if words and not compiled(_END).search(line):
+                return f"{words!r} says that it holds for the moment only; say until when it holds, or leave it out"
     return ""
 
 
-def _binding(pattern: re.Pattern[str], sentence: str, line: str, *, is_weak: bool) -> str:
-    """The words that bind a sentence to its moment, if nothing beside them says otherwise."""
-    for match in pattern.finditer(sentence):
-        if compiled(_END).search(line) or (is_weak and compiled(any_of("worth", "rule", _DIALECT)).search(sentence)):
-            return ""
-        before = sentence[max(0, match.start() - 40) : match.start()]
-        if not (compiled(_DENIED_BEFORE).search(before) or compiled(_DENIED_AFTER).match(sentence, match.end())):
-            return match[0].strip()
+def _find_moment(sentence: str) -> str:
+    """Return the words that bind a sentence to its moment, unless they are denied ("not just for now")."""
+    for pattern in (_MOMENT, _MOMENT_UNLESS_RULE):
+        for match in compiled(pattern).finditer(sentence):
+            if pattern is _MOMENT_UNLESS_RULE and compiled(_RULE).search(sentence):
+                return ""
+            before = sentence[max(0, match.start() - 40) : match.start()]
+            if not compiled(_DENIED_BEFORE).search(before) and not compiled(_DENIED_AFTER).match(
+                sentence, match.end()
+            ):
+                return match[0].strip()
     return ""
 
 
 def derivable(text: str, *, cited: bool = False) -> str:
-    """Why a text need not be kept, since code, files or version control say it; "" when nothing shows that.
+    """Return why a text need not be kept, since code, files or version control say it; "" when nothing shows that.
 
     With `cited`, it may speak of code, for that can be checked; pasted output is still refused.
 
@@ -105,68 +186,32 @@ def derivable(text: str, *, cited: bool = False) -> str:
     >>> derivable("PR #12 was merged without review, because production was down.")
     ''
     """
-    text = text[:LONGEST]
+    text = text[:MAX_CHARS_READ]
     if pasted := _pasted(text):
         return f"this is {pasted}, which can be looked up at any time; keep in a sentence what it taught"
     if cited:
         return ""
     lowered = text.lower()
-    titles = ("lookup", "lookup first", "lookup of file") if compiled(_OF_CODE).search(lowered) else _NO_FILE
-    lookups = _candidates(lowered, *titles)
-    if not lookups:
-        return ""
-    told, others = [], 0
+    lookups: list[str] = []
+    others = 0
     for sentence in _sentences(re.sub(r"(?ms)^```.*?(?:^```|\Z)", "", lowered)):  # code is no statement
-        if found := _lookup(sentence, lookups):
-            told.append(found)
-        else:
-            others += len(sentence.split()) > 4 or len(sentence.encode()) > 2 * len(sentence)
-    if len(told) <= others or not told or exact(any_of("worth", "reason", _DIALECT)).search(lowered):
+        if match := compiled(_LOOKUP).search(sentence):
+            lookups.append(match[0].strip())
+        elif len(sentence.split()) > 4 or len(sentence.encode()) > 2 * len(sentence):
+            others += 1
+    if len(lookups) <= others or compiled(_REASON).search(lowered):
         return ""
-    return f"{told[0]!r} can be looked up in the code or its history; keep why it is so, or what follows from it"
-
-
-_NO_FILE = ("lookup", "lookup first")
-
-
-def _lookup(sentence: str, lookups: list[tuple[str, re.Pattern[str]]]) -> str:
-    """The words of a sentence that the code or its history say as well."""
-    for title, pattern in lookups:
-        if match := (pattern.match if title == "lookup first" else pattern.search)(sentence):
-            return _short(match[0].strip())
-    return ""
-
-
-def _candidates(lowered: str, *titles: str) -> list[tuple[str, re.Pattern[str]]]:
-    """The phrases of these lists whose words a text has, in all languages, each with its list."""
-    words = _words_of(lowered)
-    letters = frozenset() if lowered.isascii() else frozenset(lowered)
-    spaced, unspaced = _indexes(titles)
-    found = [*spaced.find(words), *(unspaced.find(letters) if letters else ())]
-    return [(title, pattern) for title, _, pattern in found]
-
-
-@lru_cache(2)
-def _words_of(lowered: str) -> frozenset[str]:
-    return frozenset(split_words(lowered))  # asked twice for each text
-
-
-@cache
-def _indexes(titles: tuple[str, ...]) -> tuple[PhraseIndex, PhraseIndex]:
-    """The phrases of these lists in the languages with spaces between words, and in those without."""
-    books = [lexicon("worth", name, _DIALECT) for name in LANGUAGES]
-    spaced, unspaced = ([book for book in books if book.is_spaced is wanted] for wanted in (True, False))
-    return PhraseIndex(spaced, titles), PhraseIndex(unspaced, titles)
+    why = "can be looked up in the code or its history; keep why it is so, or what follows from it"
+    return f"{_shorten(lookups[0])!r} {why}"
 
 
 def _sentences(text: str) -> Iterator[str]:
     for sentence in compiled(r"(?<=[!?;。！？；])|(?<=\.)(?=\s)|\n").split(text):
-        bare = sentence.strip(" \t*_#->•")
-        if bare:
+        if bare := sentence.strip(" \t*_#->•"):
             yield bare
 
 
-def _short(words: str) -> str:
+def _shorten(words: str) -> str:
     return words if len(words) <= 60 else words[:57].rstrip() + "..."
 
 
@@ -176,56 +221,68 @@ _CODE = (
     r"|except\b|catch\b|raise |throw |switch|case |package |use |#include|struct |type |[)}\]]+[;,]?$"
     r"|\w[\w.\[\]]* (?:=|:=|\+=) .+|self\.|this\.|with .+:$|int |void |[\w.]+\(.*\)[;{:]?$|\"\"\"|//|/\*|\*/)"
 )
-# What people and agents paste, and can have again at any time: what is in it somewhere, and what at least so many of
-# its lines look like.
+# What people and agents paste, and can have again at any time: its name, how many lines it has at least, a sign that
+# stands somewhere in it, and how most of its lines look.
 _PASTES = (
     (
-        "a diff", 3, r"(?m)^diff --git |^@@ -\d",
+        "a diff",
+        3,
+        r"(?m)^diff --git |^@@ -\d",
         r"diff --git |@@ -|index [0-9a-f]{7,}\.\.|(?:---|\+\+\+) |[+-]|new file mode|[ ]\S|    ",
     ),
     (
-        "a git log", 3, r"(?m)^\*?\s?commit [0-9a-f]{7,40}\b|^[*|\\/ ]*\b(?=[a-f]*\d)[0-9a-f]{7,40}\b \S",
+        "a git log",
+        3,
+        r"(?m)^\*?\s?commit [0-9a-f]{7,40}\b|^[*|\\/ ]*\b(?=[a-f]*\d)[0-9a-f]{7,40}\b \S",
         r"\*?\s?commit [0-9a-f]{7,40}\b|(?:Author|Date|Merge|Commit):? +\S|[*|\\/ ]*\b[0-9a-f]{7,40}\b \S|    \S",
     ),
     (
-        "git blame", 3, r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d",
+        "git blame",
+        3,
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d",
         r"\^?[0-9a-f]{7,40} .*\(.+\d{4}-\d\d-\d\d.*\d+\)",
     ),
     (
-        "git status", 3, r"(?m)^On branch |^(?:[ MADRCU?][MADRCU?]|[MADRCU] ) [\w./-]+$",
+        "git status",
+        3,
+        r"(?m)^On branch |^(?:[ MADRCU?][MADRCU?]|[MADRCU] ) [\w./-]+$",
         r"On branch |Your branch |Changes |Untracked files|nothing to commit|\s+\((?:use|commit)"
         r"|\s+(?:modified|new file|deleted|renamed):|[ MADRCU?]{2} [\w./-]+$|\t\S",
     ),
     (
-        "a listing of a folder", 3, r"[├└]|(?m:^[-dl][rwx-]{9})",
+        "a listing of a folder",
+        3,
+        r"[├└]|(?m:^[-dl][rwx-]{9})",
         r".*[├└│]|[-dl][rwxs-]{9}[+@.]?\s|total \d+$|\d+ director(?:y|ies), \d+ files?|\.$",
     ),
     (
-        "a list of files", 5, r"(?m)^[-*•\d.)`\" ]*[\w@.-]*[/.][\w@./-]*[`\"]?$",
+        "a list of files",
+        5,
+        r"(?m)^[-*•\d.)`\" ]*[\w@.-]*[/.][\w@./-]*[`\"]?$",
         r"(?:[-*•]|\d+[.)])?\s*[`\"]?(?:\./)?(?:[\w@.-]+/)*[\w@.-]+(?:\.\w{1,5}|/)[`\"]?$",
     ),
     (
-        "a stack trace", 3,
+        "a stack trace",
+        3,
         r"Traceback \(most recent call|(?m:^\s+at .+[(:].*\d\)?$)|goroutine \d+ \[|panicked at",
         r"Traceback \(most recent|\s*File \".*\", line \d+|    \S|\s+at .+|\w+(?:\.\w+)*(?:Error|Exception|Warning)\b"
         r"|goroutine \d+ |\s+\S+\.go:\d+|\S+\(.*\)$|Caused by|\s+\.\.\. \d+ more|thread '.*' panicked|\s+\d+: ",
     ),
     (
-        "a listing of code", 8,
+        "a listing of code",
+        8,
         r"(?m)^\s*(?:(?:async )?def |class |import |from \S+ import|func |fn |function |export |const |let |public "
-        r"|static |#include|package )", _CODE,
+        r"|static |#include|package )",
+        _CODE,
     ),
-)  # fmt: skip
+)
 
 
 def _pasted(text: str) -> str:
-    """What most lines of a text were pasted from, or "" when they were typed."""
-    if text.count("\n") < 2:
-        return ""
+    """Return what most lines of a text were pasted from, or "" when they were typed."""
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
-    for what, least, sure, line in _PASTES:
-        if len(lines) >= least:
-            count = sum(map(bool, map(exact(line).match, lines)))
-            if count >= least and count > 0.6 * len(lines) and exact(sure).search(text):
-                return what
+    for kind, least_lines, sure_sign, line_pattern in _PASTES:
+        count = sum(1 for line in lines if compiled(line_pattern).match(line))
+        if count >= least_lines and count > 0.6 * len(lines) and compiled(sure_sign).search(text):
+            return kind
     return ""

@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import NamedTuple
 
-from memsheaf.errors import Blocked, MemsheafError, NotFound, NotWorth, ReadOnly, ScopeRefused, hinted
+from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused, hinted
 from memsheaf.frontmatter import edited
 from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
 from memsheaf.guard.secrets import without_secrets
@@ -219,10 +219,7 @@ def promote(
         raise _blocked(found)
     if target.scope.layer == "team" and not item.section:
         refuse_secrets(source.read(item.path), None)  # anywhere in the file: then nothing of it goes to a team
-    try:
-        memory = _written(found.item, target, choice, tree)
-    except NotWorth as error:
-        raise hinted(error, "`memsheaf promote` keeps it all the same with --anyway RATIONALE.") from None
+    memory = _written(found.item, target, choice, tree)
     _mark(item, source, target, memory)
     return memory
 

@@ -393,11 +393,11 @@ class Router:
         old = was and was._replace(path=layers.name(sheaf, was.path))
         return change._replace(path=name), memory._replace(path=name), old
 
-    def judge(self, memory: Memory, was: Memory | None) -> None:
+    def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
         """Raise what a change would be refused with, a duplicate in a wider scope included."""
         sheaf, path = self._place(memory.path)
         with self._layers.naming(sheaf):
-            sheaf.writer.judge(memory._replace(path=path), was and was._replace(path=path))
+            sheaf.writer.judge(memory._replace(path=path), was and was._replace(path=path), asked=asked)
         if was is None:
             self._layers.refuse_known(memory, sheaf)
 
