@@ -1,8 +1,10 @@
 """Relative dates such as *tomorrow*, with the day that they mean beside them.
 
 The words stay; the day is added in brackets. A wrong date is worse than none, so what may be a habit ("on Fridays"),
-a span ("expires in 30 days"), a title or code is left alone. The words are in
-`prompts/dates.md`. Weekdays are read so:
+a term ("invoices are due in 30 days"), a title or code is left alone. "In 30 days" counts only where the sentence
+tells of one thing to come ("the audit starts", "we will ship"). The words are in `prompts/dates.md`.
+
+Weekdays are read so:
 
 - *by Friday*, *this Friday*: the next one, today included
 - *next Friday*: that of the next week; weeks begin on Monday
@@ -38,13 +40,12 @@ _STEMS = (
     "mittwoch", "jourd", "demain", "hier ", "hier,", "depuis", "undi", "mardi", "credi", "jeudi", "dredi", "medi",
     "manche",
     "semaine", "mois", "trimestre", "ce soir", "ce matin", "jour", "année", "l'an ", "l’an ", "hoy", "mañana",
-    " ayer",
+    "ayer",
     "anoche", "esta ", "antier", "lunes", "martes", "rcoles", "jueves", "viernes", "bado", "domingo", "semana",
     " mes",
     "días", "dias", "año",
 )  # fmt: skip
 _STEMS_UNSPACED = ("天", "日", "周", "週", "星期", "礼拜", "月", "年", "晚", "晩", "夜", "曜", "季", "四半期")
-_STEM = "|".join(re.sub(r".* (?=.)", "^", stem).replace(" ", "$") for stem in _STEMS + _STEMS_UNSPACED)  # in a word
 
 _WEEKDAYS = (
     ("monday", "montag", "lundi", "lunes", "月曜", "一"),
@@ -90,7 +91,7 @@ _HABIT = (
 # What is going to happen, and what is a span, a habit or over: "in two weeks" may be how long something takes.
 _COMING = (
     r"\b(?:will|'ll|going to|due|deadline|launch\w*|releas\w*|ship\w*|freez\w*|demo|goes? live|start\w*|ends?|meet\w*"
-    r"|mov(?:e|es|ing)|leav\w+|back|migrat\w+|audit|exam|wedding|holiday|vacation|trip|wird|werden|beginnt|endet|abgabe"
+    r"|mov(?:e|es|ing)|leav\w+|back|away|migrat\w+|audit|exam|wedding|holiday|vacation|trip|wird|werden|beginnt|endet|abgabe"
     r"|livraison|commence|sera|allons|vais|sort|empieza|será|vamos|entrega|lanza\w*|sale)\b|’ll\b"
     r"|发布|發布|上线|截止|开始|開始|会议|搬|リリース|締切|締め切り|公開|始ま|移行|予定|会議"
 )
@@ -99,6 +100,19 @@ _SPAN = (
     r"|per|delet\w+|purg\w+|rotat\w+|after|within|if|when|than|like|such as|wurde|war|abläuft|été|fue|expir\w+"
     r"|caduca\w*)\b|过期|過期|删除|刪除|自动|自動|失效|期限切れ|削除|経過"
 )
+# What has a term instead of a day, whenever it begins: "the invoice is due in 30 days".
+_TERM = (
+    r"\b(?:due|must|payable|invoices?|payments?|refunds?|trials?|sessions?|links?|passwords?|warrant(?:y|ies)|fällig"
+    r"|zahlbar|ungültig|rechnung|link|factures?|payée?s?|échéance|facturas?|vencen?|prueba)\b|到期|付款|试用|支払|必要"
+)
+# A sentence about things of a kind, which may happen any number of times: "reports are due", "a token ends".
+_GENERIC = (
+    r"[\s*•-]*(?:(?:an?|any|all|most|new|you|alle|neue|les|tous|toute?s?|los|las|tod[ao]s?)\b"
+    r"|(?!(?:the|our|my|your|his|her|their|these|those|both|this|die|diese|sie|unsere|meine)\b)(?:[\w-]{1,40} )?"
+    r"(?:\w{1,40}[^\Ws]s (?:are|have|do|get|go|come|start|begin|end|ship|run|close|open|arrive|leave|must|will|\w+ed)"
+    r"|\w{1,40}(?:en|e|n|s|er) (?:sind|werden|laufen|enden|beginnen|müssen|verfallen))\b)"
+)
+_EVENT_BEFORE = r"(?<=[^\W们我将会在于はが])"  # 发布三天后, リリースの3日後: "three days after the release"
 _MONTHS = (
     r"jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|fév|avr|juin|juil|aoû|déc|ene|abr|agosto|dic"
 )
@@ -145,7 +159,7 @@ def _dated(text: str, today: date) -> str:
 def _relative(text: str) -> Iterator[tuple[int, str, _Rule]]:
     """Each relative date: where it ends, its words in small letters, and how it is read."""
     lowered = _lower(text)
-    if not any(map(_may_date, lowered.split())):
+    if not any(stem in lowered for stem in _STEMS + _STEMS_UNSPACED):
         return
     said = spoken(lowered)
     found = _matches("spaced", _STEMS, said)
@@ -164,12 +178,6 @@ def _rules(title: str) -> tuple[_Rule, ...]:
     section = read_prompt("dates").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     items = re.findall(r"(?m)^- ([a-z ]+?) ([+-]\d)( doubtful)?: (.+)$", section)
     return tuple(_Rule(unit, int(steps), words, bool(doubtful)) for unit, steps, doubtful, words in items)
-
-
-@lru_cache(maxsize=16_384)
-def _may_date(word: str) -> bool:
-    """Whether a word has what a relative date cannot do without."""
-    return compiled(_STEM).search(word) is not None
 
 
 def _lower(text: str) -> str:
@@ -200,22 +208,30 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule, places: d
         return False
     if _is_title(text, start, end) or compiled(_NAMED_BEFORE).search(said[max(0, start - 12) : start]):
         return False
-    if rule.unit.startswith("week") and compiled(r"\s+(?:of|des|der|du|de|del)\b").match(said, end):
+    is_period = rule.unit.startswith("week") or rule.is_doubtful
+    if is_period and compiled(r"\s+(?:of|des|der|du|de|del)\b").match(said, end):
         return False
     if said[end : end + 2] in ("'s", "’s") and not compiled(_EVENTS).match(said, end):
         return False
 
+    first = _next(places, _SENTENCE_END, said, start, -1) + 1
+    last = _next(places, _SENTENCE_END, said, end, 0)
+
     def holds(pattern: str) -> bool:
-        """Whether the sentence, as far as it is near, has such a word."""
-        first = _next(places, _SENTENCE_END, said, start, -1) + 1
-        last = _next(places, _SENTENCE_END, said, end, 0)
+        """Return True if the sentence, as far as it is near, has such a word."""
         return _next(places, pattern, said, max(first, start - 200), 0) < min(last, end + 200)
 
     if holds(_HABIT):
         return False
+    is_counted = "{n}" in rule.words
+    may_recur = rule.is_doubtful or rule.unit.startswith(("weekday from", "end of"))
+    if may_recur and compiled(_GENERIC).match(said, first):
+        return False
     if rule.is_doubtful:
+        if is_counted and (holds(_TERM) or compiled(_EVENT_BEFORE).match(said, start)):
+            return False
         return holds(_COMING) and not holds(_SPAN)
-    return "{n}" not in rule.words or not holds(r"\b(?:than|like|such as|e\.g\.|if|when|from)\b")
+    return not is_counted or not holds(r"\b(?:than|like|such as|e\.g\.|if|when|from)\b")
 
 
 def _next(places: dict[str, list[int]], pattern: str, said: str, at: int, step: int) -> int:
