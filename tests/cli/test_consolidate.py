@@ -243,7 +243,7 @@ def test_as_json_everything_is_there_and_notes_are_the_summary(run: Run, convers
     assert (value["trigger"], value["level"], value["fits"], value["budget"]) == ("task", 4, True, 900)
     assert value["after"] <= 900 < value["before"]
     assert sum(value["counts"].values()) == 180
-    assert any(bullet.startswith('The user asked: "Never skip step ') for bullet in value["bullets"])
+    assert any(bullet.startswith('The user said: "Never skip step ') for bullet in value["bullets"])
     assert value["messages"][0]["content"] == value["text"]
     assert os.path.isfile(value["spilled"])
     assert value["summary"] == "notes"

@@ -13,7 +13,7 @@ from memsheaf.errors import Busy, TextRefused, hinted
 from memsheaf.learn import rehearsal
 from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.merge_plan import PlanGroup
-from memsheaf.work.compaction.levels import LEVELS
+from memsheaf.work.compaction import LEVELS
 
 NOTES = 1 << 20  # bytes
 _COMPACTED = (

@@ -17,7 +17,6 @@ A language with a list called `spaces` is written without them. How to use it:
     english.compiled("{aside}[,:]").search(text)                # any phrase of a list, in a pattern
     for title, phrase, pattern in english.candidates(("rule", "person"), sentence):
         pattern.fullmatch(sentence)                             # compiled only where the sentence has its words
-    compiled(any_of("phrases", "aside")).search(text)           # any phrase of a list, in all six languages
 
 Each word takes the spaces behind it along, so that optional words need none of their own. Repetitions are possessive:
 what hostile input costs stays linear.
@@ -100,7 +99,7 @@ class PhraseBook:
         """The phrases of some lists whose words a sentence has, each with its list and its pattern."""
         key = tuple(titles)
         if key not in self._indexes:
-            self._indexes[key] = PhraseIndex([self], key)
+            self._indexes[key] = PhraseIndex(self, key)
         return self._indexes[key].find(frozenset(split_words(sentence) if self.is_spaced else sentence.lower()))
 
     def pattern(self, phrase: str) -> str:
@@ -193,16 +192,14 @@ def lexicon(file: str, language: str, dialect: Dialect = PLAIN) -> PhraseBook:
 
 
 class PhraseIndex:
-    """The phrases of some lists of some books, by a word that each needs."""
+    """The phrases of some lists of a book, by a word that each needs."""
 
-    def __init__(self, books: Iterable[PhraseBook], titles: Iterable[str]) -> None:
-        titles = tuple(titles)
-        self._phrases = [
-            (title, phrase, book) for book in books for title in titles for phrase in book.lists.get(title, ())
-        ]
+    def __init__(self, book: PhraseBook, titles: Iterable[str]) -> None:
+        self._book = book
+        self._phrases = [(title, phrase) for title in titles for phrase in book.lists.get(title, ())]
         self._by_word: dict[str, list[int]] = {}
         self._wordless = []
-        for number, (_, phrase, book) in enumerate(self._phrases):
+        for number, (_, phrase) in enumerate(self._phrases):
             groups = book.needles(phrase)
             for word in min(groups, key=len, default=()):
                 self._by_word.setdefault(word, []).append(number)
@@ -212,9 +209,9 @@ class PhraseIndex:
         """The phrases whose words are all there, in order, each with its list and its pattern."""
         numbers = {number for word in words if word in self._by_word for number in self._by_word[word]}
         for number in sorted(numbers.union(self._wordless)):
-            title, phrase, book = self._phrases[number]
-            if not any(map(words.isdisjoint, book.needles(phrase))):
-                yield title, phrase, compiled(book.pattern(phrase))
+            title, phrase = self._phrases[number]
+            if not any(map(words.isdisjoint, self._book.needles(phrase))):
+                yield title, phrase, compiled(self._book.pattern(phrase))
 
 
 def split_words(text: str) -> list[str]:
@@ -223,12 +220,6 @@ def split_words(text: str) -> list[str]:
 
 
 _LOWER = "".join(chr(code).lower() if chr(code).isalnum() or code == 95 else " " for code in range(128))
-
-
-@cache
-def any_of(file: str, title: str, dialect: Dialect = PLAIN) -> str:
-    """A pattern for any phrase of a list, in any of the six languages."""
-    return f"(?:{'|'.join(lexicon(file, name, dialect).one_of(title) for name in LANGUAGES)})"
 
 
 def guess_languages(sentence: str) -> list[str]:
@@ -249,7 +240,8 @@ def guess_languages(sentence: str) -> list[str]:
 @cache
 def sentence_border() -> re.Pattern[str]:
     """What ends a sentence, or begins another in its midst: *btw* and the like."""
-    aside = rf"(?<![^\s,;，、–—-]){any_of('phrases', 'aside')}[\s,:，：、–—-]*+(?!(?:so|and|but|pls|please)\b)"
+    asides = "|".join(lexicon("phrases", name).one_of("aside") for name in LANGUAGES)
+    aside = rf"(?<![^\s,;，、–—-])(?:{asides})[\s,:，：、–—-]*+(?!(?:so|and|but|pls|please)\b)"
     return compiled(rf"{_SENTENCE}|\ufffb+|{aside}")
 
 

@@ -11,7 +11,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.sections import shown_text
 from memsheaf.work import sessions, tasks
-from memsheaf.work.compaction.levels import Standing
+from memsheaf.work.compaction import Standing
 from memsheaf.work.notes_text import blockers_of, objective_of, phase_of
 from memsheaf.work.scopes import OpenScopes
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from memsheaf.recall.session import Session
     from memsheaf.recall.turns import Message, TranscriptEntry, Turn
     from memsheaf.store import Commit, Version
-    from memsheaf.work.compaction.levels import Compacted
+    from memsheaf.work.compaction import Compacted
 
 
 class Layers(OpenScopes):

@@ -1,0 +1,646 @@
+"""Compaction: make a conversation fit a budget of tokens.
+
+The ladder has five levels, and a conversation goes down only as far as the budget needs. Long tool output is cut (1);
+it becomes one line with a pointer (2); what the agent has answered since is dropped (3); all before the tail is
+spilled into a file (4); only what stands, the bullets and as much of the tail as fits are left (5).
+
+`compact` is pure: the same conversation gives the same bytes, and nothing is written. `run` writes what is spilled,
+and minds the circuit breaker. Tokens are counted as bytes of UTF-8 divided by four, rounded up, message by message.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from memsheaf.errors import ModelFailed, Refused, StoreFailed, hinted
+from memsheaf.guard.secrets import without_secrets
+from memsheaf.learn import spill as spills
+from memsheaf.learn.spill import Spill
+from memsheaf.llm import Model, Question, answer, object_schema
+from memsheaf.prompts import read_prompt
+from memsheaf.recall.turns import Message, TranscriptEntry
+from memsheaf.store.state import State
+from memsheaf.text.classifier import classify
+from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
+from memsheaf.text.sections import count_tokens
+from memsheaf.text.spoken import SHOWN, spoken
+
+Conversation = Sequence[TranscriptEntry | Message]
+
+BUDGET = 50_000  # tokens of a conversation, by default
+TRIGGERS = {"budget": 0, "phase": 3, "task": 4}
+"""Why a conversation is compacted, and the level that is gone to even if it fits: what a phase has done with is
+dropped at its end, and all before the tail at the end of a task."""
+LEVELS = (
+    "nothing had to be done",
+    "long tool output is cut",
+    "tool output is one line each",
+    "tool output that was answered is dropped",
+    "all before the tail is taken out",
+    "only the bullets and what fits of the tail are left",
+)
+"""What each level means, in words."""
+
+# Tool output: what is long is cut to its two ends; what is longer than a line becomes one.
+LONG_OUTPUT_BYTES, HEAD_BYTES, TAIL_BYTES = 4_096, 2_048, 1_024
+LINE_BYTES = 400
+# The tail grows until it has the least and enough messages with text, and never beyond the most.
+MIN_TAIL_TOKENS, MAX_TAIL_TOKENS, MIN_TAIL_TEXTS = 10_000, 40_000, 5
+# What the user said and is quoted, in at most a quarter of the budget.
+FIRST_QUOTES, LAST_QUOTES, MAX_QUOTE_CHARS = 8, 16, 240
+MIN_QUOTE_WORTH = 0.2  # likelihood that a sentence is worth keeping; a quote too many costs a line, a lost one more
+MAX_STANDING_CHARS = 500
+# Notes serve instead of a model when what they stand for has so many tokens, and so many messages with text.
+RICH_TOKENS, RICH_TEXTS, MAX_NOTES_TOKENS = 10_000, 5, 40_000
+MODEL_SECONDS, MIN_MODEL_TOKENS = 15.0, 500  # with less room a model is not asked
+MAX_BULLETS, MAX_BULLET_CHARS = 20, 300
+MAX_SHOWN_BYTES, MAX_SHOWN_MESSAGE_BYTES, MAX_SHOWN_OUTPUT_BYTES = 160_000, 4_000, 300
+FIRST_NOTES_TOKENS, MORE_NOTES_TOKENS, MORE_NOTES_CALLS = 10_000, 5_000, 3
+MAX_FAILURES = 3  # in a row, until a person has to approve
+
+KEPT, CUT, LINED, DROPPED, SPILLED = "kept", "cut", "one line", "dropped", "spilled"
+_LEFT_OUT = {CUT: "cut in the middle", LINED: "in one line", DROPPED: "dropped", SPILLED: "spilled"}
+_SCHEMA = object_schema({"bullets": {"type": "array", "maxItems": MAX_BULLETS, "items": {"type": "string"}}})
+
+
+class Standing(NamedTuple):
+    """What survives whatever happens. `pointers` tell where the layers are: `task/feature-x`, `session/ab12`."""
+
+    phase: str = ""
+    blockers: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    pointers: tuple[str, ...] = ()
+
+
+NOTHING = Standing()
+
+
+class Summary(NamedTuple):
+    """A summary: its text, where it is from (`notes`, `model` or ""), and what went wrong with a model."""
+
+    text: str = ""
+    source: str = ""
+    problem: str = ""
+
+
+NO_SUMMARY = Summary()
+
+
+class Compacted(NamedTuple):
+    """What became of a conversation. `text` stands before the `messages` that are left; it is "" at level 0.
+
+    `fates` says of each message of the conversation what became of it: `kept`, `cut`, `one line`, `dropped` or
+    `spilled`. `before`, `after` and `budget` are tokens. `bullets` are those in the text. `spill` is what has to be
+    written for its pointers to lead somewhere. `summary` is where the summary comes from: `notes`, `model` or "".
+    `problem` says why a model was of no use, or why it does not fit.
+    """
+
+    trigger: str
+    level: int
+    fits: bool
+    budget: int
+    before: int
+    after: int
+    text: str
+    messages: tuple[TranscriptEntry, ...]
+    fates: tuple[str, ...]
+    bullets: tuple[str, ...] = ()
+    spill: Spill | None = None
+    summary: str = ""
+    problem: str = ""
+
+    @property
+    def conversation(self) -> tuple[TranscriptEntry, ...]:
+        """What there is to go on with: the text as a message of the user, and the messages that are left."""
+        return (TranscriptEntry("user", self.text), *self.messages) if self.text else self.messages
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many messages had which fate."""
+        return dict(Counter(self.fates))
+
+
+def compact(
+    conversation: Conversation,
+    budget: int = BUDGET,
+    *,
+    standing: Standing = NOTHING,
+    trigger: str = "budget",
+    notes: str = "",
+    model: Model | None = None,
+    where: str = "",
+    wait: float = MODEL_SECONDS,
+) -> Compacted:
+    """Make a conversation fit into this many tokens. Nothing is written.
+
+    `notes` are the session notes. `where` is the folder of spilled files; without one, pointers name messages of the
+    conversation itself. The user's last message is kept in any case, and with it at least the last message and what
+    tools answered to it: where that is too much, `fits` is False.
+
+    Raises Refused when there is no such trigger, or no budget.
+    """
+    if trigger not in TRIGGERS:
+        raise Refused(f"there is no trigger {trigger!r}; there are {', '.join(TRIGGERS)}")
+    if budget < 1:
+        raise Refused("the budget must be 1 token or more")
+    ladder = Ladder(conversation, budget, standing=standing, trigger=trigger, where=where)
+    is_over = ladder.before > budget
+    most = budget if is_over else ladder.before - 1  # what fits is touched only to make it smaller
+    for level in range(TRIGGERS[trigger] or 1, 5):
+        if not is_over and level != TRIGGERS[trigger]:
+            break
+        plan = ladder.plan_level(level)
+        room = most - ladder.measure(plan)
+        if room >= 0:
+            gone = [ladder.entries[at] for at in plan.taken]
+            summary = summarize(gone, room - 1, notes=notes, model=model, wait=wait) if level == 4 else NO_SUMMARY
+            return ladder.finish(plan, summary)
+    if not is_over:
+        return ladder.finish(ladder.plan(0))
+    done = ladder.finish(ladder.plan_reset())
+    if done.after >= done.before:
+        done = ladder.finish(ladder.plan(5))  # nothing can be taken out
+    if done.fits:
+        return done
+    return done._replace(problem=f"what cannot be left out takes {done.after:,} tokens, and {budget:,} are allowed")
+
+
+def run(
+    conversation: Conversation,
+    budget: int = BUDGET,
+    *,
+    state: State,
+    now: float,
+    name: str = "",
+    days: float = spills.DAYS,
+    **options: Any,
+) -> Compacted:
+    """Compact a conversation for real, with the options of `compact`: write what is spilled, count failures in a row.
+
+    It failed when it does not fit, when a model was asked and was of no use, or when the disk refused. `name` is what
+    the conversation is called; without one it is known by its first message. Spilled files stay for `days`.
+
+    Raises:
+        Refused: it failed three times in a row, and waits for a person; or there is no such trigger, or no budget.
+        StoreFailed: what was taken out could not be written. Go on with the conversation as it was.
+    """
+    breaker = CircuitBreaker(state, conversation, name)
+    breaker.require()
+    done = compact(conversation, budget, where=state.folder, **options)
+    try:
+        if done.spill:
+            spills.write_spill(state, done.spill, now=now, days=days)
+    except StoreFailed as error:
+        breaker.fail(str(error))
+        raise
+    if done.problem:
+        breaker.fail(done.problem)
+    else:
+        breaker.reset()
+    return done
+
+
+def approve(conversation: Conversation, *, state: State, name: str = "") -> None:
+    """Let a conversation be compacted again: a person says so."""
+    CircuitBreaker(state, conversation, name).reset()
+
+
+def notes_due(tokens: int, written_at: int | None, tool_calls_since: int, last_turn_had_tools: bool) -> bool:
+    """Return True if session notes should be written now; `written_at` is how long the conversation was last time.
+
+    First at 10,000 tokens; then after 5,000 more, and 3 calls of tools or a turn without any.
+
+    >>> notes_due(9_999, None, 50, True), notes_due(10_000, None, 0, True), notes_due(15_000, 10_000, 2, False)
+    (False, True, True)
+    """
+    if written_at is None:
+        return tokens >= FIRST_NOTES_TOKENS
+    is_pause = tool_calls_since >= MORE_NOTES_CALLS or not last_turn_had_tools
+    return is_pause and tokens - written_at >= MORE_NOTES_TOKENS
+
+
+class CircuitBreaker:
+    """The failures of one conversation, in a row: after three it waits for a person's approval.
+
+    The count is a small file of the state directory, one for each conversation that failed, so a restart does not
+    forget it. It goes when a compaction succeeds or a person approves. A count that is there and cannot be read is
+    taken for one failure less than the limit: one more try is let through, and only its success makes it good again.
+    """
+
+    def __init__(self, state: State, conversation: Conversation, name: str = "") -> None:
+        first = conversation[0].text if conversation else ""
+        name = name or sha256(first.encode("utf-8", "surrogatepass")).hexdigest()
+        self._state = state
+        self._file = f"breaker-{sha256(name.encode('utf-8', 'replace')).hexdigest()[:24]}.json"
+
+    def failures(self) -> tuple[int, str]:
+        """How many there were since the last success, and why the last one was."""
+        if self._file not in self._state.names():
+            return 0, ""
+        match self._state.load(self._file):
+            case {"failures": int(count), "why": str(why)} if count > 0 and count is not True:
+                return count, why
+        return MAX_FAILURES - 1, "the count of failures cannot be read"
+
+    def require(self) -> None:
+        """Raise Refused when a person has to approve first."""
+        count, why = self.failures()
+        if count >= MAX_FAILURES:
+            error = Refused(f"waiting for approval: compaction failed {count} times in a row, last because {why}")
+            raise hinted(error, "Look at why; then `memsheaf compact FILE --approve` lets it go on.")
+
+    def fail(self, why: str) -> None:
+        """Count a failure. Raises StoreFailed, Busy."""
+        with self._state.lock("breaker", wait=5.0):
+            count = self.failures()[0] + 1
+            self._state.save(self._file, {"failures": count, "why": one_line(without_secrets(why), 300)})
+
+    def reset(self) -> None:
+        """Begin again: it succeeded, or a person approved. Raises StoreFailed, Busy."""
+        if self._file in self._state.names():
+            with self._state.lock("breaker", wait=5.0):
+                self._state.remove(self._file)
+
+
+class Plan(NamedTuple):
+    """One level: the text that each message has there, None where nothing is left of it; and its fate."""
+
+    level: int
+    texts: list[str | None]
+    fates: list[str]
+
+    @property
+    def taken(self) -> list[int]:
+        """The messages that are not there whole."""
+        return [at for at, fate in enumerate(self.fates) if fate != KEPT]
+
+
+class Ladder:
+    """One conversation on its way down; `where` is the folder of spilled files, "" without one.
+
+    `starts` are the places where it may be cut, the first is 0. `tail` is where the tail begins that stays whole, at
+    most three quarters of the budget; `near` is before it where that has too few texts.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        budget: int,
+        *,
+        standing: Standing = NOTHING,
+        trigger: str = "budget",
+        where: str = "",
+    ) -> None:
+        self.entries = tuple(TranscriptEntry(*message) for message in conversation)
+        self.sizes = [count_tokens(entry.text) for entry in self.entries]
+        self.before = sum(self.sizes)
+        self.starts = _find_starts(self.entries)
+        self._budget = budget
+        self._standing = standing
+        self._trigger = trigger
+        self._where = where
+        self._lines: dict[int, str] = {}
+        questions = [at for at, entry in enumerate(self.entries) if entry.role == "user" and entry.text.strip()]
+        self._last_question = questions[-1] if questions else -1
+        self.tail = self._find_tail(self.sizes, MIN_TAIL_TOKENS)
+        short = [
+            min(size, LINE_BYTES // 4) if entry.role == "tool" and at < self.tail else size
+            for at, (entry, size) in enumerate(zip(self.entries, self.sizes, strict=True))
+        ]
+        self.near = min(self.tail, self._find_tail(short, 0))
+
+    def _find_tail(self, sizes: Sequence[int], least: int) -> int:
+        """Return where the tail begins: from the end, until it is enough, or the next piece would be too much."""
+        most = min(MAX_TAIL_TOKENS, 3 * self._budget // 4)
+        end = len(self.entries)
+        taken = texts = 0
+        for start in reversed(self.starts):
+            piece = sum(sizes[start:end])
+            is_enough = taken >= least and texts >= MIN_TAIL_TEXTS
+            if end < len(self.entries) and (is_enough or taken + piece > most):
+                return end
+            taken += piece
+            texts += sum(map(is_text, self.entries[start:end]))
+            end = start
+        return 0
+
+    def plan(self, level: int, *zones: tuple[int, int]) -> Plan:
+        """Plan a level. Each zone ends before a message, and says how short its messages get; the rest is kept."""
+        plan = Plan(level, [entry.text for entry in self.entries], [KEPT] * len(self.entries))
+        start = 0
+        for end, rung in zones:
+            for at in range(start, end):
+                if at != self._last_question:
+                    plan.texts[at], plan.fates[at] = self._shorten(at, rung)
+            start = end
+        return plan
+
+    def plan_level(self, level: int) -> Plan:
+        """Plan levels 1 to 3, which shorten tool output before the tail, or 4, which takes out all before it.
+
+        Where large output makes a tail of few messages, level 4 has some more before it, with output in one line.
+        """
+        if level == 4:
+            return self.plan(4, (self.near, 4), (self.tail, 2))
+        return self.plan(level, (self.tail, level))
+
+    def plan_reset(self) -> Plan:
+        """Plan level 5: tool output in the tail is cut, then becomes a line; then the tail gets shorter.
+
+        The last that is tried is the user's last message, with the last message and what tools answered to it.
+        """
+        end = len(self.entries)
+        plan = self.plan(5, (self.tail, 4), (end, 1))
+        if self.measure(plan) <= self._budget:
+            return plan
+        starts = [start for start in self.starts if start >= self.tail] or [0]
+
+        def fits(start: int) -> bool:
+            return self.measure(self.plan(5, (start, 4), (end, 2))) <= self._budget
+
+        first = bisect_left(starts[:-1], True, key=fits)
+        return self.plan(5, (starts[first], 4), (end, 2))
+
+    def _shorten(self, at: int, rung: int) -> tuple[str | None, str]:
+        """Return a message as short as a rung has it, and its fate; what would get no shorter stays."""
+        entry, length = self.entries[at], self.sizes[at]
+        if rung == 4:
+            return None, SPILLED if self._where else DROPPED
+        if entry.role != "tool":
+            return entry.text, KEPT
+        if rung == 3 and self._answered[at]:
+            return None, DROPPED
+        text, fate = entry.text, KEPT
+        if rung == 1 and 4 * length > LONG_OUTPUT_BYTES:
+            text, fate = self._cut(at), CUT
+        elif rung > 1 and 4 * length > LINE_BYTES:
+            text, fate = self._line(at), LINED
+        return (text, fate) if count_tokens(text) < length else (entry.text, KEPT)
+
+    def _cut(self, at: int) -> str:
+        """Return the beginning and the end of a tool's output."""
+        text = self.entries[at].text
+        head = cut_bytes(text, HEAD_BYTES)
+        tail = text[-TAIL_BYTES:].encode("utf-8", "replace")[-TAIL_BYTES:].decode("utf-8", "ignore")
+        left = count_bytes(text) - count_bytes(head) - count_bytes(tail)
+        mark = f"[{left:,} bytes are left out here; the whole: {self._place(at)}]"
+        return f"{for_prompt(head)}\n{mark}\n{for_prompt(tail)}"
+
+    def _line(self, at: int) -> str:
+        """Return a line in place of a tool's output: which tool, how it begins, its size, and where it is."""
+        if at not in self._lines:
+            text, tool = self.entries[at].text, one_line(for_prompt(self.entries[at].tool), 60) or "a tool"
+            first = cut_bytes(text.lstrip(), 500).partition("\n")[0]
+            begins, whole = one_line(for_prompt(without_secrets(first)), 120), self._place(at)
+            line = f"[output of {tool}, {count_bytes(text):,} bytes; the whole: {whole}; it begins: {begins}]"
+            self._lines[at] = line
+        return self._lines[at]
+
+    def _place(self, at: int) -> str:
+        """Return where the whole of a message is found."""
+        if self._where:
+            return f"message {at + 1} in the spilled file"
+        name = self.entries[at].id
+        return f"message {one_line(name, 80)}" if name else f"message {at + 1} of the conversation"
+
+    @cached_property
+    def _answered(self) -> list[bool]:
+        """Whether the agent said something after each message, before the user did."""
+        answered = [False] * len(self.entries)
+        is_answered = False
+        for at, entry in reversed(list(enumerate(self.entries))):
+            answered[at] = is_answered
+            if is_text(entry):
+                is_answered = entry.role == "assistant"
+        return answered
+
+    def measure(self, plan: Plan) -> int:
+        """Return how many tokens a plan leaves, without a summary."""
+        return self._count(plan, self._write(plan, self._bullets(plan, spills.BLANK), NO_SUMMARY))
+
+    def finish(self, plan: Plan, summary: Summary = NO_SUMMARY) -> Compacted:
+        """Carry out a plan; a plan that takes nothing leaves the conversation as it is."""
+        spill = spills.make_spill(self.entries, plan.taken) if self._where and plan.taken else None
+        bullets = self._bullets(plan, spill.name if spill else "")
+        text = self._write(plan, bullets, summary)
+        after = self._count(plan, text)
+        pairs = zip(self.entries, plan.texts, strict=True)
+        return Compacted(
+            trigger=self._trigger,
+            level=plan.level,
+            fits=after <= self._budget,
+            budget=self._budget,
+            before=self.before,
+            after=after,
+            text=text,
+            messages=tuple(entry._replace(text=left) for entry, left in pairs if left is not None),
+            fates=tuple(plan.fates),
+            bullets=bullets,
+            spill=spill,
+            summary=summary.source,
+            problem=summary.problem,
+        )
+
+    def _count(self, plan: Plan, text: str) -> int:
+        left = (
+            self.sizes[at] if fate == KEPT else count_tokens(plan.texts[at] or "")
+            for at, fate in enumerate(plan.fates)
+        )
+        return sum(left) + count_tokens(text)
+
+    def _write(self, plan: Plan, bullets: Sequence[str], summary: Summary) -> str:
+        """Return what stands before the messages that are left."""
+        if not plan.taken:
+            return ""
+        head = read_prompt("compacted").replace("{taken}", f"{len(plan.taken):,}")
+        head = head.replace("{total}", f"{len(self.entries):,}")
+        return "\n".join([head, *(f"- {bullet}" for bullet in bullets), "", summary.text]).rstrip() + "\n"
+
+    def _bullets(self, plan: Plan, file: str) -> tuple[str, ...]:
+        """Return what stands, what the user said, what was left out, and where it is; always in this order."""
+        if not plan.taken:
+            return ()
+        stands = self._standing
+        bullets = [
+            f"{name}: {for_prompt(one_line(without_secrets(text), MAX_STANDING_CHARS))}"
+            for name, texts in (
+                ("Phase", (stands.phase,)),
+                ("Blocker", stands.blockers),
+                ("Decision", stands.decisions),
+                ("Constraint", stands.constraints),
+                ("Layer", stands.pointers),
+            )
+            for text in texts
+            if text.strip()
+        ]
+        bullets += self._quote(plan)
+        counts = Counter(plan.fates)
+        left_out = (f"{counts[fate]:,} {words}" for fate, words in _LEFT_OUT.items() if counts[fate])
+        bullets.append(f"Messages that are not whole: {', '.join(left_out)}")
+        if self._where:
+            bullets.append(f"Spilled file, with whole messages by their number: {os.path.join(self._where, file)}")
+        return tuple(bullets)
+
+    def _quote(self, plan: Plan) -> list[str]:
+        """Return bullets for what the user said that matters, in messages that are no longer there."""
+        if not any(self.entries[at].role == "user" for at in plan.taken):
+            return []
+        gone = [(at, quote) for at, quote in self._quotes if plan.fates[at] != KEPT]
+        quotes = [f'The user said: "{quote}" (message {at + 1})' for at, quote in gone]
+        shown: list[str] = []
+        room = self._budget  # a quarter of the budget, in bytes
+        for quote in reversed(quotes[:FIRST_QUOTES] + quotes[FIRST_QUOTES:][-LAST_QUOTES:]):
+            room -= count_bytes(quote) + 3
+            if room < 0:
+                break
+            shown.insert(0, quote)
+        if len(shown) < len(quotes):
+            shown.append(f"Other sentences of the user, not quoted here: {len(quotes) - len(shown):,}")
+        return shown
+
+    @cached_property
+    def _quotes(self) -> list[tuple[int, str]]:
+        return find_quotes(self.entries)
+
+
+def count_bytes(text: str) -> int:
+    """Return how many bytes of UTF-8 a text has."""
+    return len(text.encode("utf-8", "replace"))
+
+
+def is_text(entry: TranscriptEntry) -> bool:
+    """Return True if the user or the agent says something in it."""
+    return entry.role != "tool" and bool(entry.text.strip())
+
+
+def _find_starts(entries: Sequence[TranscriptEntry]) -> list[int]:
+    """Return where it may be cut: never before a tool's answer, and never between a call and the answer to it."""
+    pending_change = [0] * (len(entries) + 1)  # +1 behind a call, -1 behind its answer
+    caller: dict[str, int] = {}
+    for at, entry in enumerate(entries):
+        for call in entry.calls:
+            if entry.role != "tool":
+                caller[call] = at
+            elif call in caller:
+                pending_change[caller[call] + 1] += 1
+                pending_change[at + 1] -= 1
+    starts = []
+    pending = 0
+    for at, entry in enumerate(entries):
+        pending += pending_change[at]
+        if at == 0 or (entry.role != "tool" and not pending):
+            starts.append(at)
+    return starts
+
+
+_SENTENCE = r"[^\n.!?。！？；;]*(?:[.!?；;](?!\s|$)[^\n.!?。！？；;]*)*[.!?。！？；;]?"
+_PASTED_LINE = (
+    r"(?m)^(?:[|$+]|    |\t|\[?\d{4}-\d\d-\d\d[T ]\d|\[?\d\d?:\d\d:\d\d"
+    r"|\[?(?:trace|debug|info|warn|warning|error|fatal) ?[]:])[^\n]*"
+)
+_QUESTION = r"[?？]\W*$|(?:[吗呢嗎]|ですか|ますか|でしょうか)\W*$"
+_LIST_MARK = r"^(?:[-*•–]|\d{1,2}[.)])\s+"
+_EARLIER_QUOTE = r'(?m)^- The user (?:said|decided|asked): "(.+)" \(message [0-9]+\)$'
+
+
+def find_quotes(entries: Sequence[TranscriptEntry]) -> list[tuple[int, str]]:
+    """Return the user's sentences that are worth keeping, each with its message; what was said twice, once.
+
+    Only what the user says is read; what is pasted, quoted or asked is left out. A sentence is quoted as it stands.
+
+    >>> find_quotes([TranscriptEntry("user", "We decided to use SQLite. Does it scale? Thanks.")])
+    [(0, 'We decided to use SQLite.')]
+    """
+    quotes: dict[str, tuple[int, str]] = {}
+    for at, entry in enumerate(entries):
+        for quote in _quotes_in(entry.text) if entry.role == "user" else ():
+            key = " ".join(re.findall(r"\w+", quote.casefold()))
+            quotes.pop(key, None)  # the last time counts: it is the one that is seen longest
+            quotes[key] = at, one_line(quote, MAX_QUOTE_CHARS)
+    return list(quotes.values())
+
+
+def _quotes_in(text: str) -> Iterator[str]:
+    if text.startswith(read_prompt("compacted").partition("\n")[0]):  # what was quoted before is not lost now
+        yield from re.findall(_EARLIER_QUOTE, text.partition("\n<")[0])  # behind that are notes or a model's words
+        return
+    if len(text) > 8_000:  # the rest was pasted
+        text = f"{text[:4_000]}\n{text[-4_000:]}"
+    text = without_secrets(text)
+    own_words = re.sub(_PASTED_LINE, lambda line: SHOWN * len(line[0]), spoken(text))
+    for match in re.finditer(_SENTENCE, own_words):
+        sentence = re.sub(_LIST_MARK, "", text[match.start() : match.end()].strip())
+        is_own = 4 <= len(sentence) <= 400 and re.search(r"\w", match[0])
+        if is_own and not re.search(_QUESTION, sentence) and classify(sentence)[1] >= MIN_QUOTE_WORTH:
+            yield for_prompt(sentence)
+
+
+def summarize(
+    entries: Sequence[TranscriptEntry], room: int, *, notes: str, model: Model | None, wait: float = MODEL_SECONDS
+) -> Summary:
+    """Summarize these messages in at most `room` tokens: by the session notes, which need no model, or by a model.
+
+    A model is asked once, in a schema, with a time limit, and sees the messages as data, without secrets.
+    """
+    has_notes = bool(re.search(r"\w", re.sub(r"(?s)<!--.*?-->", "", notes)))
+    is_long = sum(count_tokens(entry.text) for entry in entries) >= RICH_TOKENS
+    is_rich = is_long and sum(map(is_text, entries)) >= RICH_TEXTS
+    problem = ""
+    if model is not None and room >= MIN_MODEL_TOKENS and not (has_notes and is_rich):
+        try:
+            return Summary(_wrap("summary", _ask(entries, model, wait), room), "model")
+        except ModelFailed as error:
+            problem = f"{model.name}: {error}"
+    text = _wrap("session-notes", notes, room) if has_notes else ""
+    return Summary(text, "notes" if text else "", problem)
+
+
+def _wrap(name: str, text: str, room: int) -> str:
+    """Return the text between marks it cannot close, cut to what there is room for; "" when that is too little."""
+    text = for_prompt(without_secrets(text).strip())
+    most = 4 * min(room, MAX_NOTES_TOKENS) - count_bytes(name) * 2 - 16
+    if count_bytes(text) > most:
+        if most < 500:
+            return ""
+        head = cut_bytes(text, most - 40)
+        head = head.rpartition("\n")[0] or head
+        text = f"{head}\n({count_bytes(text):,} bytes, cut here)"
+    return f"<{name}>\n{text}\n</{name}>\n" if text else ""
+
+
+def _ask(entries: Sequence[TranscriptEntry], model: Model, wait: float) -> str:
+    """Return the bullets of a model. Raises ModelFailed."""
+    system = read_prompt("compact").replace("{most}", str(MAX_BULLETS))
+    match answer(model, Question(system, _show(entries), _SCHEMA, max_tokens=2_000), wait):
+        case {"bullets": list(bullets)} if all(isinstance(bullet, str) for bullet in bullets):
+            lines = [one_line(bullet.lstrip("-*• "), MAX_BULLET_CHARS) for bullet in bullets[:MAX_BULLETS]]
+        case _:
+            raise ModelFailed("its answer is not a list of bullets")
+    if not any(lines):
+        raise ModelFailed("its answer says nothing")
+    return "\n".join(f"- {line}" for line in lines if line)
+
+
+def _show(entries: Sequence[TranscriptEntry]) -> str:
+    """Return what a model is shown: the messages between marks that no text can know, the last ones if need be."""
+    nonce = os.urandom(8).hex()
+    parts: list[str] = []
+    room = MAX_SHOWN_BYTES
+    for number, entry in reversed(list(enumerate(entries, 1))):
+        most = MAX_SHOWN_OUTPUT_BYTES if entry.role == "tool" else MAX_SHOWN_MESSAGE_BYTES
+        text = cut_bytes(for_prompt(without_secrets(cut_bytes(entry.text, 16 * most))), most)
+        part = f"<message-{nonce} number={number} from={entry.role}>\n{text}\n</message-{nonce}>"
+        room -= count_bytes(part)
+        if room < 0:
+            parts.append(f"({number} earlier messages are not shown)")
+            break
+        parts.append(part)
+    return "\n".join(reversed(parts))
