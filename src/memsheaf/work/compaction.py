@@ -14,7 +14,7 @@ import os
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -193,7 +193,7 @@ def run(
         StoreFailed: what was taken out could not be written. Go on with the conversation as it was.
     """
     breaker = CircuitBreaker(state, conversation, name)
-    breaker.require()
+    breaker.require_closed()
     done = compact(conversation, budget, where=state.folder, **options)
     try:
         if done.spill:
@@ -250,7 +250,7 @@ class CircuitBreaker:
                 return count, why
         return MAX_FAILURES - 1, "the count of failures cannot be read"
 
-    def require(self) -> None:
+    def require_closed(self) -> None:
         """Raise Refused when a person has to approve first."""
         count, why = self.failures()
         if count >= MAX_FAILURES:
@@ -374,34 +374,34 @@ class Ladder:
         entry, length = self.entries[at], self.sizes[at]
         if rung == 4:
             return None, SPILLED if self._where else DROPPED
-        if entry.role != "tool":
-            return entry.text, KEPT
-        if rung == 3 and self._answered[at]:
-            return None, DROPPED
-        text, fate = entry.text, KEPT
-        if rung == 1 and 4 * length > LONG_OUTPUT_BYTES:
-            text, fate = self._cut(at), CUT
-        elif rung > 1 and 4 * length > LINE_BYTES:
-            text, fate = self._line(at), LINED
-        return (text, fate) if count_tokens(text) < length else (entry.text, KEPT)
+        if entry.role == "tool":
+            if rung == 3 and self._answered[at]:
+                return None, DROPPED
+            is_cut = rung == 1
+            if 4 * length > (LONG_OUTPUT_BYTES if is_cut else LINE_BYTES):
+                text = self._cut(at) if is_cut else self._line(at)
+                if count_tokens(text) < length:
+                    return text, CUT if is_cut else LINED
+        return entry.text, KEPT
 
     def _cut(self, at: int) -> str:
         """Return the beginning and the end of a tool's output."""
         text = self.entries[at].text
         head = cut_bytes(text, HEAD_BYTES)
         tail = text[-TAIL_BYTES:].encode("utf-8", "replace")[-TAIL_BYTES:].decode("utf-8", "ignore")
-        left = count_bytes(text) - count_bytes(head) - count_bytes(tail)
-        mark = f"[{left:,} bytes are left out here; the whole: {self._place(at)}]"
-        return f"{for_prompt(head)}\n{mark}\n{for_prompt(tail)}"
+        left = count_bytes(text) - count_bytes(head + tail)
+        return for_prompt(f"{head}\n[{left:,} bytes are left out here; the whole: {self._place(at)}]\n{tail}")
 
     def _line(self, at: int) -> str:
         """Return a line in place of a tool's output: which tool, how it begins, its size, and where it is."""
+        entry = self.entries[at]
         if at not in self._lines:
-            text, tool = self.entries[at].text, one_line(for_prompt(self.entries[at].tool), 60) or "a tool"
-            first = cut_bytes(text.lstrip(), 500).partition("\n")[0]
-            begins, whole = one_line(for_prompt(without_secrets(first)), 120), self._place(at)
-            line = f"[output of {tool}, {count_bytes(text):,} bytes; the whole: {whole}; it begins: {begins}]"
-            self._lines[at] = line
+            tool = one_line(for_prompt(entry.tool), 60) or "a tool"
+            begins = one_line(
+                for_prompt(without_secrets(cut_bytes(entry.text.lstrip(), 500).partition("\n")[0])), 120
+            )
+            size = f"{count_bytes(entry.text):,} bytes"
+            self._lines[at] = f"[output of {tool}, {size}; the whole: {self._place(at)}; it begins: {begins}]"
         return self._lines[at]
 
     def _place(self, at: int) -> str:
@@ -424,14 +424,15 @@ class Ladder:
 
     def measure(self, plan: Plan) -> int:
         """Return how many tokens a plan leaves, without a summary."""
-        return self._count(plan, self._write(plan, self._bullets(plan, spills.BLANK), NO_SUMMARY))
+        text = self._write(plan, self._bullets(plan, spills.BLANK), NO_SUMMARY)
+        return count_all([*plan.texts, text])
 
     def finish(self, plan: Plan, summary: Summary = NO_SUMMARY) -> Compacted:
         """Carry out a plan; a plan that takes nothing leaves the conversation as it is."""
         spill = spills.make_spill(self.entries, plan.taken) if self._where and plan.taken else None
         bullets = self._bullets(plan, spill.name if spill else "")
         text = self._write(plan, bullets, summary)
-        after = self._count(plan, text)
+        after = count_all([*plan.texts, text])
         pairs = zip(self.entries, plan.texts, strict=True)
         return Compacted(
             trigger=self._trigger,
@@ -449,16 +450,9 @@ class Ladder:
             problem=summary.problem,
         )
 
-    def _count(self, plan: Plan, text: str) -> int:
-        left = (
-            self.sizes[at] if fate == KEPT else count_tokens(plan.texts[at] or "")
-            for at, fate in enumerate(plan.fates)
-        )
-        return sum(left) + count_tokens(text)
-
     def _write(self, plan: Plan, bullets: Sequence[str], summary: Summary) -> str:
         """Return what stands before the messages that are left."""
-        if not plan.taken:
+        if not bullets:
             return ""
         head = read_prompt("compacted").replace("{taken}", f"{len(plan.taken):,}")
         head = head.replace("{total}", f"{len(self.entries):,}")
@@ -493,15 +487,12 @@ class Ladder:
         """Return bullets for what the user said that matters, in messages that are no longer there."""
         if not any(self.entries[at].role == "user" for at in plan.taken):
             return []
-        gone = [(at, quote) for at, quote in self._quotes if plan.fates[at] != KEPT]
-        quotes = [f'The user said: "{quote}" (message {at + 1})' for at, quote in gone]
-        shown: list[str] = []
-        room = self._budget  # a quarter of the budget, in bytes
-        for quote in reversed(quotes[:FIRST_QUOTES] + quotes[FIRST_QUOTES:][-LAST_QUOTES:]):
-            room -= count_bytes(quote) + 3
-            if room < 0:
-                break
-            shown.insert(0, quote)
+        quotes = [
+            f'The user said: "{quote}" (message {at + 1})' for at, quote in self._quotes if plan.fates[at] != KEPT
+        ]
+        shown = quotes[:FIRST_QUOTES] + quotes[FIRST_QUOTES:][-LAST_QUOTES:]
+        while count_bytes("\n- ".join(shown)) > self._budget:  # in bytes, which is a quarter of it
+            del shown[0]
         if len(shown) < len(quotes):
             shown.append(f"Other sentences of the user, not quoted here: {len(quotes) - len(shown):,}")
         return shown
@@ -514,6 +505,11 @@ class Ladder:
 def count_bytes(text: str) -> int:
     """Return how many bytes of UTF-8 a text has."""
     return len(text.encode("utf-8", "replace"))
+
+
+def count_all(texts: Iterable[str | None]) -> int:
+    """Return how many tokens these texts count as, one by one."""
+    return sum(count_tokens(text) for text in texts if text)
 
 
 def is_text(entry: TranscriptEntry) -> bool:
@@ -591,7 +587,7 @@ def summarize(
     A model is asked once, in a schema, with a time limit, and sees the messages as data, without secrets.
     """
     has_notes = bool(re.search(r"\w", re.sub(r"(?s)<!--.*?-->", "", notes)))
-    is_long = sum(count_tokens(entry.text) for entry in entries) >= RICH_TOKENS
+    is_long = count_all(entry.text for entry in entries) >= RICH_TOKENS
     is_rich = is_long and sum(map(is_text, entries)) >= RICH_TEXTS
     problem = ""
     if model is not None and room >= MIN_MODEL_TOKENS and not (has_notes and is_rich):
