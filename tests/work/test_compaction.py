@@ -48,12 +48,12 @@ from memsheaf.work.compaction import (
     RICH_TOKENS,
     TAIL_BYTES,
     TRIGGERS,
-    CircuitBreaker,
     Compacted,
     Ladder,
     Standing,
     approve,
     compact,
+    count_failures,
     is_text,
     notes_due,
     run,
@@ -151,9 +151,9 @@ def test_a_line_says_which_tool_how_large_where_and_how_it_begins() -> None:
     assert line.startswith("[output of bash, 8,560 ")
     assert line.endswith("bytes; the whole: message 3 in the spilled file; it begins: row 0 of the output]")
     assert "\n" not in line
-    bare = compact([*(one._replace(tool="", id=f"id-{at}") for at, one in enumerate(talk()))], 50_000).messages[2]
+    bare = compact([one._replace(tool="") for one in talk()], 50_000).messages[2]
     assert bare.text.startswith("[output of a tool, ")
-    assert "the whole: message id-2; it begins" in bare.text
+    assert "the whole: message 3 of the conversation; it begins" in bare.text
 
 
 def test_only_output_that_was_answered_is_dropped() -> None:
@@ -628,7 +628,7 @@ def test_after_three_failures_a_person_has_to_approve(state: State) -> None:
     run(talk(), state=state, now=NOW)  # another conversation goes on
     approve(FAILING, state=state)
     assert run(FAILING, 1_000_000, state=state, now=NOW).fits
-    assert CircuitBreaker(state, FAILING).failures() == (0, "")
+    assert not [name for name in state.names() if name.startswith("breaker-")]
 
 
 def test_where_nothing_can_be_taken_out_the_conversation_stays_as_it_is(state: State) -> None:
@@ -642,14 +642,15 @@ def test_where_nothing_can_be_taken_out_the_conversation_stays_as_it_is(state: S
 
 def test_a_model_that_fails_counts_and_so_does_a_disk(state: State, tmp_path: Path) -> None:
     run(talk(250, 300), 6_000, state=state, now=NOW, model=Scripted([]), name="one")
-    assert CircuitBreaker(state, (), "one").failures() == (1, "scripted: the script has ended")
+    (breaker,) = (name for name in state.names() if name.startswith("breaker-"))
+    assert count_failures(state, breaker) == (1, "scripted: the script has ended")
 
     wanted = compact(talk(10), 500, where=state.folder).spill
     assert wanted is not None
     Path(state.folder, wanted.name).mkdir()
     with pytest.raises(StoreFailed, match="cannot be written"):
         run(talk(10), 500, state=state, now=NOW, name="one")
-    assert CircuitBreaker(state, (), "one").failures()[0] == 2
+    assert count_failures(state, breaker)[0] == 2
 
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreFailed):

@@ -192,25 +192,62 @@ def run(
         Refused: it failed three times in a row, and waits for a person; or there is no such trigger, or no budget.
         StoreFailed: what was taken out could not be written. Go on with the conversation as it was.
     """
-    breaker = CircuitBreaker(state, conversation, name)
-    breaker.require_closed()
+    breaker = _breaker(conversation, name)
+    count, why = count_failures(state, breaker)
+    if count >= MAX_FAILURES:
+        error = Refused(f"waiting for approval: compaction failed {count} times in a row, last because {why}")
+        raise hinted(error, "Look at why; then `memsheaf compact FILE --approve` lets it go on.")
     done = compact(conversation, budget, where=state.folder, **options)
     try:
         if done.spill:
             spills.write_spill(state, done.spill, now=now, days=days)
     except StoreFailed as error:
-        breaker.fail(str(error))
+        _record_result(state, breaker, str(error))
         raise
-    if done.problem:
-        breaker.fail(done.problem)
-    else:
-        breaker.reset()
+    _record_result(state, breaker, done.problem)
     return done
 
 
 def approve(conversation: Conversation, *, state: State, name: str = "") -> None:
     """Let a conversation be compacted again: a person says so."""
-    CircuitBreaker(state, conversation, name).reset()
+    _record_result(state, _breaker(conversation, name), "")
+
+
+# The circuit breaker: after three failures in a row, a conversation waits for a person's approval. The count is a
+# small file of the state directory, one for each conversation that failed, so a restart does not forget it. It goes
+# when a compaction succeeds or a person approves.
+
+
+def _breaker(conversation: Conversation, name: str) -> str:
+    """Return the name of the file with the count; a conversation without a name is known by its first message."""
+    known_by = name or "".join(message.text for message in conversation[:1])
+    return f"breaker-{sha256(known_by.encode('utf-8', 'replace')).hexdigest()[:24]}.json"
+
+
+def count_failures(state: State, breaker: str) -> tuple[int, str]:
+    """Return how many failures there were since the last success, and why the last one was.
+
+    A count that cannot be read is taken for one less than the limit: one more try is let through, and only its
+    success makes it good again.
+    """
+    if breaker not in state.names():
+        return 0, ""
+    match state.load(breaker):
+        case {"failures": int(count), "why": str(why)} if count > 0 and count is not True:
+            return count, why
+    return MAX_FAILURES - 1, "the count of failures cannot be read"
+
+
+def _record_result(state: State, breaker: str, problem: str) -> None:
+    """Count a failure; without a problem begin again. Raises StoreFailed, Busy."""
+    if not problem and breaker not in state.names():
+        return
+    with state.lock("breaker", wait=5.0):
+        if problem:
+            count = count_failures(state, breaker)[0] + 1
+            state.save(breaker, {"failures": count, "why": one_line(without_secrets(problem), 300)})
+        else:
+            state.remove(breaker)
 
 
 def notes_due(tokens: int, written_at: int | None, tool_calls_since: int, last_turn_had_tools: bool) -> bool:
@@ -225,49 +262,6 @@ def notes_due(tokens: int, written_at: int | None, tool_calls_since: int, last_t
         return tokens >= FIRST_NOTES_TOKENS
     is_pause = tool_calls_since >= MORE_NOTES_CALLS or not last_turn_had_tools
     return is_pause and tokens - written_at >= MORE_NOTES_TOKENS
-
-
-class CircuitBreaker:
-    """The failures of one conversation, in a row: after three it waits for a person's approval.
-
-    The count is a small file of the state directory, one for each conversation that failed, so a restart does not
-    forget it. It goes when a compaction succeeds or a person approves. A count that is there and cannot be read is
-    taken for one failure less than the limit: one more try is let through, and only its success makes it good again.
-    """
-
-    def __init__(self, state: State, conversation: Conversation, name: str = "") -> None:
-        first = conversation[0].text if conversation else ""
-        name = name or sha256(first.encode("utf-8", "surrogatepass")).hexdigest()
-        self._state = state
-        self._file = f"breaker-{sha256(name.encode('utf-8', 'replace')).hexdigest()[:24]}.json"
-
-    def failures(self) -> tuple[int, str]:
-        """How many there were since the last success, and why the last one was."""
-        if self._file not in self._state.names():
-            return 0, ""
-        match self._state.load(self._file):
-            case {"failures": int(count), "why": str(why)} if count > 0 and count is not True:
-                return count, why
-        return MAX_FAILURES - 1, "the count of failures cannot be read"
-
-    def require_closed(self) -> None:
-        """Raise Refused when a person has to approve first."""
-        count, why = self.failures()
-        if count >= MAX_FAILURES:
-            error = Refused(f"waiting for approval: compaction failed {count} times in a row, last because {why}")
-            raise hinted(error, "Look at why; then `memsheaf compact FILE --approve` lets it go on.")
-
-    def fail(self, why: str) -> None:
-        """Count a failure. Raises StoreFailed, Busy."""
-        with self._state.lock("breaker", wait=5.0):
-            count = self.failures()[0] + 1
-            self._state.save(self._file, {"failures": count, "why": one_line(without_secrets(why), 300)})
-
-    def reset(self) -> None:
-        """Begin again: it succeeded, or a person approved. Raises StoreFailed, Busy."""
-        if self._file in self._state.names():
-            with self._state.lock("breaker", wait=5.0):
-                self._state.remove(self._file)
 
 
 class Plan(NamedTuple):
@@ -406,10 +400,7 @@ class Ladder:
 
     def _place(self, at: int) -> str:
         """Return where the whole of a message is found."""
-        if self._where:
-            return f"message {at + 1} in the spilled file"
-        name = self.entries[at].id
-        return f"message {one_line(name, 80)}" if name else f"message {at + 1} of the conversation"
+        return f"message {at + 1} {'in the spilled file' if self._where else 'of the conversation'}"
 
     @cached_property
     def _answered(self) -> list[bool]:
