@@ -36,8 +36,8 @@ Conversation = Sequence[TranscriptEntry | Message]
 
 BUDGET = 50_000  # tokens of a conversation, by default
 TRIGGERS = {"budget": 0, "phase": 3, "task": 4}
-"""Why a conversation is compacted, and the level that is gone to even if it fits: what a phase has done with is
-dropped at its end, and all before the tail at the end of a task."""
+"""Reasons to compact a conversation, each with the level that is gone to even if it fits: what a phase has done with
+is dropped at its end, and all before the tail at the end of a task."""
 LEVELS = (
     "nothing had to be done",
     "long tool output is cut",
@@ -46,7 +46,7 @@ LEVELS = (
     "all before the tail is taken out",
     "only the bullets and what fits of the tail are left",
 )
-"""What each level means, in words."""
+"""Each level in words."""
 
 # Tool output: what is long is cut to its two ends; what is longer than a line becomes one.
 LONG_OUTPUT_BYTES, HEAD_BYTES, TAIL_BYTES = 4_096, 2_048, 1_024
@@ -71,7 +71,7 @@ _SCHEMA = object_schema({"bullets": {"type": "array", "maxItems": MAX_BULLETS, "
 
 
 class Standing(NamedTuple):
-    """What survives whatever happens. `pointers` tell where the layers are: `task/feature-x`, `session/ab12`."""
+    """State that survives in any case. `pointers` tell where the layers are: `task/feature-x`, `session/ab12`."""
 
     phase: str = ""
     blockers: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ NO_SUMMARY = Summary()
 
 
 class Compacted(NamedTuple):
-    """What became of a conversation. `text` stands before the `messages` that are left; it is "" at level 0.
+    """The outcome of a compaction. `text` stands before the `messages` that are left; it is "" at level 0.
 
     `fates` says of each message of the conversation what became of it: `kept`, `cut`, `one line`, `dropped` or
     `spilled`. `before`, `after` and `budget` are tokens. `bullets` are those in the text. `spill` is what has to be
@@ -119,12 +119,12 @@ class Compacted(NamedTuple):
 
     @property
     def conversation(self) -> tuple[TranscriptEntry, ...]:
-        """What there is to go on with: the text as a message of the user, and the messages that are left."""
+        """The shortened conversation: the text as a message of the user, and the messages that are left."""
         return (TranscriptEntry("user", self.text), *self.messages) if self.text else self.messages
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many messages had which fate."""
+        """Return how many messages had which fate."""
         return dict(Counter(self.fates))
 
 
@@ -369,7 +369,7 @@ class Ladder:
         if rung == 4:
             return None, SPILLED if self._where else DROPPED
         if entry.role == "tool":
-            if rung == 3 and self._answered[at]:
+            if rung == 3 and self._is_answered[at]:
                 return None, DROPPED
             is_cut = rung == 1
             if 4 * length > (LONG_OUTPUT_BYTES if is_cut else LINE_BYTES):
@@ -403,8 +403,8 @@ class Ladder:
         return f"message {at + 1} {'in the spilled file' if self._where else 'of the conversation'}"
 
     @cached_property
-    def _answered(self) -> list[bool]:
-        """Whether the agent said something after each message, before the user did."""
+    def _is_answered(self) -> list[bool]:
+        """For each message, True if the agent said something after it, before the user did."""
         answered = [False] * len(self.entries)
         is_answered = False
         for at, entry in reversed(list(enumerate(self.entries))):
