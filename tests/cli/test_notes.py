@@ -217,7 +217,7 @@ def test_a_second_fact_is_refused_until_it_supersedes(run: Run, work: Path) -> N
 def test_all_that_is_missing_is_told_at_once(run: Run, work: Path, tree: Tree) -> None:
     before = tree()
 
-    code, out, err = run("fact", "add", "Test command", "Maybe make.", "--cite", "gone.py:3", "--anyway")
+    code, out, err = run("fact", "add", "Test command", "Is it make?", "--cite", "gone.py:3", "--anyway")
     assert (code, out) == (1, "")
     for word in ("cannot be false", "gone.py", "no reason", "category"):
         assert word in err

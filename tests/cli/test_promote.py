@@ -169,8 +169,8 @@ def test_the_line_to_type_keeps_what_was_typed_and_works_with_the_rest_filled_in
             "--to project --anyway 'it'\"'\"'s so' --reason TEXT",
         ),
         (
-            "Shards: they are probably 5, see docs.md:1",
-            "--reason x --fact 'Maybe 5'",
+            "Shards: are there 5? see docs.md:1",
+            "--reason x --fact 'Are there 5?'",
             "--to project --fact TEXT --reason x",
         ),
         ("I prefer short answers", "--to project --category user", "--to user --category user"),

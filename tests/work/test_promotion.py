@@ -271,10 +271,10 @@ def test_the_five_fields_have_to_be_complete_for_the_project(layers: Layers, tre
     assert examine(whole, layers.project, choice=JUDGED, tree=tree).recommend == "yes"
     gone = whole._replace(citations=("docs/gone.md:1",))
     assert examine(gone, layers.project, choice=JUDGED, tree=tree).recommend == "defer"
-    guess = whole._replace(text="Releases probably go out on Fridays")
-    assert examine(guess, layers.project, choice=JUDGED, tree=tree).recommend == "defer"
+    question = whole._replace(text="Do releases go out on Fridays?")
+    assert examine(question, layers.project, choice=JUDGED, tree=tree).recommend == "defer"
     assert help_of(examine(gone, layers.project, tree=tree), "five fields") == "--cite PLACE"
-    assert help_of(examine(guess, layers.project, tree=tree), "five fields") == "--fact TEXT"
+    assert help_of(examine(question, layers.project, tree=tree), "five fields") == "--fact TEXT"
     assert help_of(found, "five fields") == "--subject TEXT --cite PLACE --reason TEXT"
     with pytest.raises(Blocked, match="five fields"):
         up(layers, bare, choice=PromotionChoice(anyway="I insist"))
