@@ -49,8 +49,8 @@ class ProposalWriter(Protocol):
     ) -> tuple[Change, Memory, Memory | None]:
         """The change a proposal makes, under a name that is not taken; the memory after it, and the one before."""
 
-    def judge(self, memory: Memory, was: Memory | None) -> None:
-        """Raise Refused for what may not be stored."""
+    def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
+        """Raise Refused for what may not be stored; what the user `asked` for need not be worth keeping."""
 
     def buried(self, memory: Memory) -> Tombstone | None:
         """The tombstone of a memory that a person does not want."""
@@ -142,7 +142,7 @@ def decide(
                 proposal = proposal._replace(replaces="", version="")
             _refuse_unsupported(proposal, turns, target)
             change, memory, was = keeper.draft(proposal, taken.keys())
-            keeper.judge(memory, was)
+            keeper.judge(memory, was, asked=proposal.explicit)
             _refuse_repeated(memory, taken.values(), target, was, by_meaning=not proposal.explicit)
             if not proposal.explicit and (stone := keeper.buried(memory)):
                 raise Refused(f"it was {stone.why} on {stone.at[:10]}")

@@ -104,10 +104,11 @@ _SPAN = (
 _TERM = (
     r"\b(?:due|must|payable|invoices?|payments?|refunds?|trials?|sessions?|links?|passwords?|warrant(?:y|ies)|fällig"
     r"|zahlbar|ungültig|rechnung|link|factures?|payée?s?|échéance|facturas?|vencen?|prueba)\b|到期|付款|试用|支払|必要"
+    r"|(?:\A|(?<=[.!?;\n。！？；]))[\s*•-]*(?:an?|you|les|los|las)\b"  # "a token ends", "you will get"
 )
-# A sentence about things of a kind, which may happen any number of times: "reports are due", "a token ends".
+# A sentence about things of a kind, which may happen any number of times: "reports are due by Friday".
 _GENERIC = (
-    r"[\s*•-]*(?:(?:an?|any|all|most|new|you|alle|neue|les|tous|toute?s?|los|las|tod[ao]s?)\b"
+    r"[\s*•-]*(?:(?:any|all|most|alle|tous|toute?s?|tod[ao]s?)\b"
     r"|(?!(?:the|our|my|your|his|her|their|these|those|both|this|die|diese|sie|unsere|meine)\b)(?:[\w-]{1,40} )?"
     r"(?:\w{1,40}[^\Ws]s (?:are|have|do|get|go|come|start|begin|end|ship|run|close|open|arrive|leave|must|will|\w+ed)"
     r"|\w{1,40}(?:en|e|n|s|er) (?:sind|werden|laufen|enden|beginnen|müssen|verfallen))\b)"
