@@ -1,9 +1,9 @@
-"""Train the three classifiers of `memsheaf.text.classifier`, and tell how good they are on writers left out.
+"""Train the two classifiers of `memsheaf.text.classifier`, and tell how good they are on writers left out.
 
 python training/classifiers.py            # writes src/memsheaf/text/*.table; two minutes on one core
 python training/classifiers.py --try      # only tells: each writer is left out in turn
 
-`sentences/*.txt`, `pairs/*.jsonl` and `messages/*.txt` are labelled, one file a writer; READMEs say what it means.
+`sentences/*.txt` and `messages/*.txt` are labelled, one file a writer; READMEs say what it means.
 Those of `held-out.*` are never trained on.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import glob
-import json
 import os
 import tempfile
 from collections import Counter
@@ -31,7 +30,6 @@ STEPS, RATE, DECAY = 300, 0.5, 1e-5
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 Sentences = list[tuple[int, str]]
-Pairs = list[tuple[int, tuple[str, str]]]
 
 
 def read_sentences(path: str) -> Sentences:
@@ -39,13 +37,6 @@ def read_sentences(path: str) -> Sentences:
     with open(path, encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in file]
     return [(LABELS.index(line[0]), line[2:]) for line in lines if line[1:2] == " " and line[0] in LABELS]
-
-
-def read_pairs(path: str) -> Pairs:
-    """The pairs of a file, older and newer, each with 1 where the newer replaces the older."""
-    with open(path, encoding="utf-8") as file:
-        found = [json.loads(line) for line in file if line.strip()]
-    return [(each["same"], (each["old"], each["new"])) for each in found]
 
 
 def train_sentences(sentences: Sentences) -> None:
@@ -76,14 +67,6 @@ def tell_messages(name: str, messages: Sentences) -> None:
         by_kind = {kind: [worth >= least for label, worth in judged if MESSAGES[label] == kind] for kind in MESSAGES}
         shares = (f"{kind} {sum(each) / len(each):.2f}" for kind, each in by_kind.items())
         print(f"{name:10} {least}: {', '.join(shares)}")
-
-
-def train_pairs(pairs: Pairs) -> None:
-    """Make the table that says what replaces what."""
-    common = classifier.load("sentences").common
-    compared = [(classifier.pair_features(old, new, common), label) for label, (old, new) in pairs]
-    found, labels = zip(*((places, label) for places, label in compared if places), strict=True)
-    _write("corrections", frozenset(), _fit(found, labels, 2))
 
 
 def _fit(found: Sequence[Collection[int]], labels: Sequence[int], classes: int) -> NDArray[numpy.int8]:
@@ -130,16 +113,6 @@ def tell_sentences(name: str, sentences: Sentences) -> None:
         )
 
 
-def tell_pairs(name: str, pairs: Pairs) -> None:
-    """Print what the table makes of some pairs."""
-    judged = [(label, classifier.replaces(*texts)) for label, texts in pairs]
-    wanted = sum(label for label, _ in pairs)
-    for least in THRESHOLDS:
-        found = sum(label and worth >= least for label, worth in judged)
-        false = sum(not label and worth >= least for label, worth in judged)
-        print(f"{name:10} {least}: of {wanted} found {found / wanted:.2f}, false {false / (len(pairs) - wanted):.3f}")
-
-
 def leave_out(by_writer: dict[str, Any], train: Callable[..., None], tell: Callable[..., None]) -> None:
     """Train without each writer, and tell of that one."""
     for name in by_writer:
@@ -158,8 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--try", action="store_true", dest="trial", help="leave each writer out in turn")
     options = parser.parse_args(arguments)
-    texts, pairs = read_all("sentences/*.txt", read_sentences), read_all("pairs/*.jsonl", read_pairs)
-    held_out, held_pairs = texts.pop(HELD_OUT), pairs.pop(HELD_OUT)
+    texts = read_all("sentences/*.txt", read_sentences)
+    held_out = texts.pop(HELD_OUT)
     with tempfile.TemporaryDirectory() as trial:
         if options.trial:
             classifier.FOLDER = trial
@@ -169,10 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         messages = read_all("messages/*.txt", read_messages)
         held_messages = messages.pop(HELD_OUT)
         if options.trial:
-            leave_out(pairs, train_pairs, tell_pairs)
             leave_out(messages, train_messages, tell_messages)
-        train_pairs([one for each in pairs.values() for one in each])
-        tell_pairs(HELD_OUT, held_pairs)
         train_messages([one for each in messages.values() for one in each])
         tell_messages(HELD_OUT, held_messages)
 

@@ -1,9 +1,8 @@
-"""Three linear classifiers: is a sentence of a user worth keeping, does it take the place of an older one, and is a
-message about the user's own things?
+"""Two linear classifiers: is a sentence of a user worth keeping, and is a message about the user's own things?
 
 Features are n-grams of a sentence's words, and of its shape, in which a rare word is replaced by its ending, or by a
-mark for a name or a number. Two sentences are compared by the words they share and by the shape of the rest. Features
-are hashed; each hash has one weight a class. `training/classifiers.py` makes the tables from labelled sentences.
+mark for a name or a number. Features are hashed; each hash has one weight a class. `training/classifiers.py` makes
+the tables from labelled sentences.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from memsheaf.text import tokenizer
 from memsheaf.values import compiled
 
 CLASSES = ("", "feedback", "user", "project", "reference")  # types of memories; "" is not worth keeping
@@ -25,8 +23,6 @@ BITS = 16  # of a hash
 LONGEST = 600  # characters of a message that are read, at its end
 SCALE = 8.0  # a weight of 1 in the table, whose numbers go from -128 to 127
 FOLDER = os.path.dirname(__file__)
-SHARED = "S"
-REPLACE_FROM, LINK_FROM = 0.95, 0.6
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
 _TOKEN = (
@@ -129,67 +125,3 @@ def _shape(word: str, said: str, is_first: bool, common: frozenset[str]) -> str:
     if said[0].isupper() and not is_first:
         return "X"
     return next((f"~{each}" for each in _ENDINGS if word.endswith(each) and len(word) > len(each) + 2), "~")
-
-
-def replaces(old: str, new: str) -> float:
-    """How likely a sentence takes the place of an older one, from 0 to 1, and is no fact beside it.
-
-    >>> replaces("Deploys go out on Tuesdays.", "We deploy on Wednesdays now.") > 0.5
-    True
-    """
-    return _score("corrections", pair_features(old, new, load("sentences").common))[1]
-
-
-def pair_features(old: str, new: str, common: frozenset[str]) -> set[int]:
-    """The hashed features of a pair of sentences; none where they share no telling word."""
-    was, now = _terms(old), _terms(new)
-    here, there = {term.key for term in was}, {term.key for term in now}
-    first = ["^", *(_role(term, there, not at, common, "o") for at, term in enumerate(was)), "$"]
-    second = ["^", *(_role(term, here, not at, common, "n") for at, term in enumerate(now)), "$"]
-    return set() if SHARED not in second else {_hash(each) for each in _relations(first, second)}
-
-
-class ComparedWord(NamedTuple):
-    """A word of a sentence: as it is compared, as it is written, and by what it is known in the other sentence."""
-
-    word: str
-    said: str
-    key: str
-
-
-def _terms(text: str) -> list[ComparedWord]:
-    """The words of a sentence."""
-    found = []
-    for word, said in words(text):
-        stems = tokenizer.words(said) if word[0].isalpha() else []
-        found.append(ComparedWord(word, said, stems[0] if stems else said.lower()))
-    return found
-
-
-def _role(term: ComparedWord, other: Collection[str], is_first: bool, common: frozenset[str], mark: str) -> str:
-    """A word in the comparison: shared, itself if it is common, else of which kind it is and in which sentence."""
-    word, said, key = term
-    is_sign = word in _STANDS_FOR.values()
-    if key in other and (is_sign or (word[0].isalpha() and not tokenizer.is_weak(key))):
-        return SHARED
-    if not is_sign and (not word[0].isalpha() or word in common):
-        return word
-    kind = word if is_sign else "X" if said[0].isupper() and not is_first else "~"
-    return mark + kind
-
-
-def _relations(old: list[str], new: list[str]) -> Iterator[str]:
-    """The features of two sentences as roles: n-grams up to three, how much is shared, word classes of the rest."""
-    for mark, roles in (("o", old), ("n", new)):
-        for length in (1, 2, 3):
-            for at in range(len(roles) - length + 1):
-                yield f"{mark} {' '.join(roles[at : at + length])}"
-        alone = sum(len(role) == 2 for role in roles)
-        shared = roles.count(SHARED)
-        yield f"{mark} has {min(shared, 5)}"
-        yield f"{mark} of {4 * shared // max(1, shared + alone)}"
-    ours, theirs = ({role for role in roles if len(role) == 2} or {"-"} for roles in (old, new))
-    yield from (f"rest {one} {two}" for one in ours for two in theirs)
-    yield from (f"both {word}" for word in set(old) & set(new))
-    yield from (f"only {word}" for word in set(new) - set(old))
-    yield from (f"gone {word}" for word in set(old) - set(new))
