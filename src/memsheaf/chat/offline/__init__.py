@@ -45,6 +45,8 @@ from memsheaf.chat.offline.requests import (
 from memsheaf.errors import MemsheafError, SecretFound
 from memsheaf.guard.paths import file_name
 from memsheaf.guard.secrets import find_secrets, without_secrets
+from memsheaf.learn.corrections import is_corrected
+from memsheaf.learn.statements import read_statement
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.text.neutralize import one_line, visible
@@ -357,7 +359,15 @@ class _Replying:
 
     def _correct_stated(self, wanted: MemoryRequest) -> Reply:
         """Correct the one memory that a statement contradicts (*use pnpm, not npm*); all else is learned later."""
-        return self._say("noted")
+        found: list[ShownMemory] = []
+        said = read_statement(wanted.subject[:LONGEST])
+        if said.out or said.change > 1:
+            found = yield from self._matching(said.out or said.text)
+        wrong = [one for one in found if is_corrected(one.body, said)]
+        if len(wrong) != 1:
+            return self._say("noted")
+        self._refuse_secrets(wanted.subject)
+        return (yield from self._correct(wrong[0], draft_memory(wanted.subject, "", self._today)))
 
     def _correct(self, old: ShownMemory, draft: Draft) -> Reply:
         """Put a fact in the place of what a memory said; the rest of its text stays."""

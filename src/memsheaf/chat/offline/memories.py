@@ -10,9 +10,9 @@ from typing import NamedTuple
 from memsheaf.chat.offline.requests import WIDE, lexicon
 from memsheaf.frontmatter import split
 from memsheaf.index.database import Row
-from memsheaf.learn.sentences import draft_fact
+from memsheaf.learn.rules import draft_fact
 from memsheaf.llm.model import Said
-from memsheaf.text.sentences import NO_SENTENCE_END
+from memsheaf.text.summary import NO_SENTENCE_END
 from memsheaf.text.tokenizer import is_weak, words
 from memsheaf.values import parse_object
 

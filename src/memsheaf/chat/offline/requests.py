@@ -14,19 +14,13 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from memsheaf.learn.pasted import read_own_words
-from memsheaf.learn.sentences import as_typed, find_stated_facts
+from memsheaf.learn.rules import as_typed, find_stated_facts
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text import phrases
 from memsheaf.text.neutralize import visible
 from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, compiled, guess_languages, sentence_border
-from memsheaf.text.requests import find_request
 from memsheaf.text.spoken import SHOWN, spoken
-
-
-def find_requested(text: str) -> tuple[int, int]:
-    found = find_request(text)
-    return (found.start, found.end) if found and not found.points_back else (0, len(text))
-
+from memsheaf.text.summary import find_requested
 
 KINDS = (
     *("both", "list", "index", "undo", "forget that", "forget", "update that", "update", "remember that", "remember"),
