@@ -10,22 +10,22 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.chat.offline.memories import draft_memory, replace_sentence
 from memsheaf.chat.offline.requests import (
-    KINDS,
-    LONGEST,
+    MAX_REQUEST_CHARS,
     MemoryRequest,
+    correct_spelling,
     find_requests,
-    lexicon,
-    likely_languages,
+    read_languages,
+    say,
+    split_facts,
 )
-from memsheaf.text.phrases import LANGUAGES
 
+LANGUAGES = [name for name in read_languages() if name != "words"]
 CORPORA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "corpora")
 with open(os.path.join(CORPORA, "offline.json"), encoding="utf-8") as file:
     CASES: list[dict[str, Any]] = json.load(file)["cases"]
 NOTHING = ("other", "state")
-HARMLESS = ("know", "list", "index", "both", "search", "help", "thanks", "greeting", *NOTHING)
+HARMLESS = ("know", "list", "index", "search", "help", "thanks", "greeting", *NOTHING)
 
 
 def one(text: str) -> MemoryRequest:
@@ -37,39 +37,32 @@ def one(text: str) -> MemoryRequest:
 def test_a_message_asks_for_what_the_corpus_says() -> None:
     wrong = []
     for case in CASES:
-        found = find_requests(case["text"])
-        expected = {name: case.get(name, "") for name in ("kind", "fact", "about", "file", "type")}
-        expected["also"] = case.get("also", False)
+        requests = find_requests(case["text"])
+        expected = {name: case.get(name, "") for name in ("kind", "fact", "about", "file")}
         if case["kind"] not in NOTHING:
             expected |= {"subject": case.get("subject", ""), "language": case["language"]}
-        if [{name: getattr(each, name) for name in expected} for each in found] != [expected]:
-            wrong.append((case["kind"], [each.kind for each in found], case["text"]))
-    judged = [one for one in wrong if {one[0], *one[1]} == set(NOTHING)]  # by the classifier, which may err
+        if [{name: getattr(each, name) for name in expected} for each in requests] != [expected]:
+            wrong.append((case["kind"], [each.kind for each in requests], case["text"]))
+    judged = [each for each in wrong if {each[0], *each[1]} == set(NOTHING)]  # by the classifier, which may err
     assert wrong == judged
     assert len(judged) <= 2, judged
 
 
-def test_every_language_has_every_request_in_the_corpus_and_every_list() -> None:
-    assert len(CASES) >= 120
+def test_every_language_has_every_request_and_the_replies_that_follow_it() -> None:
+    kinds = set(read_languages()["English"]["requests"]) - {"create"}
+    replies = read_languages()["English"]["replies"]
     for language in LANGUAGES:
-        kinds = {case["kind"] for case in CASES if case["language"] == language}
-        assert kinds >= {"remember", "know", "update", "forget", "list", "index", "search", "undo", "other"}
-        lists = lexicon(language).lists
-        assert {*KINDS, "before", "polite", "also", "hollow", "lead", "say help"} - {"both", "create"} <= set(lists)
-        for name, phrases in lists.items():
-            english = lexicon("English").lists[name] if name.startswith("say ") else phrases
-            for phrase, same in zip(phrases, english, strict=True):
-                named = set(re.findall(r"\{([^}]+)\}", phrase))
-                known = set(re.findall(r"\{(\w+)\}", same)) if name.startswith("say ") else {*lists, "file", "path"}
-                assert named <= known, f"{language}, {name}: {phrase}"
+        texts = read_languages()[language]
+        assert kinds <= set(texts["requests"])
+        assert {"help", "saved", "updated", "deleted", "undo", "unknown", "which", "failed"} <= set(texts["replies"])
+        for name, text in texts["replies"].items():
+            assert re.findall(r"\{\w+\}", text).sort() == re.findall(r"\{\w+\}", replies[name]).sort()
 
 
 def test_the_requests_that_help_proposes_are_understood_in_their_language() -> None:
     for language in LANGUAGES:
-        examples = lexicon(language).lists["say help"][0].split(" // - ")[1:]
-        assert len(examples) == 7
-        found = [one(example) for example in examples]
-        assert [(each.kind in NOTHING, each.language) for each in found] == [(False, language)] * 7, language
+        requests = [one(example) for example in say("help", language).split("\n- ")[1:]]
+        assert [(each.kind in NOTHING, each.language) for each in requests] == [(False, language)] * 7
 
 
 # what is to be kept
@@ -139,7 +132,6 @@ def test_talk_of_developers_asks_for_no_deletion() -> None:
 @given(st.text(max_size=300))
 def test_any_text_is_read_and_says_the_same_twice(text: str) -> None:
     assert find_requests(text) == find_requests(text) != []
-    assert set(likely_languages(text)) <= set(LANGUAGES)
 
 
 WORDS = sorted({word for case in CASES for word in str(case["text"]).split()})
@@ -155,28 +147,28 @@ def test_words_of_requests_in_any_order_are_read(text: str) -> None:
 def test_a_long_message_is_read_in_no_time_that_grows_with_its_square() -> None:
     long = "remember that " + "we and you, please " * 5_000
     assert one(long).kind == "remember"
-    assert len(one(long).fact) > LONGEST
+    assert len(one(long).fact) > MAX_REQUEST_CHARS
     assert find_requests("a " * 20_000)
     assert find_requests("delete " * 10_000)
     assert find_requests("Remember that. " * 4_000)
     assert len(one("Remember: " + "We use it. " * 6_000).fact) > 60_000
     assert find_requests("`a.py` " * 10_000)
-    assert len(one("Forget that " + "tea " * 20_000).subject) <= LONGEST
+    assert len(one("Forget that " + "tea " * 20_000).subject) <= MAX_REQUEST_CHARS
 
 
 # what is written
 
 
-def test_a_draft_keeps_the_whole_of_what_was_said() -> None:
-    draft = draft_memory("we freeze on 2026-12-01. Mira knows why", "", date(2026, 3, 14))
-    assert draft.content == "we freeze on 2026-12-01. Mira knows why"
-    assert draft.type == "project"
+def test_facts_that_stand_alone_are_apart_and_nothing_is_lost() -> None:
+    today = date(2026, 3, 14)
+    whole = "we freeze on 2026-12-01. Mira knows why"
+    assert [each.content for each in split_facts(whole, today)] == [whole]
+    rules = "- Never push to main\n- Tag each release"
+    assert [each.content for each in split_facts(rules, today)] == ["Never push to main", "Tag each release"]
 
 
-def test_a_correction_replaces_the_sentence_that_is_most_like_it() -> None:
-    body = "The shop is old.\nWe deploy on Thursdays, at noon.\n- Mira approves."
-    assert (
-        replace_sentence(body, "We deploy on Fridays.")[0]
-        == "The shop is old.\nWe deploy on Fridays.\n- Mira approves."
-    )
-    assert replace_sentence("", "We deploy on Fridays.") == ("We deploy on Fridays.", "")
+def test_a_misspelt_verb_is_put_right_and_nothing_else() -> None:
+    assert correct_spelling("forgte that I live in Berlin") == "forget that I live in Berlin"
+    assert correct_spelling("Recuedra que vivo en Berlín.") == "recuerda que vivo en Berlín."
+    for text in ("Forgery is a crime", "I remeber that", "", "Members vote"):
+        assert correct_spelling(text) == "", text

@@ -1,60 +1,53 @@
-"""Memory requests in plain words, found by the phrases of `prompts/offline.md` where no model is there to understand.
+"""Requests about memory in plain words, found by the patterns of `languages.toml`.
 
-Only the user's own sentences are read: what is pasted or quoted is never a request. What is not understood is none:
-better nothing than something else than was asked.
+A message is read sentence by sentence. A sentence is a request when a pattern fits all of it, in the first language
+that has one; so "don't delete the memory about tea" is none. Only the user's own sentences are read: nothing that is
+pasted or quoted is a request. Anything else is a statement, if it is worth keeping, or something else.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
-from typing import NamedTuple
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 
+from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.pasted import read_own_words
-from memsheaf.learn.rules import as_typed, find_stated_facts
-from memsheaf.recall.turns import Message, Turn
-from memsheaf.text import phrases
+from memsheaf.learn.rules import as_typed, draft_fact, find_stated_facts
+from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text.neutralize import visible
-from memsheaf.text.phrases import LANGUAGES, Dialect, PhraseBook, compiled, guess_languages, sentence_border
 from memsheaf.text.spoken import SHOWN, spoken
-from memsheaf.text.summary import find_requested
+from memsheaf.text.summary import NO_SENTENCE_END, find_requested
+from memsheaf.text.tokenizer import words
 
-KINDS = (
-    *("both", "list", "index", "undo", "forget that", "forget", "update that", "update", "remember that", "remember"),
-    *("search", "know", "create", "help", "thanks", "greeting"),
+MAX_REQUEST_CHARS = 400  # of a sentence: a request stands at its beginning
+MAX_SENTENCES = 100
+MAX_BARE_WORDS = 2  # of a correction that says nothing without its subject
+SENTENCE_END = (
+    rf"\n+|(?<=[。！？])|(?<=[^\W\d][.!?])(?i:{NO_SENTENCE_END})\s+|(?<=\d[!?])\s+|(?<=[)\]…{SHOWN}][.!?])\s+"
+    r"|(?<=\d\.)\s+(?=[A-ZÄÖÜÉ])"
 )
-"""The lists of requests, in the order in which they are tried."""
 
-CHANGES = ("remember", "update", "forget")
-TYPES = ("user", "feedback", "project", "reference")
-WIDE = ("Chinese", "Japanese")  # the languages that are written without spaces
-LONGEST = 400  # characters of a sentence that are read: a request stands at its beginning
-END = " \t.,!?。，！？;；~–—-…"  # what may end a sentence
-_MOST_SENTENCES = 100
-_BARE = 2  # words of a correction that does not say what it is about
-_ASKED = r"[?？][\s!.)\"”]*$|(?:吗|么|呢|ですか|ますか|でしょうか)[。\s]*$"
-_QUOTED_NAME = r"(?<!\w)[`'\"“][\w./\\~-]*[\w-]\.\w{1,8}[`'\"”]"
-_FILE = r"(?:[a-z]+(?:/[a-z0-9-]+)?:)?(?:user|feedback|project|reference)_[\w.-]*\.md"
-_DIALECT = Dialect(
-    gap=".*?",
-    gap_unspaced=".*?",
-    named=(
-        ("{file}", rf"[`'\"“]?(?P<file>{_FILE})[`'\"”]?\s?+"),
-        ("{path}", r"[`'\"“]?(?P<path>[\w./\\~-]*[\w-]\.[A-Za-z0-9]{1,8})(?![A-Za-z0-9_])[`'\"”]?\s?+"),
-    ),
-)
+_FILE = r"[`'\"“]?(?P<file>(?:[a-z]+(?:/[a-z0-9-]+)?:)?(?:user|feedback|project|reference)_[\w.-]*\.md)[`'\"”]?"
+_QUOTED_FILE = r"(?<!\w)[`'\"“][\w./\\~:-]*[\w-]\.\w{1,8}[`'\"”]"
+_QUESTION = r"[?？][\s!.)\"”]*$|(?:[吗么呢]|ですか|ますか|でしょうか)[。\s]*$"
+_BULLET = r"(?m)^\s*(?:[-*•–]|\d{1,2}[.)])\s+"
+_ADDED_DATE = r" \(\d{4}-\d\d-\d\d\)"
+_STOPS = " \t\n.,!?。，！？;；~–—-…"
+_VERBS = ("remember", "forget", "delete", "update", "search", "merke", "vergiss", "oublie", "recuerda", "olvida")
 
 
 class MemoryRequest(NamedTuple):
-    """What a message asks for.
+    """A request: its `kind` is one of those in `languages.toml`, "state" for a fact worth keeping, or "other".
 
-    The `kind` is one of `KINDS`, "state" for something that is only said, or "other". `subject` is what it is about
-    and `fact` what is to be kept, in the user's words; both are "" where the user points at something said before.
-    `about` is the type of memories that the subject stands for, or "all"; `file` a file that is named; `type` the one
-    that the user called it; with `also`, a correction goes beside what is known.
+    `subject` is what it is about and `fact` what is to be kept, in the user's words; both are "" where the user
+    points at an earlier message. `about` is "all" or the type of memories that the subject stands for.
     """
 
     kind: str
@@ -62,24 +55,54 @@ class MemoryRequest(NamedTuple):
     fact: str = ""
     about: str = ""
     file: str = ""
-    type: str = ""
-    also: bool = False
     language: str = "English"
+
+    @property
+    def deletes_all(self) -> bool:
+        """True if all memories, or all of a type, are to be deleted."""
+        return self.kind == "forget" and bool(self.about)
 
 
 class _Sentence(NamedTuple):
-    """Where a sentence stands; and if it is a request, which, where it begins, and where the parts of it are."""
+    """Where a sentence stands; if it is a request, its kind, its language and where its parts are."""
 
     start: int
     end: int
-    title: str = ""
-    language: str = ""
-    begin: int = 0
-    held: Mapping[str, tuple[int, int]] = {}
+    kind: str = ""
+    language: str = "English"
+    spans: Mapping[str, tuple[int, int]] = {}
+
+
+@cache
+def read_languages() -> dict[str, Any]:
+    """Return `languages.toml`: the patterns and replies of each language, and words of all of them."""
+    return tomllib.loads(files(__package__).joinpath("languages.toml").read_text(encoding="utf-8"))
+
+
+def say(name: str, language: str = "English", **values: str) -> str:
+    """Return a reply with these values filled in, secrets removed.
+
+    >>> say("saved", "German", file="user_tea.md", what="Tee")
+    'Gespeichert als user_tea.md: Tee'
+    """
+    english = read_languages()["English"]["replies"]
+    text = read_languages()[language]["replies"].get(name, english[name])
+    return re.sub(r"\{(\w+)\}", lambda place: without_secrets(values.get(place[1], place[0])), text)
+
+
+def has_words(name: str, text: str, *, whole: bool = False) -> bool:
+    """Return True if a text has words of this name in `languages.toml`, or with `whole` is nothing else."""
+    pattern = re.compile(read_languages()["words"][name], re.IGNORECASE)
+    return bool(pattern.fullmatch(text) if whole else pattern.search(text))
+
+
+def remove_hollow(text: str) -> str:
+    """Return a text without the words that say of a memory that it is one, and not what it is about."""
+    return re.sub(read_languages()["words"]["hollow"], " ", text, flags=re.IGNORECASE)
 
 
 def find_requests(text: str) -> list[MemoryRequest]:
-    """What a message asks for, in the order in which it does; never nothing.
+    """Return what a message asks for, in that order; never an empty list.
 
     >>> [(each.kind, each.fact) for each in find_requests("We use pnpm. Remember that.")]
     [('remember', 'We use pnpm.')]
@@ -88,234 +111,167 @@ def find_requests(text: str) -> list[MemoryRequest]:
     """
     typed = text.encode("utf-8", "replace").decode()
     text = unicodedata.normalize("NFC", typed).replace("’", "'")
-    sentences = list(_sentences(text))
+    sentences = list(_split_sentences(text))
     own = read_own_words(visible(text))
     is_hiding = len(visible(text)) < len(text)  # the reply to a request to remember says so; no other is read
-    found = [
-        _request(text, sentences, place, own.sign)
-        for place, each in enumerate(sentences)
-        if each.title and not own.doubt(each.start, asked=True) and (each.title == "remember" or not is_hiding)
-    ]
-    found = [each._replace(fact=as_typed(each.fact, typed)) for each in found]
-    asked = [each for each in found if each.kind not in ("thanks", "greeting")]
+    requests = []
+    for place, sentence in enumerate(sentences):
+        is_read = sentence.kind == "remember" or not is_hiding
+        if sentence.kind and is_read and not own.doubt(sentence.start, asked=True):
+            request = _read_request(text, sentences, place, own.sign)
+            requests.append(request._replace(fact=as_typed(request.fact, typed)))
+    asked = [each for each in requests if each.kind not in ("thanks", "greeting")]
     narrow = [each for each in asked if each.kind != "know" or each.subject or each.file]
-    if chosen := list(dict.fromkeys(narrow or asked[:1] or found[:1])):
+    if chosen := list(dict.fromkeys(narrow or asked[:1] or requests[:1])):
         return chosen
-    language = likely_languages(text)[0]
-    return [MemoryRequest("state" if _is_statement(text, language) else "other", typed, language=language)]
+    stated = find_stated_facts(Turn("", (Message("user", text),)), date(2000, 1, 1))
+    is_stated = not is_question(text) and any(not each.doubt for each in stated)
+    return [MemoryRequest("state" if is_stated else "other", typed)]
 
 
-def likely_languages(text: str) -> list[str]:
-    """The languages a text may be in, the likeliest first: of few words it cannot be told."""
-    names = guess_languages(text)
-    if names[0] in WIDE:
-        return ["Japanese" if re.search("[\u3041-\u30ff]", text) else "Chinese"]
-    return list(dict.fromkeys([*names, "English", *(name for name in LANGUAGES if name not in WIDE)]))
+def split_facts(text: str, today: date) -> list[Proposal]:
+    """Return what is to be remembered as memories: each fact as one, where the facts hold every word of the text.
+
+    >>> [each.content for each in split_facts("I prefer tabs.\\nWe deploy on Fridays.", date(2026, 11, 15))]
+    ['I prefer tabs.', 'We deploy on Fridays.']
+    """
+    stated = find_stated_facts(Turn("", (Message("user", f"Remember:\n{text}"),)), today)
+    contents = re.sub(_ADDED_DATE, "", " ".join(each.content for each in stated))
+    is_all = re.findall(r"\w+", contents) == re.findall(r"\w+", re.sub(_BULLET, "", text))
+    return stated if len(stated) > 1 and is_all else [draft_fact(text, today)]
 
 
-def lexicon(language: str) -> PhraseBook:
-    """The lists of `prompts/offline.md` in one language."""
-    return phrases.lexicon("offline", language, _DIALECT)
+def correct_spelling(text: str) -> str:
+    """Return a message with its first word put right where that makes it a request, else an empty string.
 
-
-def list_pattern(name: str, language: str) -> re.Pattern[str]:
-    """A pattern for any phrase of a list; one that fits nothing where there is no such list."""
-    return compiled(lexicon(language).one_of(name))
-
-
-def is_agreement(text: str, language: str) -> bool:
-    """Whether a whole message says yes."""
-    return bool(list_pattern("yes", language).fullmatch(text.strip(END)))
-
-
-def wants_all(wanted: MemoryRequest) -> bool:
-    """Whether all memories, or all of a type, are to be deleted."""
-    is_named = wanted.file or wanted.kind != "forget"
-    is_all = wanted.about or list_pattern("everything", wanted.language).fullmatch(wanted.subject)
-    return not is_named and bool(is_all)
+    >>> correct_spelling("remeber that I like tea"), correct_spelling("I like tea")
+    ('remember that I like tea', '')
+    """
+    first, _, rest = text.strip().partition(" ")
+    verbs = [verb for verb in _VERBS if verb[0] == first[:1].lower()]
+    meant = [f"{verb} {rest}" for verb in get_close_matches(first.lower(), verbs, n=1, cutoff=0.8)]
+    return next((each for each in meant if find_requests(each)[0].kind not in ("state", "other")), "")
 
 
 def deletes_all(text: str, before: str) -> bool:
-    """Whether a message asks to delete all memories, or agrees to that after the one before asked for it."""
-    asked = find_meant_requests(before)[0][0]
-    return wants_all(find_meant_requests(text)[0][0]) or (wants_all(asked) and is_agreement(text, asked.language))
+    """Return True if a message asks to delete all memories, or agrees to that after the one before asked for it."""
+    return find_requests(text)[0].deletes_all or (find_requests(before)[0].deletes_all and is_agreement(text))
 
 
-def find_meant_requests(text: str) -> tuple[list[MemoryRequest], str]:
-    """What a message asks for; if that is nothing, what it would without a misspelt word, and how it then reads."""
-    found = find_requests(text)
-    meant = corrected(text) if found[0].kind in ("state", "other") else ""
-    return (find_requests(meant), meant) if meant else (found, "")
-
-
-def corrected(text: str) -> str:
-    """A message with a misspelt word put right where that makes it a request; "" where it does not.
-
-    >>> corrected("remeber that I like tea"), corrected("I like tea")
-    ('remember that I like tea', '')
-    """
-    language = likely_languages(text)[0]
-    if language in WIDE:
-        return ""
-    lists = lexicon(language).lists
-    names = ("keep", "drop", "mend", *KINDS)
-    known = {word for name in names for line in lists.get(name, ()) for word in re.findall(r"[^\W\d_]{5,}", line)}
-    for word in re.findall(r"[^\W\d_]{5,}", " ".join(text.split()[:4])):
-        for close in get_close_matches(word.lower(), known, 3, 0.8) if word.lower() not in known else ():
-            said = text.replace(word, close, 1)
-            if find_requests(said)[0].kind not in ("state", "other"):
-                return said
-    return ""
+def is_agreement(text: str) -> bool:
+    """Return True if a whole message says yes."""
+    return has_words("yes", text.strip(_STOPS), whole=True)
 
 
 def is_question(text: str) -> bool:
-    """Whether a text ends as a question does."""
-    return bool(re.search(_ASKED, text[-LONGEST:]))
+    """Return True if a text ends as a question does."""
+    return bool(re.search(_QUESTION, text[-MAX_REQUEST_CHARS:]))
 
 
-def _sentences(text: str) -> Iterator[_Sentence]:
-    """The sentences of a message, each with its request if it is one. Files in quotation marks are read, too."""
+@cache
+def _compile_patterns() -> list[tuple[str, str, re.Pattern[str]]]:
+    """Return kind, language and pattern of each request, behind any words that may lead up to it."""
+    compiled = []
+    for language, texts in read_languages().items():
+        for kind, patterns in texts.get("requests", {}).items():
+            for pattern in patterns:
+                whole = f"(?:{texts['lead']}){{0,4}}(?:{pattern.replace('FILE', _FILE)})"
+                compiled.append((kind, language, re.compile(whole, re.IGNORECASE | re.DOTALL)))
+    return compiled
+
+
+def _split_sentences(text: str) -> Iterator[_Sentence]:
+    """Yield the sentences of a message, each with its request; a line that ends with a colon goes on in the next."""
     letters = list(spoken(text))
-    for name in re.finditer(_QUOTED_NAME, text):
+    for name in re.finditer(_QUOTED_FILE, text):
         letters[name.start() : name.end()] = name[0]
     shown = "".join(letters)
     start = count = 0
-    for end, following in [*(each.span() for each in sentence_border().finditer(shown)), (len(shown), len(shown))]:
+    for end, following in [*(each.span() for each in re.finditer(SENTENCE_END, shown)), (len(shown), len(shown))]:
         sentence = shown[start:end]
         if sentence.rstrip().endswith((":", "：")) and end < len(shown):
-            continue  # what was announced is below
+            continue
         if sentence.strip():
             count += 1
             first = start + len(sentence) - len(sentence.lstrip(" \t\n¿¡-*•"))
-            is_read = count <= _MOST_SENTENCES and re.search(r"\w", sentence)
-            yield _read(shown, first, end) if is_read else _Sentence(start, end)
+            yield _match_request(shown, first, end) if count <= MAX_SENTENCES else _Sentence(start, end)
         start = following
 
 
-def _read(shown: str, start: int, end: int) -> _Sentence:
-    """A sentence, and the first request that it is."""
+def _match_request(shown: str, start: int, end: int) -> _Sentence:
+    """Return a sentence with the first request that all of it is."""
     first, stop = (start + place for place in find_requested(shown[start:end]))
     is_asked = is_question(shown[start:stop])
-    last = start + len(shown[start:stop].rstrip(END))
-    cut = min(last, start + LONGEST)
-    for language in likely_languages(shown[start:cut]):
-        for begin in _starts(language, shown, start, cut):
-            polite = list_pattern("polite", language).search(shown[start : cut if language in WIDE else begin])
-            titles = [
-                title for title in KINDS if polite or not is_asked or title.removesuffix(" that") not in CHANGES
-            ]
-            for title, _, pattern in lexicon(language).candidates(titles, shown[begin:cut]):
-                if match := pattern.fullmatch(shown, begin, cut):
-                    held = {name: match.span(name) for name, value in match.groupdict().items() if value}
-                    reaching = [name for name, span in held.items() if not shown[span[1] : cut].strip()]
-                    is_whole = cut == last or reaching  # what was cut off belongs to the part that reaches there
-                    if is_whole and all(re.search(rf"[\w{SHOWN}]", match[name]) for name in held):
-                        held |= {name: (held[name][0], last) for name in reaching}
-                        return _Sentence(start, end, title, language, begin, held)
-    if first > start and not is_asked:  # in a language without phrases
-        return _Sentence(start, end, "remember", "English", start, {"fact": (first, last)})
+    last = start + len(shown[start:stop].rstrip(_STOPS))
+    cut = min(last, start + MAX_REQUEST_CHARS)
+    for kind, language, pattern in _compile_patterns():
+        if match := pattern.fullmatch(shown, start, cut):
+            spans = {name: match.span(name) for name, part in match.groupdict().items() if part}
+            if first > start and kind == "remember":
+                spans["fact"] = (first, cut)
+            spans |= {name: (begin, last) for name, (begin, stop) in spans.items() if stop == cut}
+            is_change = kind.split()[0] in ("remember", "update", "forget", "undo")
+            is_whole = cut == last or any(stop == last for _, stop in spans.values())
+            if is_whole and not (is_asked and is_change and "polite" not in spans):
+                return _Sentence(start, end, kind, language, spans)
+    if start < first < last and not is_asked:  # in a language without patterns
+        return _Sentence(start, end, "remember", spans={"fact": (first, last)})
     return _Sentence(start, end)
 
 
-def _starts(language: str, text: str, start: int, end: int) -> list[int]:
-    """Where a request may begin: at the beginning, and behind words such as *please*."""
-    starts = [start]
-    words = compiled(rf"{lexicon(language).one_of('before')}[\s,:，、.!¿¡-]*+")
-    while len(starts) < 5 and (before := words.match(text, starts[-1], end)) and before.end() > starts[-1]:
-        starts.append(before.end())
-    return starts
-
-
-def _request(text: str, sentences: Sequence[_Sentence], place: int, sign: int) -> MemoryRequest:
-    """The request of one sentence, with what it points at."""
-    said = sentences[place]
-    language, kind = said.language, said.title.removesuffix(" that")
-    held = {name: text[start:end].strip() for name, (start, end) in said.held.items()}
-    subject, fact = _clean(held.get("subject", "")), held.get("fact", "")
-    if said.title in ("remember that", "update that"):
-        fact = _said_before(text, sentences, place)
-    elif said.title == "forget that":
-        subject = _outdated(text, sentences, place)
-    elif fact:
-        fact = _whole_fact(text, sentences, place, sign)
-    if kind == "update" and subject and len(fact.split()) <= _BARE and language not in WIDE:
-        fact = f"{subject}: {fact}"  # alone it would say nothing
-    kinds = ("all", "user", "project", "reference")
-    about = next((each for each in kinds if list_pattern(f"about {each}", language).fullmatch(subject)), "")
+def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: int) -> MemoryRequest:
+    """Return the request of one sentence, with what it points at."""
+    sentence = sentences[place]
+    spans = sentence.spans
+    parts = {name: text[start:end].strip() for name, (start, end) in spans.items()}
+    kind, _, points = sentence.kind.partition(" ")
+    before = _find_said_before(text, sentences[:place]) if points else ""
+    subject = parts.get("subject") or (before if kind == "forget" and words(remove_hollow(before)) else "")
+    subject = " ".join(subject[:MAX_REQUEST_CHARS].split()).strip(f"{_STOPS}:：")
+    fact = before if kind != "forget" else ""
+    if "fact" in parts:
+        fact = _find_whole_fact(text, sentences[place:], sign)
+    if kind == "update" and "file" not in parts and has_words("work", subject):
+        return MemoryRequest("other", text)
+    if kind == "update" and subject and fact.isascii() and len(fact.split()) <= MAX_BARE_WORDS:
+        fact = text[spans["subject"][0] : spans["fact"][1]]  # alone it would say nothing
+    about = next((each for each in ("all", "user", "project") if has_words(each, subject, whole=True)), "")
     return MemoryRequest(
         kind=kind,
         subject=subject,
         fact=fact.strip(),
-        about=_everything(text, said) if said.title == "forget" and not held else about,
-        file=held.get("path") or held.get("file", ""),
-        type=_type(text, said) if kind in ("remember", "list") else "",
-        also=kind == "update" and bool(list_pattern("also", language).search(fact)),
-        language=language,
+        about="all" if {"all", "index"} & set(parts) else about,
+        file=parts.get("path") or parts.get("file", ""),
+        language=sentence.language,
     )
 
 
-def _everything(text: str, said: _Sentence) -> str:
-    is_user = list_pattern("everything user", said.language).search(text[said.begin : said.end])
-    return "user" if is_user else "all"
+def _find_whole_fact(text: str, sentences: Sequence[_Sentence], sign: int) -> str:
+    """Return the fact of the first sentence with those behind it, up to a question, a request or a paste.
 
-
-def _type(text: str, said: _Sentence) -> str:
-    """The type that the words of a request name, apart from those of the fact."""
-    start, end = said.held.get("fact", (said.end, said.end))
-    words = f"{text[said.begin : start]} {text[end : said.end]}"
-    return next((kind for kind in TYPES if list_pattern(kind, said.language).search(words)), "")
-
-
-def _whole_fact(text: str, sentences: Sequence[_Sentence], place: int, sign: int) -> str:
-    """The fact that a request names, and what is said of it behind its sentence: all of it where it was announced."""
-    said = sentences[place]
-    start, end = said.held["fact"]
-    if request := find_requested(text[said.begin : end])[0]:
-        start = said.begin + request
-    if text[end : said.end].strip(END) or is_question(text[start : said.end]):
+    Behind "Remember:" and a line break all of it was announced, questions included.
+    """
+    first = sentences[0]
+    start, end = first.spans["fact"]
+    if text[end : first.end].strip(_STOPS) or is_question(text[start : first.end]):
         return text[start:end]
-    is_announced = text[said.begin : start].rstrip().endswith((":", "："))
-    stop = said.end
-    for each in sentences[place + 1 :]:
-        is_pasted = stop <= sign < each.end and "\n\n" in text[stop : each.start]
-        is_apart = is_pasted or is_question(text[each.start : each.end])
-        if each.title or (is_apart and not is_announced):
+    is_announced = text[first.start : start].rstrip().endswith((":", "："))
+    stop = first.end
+    for sentence in sentences[1:]:
+        is_pasted = stop <= sign < sentence.end and "\n\n" in text[stop : sentence.start]
+        is_apart = is_pasted or is_question(text[sentence.start : sentence.end])
+        if sentence.kind or (is_apart and not is_announced):
             break
-        stop = each.end
+        stop = sentence.end
     return text[start:stop]
 
 
-def _said_before(text: str, sentences: Sequence[_Sentence], place: int, most: int = _MOST_SENTENCES) -> str:
-    """The sentences before one that say something: back to a question or another request."""
-
-    def says_something(at: int) -> bool:
-        return not sentences[at].title and not is_question(text[sentences[at].start : sentences[at].end])
-
-    while place and not says_something(place - 1) and sentences[place - 1].title in ("", "thanks", "greeting"):
-        place -= 1
-    first = place
-    while first and place - first < most and says_something(first - 1):
-        first -= 1
-    return text[sentences[first].start : sentences[place - 1].end].strip() if first < place else ""
-
-
-def _outdated(text: str, sentences: Sequence[_Sentence], place: int) -> str:
-    """What the sentence before a request to forget is about."""
-    sentence = _said_before(text, sentences, place, most=1).strip(END)[:LONGEST]
-    for _, _, pattern in lexicon(sentences[place].language).candidates(["outdated"], sentence):
-        if match := pattern.fullmatch(sentence):
-            return _clean(match.groupdict().get("subject", ""))
-    return _clean(sentence)
-
-
-def _clean(subject: str) -> str:
-    return " ".join(subject[:LONGEST].split()).strip(END + ":：")
-
-
-def _is_statement(text: str, language: str) -> bool:
-    """Whether a message says something that the rules may keep, with or without an *also* in it."""
-    if is_question(text):
-        return False
-    alone = list_pattern("also", language).sub("", text, count=1)
-    turns = (Turn("", (Message("user", said),)) for said in dict.fromkeys((text, alone)))
-    return any(not each.doubt for turn in turns for each in find_stated_facts(turn, date(2000, 1, 1)))
+def _find_said_before(text: str, sentences: Sequence[_Sentence]) -> str:
+    """Return the last sentences that say something, back to a question or another request."""
+    start = end = 0
+    for sentence in reversed(sentences):
+        if not sentence.kind and not is_question(text[sentence.start : sentence.end]):
+            start, end = sentence.start, end or sentence.end
+        elif end or sentence.kind not in ("", "thanks", "greeting"):
+            break
+    return text[start:end].strip()
