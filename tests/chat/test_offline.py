@@ -13,8 +13,8 @@ from hypothesis import settings as at_most
 from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.chat.offline import Offline
-from memsheaf.chat.offline.memories import CALL_PREFIX, MemoryChanges, find_recalled
+from memsheaf.chat.offline import CALL_PREFIX, Offline
+from memsheaf.chat.offline.memories import MemoryChanges, find_recalled
 from memsheaf.chat.offline.requests import say
 from memsheaf.config import Settings
 from memsheaf.errors import NoSuchCommit
@@ -64,7 +64,7 @@ class Chat:
         raise AssertionError("it never comes to an end")
 
     def step(self) -> Step:
-        changes = MemoryChanges(self.undo, lambda types: {}, dict) if self.undo else None
+        changes = MemoryChanges(self.undo, lambda types: [], list) if self.undo else None
         *spoken, step = Offline(changes, today=lambda: TODAY).talk(Request("", list(self.said), self.offer))
         assert isinstance(step, Step)
         assert "".join(each.text for each in spoken if isinstance(each, Spoken)) == step.said.text
@@ -193,7 +193,6 @@ def test_a_subject_is_looked_up_and_told_with_its_file(chat: Chat, sheaf: Sheaf)
     few = chat.say("What do you know about the colour of the garden fence?")
     assert f"\n- {garden} (project, 2026-03-14): The garden belongs to Mira." in few  # though it has few of the words
     assert path in chat.say("List all memories")
-    assert chat.calls == ["memory_list"]
     assert f"]({path})" in chat.say("Show me the index")
     assert chat.calls == ["memory_view"]
     assert path in chat.say("Search for PostgreSQL")

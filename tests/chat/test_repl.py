@@ -158,7 +158,7 @@ def test_all_about_the_user_is_previewed_deleted_after_a_yes_and_one_undo_brings
         assert "Deleted" not in terminal.tell("yes")
         assert "Did you mean" in terminal.tell("delte everything you know about me")
         assert "To be deleted: 2" in terminal.tell("delete everything you know about me")
-        assert "Deleted: project (1), user (1)." in terminal.tell("yes")
+        assert "Deleted: 2." in terminal.tell("yes")
         listed = terminal.tell("/memory")
         assert "fridays" in listed.lower()
         assert "berlin" not in listed.lower()

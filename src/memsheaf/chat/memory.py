@@ -54,7 +54,7 @@ class ChatMemory:
         self.tools = Tools(layers, session=self.session)
         self._told = ""
         self._folder = ""
-        self._offered: dict[str, list[Row]] = {}
+        self._offered: list[Row] = []
         self._upkeep: HubUpkeep | None = None
 
     @classmethod
@@ -169,17 +169,15 @@ class ChatMemory:
             left.append(was._replace(text=was.text if number in silent else entry.text, beside=""))
         return done, [said for said in _paired(left) if said.text or said.calls]
 
-    def offer(self, types: Sequence[str]) -> dict[str, list[Row]]:
-        """The memories of these types, or all, by scope: those that `forget_offered` removes."""
-        self._offered = {}
-        for row in self.layers.lasting().select(types):
-            self._offered.setdefault(row.path.rpartition(":")[0] or self.layers.home, []).append(row)
+    def offer(self, types: Sequence[str]) -> list[Row]:
+        """Return the memories of these types, or all: those that `forget_offered` removes."""
+        self._offered = list(self.layers.lasting().select(types))
         return self._offered
 
-    def forget_offered(self) -> dict[str, list[Row]]:
-        """Remove what was offered last, as one commit a scope; gives what it was. Raises Changed, NotFound."""
-        offered, self._offered = self._offered, {}
-        self.layers.forget_many([row for rows in offered.values() for row in rows])
+    def forget_offered(self) -> list[Row]:
+        """Remove what was offered last, as one commit a scope, and return it. Raises Changed, NotFound."""
+        offered, self._offered = self._offered, []
+        self.layers.forget_many(offered)
         return offered
 
     def undo(self) -> str:

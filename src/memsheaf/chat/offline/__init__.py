@@ -12,20 +12,18 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from datetime import date
 from hashlib import sha256
+from itertools import chain, count
 
 from memsheaf.chat.offline.memories import (
-    CALL_PREFIX,
-    NOT_RUN,
     MemoryChanges,
     ShownMemory,
     find_files,
-    find_seen_files,
+    find_recalled,
     read_shown,
-    share_words,
-    split_turns,
     touched_file,
 )
 from memsheaf.chat.offline.requests import (
+    FILE,
     MAX_REQUEST_CHARS,
     SENTENCE_END,
     MemoryRequest,
@@ -47,14 +45,18 @@ from memsheaf.recall.turns import Proposal
 from memsheaf.text.classifier import replaces
 from memsheaf.text.neutralize import one_line, visible
 
+CALL_PREFIX = "offline-"  # of the ids of calls that the offline talker made
 MAX_READ = 20  # memories for one answer
 MAX_LISTED = 3  # memories that a question names
-MAX_PREVIEWED = 20  # memories that are named before all are deleted
 MIN_REPLACING, MIN_RIVAL = 0.5, 0.25  # probabilities that a sentence replaces a memory
 
+_NOT_RUN = Said("tool", "Error: it was not run.")
 _FOR_MODELS = r" (?:If this corrects it, change|memory_list shows|Read it with memory_read|Try other words)[^\n]*"
 _CATALOG_HEAD = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
 _STARTER = 'def main() -> None:\n{indent}print("Hello")\n\n\nif __name__ == "__main__":\n{indent}main()\n'
+_INDENTATION = (
+    r"(?i)(?P<tabs>\btabs?\b|tabulat|制表符|タブ)|\b(?:spaces|leerzeichen|espaces|espacios)\b|空格|スペース"
+)
 
 Call = tuple[str, dict[str, object]]
 Reply = Generator[list[Call], Sequence[Said], str]
@@ -79,59 +81,67 @@ class Offline:
 
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
         """Yield what comes next: calls of tools, or an answer."""
-        turns = split_turns(request.conversation)
-        replying = _Replying(request, self._today(), self._changes).reply()
+        conversation = request.conversation
+        starts = [at for at, message in enumerate(conversation) if message.role == "user"]
+        turn = conversation[starts[-1] :] if starts else [Said("user", "help")]
+        before = conversation[: starts[-1]] if starts else []
+        tools = {str(tool.get("name", "")) for tool in request.tools}
+        replying = _Replying(turn[0], before, tools, self._today(), self._changes).reply()
+        answers = {message.answers: message for message in turn if message.role == "tool"}
         try:
             calls = next(replying)
-            for answers in turns[-1].rounds:
-                missing = [NOT_RUN] * (len(calls) - len(answers))
-                calls = replying.send([*answers, *missing][: len(calls)])
+            for message in turn:
+                if message.calls and all(call.id.startswith(CALL_PREFIX) for call in message.calls):
+                    given = [answers.get(call.id, _NOT_RUN) for call in message.calls]
+                    calls = replying.send([*given, *[_NOT_RUN] * len(calls)][: len(calls)])
         except StopIteration as ended:
             yield Spoken(ended.value)
             yield Step(Said("assistant", ended.value))
             return
         tool_calls = []
         for number, (tool, arguments) in enumerate(calls):
-            place = f"{number} {len(request.conversation)} {turns[-1].text}".encode("utf-8", "replace")
+            place = f"{number} {len(conversation)} {turn[0].text}".encode("utf-8", "replace")
             id = CALL_PREFIX + sha256(place).hexdigest()[:16]
             tool_calls.append(ToolCall(id, tool, json.dumps(arguments, ensure_ascii=False)))
         yield Step(Said("assistant", "", calls=tuple(tool_calls)))
 
 
 class _Replying:
-    """Finds the reply to the last turn of a conversation."""
+    """Finds the reply to a user's message; `before` is the conversation up to it."""
 
-    def __init__(self, request: Request, today: date, changes: MemoryChanges | None) -> None:
-        self._turns = split_turns(request.conversation)
+    def __init__(
+        self, message: Said, before: Sequence[Said], tools: set[str], today: date, changes: MemoryChanges | None
+    ) -> None:
+        self._message = message
+        self._before = before
+        self._tools = tools
         self._today = today
         self._changes = changes
         self._language = "English"
-        last = max((at for at, each in enumerate(request.conversation) if each.role == "user"), default=0)
-        self._seen = find_seen_files(request.conversation[:last])
-        is_ignoring = bool(self._turns) and asks_to_ignore(self._turns[-1].text)
-        names = {str(tool.get("name", "")) for tool in request.tools}
-        self._tools = {name for name in names if not (is_ignoring and name.startswith("memory_"))}
+        if asks_to_ignore(message.text):
+            self._tools = {name for name in tools if not name.startswith("memory_")}
 
     def reply(self) -> Reply:
         """Do all that is asked for, one after the other, and return the answer."""
-        if not self._turns:
-            return self._say("help")
-        requests = find_requests(self._turns[-1].text)
-        asked = find_requests(self._turns[-2].text)[0] if len(self._turns) > 1 else requests[0]
-        if asked.deletes_all and is_agreement(self._turns[-1].text):
+        requests = find_requests(self._message.text)
+        if is_agreement(self._message.text) and (asked := self._request_before()).deletes_all:
             requests = [asked._replace(kind="forget all")]
-        elif requests[0].kind in ("state", "other") and (meant := correct_spelling(self._turns[-1].text)):
+        elif requests[0].kind in ("state", "other") and (meant := correct_spelling(self._message.text)):
             return self._say("meant", what=one_line(meant, 200))
         replies = []
         for request in requests:
             self._language = request.language
             try:
-                reply = yield from self._reply_to(request, is_alone=len(requests) == 1)
+                replies.append((yield from self._reply_to(request, is_alone=len(requests) == 1)))
             except MemsheafError as error:
                 why = re.sub(_FOR_MODELS, "", str(error).removeprefix("Error:").strip().partition("\n\n")[0])
-                reply = self._say("failed", why=one_line(why, 400))
-            replies.append(reply)
+                replies.append(self._say("failed", why=one_line(why, 400)))
         return "\n\n".join(dict.fromkeys(replies))
+
+    def _request_before(self) -> MemoryRequest:
+        """Return what the user's message before this one asked for."""
+        texts = [message.text for message in self._before if message.role == "user"]
+        return find_requests(texts[-1] if texts else "")[0]
 
     def _reply_to(self, request: MemoryRequest, *, is_alone: bool) -> Reply:
         kind = request.kind
@@ -145,22 +155,23 @@ class _Replying:
             return self._say("ignored")
         if kind == "undo":
             return self._changes.undo() if self._changes and is_alone else self._say("no undo")
-        if kind in ("remember", "update", "forget", "forget all", "state") and "memory_write" not in self._tools:
+        if kind in ("list", "know", "search"):
+            return (yield from self._tell(request))
+        if kind == "other":
+            return (yield from self._recall(request))
+        if "memory_write" not in self._tools:
             return self._say("reading")
         if kind == "state":
             return self._say("noted")
+        if kind == "remember":
+            asked = self._request_before()
+            said_before = asked.subject.strip() if asked.kind == "state" else ""
+            return (yield from self._save_all(request.fact or said_before))
+        if kind == "update":
+            return (yield from self._update(request))
         if kind == "forget all" or request.deletes_all:
             return self._forget_all(request)
-        handlers = {
-            "remember": self._remember,
-            "update": self._update,
-            "forget": self._forget,
-            "know": self._tell,
-            "search": self._tell,
-            "list": self._list,
-            "index": self._list,
-        }
-        return (yield from handlers.get(kind, self._recall)(request))
+        return (yield from self._forget(request))
 
     def _say(self, name: str, **values: str) -> str:
         return say(name, self._language, **values)
@@ -186,25 +197,15 @@ class _Replying:
         elif request.subject and not request.about:
             memories = yield from self._find(request.subject, min_share=0)
         else:
-            return (yield from self._list(MemoryRequest("index")))
+            (answer,) = yield from self._ask(_call("memory_view"))
+            return re.sub(_CATALOG_HEAD, "", answer.text).strip() or self._say("nothing")
         subject = self._say("you") if request.about == "user" else f"“{request.subject}”"
         heading = self._say("known" if memories else "unknown", subject=subject)
         return "\n".join([heading, *(each.render() for each in memories)])
 
-    def _list(self, request: MemoryRequest) -> Reply:
-        """Show the files, the catalog, or both."""
-        parts = []
-        if request.kind == "list":
-            (answer,) = yield from self._ask(_call("memory_list"))
-            parts = [answer.text] if find_files(answer.text) else []
-        if request.kind == "index" or request.about:
-            (answer,) = yield from self._ask(_call("memory_view"))
-            parts.append(re.sub(_CATALOG_HEAD, "", answer.text).strip())
-        return "\n\n".join(filter(None, parts)) or self._say("nothing")
-
     def _recall(self, request: MemoryRequest) -> Reply:
         """Show the memories that may answer; there is no more to say without a model."""
-        memories = yield from self._read(self._turns[-1].recalled if self._tools & {"memory_read"} else [])
+        memories = yield from self._read(find_recalled(self._message.beside))
         if not memories:
             memories = yield from self._find(request.subject[:MAX_REQUEST_CHARS])
         if memories:
@@ -222,26 +223,18 @@ class _Replying:
             return []
         (answer,) = yield from self._ask(_call("memory_search", query=subject))
         memories = yield from self._read(find_files(answer.text))
-        shares = [(each, share_words(subject, each.words)) for each in memories]
-        return [each for each, share in shares if share == 1] or [
-            each for each, share in shares if share >= min_share
-        ]
+        best = max((each.count_shared(subject) for each in memories), default=0)
+        return [each for each in memories if each.count_shared(subject) >= (1 if best == 1 else min_share)]
 
     # changes
 
-    def _remember(self, request: MemoryRequest) -> Reply:
-        """Save what the user asks for, or what was said just before, each fact as a memory of its own."""
-        fact = request.fact
-        if not fact and len(self._turns) > 1 and find_requests(self._turns[-2].text)[0].kind == "state":
-            fact = self._turns[-2].text.strip()
-        return (yield from self._save_all(fact))
-
-    def _save_all(self, fact: str) -> Reply:
-        if not fact:
+    def _save_all(self, text: str) -> Reply:
+        """Save a text, each fact in it as a memory of its own."""
+        if not text:
             return self._say("what")
-        self._refuse_secrets(fact)
+        self._refuse_secrets(text)
         lines = []
-        for proposal in split_facts(fact, self._today):
+        for proposal in split_facts(text, self._today):
             lines.append((yield from self._save(proposal)))
         return "\n".join(lines)
 
@@ -249,31 +242,28 @@ class _Replying:
         """Raise Refused for invisible characters, and for a secret in the message or the fact."""
         if hidden := next((letter for letter in fact if not visible(letter)), ""):
             raise Refused(f"it holds an invisible character (U+{ord(hidden):04X}). Send it again without that.")
-        if secrets := find_secrets(self._turns[-1].text) or find_secrets(fact):
+        if secrets := find_secrets(self._message.text) or find_secrets(fact):
             raise Refused(f"the text holds {secrets[0].kind}; nothing was stored. Remember only where it is kept.")
 
     def _save(self, proposal: Proposal) -> Reply:
         """Save a new memory. An existing one of that name stays: the new one gets a longer name."""
         content = proposal.content
         longer = one_line(content, 80).rstrip(".")
-        for name in (proposal.name, longer, f"{longer} 2", f"{longer} 3"):
-            call = _write(proposal._replace(name=name))
-            # a file that this conversation has seen would be replaced, so it is read instead
-            known = self._seen.get(file_name(proposal.kind, name, lambda path: False), "")
-            (answer,) = yield [_call("memory_read", filename=known) if known else call]
-            file = known or touched_file(answer, "exists")
-            if not file:
-                break
-            text = answer.text if known else answer.text.partition("\n\n")[2]
-            if read_shown(file, text).body == content:
-                return self._say("already", file=file, what=content)
+        # memory_write replaces a file that this conversation has seen, so such a name is not tried
+        shown = "\n".join(f"{message.text} {message.calls}" for message in self._before)
+        seen = {file.rpartition(":")[2] for file in re.findall(FILE, shown)}
+        for name in chain([proposal.name, longer], (f"{longer} {number}" for number in count(2))):
+            if file_name(proposal.kind, name, lambda path: False) not in seen:
+                (answer,) = yield [_write(proposal._replace(name=name))]
+                if not touched_file(answer, "exists"):
+                    break
         if same := touched_file(answer, "same"):
             return self._say("already", file=same, what=content)
         return self._report("saved", answer, what=content)
 
     def _report(self, name: str, answer: Said, **values: str) -> str:
         """Return the line about a change, and how to undo it. Raises Refused if nothing was changed."""
-        file = touched_file(answer, "saved") or touched_file(answer, "deleted")
+        file = touched_file(answer, "saved", "deleted")
         if not file:
             raise Refused(answer.text)
         return f"{self._say(name, file=file, **values)}\n{self._say('undo')}"
@@ -283,44 +273,42 @@ class _Replying:
 
         Surely meant is a memory of one sentence that the fact replaces, where it may replace no other.
         """
-        fact = request.fact
+        fact, named = request.fact, "" if request.about else request.subject
         if request.file and fact:
-            self._refuse_secrets(fact)
             return (yield from self._replace((yield from self._read([request.file]))[0], fact))
-        named = "" if request.about else request.subject
         memories = yield from self._find(named or fact)
         chances = [(replaces(each.body, fact), each) for each in memories]
         rivals = [each for chance, each in chances if chance >= MIN_RIVAL]
         is_sure = len(rivals) == 1 and max(chances)[0] >= MIN_REPLACING and not has_words("also", fact)
-        if is_sure and len(re.split(SENTENCE_END, rivals[0].body)) == 1 and len(split_facts(fact, self._today)) == 1:
-            self._refuse_secrets(fact)
+        if is_sure and len(re.split(SENTENCE_END, rivals[0].body)) == len(split_facts(fact, self._today)) == 1:
             return (yield from self._replace(rivals[0], fact))
         saved = yield from self._save_all(fact)
         others = rivals or (memories if named else [])
         return "\n".join([saved, self._name_memories("beside", others)]) if others else saved
 
     def _replace(self, old: ShownMemory, fact: str) -> Reply:
+        self._refuse_secrets(fact)
         proposal = draft_fact(fact, self._today, old.type if old.type in KINDS else "")
         tool, arguments = _write(proposal)
         (answer,) = yield [(tool, {**arguments, "filename": old.file})]
         return self._report("updated", answer, old=one_line(old.body, 300), what=proposal.content)
 
     def _forget(self, request: MemoryRequest) -> Reply:
-        """Delete the one memory that is meant; where that is not sure, ask."""
-        file, body = request.file, "…"
-        if not file and not request.subject:
-            saved = self._turns[-2].saved if len(self._turns) > 1 else []
-            if len(saved) != 1:
-                return self._say("what")
-            file = saved[0]
-        elif not file:
+        """Delete the one memory that is meant, or the one saved just before; where that is not sure, ask."""
+        files, body = [request.file] if request.file else [], "…"
+        if request.subject:
             memories = yield from self._find(request.subject)
             if not memories:
                 return self._say("unknown", subject=f"“{request.subject}”")
-            file, body = memories[0].file, memories[0].body
-            if len(memories) > 1 or share_words(request.subject, memories[0].words) < 1:
+            if len(memories) > 1 or memories[0].count_shared(request.subject) < 1:
                 return self._name_memories("which", memories)
-        (answer,) = yield from self._ask(_call("memory_delete", filename=file))
+            files, body = [memories[0].file], memories[0].body
+        elif not request.file:
+            last = max((at for at, each in enumerate(self._before) if each.role == "user"), default=0)
+            files = [file for each in self._before[last:] if (file := touched_file(each, "saved"))]
+        if len(files) != 1:
+            return self._say("what")
+        (answer,) = yield from self._ask(_call("memory_delete", filename=files[0]))
         return self._report("deleted", answer, what=one_line(body, 300))
 
     def _name_memories(self, heading: str, memories: Sequence[ShownMemory]) -> str:
@@ -333,28 +321,33 @@ class _Replying:
             return self._say("one at a time")
         if request.kind == "forget all":
             deleted = self._changes.forget()
-            counts = ", ".join(f"{scope} ({len(rows)})" for scope, rows in deleted.items())
-            return f"{self._say('deleted all', what=counts)}\n{self._say('undo')}" if deleted else self._say("what")
+            return (
+                f"{self._say('deleted all', count=f'{len(deleted)}')}\n{self._say('undo')}"
+                if deleted
+                else self._say("what")
+            )
         types = {"user": ("user", "feedback"), "all": ()}.get(request.about, (request.about,))
-        rows = [row for rows in self._changes.offer(types).values() for row in rows]
-        lines = [f"- {row.path}: {one_line(row.description, 120)}" for row in rows[:MAX_PREVIEWED]]
-        if len(rows) > MAX_PREVIEWED:
-            lines.append(self._say("more", count=f"{len(rows) - MAX_PREVIEWED}"))
+        rows = self._changes.offer(types)
         if not rows:
             return self._say("nothing")
-        return "\n".join([self._say("offer", count=f"{len(rows)}"), *lines, self._say("agree")])
+        lines = [f"- {row.path}: {one_line(row.description, 120)}" for row in rows[:MAX_READ]]
+        more = ["…"] if len(rows) > MAX_READ else []
+        return "\n".join([self._say("offer", count=f"{len(rows)}"), *lines, *more, self._say("agree")])
 
     def _create(self, request: MemoryRequest) -> Reply:
-        """Write a file with the smallest beginning, indented as a memory says."""
+        """Write a file with the smallest beginning; the first memory that names tabs or spaces says how to indent."""
         if "write" not in self._tools:
             return f"{self._say('no files')}\n{self._say('model')}"
-        memories = yield from self._find("indentation tabs spaces code style", min_share=0)
-        followed = [each for each in memories if each.indentation and request.file.endswith(".py")][:1]
-        indent = followed[0].indentation if followed else "    "
-        text = _STARTER.replace("{indent}", indent) if request.file.endswith(".py") else "\n"
+        lines, text, indent = [self._say("wrote", file=request.file)], "\n", "    "
+        if request.file.endswith(".py"):
+            for memory in (yield from self._find("indentation tabs spaces code style", min_share=0)):
+                if style := re.search(_INDENTATION, memory.body):
+                    indent = "\t" if style["tabs"] else indent
+                    lines.append(self._say("followed", file=memory.file, what=one_line(memory.body, 200)))
+                    break
+            text = _STARTER.replace("{indent}", indent)
         yield from self._ask(_call("write", path=request.file, content=text))
-        lines = [self._say("followed", file=each.file, what=one_line(each.body, 200)) for each in followed]
-        return "\n".join([self._say("wrote", file=request.file), *lines])
+        return "\n".join(lines)
 
 
 def _call(tool: str, **arguments: object) -> Call:

@@ -24,7 +24,7 @@ from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text.neutralize import visible
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.text.summary import NO_SENTENCE_END, find_requested
-from memsheaf.text.tokenizer import words
+from memsheaf.text.tokenizer import is_weak, words
 
 MAX_REQUEST_CHARS = 400  # of a sentence: a request stands at its beginning
 MAX_SENTENCES = 100
@@ -34,7 +34,7 @@ SENTENCE_END = (
     r"|(?<=\d\.)\s+(?=[A-ZÄÖÜÉ])"
 )
 
-_FILE = r"[`'\"“]?(?P<file>(?:[a-z]+(?:/[a-z0-9-]+)?:)?(?:user|feedback|project|reference)_[\w.-]*\.md)[`'\"”]?"
+FILE = r"[`'\"“]?(?P<file>(?:[a-z]+(?:/[a-z0-9-]+)?:)?(?:user|feedback|project|reference)_[\w.-]*\.md)[`'\"”]?"
 _QUOTED_FILE = r"(?<!\w)[`'\"“][\w./\\~:-]*[\w-]\.\w{1,8}[`'\"”]"
 _QUESTION = r"[?？][\s!.)\"”]*$|(?:[吗么呢]|ですか|ますか|でしょうか)[。\s]*$"
 _BULLET = r"(?m)^\s*(?:[-*•–]|\d{1,2}[.)])\s+"
@@ -96,9 +96,14 @@ def has_words(name: str, text: str, *, whole: bool = False) -> bool:
     return bool(pattern.fullmatch(text) if whole else pattern.search(text))
 
 
-def remove_hollow(text: str) -> str:
-    """Return a text without the words that say of a memory that it is one, and not what it is about."""
-    return re.sub(read_languages()["words"]["hollow"], " ", text, flags=re.IGNORECASE)
+def find_telling_words(text: str) -> set[str]:
+    """Return the words that say what a text is about: none of any talk, none that only say that it is a memory.
+
+    >>> sorted(find_telling_words("the auth service decision is outdated"))
+    ['auth', 'servic']
+    """
+    about = re.sub(read_languages()["words"]["hollow"], " ", text, flags=re.IGNORECASE)
+    return {word for word in words(about) if not is_weak(word)}
 
 
 def find_requests(text: str) -> list[MemoryRequest]:
@@ -175,7 +180,7 @@ def _compile_patterns() -> list[tuple[str, str, re.Pattern[str]]]:
     for language, texts in read_languages().items():
         for kind, patterns in texts.get("requests", {}).items():
             for pattern in patterns:
-                whole = f"(?:{texts['lead']}){{0,4}}(?:{pattern.replace('FILE', _FILE)})"
+                whole = f"(?:{texts['lead']}){{0,4}}(?:{pattern.replace('FILE', FILE)})"
                 compiled.append((kind, language, re.compile(whole, re.IGNORECASE | re.DOTALL)))
     return compiled
 
@@ -203,16 +208,11 @@ def _match_request(shown: str, start: int, end: int) -> _Sentence:
     first, stop = (start + place for place in find_requested(shown[start:end]))
     is_asked = is_question(shown[start:stop])
     last = start + len(shown[start:stop].rstrip(_STOPS))
-    cut = min(last, start + MAX_REQUEST_CHARS)
     for kind, language, pattern in _compile_patterns():
-        if match := pattern.fullmatch(shown, start, cut):
+        if match := pattern.fullmatch(shown, start, last):
             spans = {name: match.span(name) for name, part in match.groupdict().items() if part}
-            if first > start and kind == "remember":
-                spans["fact"] = (first, cut)
-            spans |= {name: (begin, last) for name, (begin, stop) in spans.items() if stop == cut}
             is_change = kind.split()[0] in ("remember", "update", "forget", "undo")
-            is_whole = cut == last or any(stop == last for _, stop in spans.values())
-            if is_whole and not (is_asked and is_change and "polite" not in spans):
+            if not (is_asked and is_change and "polite" not in spans):
                 return _Sentence(start, end, kind, language, spans)
     if start < first < last and not is_asked:  # in a language without patterns
         return _Sentence(start, end, "remember", spans={"fact": (first, last)})
@@ -226,7 +226,7 @@ def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: i
     parts = {name: text[start:end].strip() for name, (start, end) in spans.items()}
     kind, _, points = sentence.kind.partition(" ")
     before = _find_said_before(text, sentences[:place]) if points else ""
-    subject = parts.get("subject") or (before if kind == "forget" and words(remove_hollow(before)) else "")
+    subject = parts.get("subject") or (before if kind == "forget" and find_telling_words(before) else "")
     subject = " ".join(subject[:MAX_REQUEST_CHARS].split()).strip(f"{_STOPS}:：")
     fact = before if kind != "forget" else ""
     if "fact" in parts:
@@ -240,7 +240,7 @@ def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: i
         kind=kind,
         subject=subject,
         fact=fact.strip(),
-        about="all" if {"all", "index"} & set(parts) else about,
+        about="all" if "all" in parts else about,
         file=parts.get("path") or parts.get("file", ""),
         language=sentence.language,
     )
