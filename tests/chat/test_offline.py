@@ -196,7 +196,8 @@ def test_a_subject_is_looked_up_and_told_with_its_file(chat: Chat, sheaf: Sheaf)
     assert f"]({path})" in chat.say("Show me the index")
     assert chat.calls == ["memory_view"]
     assert path in chat.say("Search for PostgreSQL")
-    assert chat.say("Search for zzzz") == "Nothing is remembered about “zzzz”."
+    for text in ("Search for zzzz", "search zzzz"):
+        assert chat.say(text) == "Nothing is remembered about “zzzz”."
     assert "The auth service runs" in chat.say(f"Show me {path}")
 
 
@@ -236,14 +237,26 @@ def test_a_question_is_answered_from_memory_each_time_or_not_at_all(chat: Chat, 
 # changing
 
 
-def test_an_update_replaces_the_one_memory_that_is_surely_meant(chat: Chat, sheaf: Sheaf) -> None:
+@each_case(
+    "said",
+    [
+        "Update the deployment day: we deploy on Fridays now",
+        "Correct that: we deploy on Fridays now",
+        "We deploy on Thursdays no longer, we deploy on Fridays now. Update that memory.",
+    ],
+)
+def test_an_update_replaces_the_one_memory_that_is_surely_meant(sheaf: Sheaf, tmp_path: Path, said: str) -> None:
+    chat = Chat(sheaf, tmp_path)
+    for path in files(sheaf):
+        sheaf.erase(path)
     path = remember(sheaf, "Deploys", "We deploy on Thursdays.")
     remember(sheaf, "Shop", "The web shop runs on Redis.")
+    fact = said.split(": ")[-1].removesuffix(" Update that memory.")
 
-    changed = "“We deploy on Thursdays.” → “we deploy on Fridays now”\n`/undo` takes it back."
-    assert chat.say("Update the deployment day: we deploy on Fridays now") == f"Updated {path}: {changed}"
+    changed = f"“We deploy on Thursdays.” → “{fact}”\n`/undo` takes it back."
+    assert chat.say(said) == f"Updated {path}: {changed}"
     memory = sheaf.read(path)
-    assert memory.body.strip() == "we deploy on Fridays now"
+    assert memory.body.strip() == fact
     assert "Fridays" in memory.description
     assert len(files(sheaf)) == 2
 

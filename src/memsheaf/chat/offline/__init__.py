@@ -29,6 +29,7 @@ from memsheaf.chat.offline.requests import (
     MemoryRequest,
     correct_spelling,
     find_requests,
+    find_telling_words,
     has_words,
     is_agreement,
     say,
@@ -273,7 +274,8 @@ class _Replying:
 
         Surely meant is a memory of one sentence that the fact replaces, where it may replace no other.
         """
-        fact, named = request.fact, "" if request.about else request.subject
+        fact = request.fact
+        named = request.subject if find_telling_words(request.subject) and not request.about else ""
         if request.file and fact:
             return (yield from self._replace((yield from self._read([request.file]))[0], fact))
         memories = yield from self._find(named or fact)
