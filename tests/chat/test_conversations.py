@@ -11,16 +11,13 @@ from pathlib import Path
 import pytest
 
 from cases import each_case
-from memsheaf.chat.all_conversations import find_conversation, list_all, list_lessons, read_turns
 from memsheaf.chat.conversations import Conversation, Conversations, InputHistory
 from memsheaf.config import Settings
 from memsheaf.errors import NotFound, Refused, StoreFailed
-from memsheaf.hosts.conversation import open_conversation, path_of
-from memsheaf.learn.conversation_file import LONGEST, UNRECORDED, ConversationLine, append_lines, forget
+from memsheaf.learn.conversation_file import LONGEST, ConversationLine, append_lines, forget
 from memsheaf.llm.model import Said, ToolCall, Touched
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.state import State
-from memsheaf.work.all_scopes import AllScopes
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs permissions and limits of POSIX")
 BEGAN = 1_794_744_000.0  # 2026-11-15, noon in UTC
@@ -643,50 +640,3 @@ def test_a_secret_behind_a_line_break_in_a_calls_arguments_is_taken_out(before: 
     kept = clean_message(Said("assistant", "", (call,))).calls[0].arguments
     assert token not in kept
     assert isinstance(json.loads(kept), dict)
-
-
-# over all scopes
-
-
-def test_conversations_of_all_scopes_are_found_with_what_they_taught(settings: Settings, tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    transcript = tmp_path / "transcript.jsonl"
-    said = [
-        ("user", "Deploy on Mondays, the token is ghp_16C7e42F292c6912E7710c838347Ae178B4a."),
-        ("assistant", "Noted <script>alert(1)</script>."),
-        ("user", "Off the record: Quentin leaves."),
-        ("assistant", "I forget about Quentin."),
-    ]
-    records = ({"type": role, "message": {"role": role, "content": text}, "sessionId": "s/1"} for role, text in said)
-    transcript.write_text("".join(json.dumps(record) + "\n" for record in records))
-    with AllScopes(settings, str(tmp_path / "work")) as scopes:
-        project = scopes.sheaf("project")
-        with Conversations(project.state).begin(model="m") as chat:
-            chat.add(Said("user", "Use tabs."), Said("assistant", "Yes."))
-            chat.add(Said("user", "Keep this."), Said("tool", "ok", tool="memory_write", touched=(TOUCHED,)))
-            assert chat.turns == 2
-        scopes.sheaf("user").remember("Tabs", "d", "user", "Use tabs.", conversation=f"{chat.id}#1")
-        project.remember("Deploys", "d", "project", "Deploy on Mondays.", conversation="s/1")
-        with open_conversation(path_of(settings.state, "claude-code", "s/1")) as noted:
-            noted.data |= {"id": "s/1", "host": "claude-code", "root": project.root, "transcript": str(transcript)}
-
-        found = {one.host: one for one in list_all(scopes)}
-        assert {host: (one.id, one.key, one.turns) for host, one in found.items()} == {
-            "": (chat.id, "project", 2),
-            "Claude Code": ("s/1", "project", 2),
-        }
-        assert find_conversation(scopes, chat.id) == found[""]
-        assert [one.id for one in list_all(scopes, query="deploy mondays")] == []  # that searches those of the chat
-        assert list_all(scopes, query="Quentin") == []
-        lessons = [(one.key, one.path, one.action, one.turn) for one in list_lessons(scopes, found[""])]
-        assert lessons == [("user", "user_tabs.md", "learned", 1), ("project", "gone.md", "deleted", 2)]
-        (lesson,) = list_lessons(scopes, found["Claude Code"])
-        assert (lesson.path, lesson.commit) == ("project_deploys.md", project.reader.last_id())
-
-        first, second = read_turns(scopes, found["Claude Code"])
-        assert (first.number, second.number) == (1, 2)
-        assert "ghp_" not in str(first)
-        assert second.said == (Said("user", UNRECORDED),)
-        assert [turn.number for turn in read_turns(scopes, found[""], around=2)] == [1, 2]
-        with pytest.raises(NotFound):
-            find_conversation(scopes, "../s/1")

@@ -60,7 +60,6 @@ PICTURES = (
     Picture("timeline", "/timeline"),
     Picture("dream", "/dream?scope=project"),
     Picture("work", "/work"),
-    Picture("conversations", "/conversations"),
     Picture("settings", "/settings"),
     Picture("phone", "/review?scope=project", width=360, height=740, scale=2.0, scroll="[data-card]:has(blockquote)"),
     Picture("home", "/"),

@@ -187,7 +187,7 @@ def test_a_memory_shows_its_origin_its_places_and_what_it_was_recalled_for(
     expect(page.locator(".citation").first).to_contain_text("<script>window.__xss=1</script>")
     expect(page.locator(".citation .badge").first).to_have_text("holds")
     expect(page.locator("#memory")).to_contain_text("gone.md no longer there")
-    expect(page.locator("#memory")).to_contain_text("The conversation is not kept")
+    expect(page.locator("#memory")).to_contain_text("Conversation:")
     (tmp_path / "work" / "app.py").write_text("one\ntwo\nthree\n")
     page.reload()
     expect(page.locator(".citation .badge").first).to_have_text("changed or moved")

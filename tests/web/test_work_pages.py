@@ -1,4 +1,4 @@
-"""Work, audit, conversations and settings in a browser."""
+"""Work, audit and settings in a browser."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from memsheaf import Settings
-from memsheaf.chat.conversations import Conversations
-from memsheaf.hosts.conversation import open_conversation, path_of
-from memsheaf.llm.model import Said
 from memsheaf.work import tasks
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import Notes
@@ -51,52 +48,11 @@ def test_work_is_shown_and_an_audit_is_settled_and_undone(
         assert layers.project.reader.named("project", "Old") is None
 
 
-def test_conversations_are_listed_and_shown_with_hostile_texts(
-    serving: Serving, open_page: OpenPage, tmp_path: Path
-) -> None:
-    home, work = tmp_path / "home", tmp_path / "work"
-    work.mkdir()
-    settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="static")
-    with Layers.open(settings=settings, cwd=str(work), by="user") as layers:
-        with Conversations(layers.project.state).begin(model=HOSTILE) as chat:
-            for number in range(60):
-                chat.add(
-                    Said("user", f"{HOSTILE} {number}"),
-                    Said("tool", HOSTILE, tool=HOSTILE),
-                    Said("assistant", HOSTILE),
-                )
-        layers.user.remember("Tabs", "d", "user", "Use tabs.", conversation=f"{chat.id}#58")
-        transcript = tmp_path / "t.jsonl"
-        transcript.write_text('{"role": "user", "content": "Deploy the <b>harbour</b>."}\n')
-        id = "../x?y#z"
-        with open_conversation(path_of(settings.state, "codex", id)) as noted:
-            noted.data |= {"id": id, "host": "codex", "root": layers.project.root, "transcript": str(transcript)}
-    site = serving(cwd=work)
-    for odd in (
-        "",
-        "last",
-        "%00",
-        "..%2F..%2Fconfig.toml",
-        "%ff",
-        "x" * 5_000,
-        f"{chat.id}&turn=0",
-        f"{chat.id[:9]}",
-    ):
-        assert site.ask("GET", f"/conversations/one?id={odd}").status == (200 if chat.id in odd else 404), odd
+def test_an_address_of_no_work_is_not_found(serving: Serving, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    site = serving(cwd=tmp_path / "work")
     for odd in ("user", "project/task/..%2F..", "project/task/none", "nobody/audit", "..%2F/audit"):
         assert site.ask("GET", f"/work/{odd}").status == 404, odd
-    page = open_page(site, "/conversations")
-    expect(page.locator("#results li")).to_have_count(2)
-    page.get_by_role("link", name="Deploy the <b>harbour</b>.").click()
-    expect(page.locator("#turn-1")).to_contain_text("Deploy the <b>harbour</b>.")
-
-    page.goto(page.url.partition("/conversations")[0] + f"/conversations/one?id={chat.id}")
-    expect(page.locator(".turn")).to_have_count(50)
-    page.get_by_role("link", name="Turn 58").click()
-    expect(page.locator("#turn-58")).to_be_in_viewport()
-    expect(page.locator("#lessons")).to_contain_text("Tabs")
-    page.get_by_role("button", name="Undo: Tabs").click()
-    expect(page.locator("#lessons")).not_to_contain_text("Tabs")
 
 
 def test_settings_are_saved_checked_and_refused(serving: Serving, open_page: OpenPage, tmp_path: Path) -> None:

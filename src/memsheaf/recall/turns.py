@@ -69,17 +69,6 @@ class Turn(NamedTuple):
         return bool(self.unkept) or any(map(is_silent, reached[1:] or reached)), reached[-1]
 
 
-def split_label(label: str) -> tuple[str, int]:
-    """The conversation that a header names, and the turn, 0 without one.
-
-    >>> split_label("20261115-2241-3f9a#3"), split_label("c")
-    (('20261115-2241-3f9a', 3), ('c', 0))
-    """
-    name, sign, number = label.rpartition("#")
-    is_turn = bool(sign) and number.isdecimal() and number.isascii() and len(number) < 7
-    return (name, int(number)) if is_turn else (label, 0)
-
-
 class Proposal(NamedTuple):
     """A proposed memory, or with `replaces` the new text of an existing one.
 

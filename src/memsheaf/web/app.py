@@ -24,7 +24,7 @@ from memsheaf.web.page import ROUTES, PageRequest, Site, Work
 
 THREADS = 4
 MODULES = (
-    "home", "browse", "edit", "memory", "timeline", "work", "conversations", "settings", "review",
+    "home", "browse", "edit", "memory", "timeline", "work", "settings", "review",
     "recall_lab", "dream",
 )  # fmt: skip
 """The route files, in the order in which their routes are tried."""

@@ -14,10 +14,8 @@ from memsheaf.guard.citations import Verdict, parse
 from memsheaf.guard.paths import is_fact
 from memsheaf.history import diff
 from memsheaf.memory import Memory
-from memsheaf.recall.turns import split_label
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit, Revision
-from memsheaf.web.conversations import conversation_link
 from memsheaf.web.markdown import memory_link, render_markdown
 from memsheaf.web.page import PageRequest, get, post
 from memsheaf.web.text_changes import DiffLine, diff_lines
@@ -112,15 +110,12 @@ def show_memory(page: PageRequest) -> Response:
     if memory is None:
         return _show_missing(page)
     newer = sheaf.newer(memory.path)
-    _, turn = split_label(memory.conversation)
     return page.show(
         "memory.html",
         memory=memory,
         body=render_markdown(memory.body, lambda path: memory_link(page.key, path)),
         fields=_list_fields(memory),
         warnings=[*memory.warnings, *sheaf.caveats(memory)],
-        conversation=conversation_link(page.scopes, memory.conversation) if memory.conversation else "",
-        turn=turn,
         citations=_list_citations(page, memory) if memory.citations else [],
         older=[(path, _find(sheaf, path)) for path in memory.supersedes],
         newer=newer,

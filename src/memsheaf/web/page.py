@@ -273,7 +273,7 @@ def _register(path: str, method: str, work: Work) -> Work:
     return work
 
 
-_PAGES = ("home", "browse", "review", "recall", "timeline", "dream", "work", "conversations", "settings")
+_PAGES = ("home", "browse", "review", "recall", "timeline", "dream", "work", "settings")
 """The pages in the navigation, each at the address of its name."""
 
 

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from memsheaf.errors import MemsheafError, NotFound
 from memsheaf.learn.review_queue import Decision
 from memsheaf.store import Version
-from memsheaf.web.conversations import conversation_link
 from memsheaf.web.page import PageRequest, get, post
 from memsheaf.web.text_changes import TextPiece, compare_texts
 from memsheaf.work.all_scopes import KnownScope
@@ -23,13 +22,12 @@ DECISIONS = 10  # that are shown
 
 
 class ShownCard(NamedTuple):
-    """A card, the scope that it waits in, the texts before and after in pieces, and where its conversation is."""
+    """A card, the scope that it waits in, and the texts before and after in pieces."""
 
     known: KnownScope
     card: ReviewCard
     before: list[TextPiece]
     after: list[TextPiece]
-    conversation: str
 
     @property
     def id(self) -> str:
@@ -153,7 +151,7 @@ def _queue(page: PageRequest, key: str) -> Review:
 def _card(page: PageRequest, known: KnownScope, queue: Review, item: WaitingItem) -> ShownCard:
     card = queue.card(item.id)
     before, after = compare_texts(card.before, card.content) if card.replaces else ([], [])
-    return ShownCard(known, card, before, after, conversation_link(page.scopes, card.conversation))
+    return ShownCard(known, card, before, after)
 
 
 def key_of(known: KnownScope, name: str) -> tuple[str, str]:
