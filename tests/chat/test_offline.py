@@ -162,6 +162,12 @@ def test_what_is_not_kept_is_told(chat: Chat, sheaf: Sheaf) -> None:
     assert files(sheaf) == []
 
 
+def test_marks_that_join_letters_are_part_of_what_is_said(chat: Chat, sheaf: Sheaf) -> None:
+    for fact in ("the 👩\u200d💻 emoji is mine", "می\u200cخواهم چای", "two lines\r\nand more"):
+        assert chat.say(f"Remember: {fact}").startswith("Saved "), fact
+        assert any(sheaf.read(path).body.split() == fact.split() for path in files(sheaf)), fact
+
+
 SECRETS = [
     ("".join(case["parts"]), "".join(case["parts"][place] for place in case["secret"]))
     for case in json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
@@ -230,7 +236,8 @@ def test_a_question_is_answered_from_memory_each_time_or_not_at_all(chat: Chat, 
         assert "<memor" not in answer
     for text in ("Write a poem about autumn.", "asdf"):
         assert chat.say(text).split("\n") == [say("no match"), say("model")]
-    assert chat.say("ok") == say("thanks")
+    for text in ("ok", "No", "never mind"):
+        assert chat.say(text) == "All right."
     assert len(files(sheaf)) == 1
 
 
@@ -287,6 +294,17 @@ def test_in_doubt_an_update_is_saved_beside_what_it_may_correct(
     assert answer.startswith("Saved ")
     if "also" not in said:
         assert all(path in answer for path in before)
+
+
+def test_a_fact_that_replaces_another_is_shown_with_both_lines_and_else_both_stay(chat: Chat, sheaf: Sheaf) -> None:
+    remember(sheaf, "Deploys", "We deploy on Fridays.")
+    fact = "we no longer deploy on Fridays, we deploy on Mondays."
+
+    answer = chat.say(f"Remember that {fact}")
+
+    bodies = [sheaf.read(path).body.strip() for path in files(sheaf)]
+    assert fact in bodies
+    assert "We deploy on Fridays." in bodies or f"“We deploy on Fridays.” → “{fact}”" in answer
 
 
 def test_an_update_of_a_named_file_replaces_it(chat: Chat, sheaf: Sheaf) -> None:

@@ -25,7 +25,7 @@ CORPORA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "corpora")
 with open(os.path.join(CORPORA, "offline.json"), encoding="utf-8") as file:
     CASES: list[dict[str, Any]] = json.load(file)["cases"]
 NOTHING = ("other", "state")
-HARMLESS = ("know", "list", "search", "help", "thanks", "greeting", *NOTHING)
+HARMLESS = ("know", "list", "search", "help", "thanks", "fine", "greeting", *NOTHING)
 
 
 def one(text: str) -> MemoryRequest:

@@ -83,17 +83,16 @@ class Offline:
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
         """Yield what comes next: calls of tools, or an answer."""
         conversation = request.conversation
-        starts = [at for at, message in enumerate(conversation) if message.role == "user"]
-        turn = conversation[starts[-1] :] if starts else [Said("user", "help")]
-        before = conversation[: starts[-1]] if starts else []
+        last = max((at for at, each in enumerate(conversation) if each.role == "user"), default=-1)
+        message = conversation[last] if last >= 0 else Said("user", "help")
         tools = {str(tool.get("name", "")) for tool in request.tools}
-        replying = _Replying(turn[0], before, tools, self._today(), self._changes).reply()
-        answers = {message.answers: message for message in turn if message.role == "tool"}
+        replying = _Replying(message, conversation[: max(last, 0)], tools, self._today(), self._changes).reply()
+        answers = {each.answers: each for each in conversation[last:] if each.role == "tool"}
         try:
             calls = next(replying)
-            for message in turn:
-                if message.calls and all(call.id.startswith(CALL_PREFIX) for call in message.calls):
-                    given = [answers.get(call.id, _NOT_RUN) for call in message.calls]
+            for each in conversation[last + 1 :]:
+                if each.calls and all(call.id.startswith(CALL_PREFIX) for call in each.calls):
+                    given = [answers.get(call.id, _NOT_RUN) for call in each.calls]
                     calls = replying.send([*given, *[_NOT_RUN] * len(calls)][: len(calls)])
         except StopIteration as ended:
             yield Spoken(ended.value)
@@ -101,7 +100,7 @@ class Offline:
             return
         tool_calls = []
         for number, (tool, arguments) in enumerate(calls):
-            place = f"{number} {len(conversation)} {turn[0].text}".encode("utf-8", "replace")
+            place = f"{number} {len(conversation)} {message.text}".encode("utf-8", "replace")
             id = CALL_PREFIX + sha256(place).hexdigest()[:16]
             tool_calls.append(ToolCall(id, tool, json.dumps(arguments, ensure_ascii=False)))
         yield Step(Said("assistant", "", calls=tuple(tool_calls)))
@@ -124,6 +123,10 @@ class _Replying:
 
     def reply(self) -> Reply:
         """Do all that is asked for, one after the other, and return the answer."""
+        text = self._message.text.replace("\r\n", "\n")
+        if hidden := [letter for letter, seen in zip(text, f"{visible(text)}\0", strict=False) if letter != seen]:
+            why = f"the message holds an invisible character (U+{ord(hidden[0]):04X}). Send it again without that."
+            return self._say("failed", why=why)
         requests = find_requests(self._message.text)
         if is_agreement(self._message.text) and (asked := self._request_before()).deletes_all:
             requests = [asked._replace(kind="forget all")]
@@ -146,8 +149,8 @@ class _Replying:
 
     def _reply_to(self, request: MemoryRequest, *, is_alone: bool) -> Reply:
         kind = request.kind
-        if kind == "thanks":
-            return self._say("thanks")
+        if kind in ("thanks", "fine"):
+            return self._say(kind)
         if kind in ("help", "greeting"):
             return f"{self._say('help')}\n{self._say('model')}"
         if kind == "create":
@@ -240,9 +243,6 @@ class _Replying:
         return "\n".join(lines)
 
     def _refuse_secrets(self, fact: str) -> None:
-        """Raise Refused for invisible characters, and for a secret in the message or the fact."""
-        if hidden := next((letter for letter in fact if not visible(letter)), ""):
-            raise Refused(f"it holds an invisible character (U+{ord(hidden):04X}). Send it again without that.")
         if secrets := find_secrets(self._message.text) or find_secrets(fact):
             raise Refused(f"the text holds {secrets[0].kind}; nothing was stored. Remember only where it is kept.")
 
@@ -267,6 +267,8 @@ class _Replying:
         file = touched_file(answer, "saved", "deleted")
         if not file:
             raise Refused(answer.text)
+        if corrected := re.search(r"(?m)^It corrects \S+: (.*)$", answer.text):
+            name, values = "updated", {**values, "old": corrected[1]}
         return f"{self._say(name, file=file, **values)}\n{self._say('undo')}"
 
     def _update(self, request: MemoryRequest) -> Reply:

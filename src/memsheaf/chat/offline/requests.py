@@ -21,13 +21,13 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.pasted import read_own_words
 from memsheaf.learn.rules import as_typed, draft_fact, find_stated_facts
 from memsheaf.recall.turns import Message, Proposal, Turn
-from memsheaf.text.neutralize import visible
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.text.summary import NO_SENTENCE_END, find_requested
 from memsheaf.text.tokenizer import is_weak, words
 
 MAX_REQUEST_CHARS = 400  # of a sentence: a request stands at its beginning
 MAX_SENTENCES = 100
+COURTESIES = ("thanks", "fine", "greeting")
 MAX_BARE_WORDS = 2  # of a correction that says nothing without its subject
 SENTENCE_END = (
     rf"\n+|(?<=[。！？])|(?<=[^\W\d][.!?])(?i:{NO_SENTENCE_END})\s+|(?<=\d[!?])\s+|(?<=[)\]…{SHOWN}][.!?])\s+"
@@ -117,18 +117,15 @@ def find_requests(text: str) -> list[MemoryRequest]:
     typed = text.encode("utf-8", "replace").decode()
     text = unicodedata.normalize("NFC", typed).replace("’", "'")
     sentences = list(_split_sentences(text))
-    own = read_own_words(visible(text))
-    is_hiding = len(visible(text)) < len(text)  # the reply to a request to remember says so; no other is read
+    own = read_own_words(text)
     requests = []
     for place, sentence in enumerate(sentences):
-        is_read = sentence.kind == "remember" or not is_hiding
-        if sentence.kind and is_read and not own.doubt(sentence.start, asked=True):
+        if sentence.kind and not own.doubt(sentence.start, asked=True):
             request = _read_request(text, sentences, place, own.sign)
             requests.append(request._replace(fact=as_typed(request.fact, typed)))
-    asked = [each for each in requests if each.kind not in ("thanks", "greeting")]
-    narrow = [each for each in asked if each.kind != "know" or each.subject or each.file]
-    if chosen := list(dict.fromkeys(narrow or asked[:1] or requests[:1])):
-        return chosen
+    asked = [each for each in requests if each.kind not in COURTESIES]
+    if requests:
+        return list(dict.fromkeys(asked or requests[:1]))
     stated = find_stated_facts(Turn("", (Message("user", text),)), date(2000, 1, 1))
     is_stated = not is_question(text) and any(not each.doubt for each in stated)
     return [MemoryRequest("state" if is_stated else "other", typed)]
@@ -272,6 +269,6 @@ def _find_said_before(text: str, sentences: Sequence[_Sentence]) -> str:
     for sentence in reversed(sentences):
         if not sentence.kind and not is_question(text[sentence.start : sentence.end]):
             start, end = sentence.start, end or sentence.end
-        elif end or sentence.kind not in ("", "thanks", "greeting"):
+        elif end or sentence.kind not in ("", *COURTESIES):
             break
     return text[start:end].strip()
