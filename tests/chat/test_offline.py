@@ -235,7 +235,7 @@ def test_a_question_is_answered_from_memory_each_time_or_not_at_all(chat: Chat, 
         assert "I live in Berlin." in answer
         assert "<memor" not in answer
     for text in ("Write a poem about autumn.", "asdf"):
-        assert chat.say(text).split("\n") == [say("no match"), say("model")]
+        assert chat.say(text) == say("no match")
     for text in ("ok", "No", "never mind"):
         assert chat.say(text) == "All right."
     assert len(files(sheaf)) == 1
@@ -364,7 +364,7 @@ def test_undo_takes_the_last_change_back_once(sheaf: Sheaf, tmp_path: Path) -> N
 
     chat = Chat(sheaf, tmp_path, undo)
     chat.say("Remember that I live in Berlin.")
-    chat.say("Forget that.")
+    assert "I live in Berlin." in chat.say("Forget that.")
     assert files(sheaf) == []
     assert chat.say("Undo that").startswith("Taken back:")
     assert len(files(sheaf)) == 1

@@ -149,10 +149,8 @@ class _Replying:
 
     def _reply_to(self, request: MemoryRequest, *, is_alone: bool) -> Reply:
         kind = request.kind
-        if kind in ("thanks", "fine"):
+        if kind in ("thanks", "fine", "help", "greeting"):
             return self._say(kind)
-        if kind in ("help", "greeting"):
-            return f"{self._say('help')}\n{self._say('model')}"
         if kind == "create":
             return (yield from self._create(request))
         if not any(tool.startswith("memory_") for tool in self._tools):
@@ -203,8 +201,8 @@ class _Replying:
         else:
             (answer,) = yield from self._ask(_call("memory_view"))
             return re.sub(_CATALOG_HEAD, "", answer.text).strip() or self._say("nothing")
-        subject = self._say("you") if request.about == "user" else f"“{request.subject}”"
-        heading = self._say("known" if memories else "unknown", subject=subject)
+        heading = "known" if memories else "unknown"
+        heading = self._say(f"{heading} you" if request.about == "user" else heading, subject=request.subject)
         return "\n".join([heading, *(each.render() for each in memories)])
 
     def _recall(self, request: MemoryRequest) -> Reply:
@@ -214,7 +212,7 @@ class _Replying:
             memories = yield from self._find(request.subject[:MAX_REQUEST_CHARS])
         if memories:
             return "\n".join([self._say("recalled"), *(each.render() for each in memories)])
-        return f"{self._say('no match')}\n{self._say('model')}"
+        return self._say("no match")
 
     def _read(self, files: Sequence[str]) -> Memories:
         calls = [_call("memory_read", filename=file) for file in files[:MAX_READ]]
@@ -269,7 +267,7 @@ class _Replying:
             raise Refused(answer.text)
         if corrected := re.search(r"(?m)^It corrects \S+: (.*)$", answer.text):
             name, values = "updated", {**values, "old": corrected[1]}
-        return f"{self._say(name, file=file, **values)}\n{self._say('undo')}"
+        return self._say(name, file=file, **values)
 
     def _update(self, request: MemoryRequest) -> Reply:
         """Replace the one memory that is surely meant; in doubt save the fact, and name those it may correct.
@@ -299,21 +297,20 @@ class _Replying:
 
     def _forget(self, request: MemoryRequest) -> Reply:
         """Delete the one memory that is meant, or the one saved just before; where that is not sure, ask."""
-        files, body = [request.file] if request.file else [], "…"
         if request.subject:
             memories = yield from self._find(request.subject)
             if not memories:
-                return self._say("unknown", subject=f"“{request.subject}”")
+                return self._say("unknown", subject=request.subject)
             if len(memories) > 1 or memories[0].count_shared(request.subject) < 1:
                 return self._name_memories("which", memories)
-            files, body = [memories[0].file], memories[0].body
-        elif not request.file:
+        else:
             last = max((at for at, each in enumerate(self._before) if each.role == "user"), default=0)
-            files = [file for each in self._before[last:] if (file := touched_file(each, "saved"))]
-        if len(files) != 1:
-            return self._say("what")
-        (answer,) = yield from self._ask(_call("memory_delete", filename=files[0]))
-        return self._report("deleted", answer, what=one_line(body, 300))
+            saved = [file for each in self._before[last:] if (file := touched_file(each, "saved"))]
+            memories = yield from self._read([request.file] if request.file else saved)
+            if len(memories) != 1:
+                return self._say("what")
+        (answer,) = yield from self._ask(_call("memory_delete", filename=memories[0].file))
+        return self._report("deleted", answer, what=one_line(memories[0].body, 300))
 
     def _name_memories(self, heading: str, memories: Sequence[ShownMemory]) -> str:
         lines = [f"- {each.file}: {one_line(each.body, 160)}" for each in memories[:MAX_LISTED]]
@@ -325,11 +322,7 @@ class _Replying:
             return self._say("one at a time")
         if request.kind == "forget all":
             deleted = self._changes.forget()
-            return (
-                f"{self._say('deleted all', count=f'{len(deleted)}')}\n{self._say('undo')}"
-                if deleted
-                else self._say("what")
-            )
+            return self._say("deleted all", count=f"{len(deleted)}") if deleted else self._say("what")
         types = {"user": ("user", "feedback"), "all": ()}.get(request.about, (request.about,))
         rows = self._changes.offer(types)
         if not rows:
@@ -341,7 +334,7 @@ class _Replying:
     def _create(self, request: MemoryRequest) -> Reply:
         """Write a file with the smallest beginning; the first memory that names tabs or spaces says how to indent."""
         if "write" not in self._tools:
-            return f"{self._say('no files')}\n{self._say('model')}"
+            return self._say("no files")
         lines, text, indent = [self._say("wrote", file=request.file)], "\n", "    "
         if request.file.endswith(".py"):
             for memory in (yield from self._find("indentation tabs spaces code style", min_share=0)):

@@ -82,12 +82,16 @@ def read_languages() -> dict[str, Any]:
 def say(name: str, language: str = "English", **values: str) -> str:
     """Return a reply with these values filled in, secrets removed.
 
-    >>> say("saved", "German", file="user_tea.md", what="Tee")
-    'Gespeichert als user_tea.md: Tee'
+    >>> say("already", "German", file="user_tea.md", what="Tee")
+    'Das ist schon gemerkt, in user_tea.md: Tee'
     """
     english = read_languages()["English"]["replies"]
     text = read_languages()[language]["replies"].get(name, english[name])
-    return re.sub(r"\{(\w+)\}", lambda place: without_secrets(values.get(place[1], place[0])), text)
+
+    def fill(place: re.Match[str]) -> str:
+        return without_secrets(values[place[1]]) if place[1] in values else say(place[1], language)
+
+    return re.sub(r"\{(\w+)\}", fill, text)
 
 
 def has_words(name: str, text: str, *, whole: bool = False) -> bool:
@@ -171,15 +175,8 @@ def is_question(text: str) -> bool:
 
 
 @cache
-def _compile_patterns() -> list[tuple[str, str, re.Pattern[str]]]:
-    """Return kind, language and pattern of each request, behind any words that may lead up to it."""
-    compiled = []
-    for language, texts in read_languages().items():
-        for kind, patterns in texts.get("requests", {}).items():
-            for pattern in patterns:
-                whole = f"(?:{texts['lead']}){{0,4}}(?:{pattern.replace('FILE', FILE)})"
-                compiled.append((kind, language, re.compile(whole, re.IGNORECASE | re.DOTALL)))
-    return compiled
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern.replace("FILE", FILE), re.IGNORECASE | re.DOTALL)
 
 
 def _split_sentences(text: str) -> Iterator[_Sentence]:
@@ -201,19 +198,30 @@ def _split_sentences(text: str) -> Iterator[_Sentence]:
 
 
 def _match_request(shown: str, start: int, end: int) -> _Sentence:
-    """Return a sentence with the first request that all of it is."""
+    """Return a sentence with the first request that all of it is, perhaps behind words that lead up to one."""
     first, stop = (start + place for place in find_requested(shown[start:end]))
     is_asked = is_question(shown[start:stop])
     last = start + len(shown[start:stop].rstrip(_STOPS))
-    for kind, language, pattern in _compile_patterns():
-        if match := pattern.fullmatch(shown, start, last):
-            spans = {name: match.span(name) for name, part in match.groupdict().items() if part}
-            is_change = kind.split()[0] in ("remember", "update", "forget", "undo")
-            if not (is_asked and is_change and "polite" not in spans):
-                return _Sentence(start, end, kind, language, spans)
+    is_unspaced = re.search("[\u3040-\u9fff]", shown[start:last])
+    for language in ("Chinese", "Japanese", "English") if is_unspaced else ("English", "German", "French", "Spanish"):
+        lead = _compile(f"({read_languages()[language]['lead']}){{0,4}}").match(shown, start, last)
+        for kind, pattern in _list_patterns(language):
+            match = pattern.fullmatch(shown, start, last) or (lead and pattern.fullmatch(shown, lead.end(), last))
+            if match:
+                groups = match.groupdict()
+                is_polite = groups.get("polite") or (lead and lead.groupdict().get("polite"))
+                if is_polite or not is_asked or kind.split()[0] not in ("remember", "update", "forget", "undo"):
+                    spans = {name: match.span(name) for name, part in groups.items() if part}
+                    return _Sentence(start, end, kind, language, spans)
     if start < first < last and not is_asked:  # in a language without patterns
         return _Sentence(start, end, "remember", spans={"fact": (first, last)})
     return _Sentence(start, end)
+
+
+@cache
+def _list_patterns(language: str) -> list[tuple[str, re.Pattern[str]]]:
+    kinds = read_languages()[language]["requests"].items()
+    return [(kind, _compile(pattern)) for kind, patterns in kinds for pattern in patterns]
 
 
 def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: int) -> MemoryRequest:
