@@ -249,6 +249,7 @@ def test_a_question_is_answered_from_memory_each_time_or_not_at_all(chat: Chat, 
     [
         "Update the deployment day: we deploy on Fridays now",
         "Correct that: we deploy on Fridays now",
+        "Correction: we deploy on Fridays now",
         "We deploy on Thursdays no longer, we deploy on Fridays now. Update that memory.",
     ],
 )

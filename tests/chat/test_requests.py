@@ -102,7 +102,8 @@ def test_several_requests_are_all_found_in_their_order() -> None:
 
 def test_a_question_about_remembering_is_no_request_to_remember() -> None:
     assert one("Remember the alamo?").kind == "other"
-    assert one("Will you remember that I live in Berlin?").kind == "remember"
+    assert one("Will you remember that I live in Berlin?").fact == "I live in Berlin"
+    assert one("Remember: where are bugs tracked? In Linear.").fact == "where are bugs tracked? In Linear."
 
 
 def test_what_is_pasted_or_quoted_is_never_a_request() -> None:

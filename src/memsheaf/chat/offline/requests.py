@@ -210,11 +210,14 @@ def _match_request(shown: str, start: int, end: int) -> _Sentence:
             if match:
                 groups = match.groupdict()
                 is_polite = groups.get("polite") or (lead and lead.groupdict().get("polite"))
-                if is_polite or not is_asked or kind.split()[0] not in ("remember", "update", "forget", "undo"):
+                is_change = kind.split()[0] in ("remember", "update", "forget", "undo")
+                # "Remember the Alamo?" is a question, and "Remember: where are bugs tracked?" is a request
+                if is_polite or not is_asked or not is_change or (kind == "remember" and first > start):
                     spans = {name: match.span(name) for name, part in groups.items() if part}
-                    return _Sentence(start, end, kind, language, spans)
-    if start < first < last and not is_asked:  # in a language without patterns
-        return _Sentence(start, end, "remember", spans={"fact": (first, last)})
+                    return _Sentence(start, end, kind, language, {"polite": (0, 0)} | spans if is_polite else spans)
+    if start < first < last:  # in a language without patterns
+        parts = ("fact", "polite") if stop < end else ("fact",)
+        return _Sentence(start, end, "remember", spans=dict.fromkeys(parts, (first, last)))
     return _Sentence(start, end)
 
 
@@ -258,7 +261,7 @@ def _find_whole_fact(text: str, sentences: Sequence[_Sentence], sign: int) -> st
     """
     first = sentences[0]
     start, end = first.spans["fact"]
-    if text[end : first.end].strip(_STOPS) or is_question(text[start : first.end]):
+    if text[end : first.end].strip(_STOPS) or ("polite" in first.spans and is_question(text[start : first.end])):
         return text[start:end]
     is_announced = text[first.start : start].rstrip().endswith((":", "："))
     stop = first.end
