@@ -111,7 +111,7 @@ def remember(sheaf: Sheaf, name: str, body: str, kind: str = "project") -> str:
     [
         (
             ["Remember: deploys need two approvals. Ask Mira first.\n\nNobody else runs `make ship`."],
-            ["deploys need two approvals. Ask Mira first.\n\nNobody else runs `make ship`."],
+            ["Nobody else runs `make ship`.", "deploys need two approvals. Ask Mira first."],
         ),
         (["I live in Hamburg."], []),  # what is only said is left to learning
         (["I live in Hamburg.", "Remember that."], ["I live in Hamburg."]),
@@ -375,7 +375,7 @@ def test_undo_takes_the_last_change_back_once(sheaf: Sheaf, tmp_path: Path) -> N
 
 
 def test_a_misspelt_request_is_asked_about_and_changes_nothing(chat: Chat, sheaf: Sheaf) -> None:
-    assert chat.say("remeber that I live in Berlin") == say("meant", what="remember that I live in Berlin")
+    assert chat.say("remmeber that I live in Berlin") == say("meant", what="remember that I live in Berlin")
     remember(sheaf, "Home", "I live in Berlin.", "user")
     assert chat.say("forgte that I live in Berlin") == say("meant", what="forget that I live in Berlin")
     assert len(files(sheaf)) == 1

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from memsheaf.chat.offline.requests import (
     find_requests,
     read_languages,
     say,
-    split_facts,
 )
 
 LANGUAGES = [name for name in read_languages() if name != "words"]
@@ -158,14 +156,6 @@ def test_a_long_message_is_read_in_no_time_that_grows_with_its_square() -> None:
 
 
 # what is written
-
-
-def test_facts_that_stand_alone_are_apart_and_nothing_is_lost() -> None:
-    today = date(2026, 3, 14)
-    whole = "we freeze on 2026-12-01. Mira knows why"
-    assert [each.content for each in split_facts(whole, today)] == [whole]
-    rules = "- Never push to main\n- Tag each release"
-    assert [each.content for each in split_facts(rules, today)] == ["Never push to main", "Tag each release"]
 
 
 def test_a_misspelt_verb_is_put_right_and_nothing_else() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.learn.sentences import MAX_SENTENCE_CHARS, find_stated_facts
+from memsheaf.learn.sentences import MAX_SENTENCE_CHARS, find_stated_facts, split_facts
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.text.summary import MAX_NAME_CHARS
@@ -144,7 +144,7 @@ KEPT = {
     # very long messages are read at both ends, and no sentence of a book unless somebody asks for it
     f"Never push to main.\n{CHATTER}Remember that Mira owns it.": ["Never push to main.", "Mira owns it."],
     "Never push " + "very " * MAX_SENTENCE_CHARS + "much.": [],
-    "Remember that it is " + "very " * MAX_SENTENCE_CHARS + "much.": ["it is " + "very " * MAX_SENTENCE_CHARS + "much."],
+    f"Remember that it is {'very ' * MAX_SENTENCE_CHARS}much.": [f"it is {'very ' * MAX_SENTENCE_CHARS}much."],
 }  # fmt: skip
 
 
@@ -189,3 +189,37 @@ def test_whatever_is_said_a_proposal_can_be_stored(before: str, asking: str, aft
         assert 0 < len(proposal.name.encode()) <= NAME_LIMIT
         assert 0 < len(proposal.description.encode()) <= DESCRIPTION_LIMIT
         assert "\n" not in proposal.name + proposal.description
+
+
+SEVERAL = {
+    "For all my projects I use pnpm, never npm. And in this project the staging db is wiped every Sunday.": [
+        "For all my projects I use pnpm, never npm.",
+        "And in this project the staging db is wiped every Sunday.",
+    ],
+    "Robin no longer hands out the staging password; that's Kim's job": [
+        "Robin no longer hands out the staging password; that's Kim's job"
+    ],
+    "we freeze on 2026-12-01. Mira knows why": ["we freeze on 2026-12-01. Mira knows why"],
+    "- Never push to main\n- Tag each release": ["Never push to main", "Tag each release"],
+    "Kim is the designer. She is in Oslo. Backups are in S3.": [
+        "Kim is the designer. She is in Oslo.",
+        "Backups are in S3.",
+    ],
+    "1. Build\n2. Tag\n3. Push": ["1. Build\n2. Tag\n3. Push"],
+    "Commits:\n- no emojis\n- short": ["Commits:\n- no emojis\n- short"],
+    "Use this:\n```\na. b. c\n```": ["Use this:\n```\na. b. c\n```"],
+    'We say "Ship it. Now." a lot. I like tea. :)': ['We say "Ship it. Now." a lot.', "I like tea. :)"],
+    "- [ ] one item": ["- [ ] one item"],
+    "": [""],
+}
+
+
+@pytest.mark.parametrize("text", SEVERAL)
+def test_several_facts_are_apart_and_nothing_is_lost_between_them(text: str) -> None:
+    assert split_facts(text) == SEVERAL[text]
+
+
+@given(st.text())
+def test_every_letter_of_a_text_is_in_one_of_its_facts(text: str) -> None:
+    facts = "".join(split_facts(text))
+    assert [letter for letter in text if letter.isalpha()] == [letter for letter in facts if letter.isalpha()]

@@ -27,14 +27,14 @@ from memsheaf.recall.turns import TranscriptEntry, Turn
 from memsheaf.scope import around
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
+from memsheaf.text.sections import count_tokens
 from memsheaf.tools import Tools
-from memsheaf.work.compaction.messages import tokens
 from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
 from memsheaf.work.layers import Layers
 from memsheaf.work.project_trees import record_tree
 
 if TYPE_CHECKING:
-    from memsheaf.work.compaction.levels import Compacted
+    from memsheaf.work.compaction import Compacted
 
 PATIENCE = 0.5  # seconds that the first request waits for local ranking; it does not wait for a model
 
@@ -253,7 +253,7 @@ def _lines(prompt: str) -> dict[str, None]:
 def conversation_size(conversation: Sequence[Said]) -> int:
     """How many tokens a conversation counts as, with what stands beside its messages and what was called."""
     return sum(
-        tokens(said.text) + tokens(said.beside) + sum(tokens(call.arguments) for call in said.calls)
+        count_tokens(said.text) + count_tokens(said.beside) + sum(count_tokens(call.arguments) for call in said.calls)
         for said in conversation
     )
 

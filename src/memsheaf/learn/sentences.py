@@ -1,8 +1,8 @@
 """Facts in the user's own sentences, found without a model.
 
 A message is split at the ends of its sentences. A sentence that leans on the one before it ("It runs at night.")
-stays with it; together they are a passage. A passage is kept if the user asks for that (`text/requests.py`), or if the
-classifier finds one of its sentences worth keeping. Questions, pasted text and quotations are left out, and so is
+stays with it; together they are a passage. A passage is kept if the user asks for that (`text/requests.py`), or if
+the classifier finds one of its sentences worth keeping. Questions, pasted text and quotations are left out, and so is
 what holds for the moment only. What is kept stands as it was typed, with days in brackets behind relative dates.
 """
 
@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from datetime import date
+from itertools import pairwise
 from typing import NamedTuple
 
 from memsheaf.guard.worth import ephemeral
@@ -30,6 +31,7 @@ from memsheaf.text.summary import make_description, make_name
 MIN_WORTH = 0.5  # probability from which a sentence is kept that nobody asked to keep
 MIN_WORTH_IN_LONG_MESSAGE = 0.8  # a long message may be pasted
 MIN_WORTH_OF_CORRECTION = 0.3  # kept only if it corrects a memory
+MIN_WORTH_ALONE = 0.2  # from which a sentence that somebody asked to keep is a fact of its own
 SHORT_MESSAGE_CHARS = 300
 MAX_SENTENCE_CHARS = 400  # of a sentence that nobody asked to keep; a longer one was pasted
 MAX_SENTENCES = 200  # of a message; the first and the last half of them are read
@@ -42,9 +44,10 @@ STATED = "the user's own words"
 CORRECTION = "the user corrects it"  # the `why` of a proposal that only makes sense with the memory it corrects
 
 _QUOTES = "\"'„“«「『《‘>/<{-(=\\"  # and the beginnings of comments and elements
-_ONE_FACT = re.compile(r"(?m)^[ \t]*(?:```|~~~|>|\d{1,2}[.)]\s|[|+]|    \S)")
+_ONE_FACT = re.compile(r"(?m)^[ \t]*(?:```|~~~|>|\d{1,2}[.)]\s|[|+]|    \S)|[:：]\s*\n")
 _POLITE_ORDER = re.compile(
-    r"(?i)\W*(?:(?:please|and|also)\s+)*(?:can|could|would|will) you (?:please )?(?=(?:always|never|stop|from now on)\b)"
+    r"(?i)\W*(?:(?:please|and|also)\s+)*(?:can|could|would|will) you (?:please )?"
+    r"(?=(?:always|never|stop|from now on)\b)"
 )
 _ABOUT_THIS = re.compile(
     r"(?i)\b(?:this|that) (?:time|case|run|summary|file|function|line|test|variable|method|branch|commit|pr|page|tab"
@@ -102,7 +105,8 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> 
 def split_facts(text: str) -> list[str]:
     """Return the facts that a text states, each as it was typed: its passages, without a request in front.
 
-    Nothing is lost between them. A text with numbered steps or a block of code is one fact.
+    Nothing is lost between them: a sentence that is no fact of its own ("Mira knows why.") stays with the one before
+    it. A text with numbered steps, a block of code or a heading is one fact.
 
     >>> split_facts("Remember that I use pnpm. It is faster. And in this project the db is wiped on Sundays.")
     ['I use pnpm. It is faster.', 'And in this project the db is wiped on Sundays.']
@@ -111,9 +115,14 @@ def split_facts(text: str) -> list[str]:
         return [without_request(text)]
     masked = spoken(text).replace(SHOWN, "x")  # so that code and quotations are not split
     starts = [0]
-    for start, end in list(find_sentences(masked))[1:]:
-        if not leans_back(masked[start + bullet_length(masked[start:end]) : end]):
+    for (_, last), (start, end) in pairwise(find_sentences(masked)):
+        mark = bullet_length(masked[start:end])
+        is_wrapped = _is_wrapped(masked[:last], masked[last:start], masked[start:end])
+        stands_alone = mark or classify(text[start:end])[1] >= MIN_WORTH_ALONE
+        if stands_alone and not is_wrapped and not leans_back(masked[start + mark : end]):
             starts.append(start)
+    if len(starts) == 1:
+        return [without_request(text)]
     facts = [text[start:end].strip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     return [without_request(fact[bullet_length(fact) :]) for fact in facts]
 
@@ -218,9 +227,14 @@ def _belongs(own: OwnWords, passage: Passage, previous: Sentence, sentence: Sent
         return False
     if is_question(sentence.spoken) or _ABOUT_THIS.search(sentence.spoken):
         return False
-    line = previous.spoken.rpartition("\n")[2]
-    is_wrapped = gap == "\n" and len(line) >= MIN_WRAPPED_CHARS and line[-1].isalnum() and sentence.text[0].islower()
-    return is_wrapped or (("\n" not in gap or passage.asked) and leans_back(sentence.spoken))
+    may_lean = "\n" not in gap or passage.asked
+    return _is_wrapped(previous.spoken, gap, sentence.text) or (may_lean and leans_back(sentence.spoken))
+
+
+def _is_wrapped(before: str, gap: str, following: str) -> bool:
+    """Return True if a long line goes on in the next one."""
+    line = before.rpartition("\n")[2]
+    return gap == "\n" and len(line) >= MIN_WRAPPED_CHARS and line[-1].isalnum() and following[0].islower()
 
 
 def _judge(passage: Passage) -> tuple[str, float]:

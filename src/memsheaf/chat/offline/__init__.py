@@ -33,18 +33,17 @@ from memsheaf.chat.offline.requests import (
     has_words,
     is_agreement,
     say,
-    split_facts,
 )
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.paths import file_name
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.learn.rules import draft_fact
+from memsheaf.learn.sentences import draft_fact, split_facts
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.memory import KINDS
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.recall.turns import Proposal
-from memsheaf.text.classifier import replaces
 from memsheaf.text.neutralize import one_line, visible
+from memsheaf.text.replacement import replaces
 
 CALL_PREFIX = "offline-"  # of the ids of calls that the offline talker made
 MAX_READ = 20  # memories for one answer
@@ -236,7 +235,7 @@ class _Replying:
             return self._say("what")
         self._refuse_secrets(text)
         lines = []
-        for proposal in split_facts(text, self._today):
+        for proposal in [draft_fact(fact, self._today) for fact in split_facts(text)]:
             lines.append((yield from self._save(proposal)))
         return "\n".join(lines)
 
@@ -282,7 +281,7 @@ class _Replying:
         chances = [(replaces(each.body, fact), each) for each in memories]
         rivals = [each for chance, each in chances if chance >= MIN_RIVAL]
         is_sure = len(rivals) == 1 and max(chances)[0] >= MIN_REPLACING and not has_words("also", fact)
-        if is_sure and len(re.split(SENTENCE_END, rivals[0].body)) == len(split_facts(fact, self._today)) == 1:
+        if is_sure and len(re.split(SENTENCE_END, rivals[0].body)) == len(split_facts(fact)) == 1:
             return (yield from self._replace(rivals[0], fact))
         saved = yield from self._save_all(fact)
         others = rivals or (memories if named else [])

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.pasted import read_own_words
-from memsheaf.learn.rules import as_typed, draft_fact, find_stated_facts
-from memsheaf.recall.turns import Message, Proposal, Turn
+from memsheaf.learn.sentences import as_typed, find_stated_facts
+from memsheaf.recall.turns import Message, Turn
+from memsheaf.text.requests import Request, find_request
+from memsheaf.text.sentences import NO_SENTENCE_END
 from memsheaf.text.spoken import SHOWN, spoken
-from memsheaf.text.summary import NO_SENTENCE_END, find_requested
 from memsheaf.text.tokenizer import is_weak, words
 
 MAX_REQUEST_CHARS = 400  # of a sentence: a request stands at its beginning
@@ -37,8 +38,6 @@ SENTENCE_END = (
 FILE = r"[`'\"“]?(?P<file>(?:[a-z]+(?:/[a-z0-9-]+)?:)?(?:user|feedback|project|reference)_[\w.-]*\.md)[`'\"”]?"
 _QUOTED_FILE = r"(?<!\w)[`'\"“][\w./\\~:-]*[\w-]\.\w{1,8}[`'\"”]"
 _QUESTION = r"[?？][\s!.)\"”]*$|(?:[吗么呢]|ですか|ますか|でしょうか)[。\s]*$"
-_BULLET = r"(?m)^\s*(?:[-*•–]|\d{1,2}[.)])\s+"
-_ADDED_DATE = r" \(\d{4}-\d\d-\d\d\)"
 _STOPS = " \t\n.,!?。，！？;；~–—-…"
 _VERBS = ("remember", "forget", "delete", "update", "search", "merke", "vergiss", "oublie", "recuerda", "olvida")
 
@@ -135,18 +134,6 @@ def find_requests(text: str) -> list[MemoryRequest]:
     return [MemoryRequest("state" if is_stated else "other", typed)]
 
 
-def split_facts(text: str, today: date) -> list[Proposal]:
-    """Return what is to be remembered as memories: each fact as one, where the facts hold every word of the text.
-
-    >>> [each.content for each in split_facts("I prefer tabs.\\nWe deploy on Fridays.", date(2026, 11, 15))]
-    ['I prefer tabs.', 'We deploy on Fridays.']
-    """
-    stated = find_stated_facts(Turn("", (Message("user", f"Remember:\n{text}"),)), today)
-    contents = re.sub(_ADDED_DATE, "", " ".join(each.content for each in stated))
-    is_all = re.findall(r"\w+", contents) == re.findall(r"\w+", re.sub(_BULLET, "", text))
-    return stated if len(stated) > 1 and is_all else [draft_fact(text, today)]
-
-
 def correct_spelling(text: str) -> str:
     """Return a message with its first word put right where that makes it a request, else an empty string.
 
@@ -199,7 +186,8 @@ def _split_sentences(text: str) -> Iterator[_Sentence]:
 
 def _match_request(shown: str, start: int, end: int) -> _Sentence:
     """Return a sentence with the first request that all of it is, perhaps behind words that lead up to one."""
-    first, stop = (start + place for place in find_requested(shown[start:end]))
+    request = find_request(shown[start:end]) or Request(0, end - start, points_back=True)
+    first, stop = (start, end) if request.points_back else (start + request.start, start + request.end)
     is_asked = is_question(shown[start:stop])
     last = start + len(shown[start:stop].rstrip(_STOPS))
     is_unspaced = re.search("[\u3040-\u9fff]", shown[start:last])
@@ -215,7 +203,7 @@ def _match_request(shown: str, start: int, end: int) -> _Sentence:
                 if is_polite or not is_asked or not is_change or (kind == "remember" and first > start):
                     spans = {name: match.span(name) for name, part in groups.items() if part}
                     return _Sentence(start, end, kind, language, {"polite": (0, 0)} | spans if is_polite else spans)
-    if start < first < last:  # in a language without patterns
+    if not request.points_back and first < last:  # in a language without patterns, or behind the fact
         parts = ("fact", "polite") if stop < end else ("fact",)
         return _Sentence(start, end, "remember", spans=dict.fromkeys(parts, (first, last)))
     return _Sentence(start, end)
