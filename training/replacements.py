@@ -2,6 +2,7 @@
 
 python training/replacements.py             # writes src/memsheaf/text/corrections.table; three minutes on one core
 python training/replacements.py --try       # only tells: a quarter of the writers is left out in turn
+python training/replacements.py --held-out  # only tells what the table makes of held-out.jsonl
 python training/replacements.py --clusters  # makes the clusters of words anew first, from the static table
 
 `pairs/*.jsonl` are labelled, one file a writer: `same` is 1 where the newer sentence takes the place of the older
@@ -31,7 +32,7 @@ HELD_OUT, MINED, PLAIN = "held-out", "mined", "plain"  # the last two are not by
 FOLDS = 4
 FINE_CLUSTERS, COARSE_CLUSTERS, CLUSTER_STEPS = 512, 63, 12
 STEPS, RATE, DECAY = 150, 0.5, 1e-5  # of the regression
-TREES, DEPTH, LEARNING_RATE, SMOOTHING, LEAST_WEIGHT = 200, 4, 0.06, 5.0, 3.0
+TREES, DEPTH, LEARNING_RATE, SMOOTHING, LEAST_WEIGHT = 300, 4, 0.06, 5.0, 3.0
 ROW_SHARE, MEASURE_SHARE, BINS = 0.8, 0.5, 32
 NEAR_WEIGHT = 2.5  # of a pair of different facts that is near: to replace one by mistake is worse than to keep both
 PLAIN_WEIGHT = 0.5
@@ -65,8 +66,8 @@ def read_pairs(with_held_out: bool = False) -> Pairs:
             kinds.append(name if name in (MINED, PLAIN) else "")
             folds.append({MINED: zlib.crc32(pair["old"].encode()) % FOLDS, PLAIN: FOLDS}.get(name, number % FOLDS))
             places.append(numpy.array(sorted(replacement.hash_roles(was, now))))
-            measured = replacement.measure(was, now, pair["new"])
-            is_comparable = any(word.is_telling and word.is_shared for word in now)
+            measured = replacement.measure(was, now, pair["old"], pair["new"])
+            is_comparable = any(word.is_content and word.is_shared for word in now)
             rows.append(measured if is_comparable else [numpy.nan] * len(measured))
     return Pairs(numpy.array(labels, float), numpy.array(folds), numpy.array(kinds), places, numpy.array(rows, float))
 
@@ -194,12 +195,14 @@ def tell(name: str, pairs: Pairs, rows: Numbers, likely: Numbers) -> None:
     labels = numpy.where(written, pairs.labels[rows], -1)
     near = numpy.sort(likely[labels == 0])[::-1]
     print(f"{name}: {(labels == 1).sum()} replacements, {len(near)} near facts, {mined.sum()} mined")
-    for rate in FALSE_RATES:
-        limit = numpy.nextafter(near[int(rate * len(near))], 1)
+    limits = [numpy.nextafter(near[int(rate * len(near))], 1) for rate in FALSE_RATES]
+    for limit in (*limits, replacement.REPLACE_FROM, replacement.LINK_FROM):
+        false = numpy.mean(near >= limit)
         whole, part, far = (
-            numpy.mean(likely[each] >= limit) for each in (labels == 1, abs(labels - 0.5) < 0.4, mined)
+            (likely[each] >= limit).sum() / max(1, each.sum())
+            for each in (labels == 1, (labels > 0) & (labels < 1), mined)
         )
-        print(f"  from {limit:.3f}, false {rate}: found {whole:.3f}, in part {part:.3f}, mined {far:.4f}")
+        print(f"  from {limit:.3f}, false {false:.4f}: found {whole:.3f}, in part {part:.3f}, mined {far:.4f}")
 
 
 # the clusters of words
@@ -259,34 +262,28 @@ def write(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train and tell."""
+    """Train or tell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--try", action="store_true", dest="trial", help="only tell, with writers left out")
+    parser.add_argument("--held-out", action="store_true", help="only tell what the table makes of held-out.jsonl")
     parser.add_argument("--clusters", action="store_true", help="make the clusters of words anew")
-    parser.add_argument("--held-out", action="store_true", help="tell of the pairs that are held out")
     options = parser.parse_args(arguments)
     if options.clusters:
         write(0.0, [], numpy.zeros(1 << classifier.BITS, numpy.int8), make_clusters())
-    pairs = read_pairs()
+    pairs = read_pairs(with_held_out=options.held_out)
     everything = numpy.arange(len(pairs.labels))
-    likely = numpy.zeros(len(pairs.labels))
-    if options.trial:
+    table = replacement.load_table()
+    if options.held_out:
+        likely = judge(pairs, everything, table.base, table.trees, numpy.array(table.weights))
+        tell(HELD_OUT, pairs, everything, likely)
+    elif options.trial:
+        likely = numpy.zeros(len(pairs.labels))
         for fold in range(FOLDS):
             inside = pairs.folds == fold
             likely[inside] = judge(pairs, everything[inside], *train(pairs, everything[~inside]))
         tell("writers left out", pairs, everything, likely)
-        return
-    write(*train(pairs, everything), numpy.array(replacement.load_table().clusters))
-    if options.held_out:
-        held_out = read_pairs(with_held_out=True)
-        with_all = numpy.arange(len(held_out.labels))
-        table = replacement.load_table()
-        tell(
-            HELD_OUT,
-            held_out,
-            with_all,
-            judge(held_out, with_all, table.base, table.trees, numpy.array(table.weights)),
-        )
+    else:
+        write(*train(pairs, everything), numpy.array(table.clusters))
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ from memsheaf.text.classifier import BITS, SCALE
 
 # On writers who were left out, 0.3% of 2,000 facts that are near each other reach REPLACE_FROM, and 7% of 1,673 hard
 # corrections; 10% and 52% reach LINK_FROM. Plainly told corrections ("The port is 9443 now") mostly reach the first.
-REPLACE_FROM = 0.92
-LINK_FROM = 0.4
+REPLACE_FROM = 0.91
+LINK_FROM = 0.5
 SHARED = "S"
 SIGNS = frozenset("`@/0")  # code, addresses, paths and numbers, as `classifier.words` writes them
 CLUSTER_BITS, COARSE_SHIFT = 17, 10  # of the hash by which a cluster is found, and of the fine cluster
@@ -40,6 +40,7 @@ _SORTS = frozenset("~X`@/0")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f]")
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 _DIGIT = re.compile(r"\d+")
+_SENTENCE_END = re.compile(r"[.!?;]\s|[。！？；]\s*\b")
 
 
 @dataclass(slots=True)
@@ -48,7 +49,8 @@ class ComparedWord:
 
     word: str  # in lower case; one of SIGNS for a number, a path, code or an address
     key: str  # the stem, by which it is known in the other sentence
-    is_telling: bool
+    is_content: bool  # no function word
+    is_telling: bool  # and no word of any talk
     is_name: bool
     is_unspaced: bool  # of a script without blanks
     is_shared: bool = False
@@ -78,18 +80,18 @@ class ReplacementTable(NamedTuple):
 
 
 def replaces(old: str, new: str) -> float:
-    """Return how likely a sentence takes the place of an older one, from 0 to 1; 0 where they share no telling word.
+    """Return how likely a sentence takes the place of an older one, from 0 to 1; 0 where they share no word.
 
     >>> replaces("Deploys go out on Tuesdays.", "Deploys go out on Wednesdays now.") > REPLACE_FROM
     True
     """
     was, now = compare(old, new)
-    if not any(word.is_telling and word.is_shared for word in now):
+    if not any(word.is_content and word.is_shared for word in now):
         return 0.0
     table = load_table()
     places = hash_roles(was, now)
     hint = sum(table.weights[place] for place in places) / (SCALE * math.sqrt(len(places)))
-    values = [*measure(was, now, new), hint]
+    values = [*measure(was, now, old, new), hint]
     score = table.base
     for tree in table.trees:
         node = 0
@@ -135,11 +137,12 @@ def _read_words(text: str) -> list[ComparedWord]:
         is_unspaced = bool(_UNSPACED.match(written))
         stems = tokenizer.words(written) if word[0].isalpha() and not is_unspaced else []
         key = stems[0] if stems else written.lower().rstrip(".,:")
-        is_telling = word in SIGNS or (bool(stems) and not tokenizer.is_weak(key))
+        is_content = word in SIGNS or bool(stems)
         if is_unspaced:
-            is_telling = not _HIRAGANA.match(written)
+            is_content = not _HIRAGANA.match(written)
+        is_telling = is_content and (not stems or not tokenizer.is_weak(key))
         is_name = number > 0 and word[0].isalpha() and written[0].isupper()
-        words.append(ComparedWord(word, key, is_telling, is_name, is_unspaced))
+        words.append(ComparedWord(word, key, is_content, is_telling, is_name, is_unspaced))
     return words
 
 
@@ -177,14 +180,14 @@ def find_cluster(word: str) -> int:
     return load_table().clusters[zlib.crc32(word.encode("utf-8", "replace")) >> (32 - CLUSTER_BITS)]
 
 
-def measure(was: Sequence[ComparedWord], now: Sequence[ComparedWord], new: str) -> list[float]:
+def measure(was: Sequence[ComparedWord], now: Sequence[ComparedWord], old: str, new: str) -> list[float]:
     """Return the numbers that the trees ask about, in the order of the table, without the regression's hint."""
     common = classifier.load("sentences").common
 
     def weigh(words: Sequence[ComparedWord]) -> float:
         return sum(0.5 if word.is_unspaced or word.word in common else 1.0 for word in words)
 
-    values = [classifier.classify(new)[1]]
+    values: list[float] = [classifier.classify(new)[1], len(_SENTENCE_END.findall(old.strip()))]
     neighbours = []
     for words in (was, now):
         rest = [place for place, word in enumerate(words) if word.is_alone]
@@ -205,14 +208,14 @@ def measure(was: Sequence[ComparedWord], now: Sequence[ComparedWord], new: str) 
             sum(word.kinship == 0 for word in alone),
             sum(word.word == "0" for word in alone),
             sum(word.is_name for word in alone),
-            sum(not word.is_telling and not word.is_shared and word.key != word.word for word in words),
+            sum(word.is_content and not word.is_telling and not word.is_shared for word in words),
             sum(word.word in ",;:，；、" for word in words),
             sum(place < first for place in rest),
             sum(place > last for place in rest),
             max((place / len(words) for place in rest if words[place].kinship), default=-1.0),
             any(words[place].word == "0" and place - 1 in shared for place in rest),
         ]
-    values += [len(old & new) for old, new in zip(*neighbours, strict=True)]
+    values += [len(ours & theirs) for ours, theirs in zip(*neighbours, strict=True)]
     before, after = ([word.key for word in words] for words in (was, now))
     alike = _count_alike(before, after)
     values += [alike, _count_alike(before[alike:][::-1], after[alike:][::-1])]
