@@ -28,8 +28,8 @@ from memsheaf.text import classifier, tokenizer
 from memsheaf.text.classifier import BITS, SCALE
 
 # On writers who were left out, 0.3% of 2,000 near facts reach 0.927 and 1% reach 0.864, and of their 1,673 hard
-# corrections 9% and 19%; 9% and 46% reach LINK_FROM. Of 20 short corrections and 20 other facts (tests/learn/pairs.json)
-# 12 and none reach REPLACE_FROM, 19 and 5 reach LINK_FROM. Numbers: training/README.md.
+# corrections 9% and 19%; 9% and 46% reach LINK_FROM. Of the 20 short corrections and 20 other facts in
+# tests/learn/pairs.json, 12 and none reach REPLACE_FROM, 19 and 5 reach LINK_FROM.
 REPLACE_FROM = 0.91
 LINK_FROM = 0.5
 SHARED = "S"
