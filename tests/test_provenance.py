@@ -269,12 +269,3 @@ def test_what_is_forgotten_before_anybody_looked_at_it_stays_forgotten(sheaf: Sh
     sheaf.list()
     words = "The heron nests in May at the weir."
     assert sheaf.store.buried(fact(parse("x.md", words.encode())))
-
-
-def test_what_a_conversation_taught_is_found_by_its_name_and_by_no_other(sheaf: Sheaf) -> None:
-    for number, name in enumerate(("c1", "c1#1", "c1#22", "c10", "c10#1", "c1$", "", "C1")):
-        sheaf.remember(f"N{number}", "d", "user", f"Statement {number} of {name}.", conversation=name)
-    assert [row.name for row in sheaf.reader.learned_in("c1")] == ["N0", "N1", "N2"]
-    assert sheaf.reader.learned_in("") == []
-    sheaf.reader.delete_index()
-    assert [row.name for row in sheaf.reader.learned_in("c10")] == ["N3", "N4"]

@@ -153,13 +153,6 @@ class ScopeReader:
             seen.add(path)
         return found
 
-    def learned_in(self, conversation: str) -> Sequence[Row]:
-        """The memories whose header names this conversation, or a turn of it."""
-        self._index.look(thorough=True)
-        first, end = f"{_text(conversation)}#", f"{_text(conversation)}$"  # "$" comes right after "#"
-        where = "conversation <> '' AND (conversation = ? OR (conversation > ? AND conversation < ?))"
-        return self._writer.marked(self._index.rows(where, _text(conversation), first, end))
-
     def count(self) -> int:
         """How many memories the catalog may show."""
         self._index.look()
