@@ -118,6 +118,8 @@ def remember(sheaf: Sheaf, name: str, body: str, kind: str = "project") -> str:
         (["Remember that."], []),
         (["Remember that I live in Berlin.", "That's wrong. Forget that."], []),
         (["Remember that I live in Berlin.", None, "Remember that I live in Berlin."], ["I live in Berlin."]),
+        (["Remember that I live in Berlin.", "Remember that I live in Berlin."], ["I live in Berlin."]),
+        (["Update my home: I live in Berlin.", "Update my home: I live in Berlin."], ["I live in Berlin."]),
         (
             [
                 "Remember that we decided to use PostgreSQL for the auth service.",

@@ -54,7 +54,10 @@ def test_every_language_has_every_request_and_the_replies_that_follow_it() -> No
         assert kinds <= set(texts["requests"])
         assert {"help", "saved", "updated", "deleted", "undo", "unknown", "which", "failed"} <= set(texts["replies"])
         for name, text in texts["replies"].items():
-            assert re.findall(r"\{\w+\}", text).sort() == re.findall(r"\{\w+\}", replies[name]).sort()
+            assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", replies[name])), (
+                language,
+                name,
+            )
 
 
 def test_the_requests_that_help_proposes_are_understood_in_their_language() -> None:

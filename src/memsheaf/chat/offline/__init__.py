@@ -247,14 +247,17 @@ class _Replying:
         """Save a new memory. An existing one of that name stays: the new one gets a longer name."""
         content = proposal.content
         longer = one_line(content, 80).rstrip(".")
-        # memory_write replaces a file that this conversation has seen, so such a name is not tried
         shown = "\n".join(f"{message.text} {message.calls}" for message in self._before)
-        seen = {file.rpartition(":")[2] for file in re.findall(FILE, shown)}
+        seen = {file.rpartition(":")[2]: file for file in re.findall(FILE, shown)}
         for name in chain([proposal.name, longer], (f"{longer} {number}" for number in count(2))):
-            if file_name(proposal.kind, name, lambda path: False) not in seen:
-                (answer,) = yield [_write(proposal._replace(name=name))]
-                if not touched_file(answer, "exists"):
-                    break
+            # memory_write would replace a file that this conversation has seen, so that one is only read
+            file = seen.get(file_name(proposal.kind, name, lambda path: False), "")
+            write = _write(proposal._replace(name=name))
+            (answer,) = yield [_call("memory_read", filename=file) if file else write]
+            if file and read_shown(file, answer.text).body == content:
+                return self._say("already", file=file, what=content)
+            if not file and not touched_file(answer, "exists"):
+                break
         if same := touched_file(answer, "same"):
             return self._say("already", file=same, what=content)
         return self._report("saved", answer, what=content)
