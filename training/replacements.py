@@ -1,6 +1,6 @@
-"""Train `memsheaf.text.replacement`, and tell how good it is on writers left out.
+"""Train `memsheaf.learn.replacement`, and tell how good it is on writers left out.
 
-python training/replacements.py             # writes src/memsheaf/text/corrections.table; three minutes on one core
+python training/replacements.py             # writes src/memsheaf/learn/corrections.table; three minutes on one core
 python training/replacements.py --try       # only tells: a quarter of the writers is left out in turn
 python training/replacements.py --held-out  # only tells what the table makes of held-out.jsonl
 python training/replacements.py --clusters  # makes the clusters of words anew first, from the static table
@@ -24,10 +24,11 @@ import numpy
 from numpy.typing import NDArray
 
 from memsheaf.embed.static import Static
-from memsheaf.text import classifier, replacement
+from memsheaf.learn import replacement
+from memsheaf.text import classifier
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TABLE = os.path.join(os.path.dirname(classifier.__file__), "corrections.table")
+TABLE = os.path.join(os.path.dirname(replacement.__file__), "corrections.table")
 HELD_OUT, MINED, PLAIN = "held-out", "mined", "plain"  # the last two are not by a writer
 FOLDS = 4
 FINE_CLUSTERS, COARSE_CLUSTERS, CLUSTER_STEPS = 512, 63, 12
@@ -254,7 +255,7 @@ def find_means(vectors: Numbers, count: int) -> tuple[Numbers, Numbers]:
 def write(
     base: float, trees: list[replacement.DecisionTree], weights: NDArray[numpy.int8], clusters: Numbers
 ) -> None:
-    """Write the table as `memsheaf.text.replacement` reads it."""
+    """Write the table as `memsheaf.learn.replacement` reads it."""
     line = json.dumps({"base": round(base, 4), "trees": trees}, separators=(",", ":"))
     with open(TABLE, "wb") as file:
         file.write(line.encode() + b"\n" + weights.tobytes() + clusters.astype("<u2").tobytes())

@@ -1,6 +1,6 @@
 """Corrections: the memory whose place a new fact takes.
 
-The nearest memories are compared with the new fact by a trained decision (`text.replacement.replaces`). A memory is
+The nearest memories are compared with the new fact by a trained decision (`learn.replacement.replaces`). A memory is
 replaced only if that is sure and the memory says nothing else; the new sentence then stands in its place, as it was
 said. Where it is merely likely, both stay, and the new one names the other as superseded.
 
@@ -17,10 +17,10 @@ from typing import Protocol
 
 from memsheaf.errors import MemsheafError
 from memsheaf.index.database import Match
+from memsheaf.learn.replacement import LINK_FROM, REPLACE_FROM, replaces
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer
-from memsheaf.text.replacement import LINK_FROM, REPLACE_FROM, replaces
 from memsheaf.text.sentences import find_sentences
 from memsheaf.text.similarity import compared_words
 from memsheaf.text.summary import is_made_from, make_description, make_name

@@ -1,4 +1,4 @@
-"""Text analysis without policy: phrases, similarity, Markdown sections, dates, tokenizer.
+"""Text analysis without policy: sentences, requests to remember, similarity, Markdown sections, dates, tokenizer.
 
-Deferred imports, to start quickly: calendar, and the prompts that hold the lists of phrases.
+Deferred imports, to start quickly: calendar.
 """

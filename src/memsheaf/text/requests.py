@@ -107,7 +107,7 @@ _LIST_REQUEST = re.compile(
 )
 
 
-class Request(NamedTuple):
+class SaveRequest(NamedTuple):
     """What a sentence asks to remember: its part from `start` to `end`, or the sentence before it."""
 
     start: int
@@ -115,19 +115,19 @@ class Request(NamedTuple):
     points_back: bool = False
 
 
-def find_request(sentence: str) -> Request | None:
+def find_request(sentence: str) -> SaveRequest | None:
     """Return what a sentence asks to remember, or None if it holds no request.
 
     The end is before a question that belongs to the request: "can you remember that … ?", "remember that …, ok?".
 
     >>> find_request("ok, please remember: we use pnpm"), find_request("I remember that day")
-    (Request(start=21, end=32, points_back=False), None)
+    (SaveRequest(start=21, end=32, points_back=False), None)
     >>> find_request("Remember that.").points_back
     True
     """
     end = len(sentence)
     if end <= MAX_REQUEST_CHARS and _pointing().fullmatch(sentence):
-        return Request(0, end, points_back=True)
+        return SaveRequest(0, end, points_back=True)
     match = _in_front().search(sentence[:MAX_REQUEST_CHARS])
     if match is None:
         return _find_behind(sentence) if end <= MAX_REQUEST_CHARS else None
@@ -137,16 +137,16 @@ def find_request(sentence: str) -> Request | None:
     if _QUESTION_MARK.search(sentence[match.end() : stop]) and match.start():
         return None  # "… , remember that one?"
     is_in_front = _courtesies().fullmatch(sentence, 0, match.start())
-    return Request(match.end() if is_in_front else 0, stop)
+    return SaveRequest(match.end() if is_in_front else 0, stop)
 
 
-def _find_behind(sentence: str) -> Request | None:
+def _find_behind(sentence: str) -> SaveRequest | None:
     """Return the part of a sentence in front of a request at its end: "We use pnpm, remember that"."""
     if re.search(_BEHIND, sentence):
-        return Request(0, len(sentence))
+        return SaveRequest(0, len(sentence))
     joints = list(re.finditer(_LAST_CLAUSE, sentence))
     if joints and _pointing().fullmatch(sentence, joints[-1].end()) and not _QUESTION_MARK.search(sentence):
-        return Request(0, joints[-1].start())
+        return SaveRequest(0, joints[-1].start())
     return None
 
 

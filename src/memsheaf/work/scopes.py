@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -56,10 +57,8 @@ def holds_everywhere(text: str) -> bool:
     >>> holds_everywhere("The user prefers tabs."), holds_everywhere("I prefer tabs in this project.")
     (True, False)
     """
-    from memsheaf.text.phrases import compiled
-
     said = text.partition("**Why:**")[0].partition("**How to apply:**")[0]
-    return bool(compiled(_EVERYWHERE).search(said)) and not compiled(_HERE).search(said)
+    return bool(re.search(_EVERYWHERE, said, re.IGNORECASE)) and not re.search(_HERE, said, re.IGNORECASE)
 
 
 class OpenScopes:

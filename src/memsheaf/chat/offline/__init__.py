@@ -37,13 +37,13 @@ from memsheaf.chat.offline.requests import (
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.paths import file_name
 from memsheaf.guard.secrets import find_secrets
+from memsheaf.learn.replacement import replaces
 from memsheaf.learn.sentences import draft_fact, split_facts
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.memory import KINDS
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.recall.turns import Proposal
 from memsheaf.text.neutralize import one_line, visible
-from memsheaf.text.replacement import replaces
 
 CALL_PREFIX = "offline-"  # of the ids of calls that the offline talker made
 MAX_READ = 20  # memories for one answer

@@ -21,7 +21,7 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.pasted import read_own_words
 from memsheaf.learn.sentences import as_typed, find_stated_facts
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.text.requests import Request, find_request
+from memsheaf.text.requests import SaveRequest, find_request
 from memsheaf.text.sentences import NO_SENTENCE_END
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.text.tokenizer import is_weak, words
@@ -186,7 +186,7 @@ def _split_sentences(text: str) -> Iterator[_Sentence]:
 
 def _match_request(shown: str, start: int, end: int) -> _Sentence:
     """Return a sentence with the first request that all of it is, perhaps behind words that lead up to one."""
-    request = find_request(shown[start:end]) or Request(0, end - start, points_back=True)
+    request = find_request(shown[start:end]) or SaveRequest(0, end - start, points_back=True)
     first, stop = (start, end) if request.points_back else (start + request.start, start + request.end)
     is_asked = is_question(shown[start:stop])
     last = start + len(shown[start:stop].rstrip(_STOPS))

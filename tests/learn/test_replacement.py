@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsheaf.learn.replacement import CLUSTER_BITS, LINK_FROM, REPLACE_FROM, load_table, replaces
 from memsheaf.text.classifier import BITS
-from memsheaf.text.replacement import CLUSTER_BITS, LINK_FROM, REPLACE_FROM, load_table, replaces
 
 HELD_OUT = Path(__file__).parents[2] / "training" / "pairs" / "held-out.jsonl"
 
