@@ -1,10 +1,10 @@
-"""Train the two classifiers of `memsheaf.text.classifier`, and tell how good they are on writers left out.
+"""Train the three classifiers of `memsheaf.text.classifier`, and tell how good they are on writers left out.
 
 python training/classifiers.py            # writes src/memsheaf/text/*.table; two minutes on one core
 python training/classifiers.py --try      # only tells: each writer is left out in turn
 
-`sentences/*.txt` and `messages/*.txt` are labelled, one file a writer; READMEs say what it means.
-Those of `held-out.*` are never trained on.
+`sentences/*.txt`, `scopes/*.txt` and `messages/*.txt` are labelled, one file a writer or a kind of sentence; READMEs
+say what it means. Those of `held-out.*` are never trained on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from memsheaf.text import classifier
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HELD_OUT = "held-out"
-LABELS, MESSAGES = "-FUPR", "TMGCX"
+LABELS, MESSAGES, SCOPES = "-FUPR", "TMGCX", "up"
+USUAL_SCOPE = {"F": "u", "U": "u", "P": "p", "R": "p"}  # where a sentence has no letter of its own for it
 COMMON = 12  # sentences that have a word which counts as itself
 STEPS, RATE, DECAY = 300, 0.5, 1e-5
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -34,9 +35,36 @@ Sentences = list[tuple[int, str]]
 
 def read_sentences(path: str) -> Sentences:
     """The sentences of a file, each with the number of its label."""
+    return [(LABELS.index(label[0]), text) for label, text in _read_labelled(path)]
+
+
+def _read_labelled(path: str) -> list[tuple[str, str]]:
+    """Return the sentences of a file, each behind its label; the second letter of a label is the scope."""
     with open(path, encoding="utf-8") as file:
-        lines = [line.rstrip("\n") for line in file]
-    return [(LABELS.index(line[0]), line[2:]) for line in lines if line[1:2] == " " and line[0] in LABELS]
+        lines = [line.rstrip("\n").partition(" ") for line in file]
+    return [(label, text) for label, sign, text in lines if sign]
+
+
+def read_scopes(path: str) -> Sentences:
+    """Return the sentences of a file that are clearly about the person (0) or about the work (1)."""
+    found = [(label[1:] or USUAL_SCOPE.get(label, label), text) for label, text in _read_labelled(path)]
+    return [(SCOPES.index(scope), text) for scope, text in found if scope in SCOPES]
+
+
+def train_scopes(sentences: Sentences) -> None:
+    """Make the table that says whose a memory is; above 0 it is the project's."""
+    found = [classifier.scope_features(text) for _, text in sentences]
+    _write("scopes", frozenset(), _fit(found, [label for label, _ in sentences], len(SCOPES))[1:])
+
+
+def tell_scopes(name: str, sentences: Sentences) -> None:
+    """Print how many sentences the table gives to the right scope."""
+    judged = [(label, classifier.guess_scope(text) == ("user", "project")[label]) for label, text in sentences]
+    shares = []
+    for label, scope in enumerate(("user", "project")):
+        right = [is_right for each, is_right in judged if each == label]
+        shares.append(f"{scope} {sum(right)} of {len(right)}")
+    print(f"{name:18} {sum(right for _, right in judged) / len(judged):.3f}: {', '.join(shares)}")
 
 
 def train_sentences(sentences: Sentences) -> None:
@@ -133,9 +161,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     texts = read_all("sentences/*.txt", read_sentences)
     held_out = texts.pop(HELD_OUT)
+    scopes = read_all("sentences/*.txt", read_scopes)
+    scopes |= {f"scopes/{name}": each for name, each in read_all("scopes/*.txt", read_scopes).items()}
+    held_scopes = {name: scopes.pop(name) for name in (HELD_OUT, f"scopes/{HELD_OUT}")}
     with tempfile.TemporaryDirectory() as trial:
         if options.trial:
             classifier.FOLDER = trial
+            leave_out(scopes, train_scopes, tell_scopes)
+        train_scopes([one for each in scopes.values() for one in each])
+        for name, each in held_scopes.items():
+            tell_scopes(name, each)
+        if options.trial:
             leave_out(texts, train_sentences, tell_sentences)
         train_sentences([one for each in texts.values() for one in each])
         tell_sentences(HELD_OUT, held_out)

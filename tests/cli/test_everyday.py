@@ -33,6 +33,55 @@ def test_a_sentence_becomes_a_memory_where_it_belongs(run: Run) -> None:
     assert len(run("list", "--paths")[1].split()) == 4
 
 
+ABOUT_THE_PERSON = (
+    "call me by my first name",
+    "keep your answers short",
+    "I want small commits",
+    "no emojis when you talk to me",
+    "never add a dependency without asking me",
+    "kids' school starts at 8:15",
+    "for all my projects I use pnpm, never npm",
+    "my dentist is Dr Halloran on Mill Lane",
+    "Antworte mir bitte immer auf Deutsch",
+)
+ABOUT_THE_WORK = (
+    "staging db wiped every Sunday",
+    "in this repo the migrations run by hand",
+    "Priya owns the billing service",
+    "never edit the generated files under gen/ by hand",
+    "our API never returns null",
+    "Die Tests brauchen Redis.",
+)
+
+
+def test_every_project_knows_what_is_about_the_person_and_only_one_what_is_about_its_work(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scopes = {text: saved(run, text)["scope"] for text in (*ABOUT_THE_PERSON, *ABOUT_THE_WORK)}
+    assert scopes == dict.fromkeys(ABOUT_THE_PERSON, "user") | dict.fromkeys(ABOUT_THE_WORK, "project")
+    there = json.loads(run("list", "--json")[1])["memories"]
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    elsewhere = json.loads(run("list", "--json")[1])["memories"]
+
+    assert (len(there), len(elsewhere)) == (len(scopes), len(ABOUT_THE_PERSON))
+
+
+def test_a_scope_that_is_named_wins_over_the_text(run: Run) -> None:
+    about = ("--description", "d", "--type", "feedback", "--json")
+    guessed = json.loads(run("add", "Short", "Keep your answers short.", *about)[1])
+    named = json.loads(run("add", "Brief", "Be brief with me in chat.", *about, "--scope", "project")[1])
+
+    assert [guessed["path"], named["path"]] == ["user:feedback_short.md", "feedback_brief.md"]
+
+
+def test_a_fact_of_the_persons_life_is_of_the_type_user(run: Run) -> None:
+    fact = saved(run, "kids' school starts at 8:15")
+
+    assert (fact["scope"], fact["type"]) == ("user", "user")
+
+
 def test_a_correction_changes_the_memory_and_shows_both_texts(run: Run) -> None:
     old = saved(run, "We deploy on Fridays after the standup")
     code, out, _ = run("remember", "We now deploy on Mondays after the standup")

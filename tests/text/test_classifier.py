@@ -9,15 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.learn.sentences import MIN_WORTH
-from memsheaf.text.classifier import BITS, CLASSES, classify, concerns, load
+from memsheaf.text.classifier import BITS, CLASSES, classify, concerns, guess_scope, load
 
 TRAINING = Path(__file__).parents[2] / "training"
 LABELS = dict(zip("-FUPR", CLASSES, strict=True))
 
 
 def held_out() -> list[tuple[str, str]]:
-    lines = (TRAINING / "sentences" / "held-out.txt").read_text(encoding="utf-8").splitlines()
-    return [(LABELS[line[0]], line[2:]) for line in lines if line[1:2] == " "]
+    return [(LABELS[label[0]], text) for label, text in labelled("sentences")]
+
+
+def labelled(folder: str) -> list[tuple[str, str]]:
+    lines = (TRAINING / folder / "held-out.txt").read_text(encoding="utf-8").splitlines()
+    return [(label, text) for label, sign, text in (line.partition(" ") for line in lines) if sign]
 
 
 def test_what_lasts_is_told_from_what_does_not_by_a_writer_it_was_not_trained_on() -> None:
@@ -28,6 +32,54 @@ def test_what_lasts_is_told_from_what_does_not_by_a_writer_it_was_not_trained_on
     assert len(right) / sum(bool(kind) for kind, *_ in judged) >= 0.88
     assert len(right) / len(kept) >= 0.8
     assert sum(right) / len(right) >= 0.8
+
+
+@pytest.mark.parametrize(("folder", "least"), [("sentences", 0.85), ("scopes", 0.9)])
+def test_what_is_about_the_person_is_told_from_what_is_about_the_work(folder: str, least: float) -> None:
+    usual = {"F": "u", "U": "u", "P": "p", "R": "p"}
+    scopes = [(label[1:] or usual.get(label, label), guess_scope(text)) for label, text in labelled(folder)]
+    users = [scope == "user" for label, scope in scopes if label == "u"]
+    projects = [scope == "project" for label, scope in scopes if label == "p"]
+
+    assert sum(users) / len(users) >= least
+    assert sum(projects) / len(projects) >= least
+
+
+@pytest.mark.parametrize(
+    ("text", "scope"),
+    [
+        ("Always answer in English.", "user"),
+        ("Always run make check in this repository.", "project"),
+        ("The user prefers tabs.", "user"),
+        ("I prefer tabs in this project.", "project"),
+        ("总是用中文回答我", "user"),
+        ("在我所有的项目里都用空格", "user"),
+        ("本项目总是用空格", "project"),
+        ("常に日本語で答えてください", "user"),
+        ("このプロジェクトでは常にタブ", "project"),
+        ("Antworte immer auf Deutsch", "user"),
+        ("In all meinen Projekten Tabs", "user"),
+        ("Hier immer Tabs", "project"),
+        ("Réponds toujours en français", "user"),
+        ("Dans tous mes projets, des tabulations", "user"),
+        ("Responde siempre en español", "user"),
+        ("En este repositorio siempre con tabuladores", "project"),
+    ],
+)
+def test_where_a_rule_holds_is_understood_in_six_languages(text: str, scope: str) -> None:
+    assert guess_scope(text, "feedback") == scope
+
+
+def test_the_reason_behind_a_rule_does_not_decide_whose_it_is() -> None:
+    rule = "Keep your answers short."
+    reason = "**Why:** in this repository the release pipeline of the billing service prints 900 lines a run."
+
+    assert guess_scope(f"{rule}\n\n{reason}") == guess_scope(f"{rule}\n{reason}") == "user"
+
+
+def test_what_is_of_the_type_user_is_the_persons_whatever_it_says() -> None:
+    assert guess_scope("Staging is wiped every Sunday.", "user") == "user"
+    assert guess_scope("Staging is wiped every Sunday.", "feedback") == "project"
 
 
 def test_a_message_about_the_users_own_things_is_told_from_any_other() -> None:
@@ -52,8 +104,9 @@ def test_any_text_has_a_type_and_a_likelihood(text: str) -> None:
 
     assert kind in CLASSES[1:]
     assert 0 <= worth <= 1
+    assert guess_scope(one) in ("user", "project")
 
 
 def test_the_tables_are_whole() -> None:
-    for name, classes in (("sentences", len(CLASSES)), ("messages", 5)):
+    for name, classes in (("sentences", len(CLASSES)), ("messages", 5), ("scopes", 1)):
         assert [len(weights) for weights in load(name).weights] == [1 << BITS] * classes

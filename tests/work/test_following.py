@@ -16,7 +16,6 @@ import pytest
 from memsheaf import Layers, Message, Settings, Tools, Turn
 from memsheaf.cli import main
 from memsheaf.errors import Duplicate
-from memsheaf.work.scopes import holds_everywhere
 
 TYPESCRIPT = "I prefer TypeScript, remember that"
 
@@ -165,22 +164,6 @@ def test_a_new_memory_goes_where_it_belongs(layers: Layers) -> None:
         assert layers.scope_for(kind, text) == scope
         path = layers.remember(f"Name {number}", "When it matters", kind, text).path
         assert path == ("user:" if scope == "user" else "") + f"{kind}_name-{number}.md"
-
-
-def test_everywhere_is_understood_in_six_languages() -> None:
-    for text in (
-        "总是用中文回答", "在所有项目里都用空格", "常に日本語で答える", "すべてのプロジェクトでタブを使う",
-        "Antworte immer auf Deutsch", "In allen Projekten Tabs", "Réponds toujours en français",
-        "Dans tous mes projets, des tabulations", "Responde siempre en español",
-    ):  # fmt: skip
-        assert holds_everywhere(text), text
-    for text in (
-        "本项目总是用空格",
-        "このプロジェクトでは常にタブ",
-        "Hier immer Tabs",
-        "Ici toujours des tabulations",
-    ):
-        assert not holds_everywhere(text), text
 
 
 def test_a_fact_that_a_wider_scope_has_already_is_refused_under_its_name(layers: Layers) -> None:

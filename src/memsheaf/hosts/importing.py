@@ -94,7 +94,7 @@ class _Planner:
         layers = self._layers
         memory = _to_memory(one, self._source, layers.today)
         wanted = one.scope if one.scope in layers.scopes() else ""
-        scope = wanted or layers.scope_for(memory.kind, f"{memory.name}\n{memory.body}")
+        scope = wanted or layers.scope_for(memory.kind, memory.body)
         sheaf = layers.sheaf(scope)
         if not self._allow.secrets:
             refuse_secrets(memory, None)

@@ -1,4 +1,5 @@
-"""Two linear classifiers: is a sentence of a user worth keeping, and is a message about the user's own things?
+"""Three linear classifiers: is a sentence of a user worth keeping, is it about the person or about the work, and is a
+message about the user's own things?
 
 Features are n-grams of a sentence's words, and of its shape, in which a rare word is replaced by its ending, or by a
 mark for a name or a number. Features are hashed; each hash has one weight a class. `training/classifiers.py` makes
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import zlib
 from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from memsheaf.values import compiled
 
@@ -43,15 +45,40 @@ class WeightTable(NamedTuple):
 
 
 def classify(text: str) -> tuple[str, float]:
-    """The type of memory that a sentence would make, and how likely it is worth keeping, from 0 to 1.
+    """Return the type of memory that a sentence would make, and how likely it is worth keeping, from 0 to 1.
 
-    >>> kind, worth = classify("Please never use tabs in this project.")
+    A fact about the person is of the type `user`, any other fact of the type `project`, so that type and scope agree.
+
+    >>> kind, worth = classify("Please never use tabs.")
     >>> kind, worth > 0.5
     ('feedback', True)
     """
-    likely = _score("sentences", hashed_features(text, load("sentences").common))
-    best = max(range(1, len(CLASSES)), key=likely.__getitem__)
-    return CLASSES[best], 1 - likely[0]
+    likely = dict(zip(CLASSES, _score("sentences", hashed_features(text, load("sentences").common)), strict=True))
+    worth = 1 - likely.pop("")
+    kind = max(likely, key=likely.__getitem__)
+    return (guess_scope(text) if kind in ("user", "project") else kind), worth
+
+
+def guess_scope(text: str, kind: str = "") -> Literal["user", "project"]:
+    """Return whose a memory is: the person's, known in every project, or the project's.
+
+    The text decides, except that the type `user` is always the person's. Only the first paragraph is judged: the
+    reason behind a rule often names the project in which the rule was learned.
+
+    >>> guess_scope("Keep your answers short."), guess_scope("The staging database is wiped every Sunday.")
+    ('user', 'project')
+    """
+    (weights,) = load("scopes").weights
+    is_work = kind != "user" and sum(map(weights.__getitem__, scope_features(text))) >= 0
+    return "project" if is_work else "user"
+
+
+def scope_features(text: str) -> set[int]:
+    """Return the hashed features of the first paragraph: its words, pairs of words, and beginnings of words."""
+    rule = re.split(r"\n\s*\n|\*\*(?:Why|How to apply):", text.strip())[0]
+    plain = ["^", *(word for word, _ in words(rule)), "$"]
+    beginnings = (word[:length] for word in plain for length in (3, 4, 5))
+    return {_hash(each) for each in (*plain, *map(" ".join, pairwise(plain)), *beginnings)}
 
 
 def concerns(message: str) -> float:

@@ -32,9 +32,9 @@ _STRAY = (
     rf"|(?<![{_IDEOGRAPH}])[\U000e0100-\U000e01ef]"
 )
 # The three flags in common use that are spelt with tag characters: England, Scotland, Wales.
-_FLAG = "|".join(
-    "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
-    for region in ("gbeng", "gbsct", "gbwls")
+_FLAG = (
+    r"\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
+    r"|\U000e0077\U000e006c\U000e0073)\U000e007f"
 )
 _CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 # Patterns that are needed rarely stay text until they are: compiling these costs many milliseconds.
@@ -148,11 +148,8 @@ def cut_bytes(text: str, limit: int) -> str:
     >>> cut_bytes("naïve", 3)
     'na'
     """
-    limit = max(limit, 0)
-    if text.isascii():
-        return text[:limit]
     data = text.encode("utf-8", "replace")
-    return text if len(data) <= limit else data[:limit].decode("utf-8", "ignore")
+    return text if len(data) <= limit else data[: max(limit, 0)].decode("utf-8", "ignore")
 
 
 def _is_plain(text: str) -> bool:

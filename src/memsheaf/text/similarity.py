@@ -118,7 +118,7 @@ def same(a: Memory, b: Memory) -> float:
     The words that both have come in the same order, and nothing is denied in one that is not denied in the other.
     """
     first, second = fact(a), fact(b)
-    if denials(first) != denials(second) or _order(first, second) != _order(second, first):
+    if _order(first, second) != _order(second, first):
         return 0.0
     return alike(first, second)
 
@@ -164,7 +164,7 @@ def numbers(found: Collection[str]) -> frozenset[str]:
 
 def denials(found: Sequence[str]) -> int:
     """How many of these words deny something."""
-    return sum(word in _NEGATIONS or any(letter in _NEGATING for letter in word) for word in found)
+    return sum(word in _NEGATIONS or not set(_NEGATING).isdisjoint(word) for word in found)
 
 
 def _order(found: Sequence[str], other: Sequence[str]) -> list[str]:
@@ -232,7 +232,8 @@ def lost(before: Iterable[str | Memory], after: Memory) -> str:
         was = _pieces_of(_whole(one))
         missing += sorted(piece for piece in was.exact - now.exact if not _stands(piece, whole))
         missing += sorted(was.words - now.words)
-        missing += [f"that {first} comes before {second}" for first, second in _turned(_body(one), _body(after))]
+        body = one if isinstance(one, str) else one.body
+        missing += [f"that {first} comes before {second}" for first, second in _turned(body, after.body)]
     return f"it loses {_named(missing)}" if missing else ""
 
 
@@ -252,19 +253,16 @@ def _pairs(text: str) -> set[tuple[str, str]]:
 
 def invented(before: Sequence[Memory], after: Memory) -> str:
     """What a memory says that none of its sources said, in words; "" when there is nothing."""
-    was = [_pieces_of(_whole(memory)) for memory in before]
-    now = _pieces_of(_whole(after))
-    whole = _flat("\n".join(_whole(memory) for memory in before))
-    known = frozenset[str]().union(*(one.exact for one in was))
-    new = sorted(piece for piece in now.exact - known if not _stands(piece, whole))
-    new += sorted(now.words - frozenset[str]().union(*(one.words for one in was)))
+    sources = "\n".join(map(_whole, before))
+    was, now, whole = _pieces_of(sources), _pieces_of(_whole(after)), _flat(sources)
+    new = sorted(piece for piece in now.exact - was.exact if not _stands(piece, whole))
+    new += sorted(now.words - was.words)
     return f"it adds {_named(new)}" if new else ""
 
 
 def _telling(sentence: str) -> Iterable[str]:
     plain = words(sentence)
-    found = (word for word in tokenizer.words(sentence) if not tokenizer.is_weak(word))
-    telling = [word for word in found if len(word) > 1 or word.isascii()]
+    telling = [word for word in tokenizer.words(sentence) if len(word) > 1 and not tokenizer.is_weak(word)]
     telling += [word for word in plain if word in _QUALIFYING]
     denied = "not " if denials(plain) else ""
     return [denied + word for word in telling]
@@ -275,10 +273,6 @@ def _whole(one: str | Memory) -> str:
     if isinstance(one, str):
         return one
     return "\n".join((one.name, one.description, one.body, *one.citations))
-
-
-def _body(one: str | Memory) -> str:
-    return one if isinstance(one, str) else one.body
 
 
 def _flat(text: str) -> str:

@@ -43,15 +43,8 @@ def spoken(text: str) -> str:
         (('"', "'", "„", "“", "«", "「", "『", "《", "‘"), _QUOTATION),
     ):
         if any(each in text for each in mark):
-            text = compiled(pattern).sub(_blotted, text)
+            text = compiled(pattern).sub(lambda shown: re.sub(r"[^\n]", SHOWN, shown[0]), text)
     return text
-
-
-def _blotted(match: re.Match[str]) -> str:
-    shown = match[0]
-    if "\n" not in shown:
-        return SHOWN * len(shown)
-    return "\n".join(SHOWN * len(line) for line in shown.split("\n"))
 
 
 # A message as a host keeps it holds more than its author's words: memories that we put beside it, reminders and

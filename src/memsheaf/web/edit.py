@@ -31,8 +31,7 @@ def save_new(page: PageRequest) -> Response:
     given = _given(page)
     if page.form["do"] == "preview":
         return _show_form(page, given)
-    text = f"{given['name']}\n{given['body']}"
-    key = given["to"] or page.scopes.layers("project").scope_for(given["kind"], text)
+    key = given["to"] or page.scopes.layers("project").scope_for(given["kind"], given["body"])
     try:
         memory = page.scopes.sheaf(key).remember(
             given["name"],
@@ -139,7 +138,7 @@ def _show_form(
         "secrets" if isinstance(error, SecretFound) else "anyway" if isinstance(error, Duplicate | NotWorth) else ""
     )
     other = error.path if isinstance(error, Exists | Duplicate) else ""
-    key = page.key or given["to"] or page.scopes.layers("project").scope_for(given["kind"])
+    key = page.key or given["to"] or page.scopes.layers("project").scope_for(given["kind"], given["body"])
     return page.show(
         "edit.html",
         422 if error else 200,

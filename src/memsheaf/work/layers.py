@@ -224,7 +224,7 @@ class Layers(OpenScopes):
         One with a `path` goes to the scope that the path names, or to the one that has that file; one that bears the
         name of a memory goes where that is; all else where `scope_for` says.
         """
-        sheaf, path, is_new = self._target(name, kind, f"{name}\n{content}", path)
+        sheaf, path, is_new = self._target(name, kind, content, path)
         if is_new and not more.get("allow", STRICT).anyway and self.wider(sheaf):
             made = compose(name=name, description=description, kind=kind, body=content, created="", updated="")
             self.refuse_known(made, sheaf)
@@ -257,7 +257,7 @@ class Layers(OpenScopes):
     def put(self, name: str, text: str, *, expect: Version = ABSENT, **more: Any) -> Memory:
         """Store a whole file, as `Sheaf.put` does; a new one goes where its type belongs."""
         made = parse(name.rpartition(":")[2], text.encode("utf-8", "replace"))
-        sheaf, path, is_new = self._target(made.name, made.kind if made.state == "ok" else "", made.text, name)
+        sheaf, path, is_new = self._target(made.name, made.kind if made.state == "ok" else "", made.body, name)
         if is_new and made.state == "ok" and not more.get("allow", STRICT).anyway:
             self.refuse_known(made, sheaf)
         with self.naming(sheaf):

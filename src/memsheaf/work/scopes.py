@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -29,36 +28,6 @@ SCRATCH = ("task", "session")  # layers whose notes are read on demand: in no pr
 
 OF_EACH = tuple(map(fold, (CONTEXT, NOTES)))  # files that every scope has for itself
 CANDIDATES = 10  # memories that are named when several could be meant
-
-_EVERYWHERE = (
-    r"\b(?:always|everywhere|in general|generally|(?:all|any|every|each)(?: of)?(?: my| our)? "
-    r"(?:projects?|repos?|repositor(?:y|ies))|all (?:my|their) code"
-    r"|(?:i|the user) (?:\w+ ){0,2}(?:prefer|like|love|hate|dislike)s?"
-    r"|ich (?:mag|bevorzuge|hasse)|je (?:préfère|déteste)|(?:prefiero|detesto)"
-    r"|across (?:all |my )?(?:projects|repos\w*)"
-    r"|immer|überall|generell|grundsätzlich|(?:allen?|jedem)(?: meinen)? (?:projekten?|repos\w*)"
-    r"|toujours|partout|en général|(?:tous|chacun de) (?:mes|les) (?:projets|dépôts)|chaque projet"
-    r"|siempre|en todas partes|en general|todos (?:mis|los) (?:proyectos|repositorios)|cada proyecto)\b"
-    r"|我(?:更)?(?:喜欢|偏好|讨厌)|总是|始终|一律|一般来说|(?:所有|任何|每个)(?:的)?(?:项目|仓库)"
-    r"|いつも|常に|どこでも|(?:すべて|全て|あらゆる|どの)の?プロジェクト"
-)
-_HERE = (
-    r"\b(?:here|th(?:is|e) (?:project|repo\w*|codebase|package|service|team|folder)"
-    r"|hier|(?:diese[ms]|das) (?:projekt|repo\w*)|ici|ce (?:projet|dépôt)|aquí|este (?:proyecto|repositorio))\b"
-    r"|这里|(?:本|此|这个)(?:项目|仓库)|ここ|この(?:プロジェクト|リポジトリ)"
-)
-
-
-def holds_everywhere(text: str) -> bool:
-    """Whether feedback holds in every project: it says so, or it is what the person likes, and names no project.
-
-    >>> holds_everywhere("Always answer in English."), holds_everywhere("Always run make check in this repository.")
-    (True, False)
-    >>> holds_everywhere("The user prefers tabs."), holds_everywhere("I prefer tabs in this project.")
-    (True, False)
-    """
-    said = text.partition("**Why:**")[0].partition("**How to apply:**")[0]
-    return bool(re.search(_EVERYWHERE, said, re.IGNORECASE)) and not re.search(_HERE, said, re.IGNORECASE)
 
 
 class OpenScopes:
@@ -332,14 +301,15 @@ class OpenScopes:
             raise NotFound(f"{layer}/")
         raise ScopeRefused(f"several could be meant: {', '.join(found)}; name one with --{layer} NAME")
 
-    def scope_for(self, kind: str, text: str = "") -> str:
-        """The scope that a new memory belongs to.
+    def scope_for(self, kind: str, text: str) -> str:
+        """Return the scope that a new memory belongs to.
 
-        What is about the user goes to the user, and so does feedback that is said to hold everywhere; all else goes
-        to the project. Where that is not among the scopes, it is the home scope.
+        A text about the person goes to the user; one about the work, and a file that is no memory, to the project.
+        Where that is not among the scopes, it is the home scope.
         """
-        is_users = kind == "user" or (kind == "feedback" and holds_everywhere(text))
-        wanted = "user" if is_users else "project"
+        from memsheaf.text.classifier import guess_scope
+
+        wanted = guess_scope(text, kind) if kind else "project"
         return wanted if wanted in self.scopes() else self.home
 
     def wider(self, sheaf: Sheaf) -> list[Sheaf]:
@@ -382,8 +352,8 @@ class Router:
         if proposal.replaces:
             sheaf, path = layers.place(proposal.replaces)
         else:
-            scopes, wanted = layers.scopes(), f"{proposal.name}\n{proposal.content}"
-            scope = proposal.scope if proposal.scope in scopes else layers.scope_for(proposal.kind, wanted)
+            is_named = proposal.scope in layers.scopes()
+            scope = proposal.scope if is_named else layers.scope_for(proposal.kind, proposal.content)
             sheaf, path = layers.sheaf(scope), ""
         here = [path for place, path in map(self._place, taken) if place is sheaf]
         with layers.naming(sheaf):
