@@ -104,7 +104,7 @@ def test_any_text_has_a_type_and_a_likelihood(text: str) -> None:
 
     assert kind in CLASSES[1:]
     assert 0 <= worth <= 1
-    assert guess_scope(one) in ("user", "project")
+    assert guess_scope(text) in ("user", "project")
 
 
 def test_the_tables_are_whole() -> None:

@@ -105,7 +105,7 @@ def replaces(old: str, new: str) -> float:
 @cache
 def load_table() -> ReplacementTable:
     """Return the table, read once."""
-    with open(os.path.join(classifier.FOLDER, "corrections.table"), "rb") as file:
+    with open(os.path.join(os.path.dirname(__file__), "corrections.table"), "rb") as file:
         line, _, data = file.read().partition(b"\n")
     trained = json.loads(line)
     weights, clusters = memoryview(data)[: 1 << BITS], memoryview(data)[1 << BITS :]
