@@ -75,6 +75,12 @@ def test_the_reason_behind_a_rule_does_not_decide_whose_it_is() -> None:
     reason = "**Why:** in this repository the release pipeline of the billing service prints 900 lines a run."
 
     assert guess_scope(f"{rule}\n\n{reason}") == guess_scope(f"{rule}\n{reason}") == "user"
+    assert guess_scope(f"# The deploy of the billing service\n\n{rule}\n\n{reason}") == "user"
+
+
+def test_in_doubt_a_fact_that_was_given_a_type_of_the_work_stays_with_it() -> None:
+    for text in ("", "x", "Text", "Alpha", "Fridays."):
+        assert [guess_scope(text, kind) for kind in ("project", "reference")] == ["project", "project"]
 
 
 def test_what_is_of_the_type_user_is_the_persons_whatever_it_says() -> None:

@@ -29,7 +29,9 @@ def filled(settings: Settings, work: Path) -> Iterator[Layers]:
             "Build server", "where builds run", "reference", "Builds run on the blue machine.", pinned=True
         )
         layers.by = "agent"
-        layers.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed")
+        layers.remember(
+            "Mood", "how to test", "feedback", "Test the billing service on staging.", trust="unconfirmed"
+        )
         now[0] = NOON
         yield layers
 

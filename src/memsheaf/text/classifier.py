@@ -25,6 +25,7 @@ BITS = 16  # of a hash
 LONGEST = 600  # characters of a message that are read, at its end
 SCALE = 8.0  # a weight of 1 in the table, whose numbers go from -128 to 127
 FOLDER = os.path.dirname(__file__)
+MIN_WORK_SCORES = {"user": 1 << 20, "project": -60, "reference": -60}  # by type; 0 where it says nothing of the scope
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
 _TOKEN = (
@@ -62,20 +63,20 @@ def classify(text: str) -> tuple[str, float]:
 def guess_scope(text: str, kind: str = "") -> Literal["user", "project"]:
     """Return whose a memory is: the person's, known in every project, or the project's.
 
-    The text decides, except that the type `user` is always the person's. Only the first paragraph is judged: the
-    reason behind a rule often names the project in which the rule was learned.
+    The text decides, except that the type `user` is always the person's, and that in doubt `project` and `reference`
+    are the project's. Only the first paragraph is judged: the reason behind a rule often names the project in which
+    the rule was learned.
 
     >>> guess_scope("Keep your answers short."), guess_scope("The staging database is wiped every Sunday.")
     ('user', 'project')
     """
-    (weights,) = load("scopes").weights
-    is_work = kind != "user" and sum(map(weights.__getitem__, scope_features(text))) >= 0
-    return "project" if is_work else "user"
+    score = sum(map(load("scopes").weights[0].__getitem__, scope_features(text)))
+    return "project" if score >= MIN_WORK_SCORES.get(kind, 0) else "user"
 
 
 def scope_features(text: str) -> set[int]:
     """Return the hashed features of the first paragraph: its words, pairs of words, and beginnings of words."""
-    rule = re.split(r"\n\s*\n|\*\*(?:Why|How to apply):", text.strip())[0]
+    rule = re.sub(r"(?s)\A\s*(?:#[^\n]*\n\s*)?|(?:\n\s*\n|\*\*(?:Why|How to apply):).*", "", text)
     plain = ["^", *(word for word, _ in words(rule)), "$"]
     beginnings = (word[:length] for word in plain for length in (3, 4, 5))
     return {_hash(each) for each in (*plain, *map(" ".join, pairwise(plain)), *beginnings)}

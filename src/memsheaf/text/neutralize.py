@@ -154,9 +154,8 @@ def cut_bytes(text: str, limit: int) -> str:
 
 def _is_plain(text: str) -> bool:
     """Whether every character is one that draws something, a line feed or a tab."""
-    if not text.replace("\n", "").replace("\t", "").isprintable():
-        return False
-    return text.isascii() or not re.search(DRAWS_NOTHING, text)
+    is_printable = text.replace("\n", "").replace("\t", "").isprintable()
+    return is_printable and (text.isascii() or not re.search(DRAWS_NOTHING, text))
 
 
 def _visible(text: str) -> str:

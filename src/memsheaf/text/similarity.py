@@ -108,7 +108,7 @@ def alike(a: Sequence[str], b: Sequence[str]) -> float:
     """
     if numbers(a) != numbers(b) or denials(a) != denials(b):
         return 0.0
-    is_reordered = len(a) == len(b) and list(a) != list(b) and sorted(a) == sorted(b)
+    is_reordered = list(a) != list(b) and sorted(a) == sorted(b)
     return 0.0 if is_reordered else likeness(a, b)  # "Bob reports to Anna" is not "Anna reports to Bob"
 
 
