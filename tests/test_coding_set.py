@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.guard.paths import file_name
+from memsheaf.guard.paths import is_memory_path
 from memsheaf.memory import Memory, check
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,7 +64,8 @@ def plain(text: str) -> str:
 def test_every_memory_may_be_stored_under_the_name_it_has(coding: CodingSet) -> None:
     for memory in coding.memories:
         assert check(memory.path, memory.text).warnings == ()
-        assert file_name(memory.kind, memory.name, taken=lambda path: False) == memory.path
+        assert is_memory_path(memory.path)
+        assert memory.path.startswith(f"{memory.kind}_")
         assert 1 <= len(memory.body.splitlines()) <= 12, memory.path
 
 

@@ -383,3 +383,58 @@ def test_nothing_is_raised_at_a_model(settings: Settings) -> None:
         answer = Tools(sheaf).call("memory_write", call)
 
     assert answer == "Error: the memory could not be used: the clock cannot be read (OSError); tell the user."
+
+
+EMPTY = (
+    "ok",
+    "OK!",
+    "thanks",
+    "Thank you very much",
+    "asdf",
+    "qwertz",
+    "xxx",
+    "danke",
+    "merci",
+    "gracias",
+    "好的",
+    "はい",
+)
+SHORT_FACTS = (
+    "vim",
+    "pnpm, not npm",
+    "Kim = CTO",
+    "我喜欢茶",
+    "no tests",
+    "We use Go",
+    "always test",
+    "tmux",
+    "OK Go",
+)
+
+
+def test_a_word_that_says_nothing_is_answered_and_not_saved(sheaf: Sheaf, tmp_path: Path) -> None:
+    for said in EMPTY:
+        with pytest.raises(NotWorth, match="says nothing") as refusal:
+            sheaf.remember(said)
+        assert "as a sentence" in refusal.value.hint
+        assert "says nothing" in Tools(sheaf).call("memory_write", {"content": said})
+    assert sheaf.list() == []
+    assert sheaf.remember("ok", allow=Allow(anyway=True)).body == "ok\n"
+
+
+def test_the_command_line_says_how_to_insist_on_a_word_that_says_nothing(tmp_path: Path) -> None:
+    environment = {f"MEMSHEAF_{name.upper()}": str(tmp_path / name) for name in ("home", "cache", "state")}
+    out = io.StringIO()
+    assert main(["remember", "asdf"], environment=environment, stdin=io.StringIO(), stdout=out, stderr=out) == 1
+    assert "--anyway stores it as it is" in out.getvalue()
+    words = ["remember", "asdf", "--anyway"]
+    assert main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=out) == 0
+
+
+def test_a_short_fact_is_saved(sheaf: Sheaf) -> None:
+    for said in SHORT_FACTS:
+        assert sheaf.remember(said).body == f"{said}\n"
+
+
+def test_a_short_answer_under_a_name_that_says_something_is_saved(sheaf: Sheaf) -> None:
+    assert sheaf.remember("Uses tabs", "Indentation", "user", "Yes.").body == "Yes.\n"

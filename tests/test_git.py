@@ -419,9 +419,9 @@ def test_the_stone_of_a_removed_file_goes_with_retention_and_that_of_a_forgotten
         for name in ("Removed by hand", "Forgotten on request"):
             sheaf.remember(name, "d", "user", f"{name} because it was wrong.")
         sheaf.list()
-        Path(sheaf.root, "user_removed-by-hand.md").unlink()
+        Path(sheaf.root, "user_removed-hand.md").unlink()
         sheaf.list()
-        sheaf.forget("user_forgotten-on-request.md")
+        sheaf.forget("user_forgotten-request.md")
         assert buried(sheaf) == 2
         now += 31 * 86_400
         sheaf.store.prune()

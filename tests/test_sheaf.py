@@ -20,11 +20,9 @@ from memsheaf.errors import (
     BadHeader,
     Changed,
     Exists,
-    ManyMatches,
     MemsheafError,
     NoMatch,
     NotFound,
-    OutOfRange,
     PathRefused,
     ReadOnly,
     TextRefused,
@@ -32,6 +30,7 @@ from memsheaf.errors import (
 from memsheaf.index.catalog import EMPTY
 from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
+from memsheaf.work.layers import Layers
 
 CORPORA = os.path.join(os.path.dirname(__file__), "corpora")
 with open(os.path.join(CORPORA, "malformed_frontmatter.json"), encoding="utf-8") as file:
@@ -315,11 +314,11 @@ def test_a_text_that_occurs_more_often_than_said_is_not_replaced(sheaf: Sheaf) -
     put_outside(sheaf, "n.md", PLAIN.replace("body\n", "one\ntwo\none\none two\n"))
     before = Path(sheaf.root, "n.md").read_bytes()
 
-    with pytest.raises(ManyMatches) as caught:
+    with pytest.raises(NoMatch) as caught:
         sheaf.revise("n.md", "one", "1")
     assert caught.value.lines == (6, 8, 9)
     for count in (0, 2, 4, -1):
-        with pytest.raises(ManyMatches):
+        with pytest.raises(NoMatch):
             sheaf.revise("n.md", "one", "1", count=count)
     assert Path(sheaf.root, "n.md").read_bytes() == before
 
@@ -382,10 +381,9 @@ def test_inserting_puts_text_after_a_line_of_the_body(line: int, body: str, shea
 def test_inserting_beyond_the_end_changes_nothing(line: int, sheaf: Sheaf) -> None:
     put_outside(sheaf, "n.md", PLAIN.replace("body", "one\ntwo"))
 
-    with pytest.raises(OutOfRange) as caught:
+    with pytest.raises(TextRefused, match="2 lines"):
         sheaf.insert("n.md", line, "new")
 
-    assert caught.value.lines == 2
     assert sheaf.read("n.md").body == "one\ntwo\n"
 
 
@@ -1087,3 +1085,40 @@ def test_an_edit_may_not_take_away_what_a_memory_needs(line: str, sheaf: Sheaf) 
 
     with pytest.raises(TextRefused):
         sheaf.revise("theirs.md", line, "")
+
+
+def test_one_sentence_is_enough_to_remember_a_fact(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("Please remember that I prefer pnpm.")
+
+    assert (memory.path, memory.name, memory.description, memory.kind) == (
+        "user_pnpm.md", "I prefer pnpm", "I prefer pnpm", "user",
+    )  # fmt: skip
+    assert memory.body == "I prefer pnpm.\n"
+
+
+def test_what_is_given_beside_the_sentence_stays(sheaf: Sheaf) -> None:
+    memory = sheaf.remember("I prefer pnpm", "For every install", kind="feedback", pinned=True)
+
+    assert (memory.name, memory.description, memory.kind) == ("I prefer pnpm", "For every install", "feedback")
+    assert memory.pinned
+
+
+def test_a_day_in_a_sentence_gets_its_date(settings: Settings) -> None:
+    with Sheaf.open("user", settings=settings, clock=lambda: 1_794_744_000.0) as sheaf:  # a Sunday
+        memory = sheaf.remember("We freeze the branch tomorrow")
+
+    assert memory.body == "We freeze the branch tomorrow (2026-11-16)\n"
+    assert memory.description == "We freeze the branch tomorrow (2026-11-16)"
+
+
+def test_a_sentence_goes_to_the_scope_where_it_belongs(settings: Settings, tmp_path: Path) -> None:
+    with Layers.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
+        assert layers.remember("I prefer pnpm").path == "user:user_pnpm.md"
+        assert layers.remember("We deploy on Fridays, after the standup").path == "project_deploy-fridays-standup.md"
+
+
+def test_an_empty_sentence_and_an_empty_text_are_refused(sheaf: Sheaf) -> None:
+    for given in (("",), ("Tabs", "Indentation", "user", "")):
+        with pytest.raises(TextRefused):
+            sheaf.remember(*given)
+    assert sheaf.list() == []

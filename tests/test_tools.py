@@ -541,8 +541,8 @@ def test_every_combination_of_arguments_that_the_schema_allows_saves_the_fact(gi
     [
         ("We deploy on Fridays. Ask Kim first.", "We deploy on Fridays", "We deploy on Fridays"),
         ("# Deploys\n\nOn Fridays we deploy the shop.", "Deploys", "Deploys"),
-        ("a " * 100, "a " * 29 + "a…", "a " * 59 + "a…"),
-        ("私" * 100, "私" * 59 + "…", "私" * 100),
+        ("be " * 100, "be " * 19 + "be…", "be " * 39 + "be…"),
+        ("私は茶が好き" * 20, ("私は茶が好き" * 10)[:59] + "…", "私は茶が好き" * 20),
         ("---\nname: Tea\ndescription: At four\ntype: user\n---\nI drink tea at four.", "Tea", "At four"),
     ],
 )

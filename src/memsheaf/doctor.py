@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from shlex import quote
 from shutil import disk_usage
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
+from memsheaf.text.topics import lists_topics
 from memsheaf.values import utc_time
 from memsheaf.work.hub_scopes import HubStatus
 from memsheaf.worktree import tracked_private
@@ -77,17 +79,14 @@ def examine_hub(one: HubStatus, now: float) -> Iterator[Finding]:
 
 def file_system(path: str, mounts: str = "/proc/self/mounts") -> str:
     """The type of file system a path is on, "" where the system does not say."""
-    try:
-        with open(mounts, encoding="utf-8", errors="replace") as file:
-            lines = [line.split() for line in file]
-    except OSError:
-        return ""
-    real = os.path.realpath(path)
-    lines = [[re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), part) for part in line] for line in lines]
-    held = [
-        (point, kind) for _, point, kind, *_ in lines if real == point or real.startswith(point.rstrip("/") + "/")
-    ]
-    return max(held, key=lambda mount: len(mount[0]))[1] if held else ""
+    real, types = os.path.realpath(path), {"": ""}
+    with suppress(OSError), open(mounts, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            _, point, kind, *_ = line.split()
+            point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point)
+            if f"{real}/".startswith(f"{point.rstrip('/')}/"):
+                types[point] = kind
+    return types[max(types, key=len)]
 
 
 def _place(sheaf: Sheaf) -> Iterator[Finding]:
@@ -161,11 +160,13 @@ def _caches(cache: str) -> Iterator[Finding]:
 
 
 def _files(sheaf: Sheaf) -> Iterator[Finding]:
+    listing = 0
     for row in sheaf.list():
         yield from _row(row)
         if row.state != "held":
             try:
                 memory = sheaf.read(row.path)
+                listing += lists_topics(memory)
                 for secret in find_secrets(memory.text):
                     said = f"line {memory.text.count(chr(10), 0, secret.start) + 1} holds {secret.kind}"
                     advice = (
@@ -177,6 +178,13 @@ def _files(sheaf: Sheaf) -> Iterator[Finding]:
                     yield Finding("warning", row.path, without_secrets(warning), f"`memsheaf edit {row.path}`")
             except MemsheafError as error:
                 yield Finding("error", row.path, str(error), error.hint)
+    if listing:
+        yield Finding(
+            "info",
+            sheaf.root,
+            f"descriptions of an earlier version that list topics; their first sentence is shown: {listing}",
+            f"`memsheaf audit --fix-descriptions --scope {sheaf.scope}`",
+        )
 
 
 def _row(row: Row) -> Iterator[Finding]:

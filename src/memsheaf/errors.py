@@ -10,8 +10,7 @@
     │   ├── TextRefused      a text that is not a sound memory
     │   │   ├── SecretFound    a text with a key, a token or a password in it
     │   │   ├── Duplicate      a text that says what another memory says already
-    │   │   └── NotWorth       a text that holds for the moment only, or that the code and its history say
-    │   │       └── Personal       what is about one person, for a team
+    │   │   └── NotWorth       a text that says nothing, holds for the moment only, or can be looked up
     │   ├── CreateOnly       a fact is never edited: another supersedes it
     │   ├── Blocked          a step of the work that something stands in the way of
     │   ├── ReadOnly         this sheaf was opened for reading
@@ -20,9 +19,7 @@
     │   ├── ArchiveRefused   an import that is too large, or reaches outside
     │   └── CitationRefused  a place to cite that is not there
     ├── BadHeader          a file whose header we do not understand, and so do not rewrite
-    ├── NoMatch            the text to replace is not there
-    ├── ManyMatches        the text to replace is there more than once
-    ├── OutOfRange         a line number past the end
+    ├── NoMatch            the text to replace is not there, or not as often as was said
     ├── NoSuchCommit       the journal has no such commit, or nothing is left to undo
     ├── VersionGone        the journal no longer holds that text
     ├── Busy               another process holds the lock
@@ -137,23 +134,12 @@ class Duplicate(TextRefused):
 
 
 class NotWorth(TextRefused):
-    """A text that holds for the moment only, or that the code and its history say already. Nothing was stored."""
+    """A text that says nothing, holds for the moment only, or can be looked up in the code. Nothing was stored."""
 
     hint = "Keep what will still be true and of use in another conversation, and what cannot be looked up."
 
     def __init__(self, why: str) -> None:
         super().__init__(f"this is not worth keeping: {why}; nothing was stored")
-        self.why = why
-
-
-class Personal(NotWorth):
-    """What is about one person is not for a team to read. Nothing was stored."""
-
-    hint = "Keep it in the scope user; what holds for everybody in the team has another type, such as project."
-
-    def __init__(self, scope: str) -> None:
-        TextRefused.__init__(self, f"it is about one person, and all of {scope} would read it; nothing was stored")
-        self.why = "it is about one person"
 
 
 class CreateOnly(Refused):
@@ -219,38 +205,15 @@ class BadHeader(MemsheafError):
 
 
 class NoMatch(MemsheafError):
-    """The text to replace is not in the memory."""
+    """The text to replace is not in the memory, or not as often as the caller said: at these lines."""
 
-    hint = "Read the memory and copy the text exactly, with its spaces and line ends."
+    hint = "Read the memory and copy the text exactly, with what is around it; or say how often it occurs."
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"the text to replace is not in {path!r}")
-        self.path = path
-
-
-class ManyMatches(MemsheafError):
-    """The text to replace occurs more often than the caller said."""
-
-    hint = "Give more of the surrounding text, or say how many are meant."
-
-    def __init__(self, path: str, lines: Sequence[int]) -> None:
-        super().__init__(
-            f"the text to replace occurs {len(lines)} times in {path!r}, at lines {', '.join(map(str, lines))}"
-        )
+    def __init__(self, path: str, lines: Sequence[int] = ()) -> None:
+        where = f", at lines {', '.join(map(str, lines))}" if lines else ""
+        super().__init__(f"the text to replace occurs {len(lines)} times in {path!r}{where}")
         self.path = path
         self.lines = tuple(lines)
-
-
-class OutOfRange(MemsheafError):
-    """A line number past the end of the memory."""
-
-    hint = "0 inserts at the start; the number of lines inserts at the end."
-
-    def __init__(self, path: str, line: int, lines: int) -> None:
-        super().__init__(f"line {line} is not within {path!r}, which has {lines} lines")
-        self.path = path
-        self.line = line
-        self.lines = lines
 
 
 class NoSuchCommit(MemsheafError):

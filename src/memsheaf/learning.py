@@ -8,7 +8,6 @@ from contextlib import ExitStack, suppress
 from typing import Any, Protocol
 
 from memsheaf.config import Settings
-from memsheaf.embed import Embedder
 from memsheaf.embed import find as find_embedder
 from memsheaf.errors import BadSettings, Busy, EmbedderFailed, ModelFailed
 from memsheaf.learn import consolidate, rehearsal, schedule
@@ -127,7 +126,10 @@ class ScopeLearning:
         )
 
     def _consolidate(self, model: Model | None, *, apply: bool, **options: Any) -> ConsolidationReport:
-        store = self._writer.store
+        store, embedder = self._writer.store, None
+        with suppress(EmbedderFailed):
+            if self._settings.embedder != "none":
+                embedder = find_embedder(self._settings.cache, name="static")
         with ExitStack() as held:
             if apply and hasattr(store, "hub"):  # no other machine does the same
                 held.enter_context(store.lock("consolidate", wait=schedule.WORKER_SECONDS))
@@ -138,7 +140,7 @@ class ScopeLearning:
                 model=model,
                 apply=apply,
                 learned=self.learner.inbox.learned(),
-                embedder=self._fast_embedder(),
+                embedder=embedder,
                 **options,
             )
 
@@ -150,9 +152,3 @@ class ScopeLearning:
     @property
     def _policy(self) -> str:
         return self._settings.policy_of(self._writer.scope)
-
-    def _fast_embedder(self) -> Embedder | None:
-        """The table in the package, unless the settings want no embedder."""
-        with suppress(EmbedderFailed):
-            return None if self._settings.embedder == "none" else find_embedder(self._settings.cache, name="static")
-        return None

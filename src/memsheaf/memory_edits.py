@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 
 from memsheaf.errors import BadHeader, Changed, CreateOnly, Exists, NotFound
 from memsheaf.frontmatter import edited
@@ -11,6 +12,7 @@ from memsheaf.memory import STRICT, Allow, Memory, check, clean_field, compose, 
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.commit_queries import find_version, trail
 from memsheaf.store.tombstones import DOUBTED
+from memsheaf.text.summary import without_request
 from memsheaf.text_edits import (
     checked,
     dated,
@@ -30,9 +32,9 @@ from memsheaf.writer import Writer
 def remember(
     writer: Writer,
     name: str,
-    description: str,
-    kind: str,
-    content: str,
+    description: str = "",
+    kind: str = "",
+    content: str | None = None,
     *,
     path: str = "",
     replace: bool = False,
@@ -46,9 +48,10 @@ def remember(
     reason: str = "",
     allow: Allow = STRICT,
 ) -> Memory:
-    """Save one fact. With `replace`, an existing memory of that path or name takes the new text.
+    """Save one fact: `remember("I prefer pnpm")`, or `remember(name, description, kind, content)`.
 
-    Days such as "tomorrow" get their date beside them.
+    Without `content`, the first argument is the fact, and what is left out is derived from it. With `replace`, an
+    existing memory of that path or name takes the new text. Days such as "tomorrow" get their date beside them.
 
     Raises:
         Exists: there is one already, and `replace` was not given.
@@ -58,6 +61,8 @@ def remember(
         Changed: `expect` is not the version that is there.
     """
     today = writer.today()
+    if content is None:
+        name, description, kind, content = draft_fields(name, description, kind, today)
     fresh = compose(
         name=name,
         description=dated(description, today),
@@ -94,6 +99,17 @@ def remember(
         return writer.store_one(new, found.version, f"replace {name}", was=found, allow=allow)
 
     return _retry(writer, store, expect)
+
+
+def draft_fields(text: str, description: str, kind: str, today: str) -> tuple[str, str, str, str]:
+    """Return name, description, type and text of a fact as somebody says it; what is given stays.
+
+    A request to remember in front of the fact is left out, as the command line does it.
+    """
+    from memsheaf.learn.rules import draft_fact
+
+    drafted = draft_fact(without_request(text), date.fromisoformat(today), kind)
+    return drafted.name, description or drafted.description, drafted.kind, drafted.content
 
 
 def _store_new(writer: Writer, fresh: Memory, expect: Version, allow: Allow) -> Memory:
@@ -146,7 +162,7 @@ def revise(
     """Replace a piece of text that occurs exactly `count` times; without `expect`, also when others are faster.
 
     Raises:
-        NotFound, NoMatch, ManyMatches, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
+        NotFound, NoMatch, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
     """
 
     def change(memory: Memory, today: str) -> str:
@@ -161,7 +177,7 @@ def insert(
     """Insert text after a line of the body; 0 puts it first.
 
     Raises:
-        NotFound, OutOfRange, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
+        NotFound, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
     """
 
     def change(memory: Memory, today: str) -> str:

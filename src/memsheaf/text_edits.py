@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
-from memsheaf.errors import ManyMatches, NoMatch, NotWorth, OutOfRange, SecretFound, TextRefused
+from memsheaf.errors import NoMatch, NotWorth, SecretFound, TextRefused, hinted
 from memsheaf.frontmatter import edited
 from memsheaf.memory import KINDS, Memory, check, is_conflict_copy, parse, refuse_large
 from memsheaf.store import Change
@@ -22,7 +22,7 @@ def revised(memory: Memory, old: str, new: str, *, count: int) -> str:
 
     Raises:
         TextRefused: the piece is empty.
-        NoMatch, ManyMatches: it does not occur so often.
+        NoMatch: it does not occur so often.
     """
     if not old:
         raise TextRefused("the text to replace is empty; give the exact text that is to change")
@@ -30,21 +30,19 @@ def revised(memory: Memory, old: str, new: str, *, count: int) -> str:
         old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
     start = len(memory.page.head) if old in memory.page.body else 0
     lines = _places(memory.text, old, start)
-    if not lines:
-        raise NoMatch(memory.path)
-    if len(lines) != count:
-        raise ManyMatches(memory.path, lines)
+    if not lines or len(lines) != count:
+        raise NoMatch(memory.path, lines)
     return memory.text[:start] + memory.text[start:].replace(old, new)
 
 
 def inserted(memory: Memory, line: int, text: str) -> str:
-    """The text with more put in after a line of the body; 0 is its start. Raises OutOfRange."""
+    """The text with more put in after a line of the body; 0 is its start. Raises TextRefused."""
     lines = memory.body.split("\n")
     closed = not lines[-1]
     if closed:
         lines.pop()
     if not 0 <= line <= len(lines):
-        raise OutOfRange(memory.path, line, len(lines))
+        raise TextRefused(f"Line {line} is beyond end of file ({len(lines)} lines)")
     added = text.removesuffix("\n").split("\n")
     if "\r\n" in memory.text:
         added = [piece.removesuffix("\r") + "\r" for piece in added]
@@ -148,8 +146,25 @@ def refuse_secrets(memory: Memory | None, was: Memory | None, why: str = "") -> 
         raise SecretFound(secret.kind, _place(told, secret.start))
 
 
+# Words that say nothing: acknowledgements and greetings in six languages, and fingers on a keyboard ("asdf", "xxx").
+_EMPTY_TALK = (
+    r"(?i)\W*+(?:(?:ok|okay|k|yes|yeah|yep|no|nope|sure|fine|cool|great|nice|thanks?|thx|ty|you|so|very|much|a|lot|please|hi"
+    r"|hello|hey|world|bye|test|testing|hm+|lol|danke|dankeschön|ja|nein|bitte|hallo|tschüss|gut|passt|merci|beaucoup|oui"
+    r"|non|bonjour|salut|gracias|muchas|sí|si|hola|vale|adiós|好的?|嗯|是的?|不是?|对|谢谢你?|你好|测试|はい|いいえ|うん"
+    r"|ありがとう(?:ございます)?|こんにちは|テスト|了解|わかった"
+    r"|(?:asdf|sdfg|dfgh|fghj|ghjk|hjkl|qwer|azerty|zxcv|xcvb|yxcv|aoeu)\w*|([^\W\d])\1{2,}|([^\W\d]{2})\2{2,}"
+    r")\b\W*+)*"
+)
+
+
+def refuse_empty_talk(memory: Memory) -> None:
+    """Raise NotWorth for a text that says nothing, such as "ok" or "asdf"."""
+    if re.fullmatch(_EMPTY_TALK, _said(memory)):
+        raise hinted(NotWorth("it says nothing"), "Say it as a sentence, such as `I prefer pnpm`.")
+
+
 def refuse_unworthy(memory: Memory, was: Memory | None) -> None:
-    """Raise NotWorth for what is new and holds for the moment only, or what the code and its history say.
+    """Raise NotWorth for what is new and holds for the moment only, or is what the code says.
 
     A memory that says until when it holds may speak of the moment, one that cites the code may speak of it.
     """

@@ -6,12 +6,10 @@ from memsheaf.errors import (
     CreateOnly,
     Duplicate,
     HubRefused,
-    ManyMatches,
     MemsheafError,
     NoMatch,
     NotFound,
     NotWorth,
-    OutOfRange,
     PathRefused,
     ReviewRequired,
     SecretFound,
@@ -29,14 +27,12 @@ def explain_error(error: MemsheafError) -> str:
         found = "memory_list shows what exists." if error.hint == NotFound.hint else error.hint
         return f"Memory file '{error.path}' not found. {found}"
     if isinstance(error, NoMatch):
-        return f"String not found in '{error.path}'. Read it with memory_read and copy the text exactly."
-    if isinstance(error, ManyMatches):
         lines = ", ".join(map(str, error.lines))
+        if not lines:
+            return f"String not found in '{error.path}'. Read it with memory_read and copy the text exactly."
         if len(error.lines) == 1:
             return f"The string occurs once in '{error.path}', at line {lines}. Leave the count out."
         return f"Multiple occurrences found at lines {lines}. Provide more context, or say the count."
-    if isinstance(error, OutOfRange):
-        return f"Line {error.line} is beyond end of file ({error.lines} lines)."
     if isinstance(error, CreateOnly):
         how = "write a new file below facts/ with memory_write: the same name in its header, citations, a reason"
         return f"{error}. To correct it, {how}, and 'supersedes:' with '{error.path}'."

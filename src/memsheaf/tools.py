@@ -151,8 +151,8 @@ def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog nam
 def memory_write(
     seen: SeenVersions,
     content: Annotated[str, "The fact, then **Why:** and **How to apply:**"],
-    name: Annotated[str, "Short title, such as 'Prefers tabs'"] = "",
-    description: Annotated[str, "One line that tells when this matters"] = "",
+    name: Annotated[str, "Its topic: 'Package manager'"] = "",
+    description: Annotated[str, "Fact and occasion: 'pnpm, not npm, for installs'"] = "",
     type: Annotated[str, "user: about the person. feedback: how to work", KINDS] = "",
     filename: Annotated[str, "Only to choose the file yourself"] = "",
 ) -> ToolAnswer:

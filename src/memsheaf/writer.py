@@ -19,12 +19,13 @@ from memsheaf.errors import (
     Exists,
     MemsheafError,
     NotFound,
+    NotWorth,
     PathRefused,
-    Personal,
     ReadOnly,
     ReviewRequired,
     StoreFailed,
     TextRefused,
+    hinted,
 )
 from memsheaf.frontmatter import edited
 from memsheaf.guard import without_secrets
@@ -36,7 +37,7 @@ from memsheaf.scope import Scope
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.text.similarity import LIKE, alike, fact
-from memsheaf.text_edits import merged, placed, refuse_secrets, refuse_unworthy, relinked, vouched
+from memsheaf.text_edits import merged, placed, refuse_empty_talk, refuse_secrets, refuse_unworthy, relinked, vouched
 
 if TYPE_CHECKING:
     from memsheaf.fact_rules import FactRules
@@ -236,6 +237,7 @@ class Writer:
                 if not is_meant:
                     refuse_unworthy(memory, was.get(path))
                 if path not in was:
+                    refuse_empty_talk(memory)
                     self.refuse_personal(memory)
                     self.refuse_duplicate(memory, near)
         only = changes[0].path if len(changes) == 1 else ""
@@ -285,9 +287,10 @@ class Writer:
         return FactRules(self.store, self.index, self.find)
 
     def refuse_personal(self, memory: Memory) -> None:
-        """Raise Personal for a memory about one person in a team's scope."""
+        """Raise NotWorth for a memory about one person in a team's scope."""
         if self.scope.layer == "team" and memory.kind == "user":
-            raise Personal(str(self.scope))
+            error = NotWorth(f"it is about one person, and all of {self.scope} would read it")
+            raise hinted(error, "Keep it in the scope user; what holds for all in the team has another type.")
 
     def refuse_duplicate(self, memory: Memory, near: Near | None = None) -> None:
         """Raise Duplicate when another memory, one of those `near`, says the same in almost the same words.
@@ -408,6 +411,7 @@ class Writer:
         if not asked:
             refuse_unworthy(memory, was)
         if was is None:
+            refuse_empty_talk(memory)
             self.refuse_duplicate(memory)
 
     def buried(self, memory: Memory) -> Tombstone | None:

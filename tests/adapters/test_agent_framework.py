@@ -173,7 +173,7 @@ def test_a_stream_is_the_same(settings: Settings, memory: MemoryProvider) -> Non
     assert "".join(asyncio.run(converse())).strip() == "On Fridays."
     memory.close()
     with Sheaf.open("user", settings=settings) as sheaf:
-        assert [row.path for row in sheaf.list()] == ["project_our-releases-go-out-on-fridays.md"]
+        assert [row.path for row in sheaf.list()] == ["project_releases-fridays.md"]
 
 
 def test_the_instructions_stay_the_same_bytes_while_no_memory_changes(
@@ -306,7 +306,7 @@ def test_the_tools_know_in_a_later_run_what_was_read_in_an_earlier_one(
     settings: Settings, memory: MemoryProvider
 ) -> None:
     remember(settings, "Our releases go out on Fridays.")
-    path = "project_our-releases-go-out-on-fridays.md"
+    path = "project_releases-fridays.md"
     changed = {"filename": path, "name": "Releases", "description": "When", "type": "project", "content": "Mondays."}
     client = Client(call("memory_read", filename=path), "I see.", call("memory_write", **changed), "Done.")
     run(client, memory, "What is there?", "It is Mondays now.")

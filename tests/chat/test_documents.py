@@ -159,7 +159,7 @@ SECOND: list[Reply | Callable[[Asked], Reply]] = [
         {"filename": "user:user_prefers-typescript.md", "line": 1, "text": "Dark theme in all editors."},
     ),
     say("Added."),
-    call("memory_delete", {"filename": "project_auth-on-postgresql.md"}),
+    call("memory_delete", {"filename": "project_auth-postgresql.md"}),
     say("Deleted."),
     call("memory_list"),
     say("One file is left."),
@@ -227,7 +227,7 @@ def test_the_seven_prompts_work_with_a_model_and_the_server_received_the_catalog
             terminal.tell("I prefer TypeScript over JavaScript and always use strict mode. Remember that.")
             assert TEXT in desk.memories()["user_prefers-typescript.md"]
             terminal.tell("We decided to use PostgreSQL for the auth service. Save this project decision.")
-            assert "PostgreSQL" in desk.memories()["project_auth-on-postgresql.md"]
+            assert "PostgreSQL" in desk.memories()["project_auth-postgresql.md"]
         with desk.chat(**environment) as terminal:
             answer = terminal.tell("What do you know about my preferences? Read the details.")
             assert "strict mode" in answer
@@ -236,8 +236,8 @@ def test_the_seven_prompts_work_with_a_model_and_the_server_received_the_catalog
             terminal.type("The auth service decision is outdated. Delete that memory.")
             terminal.send("\r")
             terminal.wait("N never?")
-            assert "delete the memory project_auth-on-postgresql.md" in terminal.text()
-            assert "project_auth-on-postgresql.md" in desk.memories()  # not before somebody says yes
+            assert "delete the memory project_auth-postgresql.md" in terminal.text()
+            assert "project_auth-postgresql.md" in desk.memories()  # not before somebody says yes
             place = terminal.cells.place
             terminal.send("y")
             terminal.prompt(below=place)

@@ -147,7 +147,7 @@ def test_all_about_the_user_is_previewed_deleted_after_a_yes_and_one_undo_brings
     with chat("Remember that I", "live in Berlin.", reader=reader) as terminal:  # the first message
         terminal.prompt()
         assert "> Remember that I live in Berlin.\n" in terminal.text()
-        assert "Saved user:user_i-live-in-berlin.md" in terminal.text()
+        assert "Saved user:user_live-berlin.md" in terminal.text()
         terminal.tell("Remember: always answer briefly in this project.")
         terminal.tell("Remember that we deploy on Fridays.")
         preview = terminal.tell("Delete everything you know about me")

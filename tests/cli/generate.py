@@ -22,7 +22,7 @@ groups of actions, such as `memsheaf task start`; `memsheaf help task start` exp
 
 ```console
 $ memsheaf remember "I prefer pnpm"
-Saved user:user_i-prefer-pnpm.md
+Saved user:user_pnpm.md
   I prefer pnpm
 It is remembered for you, in every project; `memsheaf undo` takes it back.
 $ memsheaf search pnpm --json

@@ -23,7 +23,7 @@ def test_a_sentence_becomes_a_memory_where_it_belongs(run: Run) -> None:
     code, out, err = run("remember", "I", "prefer", "pnpm")
     assert (code, err) == (0, "")
     assert out == (
-        "Saved user:user_i-prefer-pnpm.md\n  I prefer pnpm\n"
+        "Saved user:user_pnpm.md\n  I prefer pnpm\n"
         "It is remembered for you, in every project; `memsheaf undo` takes it back.\n"
     )
     rule = saved(run, "We deploy on Fridays after the standup")
@@ -87,7 +87,7 @@ def test_a_correction_changes_the_memory_and_shows_both_texts(run: Run) -> None:
     code, out, _ = run("remember", "We now deploy on Mondays after the standup")
     assert code == 0
     assert "fridays" in old["path"]
-    new = "Updated project_we-deploy-on-fridays-after-the-standup.md"
+    new = "Updated project_deploy-fridays-standup.md"
     assert out.startswith(f"{new}\n  - We deploy on Fridays after the standup\n  + We now deploy")
     assert run("undo")[0] == 0
     assert "Fridays" in run("show", old["path"])[1]
@@ -98,7 +98,7 @@ def test_the_same_again_changes_nothing_and_is_named(run: Run) -> None:
     before = run("log")
     assert run("remember", "I prefer pnpm") == (
         0,
-        "user:user_i-prefer-pnpm.md says that already; nothing was changed.\n",
+        "user:user_pnpm.md says that already; nothing was changed.\n",
         "",
     )
     assert run("log") == before
@@ -107,7 +107,7 @@ def test_the_same_again_changes_nothing_and_is_named(run: Run) -> None:
 def test_a_memory_is_found_by_name_by_a_part_of_it_and_by_file(run: Run) -> None:
     saved(run, "I prefer pnpm")
     saved(run, "We deploy on Fridays after the standup")
-    for given in ("I prefer pnpm", "pnpm", "user_i-prefer-pnpm.md", "user:user_i-prefer-pnpm.md", "PNPM"):
+    for given in ("I prefer pnpm", "pnpm", "user_pnpm.md", "user:user_pnpm.md", "PNPM"):
         assert "I prefer pnpm" in run("show", given)[1], given
         assert run("log", given)[0] == run("blame", given)[0] == run("diff", given)[0] == 0, given
 
@@ -118,8 +118,8 @@ def test_where_several_could_be_meant_they_are_named_and_nothing_is_done(run: Ru
     code, out, err = run("forget", "prefer")
     assert (code, out) == (1, "")
     assert "could be one of 2 memories" in err
-    assert "user:user_i-prefer-pnpm.md" in err
-    assert "user:user_i-prefer-tabs.md" in err
+    assert "user:user_pnpm.md" in err
+    assert "user:user_tabs.md" in err
     code, _, err = run("forget", "nothing of that kind")
     assert code == 1
     assert "no memory at" in err
@@ -155,7 +155,7 @@ def test_what_happened_to_project_and_user_is_one_story(run: Run) -> None:
     saved(run, "I prefer pnpm")
     saved(run, "We deploy on Fridays after the standup")
     out = run("log")[1]
-    assert out.index("project_we-deploy") < out.index("user:user_i-prefer-pnpm.md")
+    assert out.index("project_deploy") < out.index("user:user_pnpm.md")
     commits = json.loads(run("log", "--limit", "1", "--json")[1])
     assert (len(commits["commits"]), commits["more"]) == (1, True)
 
@@ -181,7 +181,7 @@ def test_on_a_terminal_recall_is_laid_out_to_be_read(run: Run) -> None:
     code, out, _ = run("recall", "pnpm or npm?", screen=True)
     assert code == 0
     assert "<memor" not in out
-    assert "user:user_i-prefer-pnpm.md" in out
+    assert "user:user_pnpm.md" in out
     assert "  I prefer pnpm" in out
 
 
@@ -277,7 +277,7 @@ def test_what_a_new_memory_may_contradict_is_named_and_a_question_is_none(run: R
     code, _, err = run("remember", "I prefer yarn")
     assert (code, err.strip()) == (
         0,
-        "Also remembered: I prefer pnpm; `memsheaf forget user:user_i-prefer-pnpm.md` deletes that.",
+        "Also remembered: I prefer pnpm; `memsheaf forget user:user_pnpm.md` deletes that.",
     )
     assert run("remember", "I like tea")[2] == ""
     code, out, err = run("remember", "When do we deploy?")
@@ -382,8 +382,8 @@ def test_answers_call_a_memory_by_its_name_and_not_by_what_was_typed(run: Run) -
     run("remember", "I prefer pnpm")
     version = json.loads(run("log", "--json")[1])["commits"][0]["changes"][0]["after"]
 
-    assert json.loads(run("diff", "pnpm", "--json")[1])["path"] == "user:user_i-prefer-pnpm.md"
-    assert run("restore", "pnpm", version)[1] == "user:user_i-prefer-pnpm.md is at that version already\n"
+    assert json.loads(run("diff", "pnpm", "--json")[1])["path"] == "user:user_pnpm.md"
+    assert run("restore", "pnpm", version)[1] == "user:user_pnpm.md is at that version already\n"
 
 
 def test_a_folder_that_may_not_be_used_is_named(run: Run, environment: dict[str, str]) -> None:

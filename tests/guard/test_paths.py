@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from memsheaf.errors import PathRefused, ScopeRefused
 from memsheaf.guard.paths import (
     CATALOG,
+    MAX_SLUG_CHARS,
     PATH_LIMIT,
-    SLUG_LIMIT,
     STEM_LIMIT,
     check_path,
     check_stored,
@@ -192,10 +192,61 @@ def test_every_name_gives_a_file_name_that_is_allowed(kind: str, name: str) -> N
 
 
 def test_long_names_that_begin_alike_get_different_files() -> None:
-    first, second = (file_name("user", "x" * 80 + end, free) for end in ("a", "b"))
-    assert first != second
-    assert first.startswith("user_xxxx")
-    assert len(first) <= len("user_") + SLUG_LIMIT + len(".md")
+    first = file_name("user", "x" * 80 + "a", free)
+    assert first == f"user_{'x' * MAX_SLUG_CHARS}.md"
+    assert file_name("user", "x" * 80 + "b", {first}.__contains__) == f"user_{'x' * MAX_SLUG_CHARS}-2.md"
+
+
+def test_a_file_is_named_by_the_telling_words_of_a_sentence_in_their_order() -> None:
+    for name, expected in [
+        ("I prefer pnpm", "pnpm"),
+        ("We deploy on Fridays, after the standup", "deploy-fridays-standup"),
+        ("Don't use tabs in Makefiles", "tabs-makefiles"),
+        ("it doesn’t build on Windows", "build-windows"),
+        ("I changed my mind, use yarn", "yarn"),
+        ("Remember that the staging db is wiped every Sunday", "staging-db-wiped-sunday"),
+        ("X is Kim's job, she'll be back", "x-kim-job-back"),
+        ("Freeze next Friday (2026-11-27)", "freeze-next-friday-2026-11-27"),
+        ("Python 3.11 or newer", "python-3-11-newer"),
+        ("pnpm, always pnpm, never npm", "pnpm-npm"),
+        ("Ich bevorzuge pnpm gegenüber npm", "pnpm-npm"),
+        ("Wir deployen freitags nach dem Standup", "deployen-freitags-standup"),
+        ("J'utilise toujours pnpm, jamais l'autre", "pnpm-autre"),
+        ("Siempre uso tabuladores en este proyecto", "tabuladores-proyecto"),
+        ("部署在每周五，站会之后", "部署在每周五-站会之后"),
+        ("テストは毎回 pytest で実行する", "テストは毎回-pytest-で実行する"),
+    ]:
+        assert file_name("project", name, free) == f"project_{expected}.md"
+
+
+def test_addresses_and_places_in_the_code_stay_readable_in_a_file_name() -> None:
+    for name, expected in [
+        ("The bug is in src/app.py:12", "bug-src-app-py-12"),
+        ("Dashboards: https://www.grafana.example.com/d/abc?x=1", "dashboards-grafana-example-com-d-abc-x-1"),
+        ("Use `parse_header()` for it", "parse-header"),
+        ("Ask kim@example.com about it", "ask-kim-example-com"),
+    ]:
+        assert file_name("reference", name, free) == f"reference_{expected}.md"
+
+
+def test_a_title_of_two_words_and_a_name_of_common_words_keep_all_of_them() -> None:
+    for name, expected in [
+        ("Prefers tabs", "prefers-tabs"),
+        ("Release day", "release-day"),
+        ("We use Go", "we-use-go"),
+        ("I like it", "i-like-it"),
+    ]:
+        assert file_name("user", name, free) == f"user_{expected}.md"
+
+
+@given(st.text(max_size=200))
+def test_the_slug_of_a_file_has_at_most_40_characters(name: str) -> None:
+    assert len(file_name("user", name, free)) <= len("user_") + 40 + len(".md")
+
+
+def test_a_long_name_is_cut_behind_a_word() -> None:
+    name = "The hostname of the production database server in Frankfurt is db-prod-01"
+    assert file_name("project", name, free) == "project_hostname-production-database-server.md"
 
 
 def test_short_chinese_names_get_different_files() -> None:
@@ -241,7 +292,7 @@ def test_any_name_found_on_disk_can_be_shown() -> None:
     for path, text in [
         ("日本語/a b.md", "日本語/a b.md"),
         ("\udcff\udcfe.md", "\\xff\\xfe.md"),
-        ("a\nb\x1b.md", "a\\x0ab\\x1b.md"),
+        ("a\nb\x1b.md", "a\\nb\\x1b.md"),
         ("a\u202e\U000e0041\ud800", "a\\u202e\\U000e0041\\ud800"),
     ]:
         assert shown(path) == text

@@ -205,10 +205,10 @@ def tell_and_ask(client: RealClient, place: Path) -> None:
     assert "memory_search" in first, "the tools of the server are not offered"
     if list(client.home.rglob("memsheaf/SKILL.md")):
         assert SKILL in first, "the skill is not listed"
-    wait_for(lambda: list((client.home / ".memsheaf").rglob("user_i-prefer-pnpm-over-npm.md")))
+    wait_for(lambda: list((client.home / ".memsheaf").rglob("user_pnpm-npm.md")))
 
     question = "Which package manager should I take to add a dependency?"
     asked = [one for one in client.say(question, place / "two") if question in one and PROTOCOL in one]
-    assert "(user:user_i-prefer-pnpm-over-npm.md)" in asked[0], "the catalog has no line of it"
+    assert "(user:user_pnpm-npm.md)" in asked[0], "the catalog has no line of it"
     assert "Recalled from earlier conversations" in asked[0], "nothing is beside the message"
     assert asked[0].count("prefer-pnpm-over-npm") > 1

@@ -51,8 +51,8 @@ def test_a_start_has_the_protocol_and_the_catalogs_of_project_and_user(hooks: Ho
     hooks.remember("We deploy the shop on Fridays")
     text = hooks.context("SessionStart", source="startup")
     assert "## When to read" in text
-    assert "(project_we-deploy-the-shop-on-fridays.md)" in text
-    assert "(user:user_i-prefer-pnpm-over-npm.md)" in text
+    assert "(project_deploy-shop-fridays.md)" in text
+    assert "(user:user_pnpm-npm.md)" in text
     assert "We deploy" not in hooks.context("SessionStart", source="startup", session_id="s2", cwd=hooks.other)
 
 
@@ -287,7 +287,7 @@ def test_the_result_of_a_tool_that_qwen_sends_as_a_message_is_not_taken_for_the_
     hooks.hook("UserPromptSubmit", prompt="I prefer nano over pico.", **turn | {"prompt_id": "q1#1"})
     hooks.hook("Stop", last_assistant_message="Noted.", **turn | {"prompt_id": "q1#1"})
     hooks.work()
-    assert [name for name in hooks.listed() if "prefer" in name] == ["user:user_i-prefer-tabs-over-spaces.md"]
+    assert [name for name in hooks.listed() if "prefer" in name] == ["user:user_tabs-spaces.md"]
 
 
 def test_a_turn_is_learned_where_a_host_tells_its_end_without_any_words(hooks: HookRunner) -> None:
@@ -429,8 +429,8 @@ def test_what_was_said_while_memory_was_off_is_not_learned_later(hooks: HookRunn
     hooks.work()
     hooks.work()
     assert [name for name in hooks.listed() if "prefer" in name] == [
-        "user:user_i-prefer-tabs-over-spaces.md",
-        "user:user_i-prefer-zsh-over-fish.md",
+        "user:user_tabs-spaces.md",
+        "user:user_zsh-fish.md",
     ]
 
 

@@ -148,7 +148,7 @@ COMMANDS = [
     ["hook", "claude-code", "UserPromptSubmit"],
     ["hook", "claude-code", "Stop"],
     ["hook", "claude-code", "SessionEnd"],
-    ["erase", "project_deploys-run-from-app-py-1-in-port.md", "--yes"],
+    ["erase", "project_deploys-run-app-py-1-port.md", "--yes"],
     ["mcp"],
 ]
 

@@ -137,15 +137,15 @@ def source(tmp_path: Path) -> Callable[[str], list[str]]:
 
 EXPECTED = {
     "claude-code": {
-        "user:user_role.md", "feedback_tests.md", "project_the-staging-server-restarts-every-night-at-two.md",
-        "user:feedback_write-commit-messages-in-the-imperative-mood.md", "project_the-shop-runs-on-port-8080.md",
+        "user:user_role.md", "feedback_tests.md", "project_staging-server-restarts-night-two.md",
+        "user:feedback_write-commit-messages-imperative-mood.md", "project_shop-runs-port-8080.md",
     },
-    "codex": {"user:feedback_answer-in-german.md", "user:project_the-importer-needs-two-passes.md"},
-    "claude-mem": {"project_prices-are-stored-in-cents.md", "project_discounts-apply-before-tax.md"},
+    "codex": {"user:feedback_answer-german.md", "user:project_importer-needs-two-passes.md"},
+    "claude-mem": {"project_prices-stored-cents.md", "project_discounts-apply-tax.md"},
     "basic-memory": {"decisions/Price Storage.md", "people/Ana.md"},
-    "mem0": {"project_the-staging-database-is-called-shop-stage.md", "user:user_i-prefer-light-roast-coffee.md"},
+    "mem0": {"project_staging-database-called-shop-stage.md", "user:user_light-roast-coffee.md"},
     "server-memory": {"project_ana-silva.md", "project_shop.md", "user:user_default-user.md"},
-    "cursor-rules": {"feedback_react.md", "feedback_never-touch-the-generated-files.md"},
+    "cursor-rules": {"feedback_react.md", "feedback_touch-generated-files.md"},
     "agents-md": set(),
 }  # fmt: skip
 LEFT_OUT = {
@@ -226,8 +226,8 @@ def test_the_users_own_instructions_hold_everywhere_but_are_not_the_users_word(
     ask("import", "--from", *source("claude-code"), "--yes")
     rows = {row["path"]: row["trust"] for row in ask("list")["memories"]}
 
-    assert rows["user:feedback_write-commit-messages-in-the-imperative-mood.md"] == "confirmed"
-    assert rows["project_the-shop-runs-on-port-8080.md"] == "unconfirmed"
+    assert rows["user:feedback_write-commit-messages-imperative-mood.md"] == "confirmed"
+    assert rows["project_shop-runs-port-8080.md"] == "unconfirmed"
     assert not any("source: user\n" in ask("show", path)["text"] for path in rows)
 
 
@@ -281,18 +281,18 @@ def test_what_a_person_forgot_stays_out_unless_they_insist(
 ) -> None:
     words = ("import", "--from", *source("mem0"), "--yes")
     ask(*words)
-    run("forget", "user:user_i-prefer-light-roast-coffee.md")
+    run("forget", "user:user_light-roast-coffee.md")
 
     assert "it was forgotten on" in run(*words)[1]
     assert ask(*words)["added"] == []
-    assert ask(*words, "--anyway")["added"] == ["user:user_i-prefer-light-roast-coffee.md"]
+    assert ask(*words, "--anyway")["added"] == ["user:user_light-roast-coffee.md"]
 
 
 def test_what_nobody_vouched_for_does_not_come_back_confirmed(
     run: Run, ask: Ask, source: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
     ask("import", "--from", *source("agents-md"), "--yes")
-    run("forget", "project_prices-are-integers-in-cents.md")
+    run("forget", "project_prices-integers-cents.md")
     (tmp_path / "mem0.json").write_text('[{"memory": "Prices are integers in cents."}]')
     words = ("import", "--from", "mem0", str(tmp_path / "mem0.json"), "--yes")
 

@@ -81,7 +81,7 @@ def test_the_running_server_answers_hooks_through_a_socket_of_this_user_alone(ho
         (hooks.home / "config.toml").write_text("learning = 7")  # with this, a process of its own would say nothing
         assert "Fridays" in hooks.context("UserPromptSubmit", prompt="when do we deploy the shop?")
         assert hooks.hook("UserPromptSubmit", prompt="and when do we deploy the shop?") == {}
-        assert "(project_we-deploy-the-shop-on-fridays.md)" in hooks.context("SessionStart", source="startup")
+        assert "(project_deploy-shop-fridays.md)" in hooks.context("SessionStart", source="startup")
         (hooks.home / "config.toml").unlink()
         assert hooks.context("UserPromptSubmit", prompt="when do we deploy?", cwd=hooks.other) == ""
         server.process.kill()
@@ -124,7 +124,7 @@ def test_a_server_whose_memory_is_off_says_so(hooks: HookRunner) -> None:
         assert "memory is off" in server.call("memory_search", query="deploy")
         assert hooks.hook("UserPromptSubmit", prompt="when do we deploy the shop?") == {}
         assert hooks.run("on").returncode == 0
-        assert "project_we-deploy" in server.call("memory_search", query="deploy")
+        assert "project_deploy" in server.call("memory_search", query="deploy")
 
 
 def test_a_conversation_that_a_frozen_process_holds_does_not_hold_up_the_tools(hooks: HookRunner) -> None:

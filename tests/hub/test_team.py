@@ -81,7 +81,7 @@ def test_members_see_who_is_there_and_who_did_what(ana: Run, run: Run, team: Tea
     assert re.search(r"ana \(you\) +admin .*\nbob +writer ", out)
     assert [one["name"] for one in json.loads(ana("team", "members", "--json")[1])["members"]] == ["ana", "bob"]
     [change] = json.loads(ana("team", "log", "--json")[1])["commits"]
-    assert (change["member"], change["paths"]) == ("bob", ["project_the-staging-database-is-wiped-at-night.md"])
+    assert (change["member"], change["paths"]) == ("bob", ["project_staging-database-wiped-night.md"])
     assert "bob" in ana("team", "log", "--limit", "1")[1]
     assert ana("team", "prune", "--days", "30")[1] == "Dropped 0 texts.\n"
     assert bob("erase", *scope, change["paths"][0], "--yes")[0] == 0
@@ -94,14 +94,14 @@ def test_a_folder_that_has_memories_is_told_what_became_of_them(
     scope = ("--scope", f"team/{team.name}")
     assert ana("remember", *scope, "The staging database is wiped at night")[0] == 0
     assert run("bob", "remember", *scope, "The build runs on Linux")[0] == 0
-    file = tmp_path / "bob" / "team" / team.name / "project_the-staging-database-is-wiped-at-night.md"
+    file = tmp_path / "bob" / "team" / team.name / "project_staging-database-wiped-night.md"
     file.write_text("---\nname: Staging\ndescription: Mine\ntype: project\n---\nIt is wiped at noon.\n")
     line = json.loads(ana("team", "invite", "bob", "--json")[1])["line"]
     code, out, err = run("bob", "team", "join", line)
     assert (code, "3 memories" in out) == (0, True), err
     copy = f"{file.stem}-2.md"
     assert f"both changed {file.name}: the hub's text is there, yours is {copy}" in err
-    assert f"here: project_the-build-runs-on-linux.md, {copy}" in err
+    assert f"here: project_build-runs-linux.md, {copy}" in err
 
 
 def test_a_folder_joins_anew_as_another_member(ana: Run, run: Run, team: Team) -> None:

@@ -110,7 +110,7 @@ def test_memories_stand_one_a_line_in_groups_by_type_in_the_order_of_their_paths
         "## User\n- [Dana](user_dana.md) — Who approves\n- [Prefers tabs](user_prefers-tabs.md) — Indentation\n\n"
         "## Feedback\n- [Answers briefly](feedback_answers-briefly.md) — Style of answers\n\n"
         "## Project\n- [Auth rewrite](project_auth-rewrite.md) — Why it happens\n\n"
-        "## Reference\n- [Where bugs are](reference_where-bugs-are.md) — The tracker\n\n"
+        "## Reference\n- [Where bugs are](reference_bugs.md) — The tracker\n\n"
         f"## Other\n- [broken](broken.md) — {problem}\n- [Cake](cake.md) — A recipe\n"
         "- [notes](notes.md) — Some notes\n"
     )

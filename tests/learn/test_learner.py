@@ -682,7 +682,7 @@ def test_a_corrected_memory_keeps_its_file_name_and_one_undo_takes_it_back(sheaf
 
     (verdict,) = learned(sheaf, "user: Correction: we deploy on Wednesdays now.", conversation="c2")
 
-    assert (old, verdict.proposal.replaces) == ("project_we-deploy-on-tuesdays.md", old)
+    assert (old, verdict.proposal.replaces) == ("project_deploy-tuesdays.md", old)
     assert "Tuesday" not in "".join(sheaf.read(row.path).text for row in sheaf.list())
     assert verdict.path == old
     sheaf.undo()

@@ -72,7 +72,7 @@ async def read(client: Client, path: str) -> str:
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_client_does_all_there_is(server: Site, era: str) -> None:
     name = f"Tabs in {era}"
-    path = f"user_tabs-in-{era}.md"
+    path = f"user_tabs-{era}.md"
     async with server.client(era) as client:
         assert (await client.list_tools()).tools[0].name == "memory_view"
         assert said(await write(client, name)) == f"Memory saved: {path}"
@@ -251,14 +251,14 @@ def connect(server: Site) -> socket.socket:
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        ("memory_read", {"filename": "user_first-of-all.md"}),
+        ("memory_read", {"filename": "user_first.md"}),
         ("memory_read", {"filename": "nothing.md"}),
         ("memory_read", {"filename": 7}),
         ("memory_read", {}),
         ("memory_search", {"query": "first of all"}),
         ("memory_list", {"type": "nothing"}),
         ("memory_write", {"name": "First of all", "description": "d", "type": "user", "content": "Another."}),
-        ("memory_update", {"filename": "user_first-of-all.md", "old_text": "a" * 300_000, "new_text": ""}),
+        ("memory_update", {"filename": "user_first.md", "old_text": "a" * 300_000, "new_text": ""}),
         ("nothing", {"a": [None, 1.5, "\ud800"]}),
         ("memory_read", None),
         ("memory_read", [1]),

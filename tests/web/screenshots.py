@@ -35,7 +35,7 @@ PIXELS = """async (data) => {
 }"""
 COLOURS, EXACT = 256, 64  # of a palette, and those that stay as they are: the most common
 LARGEST = 150_000
-MEMORY = "/memory/project/feedback_migrations-only-add.md"
+MEMORY = "/memory/project/feedback_migrations-add.md"
 
 
 class Picture(NamedTuple):
@@ -52,7 +52,7 @@ class Picture(NamedTuple):
 
 PICTURES = (
     Picture("memory", MEMORY),
-    Picture("history", "/memory/project/project_search-must-answer-in-200-ms.md/history"),
+    Picture("history", "/memory/project/project_search-answer-200-ms.md/history"),
     Picture("edit", f"{MEMORY}/edit"),
     Picture("browse", "/browse?q=tests+against+the+database"),
     Picture("review", "/review?scope=project", scroll="[data-card]:has(blockquote)"),

@@ -20,7 +20,7 @@ from web.sample import PRESENT, build
 from web.test_access import assert_locked, csrf_of, digest, settings_of, write_memory
 from web.web_site import PATIENCE, Site, serve
 
-VALUES = {"key": "user", "path": "feedback_no-emoji-in-commit-messages.md"}
+VALUES = {"key": "user", "path": "feedback_emoji-commit-messages.md"}
 OUTSIDE = "outside the scope"
 TABS = 200
 

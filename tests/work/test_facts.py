@@ -42,8 +42,8 @@ PORT = Fact(
     "clients were configured wrongly twice",
     "project",
 )
-PATH = "facts/project_port-of-the-staging-service.md"
-NEXT = "facts/project_port-of-the-staging-service-2.md"
+PATH = "facts/project_port-staging-service.md"
+NEXT = "facts/project_port-staging-service-2.md"
 
 
 @pytest.fixture

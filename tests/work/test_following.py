@@ -129,7 +129,7 @@ def test_recall_and_search_find_what_the_user_prefers_and_say_whose_it_is(world:
     assert ("user", "user:user_prefers-tabs.md") in [(one["scope"], one["path"]) for one in recalled["memories"]]
     assert 'file="user:user_prefers-tabs.md"' in recalled["text"]
     assert [(one["scope"], one["path"]) for one in found["memories"]] == [
-        ("project", "project_spaces-in-names.md"),
+        ("project", "project_spaces-names.md"),
         ("user", "user:user_prefers-tabs.md"),
     ]
     assert (shown["scope"], shown["body"]) == ("user", "Use tabs, not spaces.\n")
@@ -259,7 +259,7 @@ def test_a_correction_finds_the_memory_in_the_scope_that_has_it(world: World) ->
         layers.learn(turn("Remember that I now use port 9090 for the proxy on my laptop.", "d"))
         (corrected,) = layers.distil().of("saved")
         assert saved.path == corrected.proposal.replaces
-        assert corrected.path == saved.path == "user:user_i-use-port-8080-for-the-proxy-on-my-laptop.md"
+        assert corrected.path == saved.path == "user:user_port-8080-proxy-laptop.md"
         assert [layers.read(row.path).body for row in layers.list()] == [
             "I now use port 9090 for the proxy on my laptop.\n"
         ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Layers, Sheaf
-from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, Personal, ScopeRefused
+from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, NotWorth, ScopeRefused
 from memsheaf.memory import Allow
 from memsheaf.store.trust import accept
 from memsheaf.work.move import change_together, erase_everywhere, move_many
@@ -97,9 +97,9 @@ def test_what_is_moved_comes_back_in_both_scopes_by_one_undo(layers: Layers, tab
 def test_what_is_about_one_person_goes_to_no_team_unless_they_insist(layers: Layers, tabs: str) -> None:
     path = layers.user.remember("Tea", "which tea", "user", "They drink green tea.").path
     with Sheaf.open("team/blue", settings=layers.settings) as team:
-        with pytest.raises(Personal, match="team/blue"):
+        with pytest.raises(NotWorth, match="team/blue"):
             move_many(layers.user, team, [(path, "")])
-        with pytest.raises(Personal):
+        with pytest.raises(NotWorth):
             team.remember("Coffee", "which coffee", "user", "They drink no coffee.")
         layers.user.export(exported := f"{layers.settings.home}/exported")
         assert [why for _, why in team.take_in(exported).refused if "about one person" in why]

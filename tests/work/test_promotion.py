@@ -135,7 +135,7 @@ def test_prose_without_bullets_is_one_item(layers: Layers) -> None:
     assert item.text == "All of it.\nTwo lines."
 
     up(layers, item, "user")
-    assert "All of it. (promoted: user user_all-of-it-two-lines.md)\nTwo lines." in sessions.of(layers, "s1").body
+    assert "All of it. (promoted: user user_two-lines.md)\nTwo lines." in sessions.of(layers, "s1").body
     assert items(layers.sheaf("session/s1")) == []
 
 

@@ -24,7 +24,6 @@ from memsheaf.errors import (
     Changed,
     CreateOnly,
     Exists,
-    ManyMatches,
     MemsheafError,
     NoMatch,
     NotFound,
@@ -117,12 +116,11 @@ class MemoryFiles:
         def replaced(memory: Memory) -> str:
             try:
                 return revised(memory, old_str, new_str, count=1)
-            except NoMatch:
-                raise Refused(f"No replacement was performed, {said} did not appear verbatim in {path}.") from None
-            except ManyMatches as error:
+            except NoMatch as error:
                 where = ", ".join(map(str, error.lines[:PLACES])) + ", …" * (len(error.lines) > PLACES)
-                why = f"Multiple occurrences of {said} in lines: {where}. Please ensure it is unique"
-                raise Refused(f"No replacement was performed. {why}") from None
+                many = f". Multiple occurrences of {said} in lines: {where}. Please ensure it is unique"
+                none = f", {said} did not appear verbatim in {path}."
+                raise Refused(f"No replacement was performed{many if where else none}") from None
 
         before, after = self._edit(path, replaced)
         at = before.text.find(old_str)

@@ -9,7 +9,7 @@ from time import time
 
 from memsheaf import doctor as health
 from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
-from memsheaf.cli.command import Argument, Usage, takes
+from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import NotFound, ScopeRefused, hinted
 from memsheaf.guard.citations import cited, make
@@ -36,20 +36,35 @@ _SECTIONS = {
 _OF_A_PROJECT = ("project", "task", "session")
 
 
-@takes(_TREE, Argument("--fix", "do what settles the findings of these ids", "ID", repeated=True))
+@takes(
+    _TREE,
+    Argument("--fix", "do what settles the findings of these ids", "ID", repeated=True),
+    Argument("--fix-descriptions", "describe by their first sentence what earlier versions described by topics"),
+    DRY_RUN,
+)
 def audit(call: Call) -> int:
     """Report duplicates, stale citations, pollution and what waits; --fix settles findings.
 
     In a group of memories with nearly the same words, the keeper is the most specific and recent one, and the
     others are candidates for natural decay. What cites or names a place that is gone is a candidate for a
     superseding fact. The citations of memories that belong to no project are only checked with --tree. The exit
-    code is 0, also when there is no such scope yet.
+    code is 0, also when there is no such scope yet. --fix-descriptions audits nothing: it changes "When it is about
+    …" in project and user, or in the scope that is named, and shows what; one `memsheaf undo` takes it back.
 
     examples:
       memsheaf audit
       memsheaf audit --scope user --json
       memsheaf audit --fix 3f9a12c4
+      memsheaf audit --fix-descriptions --dry-run
     """
+    if call.options.fix_descriptions:
+        is_dry = call.options.dry_run
+        with call.memory(read_only=is_dry) as layers:
+            rows, commits = auditing.fix_descriptions(layers, apply=not is_dry)
+        done = "would be changed" if is_dry else "changed; `memsheaf undo` takes it back"
+        said = f"{plural(len(rows), 'description')} {done}" if rows else "no description has to be changed"
+        changed = {"changes": dict(rows), "commits": [commit.id for commit in commits]}
+        return call.answer(changed, Table(rows, ("bold",)), Note(said, ""))
     if call.options.fix:
         return _fix_findings(call, call.options.fix)
     report, tree, root = _run_audit(call)

@@ -4,6 +4,8 @@
 'feedback/testing.md'
 >>> file_name("user", "Prefers tabs", taken=lambda path: False)
 'user_prefers-tabs.md'
+>>> file_name("project", "We deploy on Fridays, after the standup", taken=lambda path: False)
+'project_deploy-fridays-standup.md'
 """
 
 from __future__ import annotations
@@ -17,13 +19,16 @@ from itertools import count
 
 from memsheaf.errors import PathRefused
 from memsheaf.text.neutralize import DRAWS_NOTHING
+from memsheaf.text.tokenizer import is_filler
 from memsheaf.values import compiled
 
 CATALOG = "MEMORY.md"
 STEM_LIMIT = 100
 PATH_LIMIT = 400
 FOLDER_LIMIT = 4
-SLUG_LIMIT = 60
+MAX_SLUG_CHARS = 40
+MAX_SLUG_BYTES = 75
+MAX_TITLE_WORDS = 2  # of a name that is a title rather than a sentence: all its words stay
 
 # Programs load these as instructions from any folder, or we derive them.
 RESERVED_FILES = frozenset(
@@ -39,6 +44,7 @@ _DEVICES = frozenset(
 _FORBIDDEN = r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]"
 _GENERATED = "(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md"  # most are
 _EMOJI_SELECTOR = "\ufe0f"  # draws nothing, and keyboards put it behind an emoji
+_UNTOLD = r"(?i)\w+n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
 
@@ -51,10 +57,8 @@ def check_path(path: str) -> str:
     """
     if compiled(_GENERATED).fullmatch(path):
         return path
-    stored = compatible = path
-    if not path.isascii():
-        stored = unicodedata.normalize("NFC", path)
-        compatible = unicodedata.normalize("NFKC", path)
+    stored = unicodedata.normalize("NFC", path)
+    compatible = unicodedata.normalize("NFKC", path)
     if re.search(_FORBIDDEN, compatible) or not _is_written(stored):
         raise PathRefused(path, "only letters, digits, spaces and - _ . , ( ) ' + & @ may stand in a name")
     if compatible.count("/") != stored.count("/"):
@@ -143,13 +147,14 @@ def fold(path: str) -> str:
     return unicodedata.normalize("NFC", composed)
 
 
-def slug(name: str, limit: int = SLUG_LIMIT) -> str:
+def slug(name: str, limit: int = MAX_SLUG_BYTES) -> str:
     """A readable piece of a file name: letters and digits of any script, hyphens between.
 
     >>> slug("Prefers tabs, not spaces!"), slug("日本語のメモ")
     ('prefers-tabs-not-spaces', '日本語のメモ')
     """
-    return _cut(_readable(name), limit) or f"memory-{_digest(name)}"
+    digest = sha256(unicodedata.normalize("NFC", name).encode("utf-8", "surrogatepass")).hexdigest()
+    return _cut(_readable(name), limit) or f"memory-{digest[:6]}"
 
 
 def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
@@ -158,7 +163,7 @@ def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
     >>> file_name("user", "Tabs", taken={"user_tabs.md"}.__contains__)
     'user_tabs-2.md'
     """
-    stem = f"{_prefix(kind)}_{_distinct_slug(name)}"
+    stem = f"{slug(kind, 20)}_{_telling_slug(name)}"
     for number in count(1):
         path = f"{stem}.md" if number == 1 else f"{stem}-{number}.md"
         if not taken(path):
@@ -181,26 +186,22 @@ def shown(path: str) -> str:
     >>> shown("a\\x1b\\udcff.md")
     'a\\\\x1b\\\\xff.md'
     """
-    return path if path.isprintable() else "".join(map(_shown, path))
+    text = re.sub("[\udc80-\udcff]", lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02x}", path)  # bytes that are not UTF-8
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _is_written(name: str) -> bool:
-    """Whether every character is one that people write names with, and see."""
+    """Return True if every character is a letter, mark, digit, punctuation or emoji that people write and see."""
     if name.isascii():
         return True
     if re.search(DRAWS_NOTHING, name.replace(_EMOJI_SELECTOR, "")):
         return False
-    return all(character.isascii() or _is_drawn(character) for character in name)
-
-
-def _is_drawn(character: str) -> bool:
-    """Whether it is a letter, mark, digit, punctuation or emoji of some script."""
-    category = unicodedata.category(character)
-    return category[0] in "LMNP" or category == "So" or character in _SKIN_TONES
+    categories = {unicodedata.category(each) for each in name if not each.isascii() and each not in _SKIN_TONES}
+    return all(category[0] in "LMNP" or category == "So" for category in categories)
 
 
 def _compatible_fold(name: str) -> str:
-    return name.lower() if name.isascii() else unicodedata.normalize("NFKC", name).casefold()
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def _check_segment(path: str, segment: str) -> None:
@@ -209,7 +210,7 @@ def _check_segment(path: str, segment: str) -> None:
     if segment[0] in ".- " or segment[-1] in ". ":
         raise PathRefused(path, "a part may not begin with '.', '-' or a space, nor end with '.' or a space")
     stem = segment.removesuffix(".md")
-    if len(stem) > STEM_LIMIT or len(stem.encode()) > STEM_LIMIT:
+    if len(stem.encode()) > STEM_LIMIT:
         raise PathRefused(path, f"a part of it is longer than {STEM_LIMIT} bytes")
     if _compatible_fold(segment.partition(".")[0]).rstrip() in _DEVICES:
         raise PathRefused(path, "Windows keeps that name for a device")
@@ -222,11 +223,6 @@ def _check_file(path: str, name: str) -> None:
         raise PathRefused(path, "no space or dot may stand before '.md'")
     if is_reserved(name):
         raise PathRefused(path, f"{name} is not a memory: it is generated, or loaded as instructions")
-
-
-@lru_cache(maxsize=64)
-def _prefix(kind: str) -> str:
-    return slug(kind, 20)
 
 
 def _readable(name: str) -> str:
@@ -245,31 +241,21 @@ def _readable(name: str) -> str:
     return unicodedata.normalize("NFC", "".join(kept).rstrip("-"))
 
 
-def _distinct_slug(name: str) -> str:
-    """The slug, which two long names do not share because they begin alike."""
-    readable = _readable(name)
-    if len(readable.encode()) <= SLUG_LIMIT:
-        return readable or f"memory-{_digest(name)}"
-    digest = _digest(name)
-    return f"{_cut(readable, SLUG_LIMIT - len(digest) - 1)}-{digest}"
+def _telling_slug(name: str) -> str:
+    """Return the words of a name that tell it from others, in their order, cut behind a word.
+
+    A word is what stands between blanks, so that an address or a place in the code stays whole. Where all words are
+    common ones ("We use Go"), all stay.
+    """
+    pieces = [piece for word in re.sub(_UNTOLD, " ", name).split() if (piece := _readable(word))]
+    telling = [piece for piece in pieces if not all(map(is_filler, piece.split("-")))]
+    readable = "-".join(dict.fromkeys(telling if telling and len(pieces) > MAX_TITLE_WORDS else pieces))
+    head = _cut(readable[:MAX_SLUG_CHARS], MAX_SLUG_BYTES)
+    is_cut_within_word = "." < readable[len(head) :][:1] < "\u3000"  # Chinese and Japanese have no space to cut at
+    return (is_cut_within_word and head.rpartition("-")[0]) or head or slug(name)
 
 
 def _cut(readable: str, limit: int) -> str:
     if len(readable.encode()) <= limit:
         return readable
     return readable.encode()[:limit].decode("utf-8", "ignore").rstrip("-")
-
-
-def _digest(name: str) -> str:
-    composed = unicodedata.normalize("NFC", name)
-    return sha256(composed.encode("utf-8", "surrogatepass")).hexdigest()[:6]
-
-
-def _shown(character: str) -> str:
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:
-        # How Python carries a byte that is not UTF-8.
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

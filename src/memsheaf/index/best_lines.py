@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from memsheaf.values import file_stamp
 
-SCHEMA = 17
+SCHEMA = 18
 HIDDEN, LISTED, WAITING = 0, 1, 2  # classes of `listed`: not for the catalog, in the catalog, unconfirmed
 COUNTS = ("tally:0", "tally:1", "tally:2")
 RANK = "pinned DESC, day DESC, time DESC, path"

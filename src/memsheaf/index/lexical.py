@@ -86,7 +86,8 @@ class Lexicon:
         if self._state != (total, last):
             self._state, self._known = (total, last), {}
         most = max(POSTINGS, total // 100)
-        terms = [self._term(db, word, total, most) for word in _asked(question)]
+        asked = list(dict.fromkeys(words(question[:QUERY_LIMIT])))[:MOST_TERMS]
+        terms = [self._term(db, word, total, most) for word in asked]
         found = _candidates(db, [term for term in terms if term.often], most)
         more = set(also).difference(found)
         return _weighed(db, [*found, *more], terms, _literals(question), _weight(1, total))[: limit + len(more)]
@@ -128,10 +129,6 @@ def words_of(row: int, memory: Memory) -> tuple[object, ...]:
 def _weight(count: int, total: int) -> float:
     """The weight of a word, given how many of all memories have it (BM25)."""
     return log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
-
-
-def _asked(question: str) -> Iterable[str]:
-    return list(dict.fromkeys(words(question[:QUERY_LIMIT])))[:MOST_TERMS]
 
 
 def _literals(question: str) -> list[str]:

@@ -28,13 +28,14 @@ from memsheaf.index.database import (
     statements,
     writing,
 )  # fmt: skip
-from memsheaf.memory import KINDS, Memory, first_line
+from memsheaf.memory import KINDS, Memory
 from memsheaf.store import Stamp
 from memsheaf.text import similarity
+from memsheaf.text.topics import lists_topics, shown_description
 
 TICK = 0.05  # seconds; no clock of a file system that tells more than seconds ticks slower
 LONGEST_ID = 200  # characters of a source and a conversation
-BEGINNING = 4_096  # characters of a text in which its first line is looked for
+BEGINNING = 4_096  # characters of a text in which its description is looked for
 
 _COLUMNS = (
     "path", "fold", "mtime", "ctime", "size", "inode", "version", "pending", "state", "kind", "name",
@@ -95,8 +96,10 @@ def _values(
 ) -> tuple[tuple[object, ...], Line | None]:
     """The row of a file, and its catalog line, None when it has no place there."""
     path, kind, trust, pinned, problem = memory.path, memory.kind, memory.trust, memory.pinned, memory.problem
-    listed = _class_of(path, memory.state, trust) if usable else HIDDEN
-    name, description = memory.name, _description(memory) if listed == LISTED else memory.description
+    listed = WAITING if trust == "unconfirmed" else LISTED
+    if not usable or (listed == LISTED and (memory.state == "copy" or path in _APART)):
+        listed = HIDDEN
+    name, description = memory.name, _description(memory)
     text = line_text(name, path, memory.summary.removesuffix(memory.description) + description)
     day, updated = _day(memory, stamp)
     day, time = (_claimed(memory) or 0, 0) if by_text else (max(day, used), stamp[0])
@@ -246,16 +249,11 @@ _APART = ("CONTEXT.md", "NOTES.md", "NOTES-archive.md")  # in every prompt in fu
 
 
 def _description(memory: Memory) -> str:
-    """The description in the catalog; a first line of an unchecked file is shown without its secrets."""
-    if memory.page.get("description") or memory.problem:
+    """Return the description for the catalog; one that is taken from the text is shown without its secrets."""
+    if memory.problem or (memory.page.get("description") and not lists_topics(memory)):
         return memory.description
-    return first_line(without_secrets(memory.body[:BEGINNING]))
-
-
-def _class_of(path: str, state: str, trust: str) -> int:
-    if trust == "unconfirmed":
-        return WAITING
-    return HIDDEN if state == "copy" or path in _APART else LISTED
+    masked = memory.page._replace(body=without_secrets(memory.body[:BEGINNING]))
+    return shown_description(memory._replace(page=masked))
 
 
 def _day(memory: Memory, stamp: Stamp) -> tuple[int, str]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from memsheaf.errors import TextRefused, hinted
 from memsheaf.frontmatter import split
 from memsheaf.memory import Memory
+from memsheaf.text.topics import shown_description
 from memsheaf.values import compiled
 
 SECTION_TOKENS = 2_000
@@ -323,7 +324,7 @@ def _close_fence(text: str) -> str:
 
 def searched_texts(memory: Memory) -> tuple[str, str, str]:
     """The name, description and text by which a memory is found; "" for what nobody said."""
-    name, description, body = memory.name, memory.description, memory.body
+    name, description, body = memory.name, shown_description(memory), memory.body
     if not _has_template(memory):
         return name, description, body
     if is_blank(memory):

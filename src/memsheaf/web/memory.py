@@ -16,6 +16,7 @@ from memsheaf.history import diff
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit, Revision
+from memsheaf.text.topics import shown_description
 from memsheaf.web.markdown import memory_link, render_markdown
 from memsheaf.web.page import PageRequest, get, post
 from memsheaf.web.text_changes import DiffLine, diff_lines
@@ -109,16 +110,16 @@ def show_memory(page: PageRequest) -> Response:
     memory = sheaf.reader.find(page.path)
     if memory is None:
         return _show_missing(page)
-    newer = sheaf.newer(memory.path)
     return page.show(
         "memory.html",
         memory=memory,
+        description=shown_description(memory),
         body=render_markdown(memory.body, lambda path: memory_link(page.key, path)),
         fields=_list_fields(memory),
         warnings=[*memory.warnings, *sheaf.caveats(memory)],
         citations=_list_citations(page, memory) if memory.citations else [],
         older=[(path, _find(sheaf, path)) for path in memory.supersedes],
-        newer=newer,
+        newer=sheaf.newer(memory.path),
         recalls=sheaf.recalled(memory.path)[:RECALLS],
         scope=page.scope(page.key),
         is_fact=is_fact(memory.path),

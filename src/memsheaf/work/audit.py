@@ -18,25 +18,29 @@ from typing import NamedTuple
 
 from memsheaf.errors import Blocked, Changed, MemsheafError, NotFound, Refused
 from memsheaf.fact_rules import content_of
+from memsheaf.frontmatter import edited
 from memsheaf.guard import citations
 from memsheaf.guard.citations import Tree
 from memsheaf.guard.evidence import Named, gone, named_in
 from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.catalog import MAX_BYTES, MAX_LINES
-from memsheaf.memory import Memory, parse
+from memsheaf.memory import Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Version
+from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sections import fold_title
 from memsheaf.text.similarity import LIKE, SHARED, alike, denials, fact, numbers, telling, traces
+from memsheaf.text.summary import make_description
+from memsheaf.text.topics import lists_topics
 from memsheaf.values import plural
 from memsheaf.work.layers import Layers
 from memsheaf.work.notes import ARCHIVE, Notes
 from memsheaf.work.notes_text import PRUNE, problems
 from memsheaf.work.sessions import of, open_sessions
+from memsheaf.work.undo import TOGETHER
 from memsheaf.worktree import tracked_private
 
 CHANGES = 5  # commits of one memory
@@ -209,6 +213,27 @@ def fix(found: AuditFix, sheaf: Sheaf, *, layers: Layers, tree: Tree | None = No
             sheaf.put(path, text, expect=version, why=f"cite {citation}")
         return sheaf, next((commit.id for commit in sheaf.log(path, limit=1)), "")
     raise Refused("it cannot be fixed automatically: it takes an edit")
+
+
+def fix_descriptions(layers: Layers, *, apply: bool) -> tuple[list[tuple[str, str]], list[Commit]]:
+    """Describe by their first sentence the memories that an earlier version described by topics.
+
+    Facts and what others wrote stay as they are. Each scope gets one commit, and one `undo` takes them back together.
+    Without `apply` nothing is changed. Return the memories with their new descriptions, and the commits.
+    """
+    described: list[tuple[str, str]] = []
+    commits: list[Commit] = []
+    for sheaf in layers.lasting().sheaves():
+        own = (sheaf.read(row.path) for row in sheaf.list() if row.trust != "shared" and not is_fact(row.path))
+        was = {memory.path: memory for memory in own if lists_topics(memory)}
+        lines = {path: make_description(memory.body) for path, memory in was.items()}
+        described += ((layers.name(sheaf, path), line) for path, line in lines.items())
+        if was and apply:
+            texts = {path: edited(was[path].text, fields={"description": line}) for path, line in lines.items()}
+            changes = [Change(path, text.encode(), was[path].version) for path, text in texts.items()]
+            why = f"describe by the first sentence{TOGETHER + commits[0].id if commits else ''}"
+            commits.append(sheaf.writer.commit(changes, why, was=was, allow=Allow(anyway=True)))
+    return described, commits
 
 
 class ComparedMemory(NamedTuple):

@@ -24,6 +24,7 @@ from memsheaf.errors import NoSuchCommit, NotFound, hinted
 from memsheaf.guard.paths import fold
 from memsheaf.index.catalog import Page, with_scope
 from memsheaf.memory import STRICT, compose, parse
+from memsheaf.memory_edits import draft_fields
 from memsheaf.recall.inject import share_out
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
@@ -217,13 +218,22 @@ class Layers(OpenScopes):
         return self.own.today
 
     def remember(
-        self, name: str, description: str, kind: str, content: str, *, path: str = "", **more: Any
+        self,
+        name: str,
+        description: str = "",
+        kind: str = "",
+        content: str | None = None,
+        *,
+        path: str = "",
+        **more: Any,
     ) -> Memory:
-        """Save one fact as `Sheaf.remember` does, where it belongs.
+        """Save one fact as `Sheaf.remember` does, where it belongs: `remember("I prefer pnpm")`.
 
         One with a `path` goes to the scope that the path names, or to the one that has that file; one that bears the
         name of a memory goes where that is; all else where `scope_for` says.
         """
+        if content is None:
+            name, description, kind, content = draft_fields(name, description, kind, self.today)
         sheaf, path, is_new = self._target(name, kind, content, path)
         if is_new and not more.get("allow", STRICT).anyway and self.wider(sheaf):
             made = compose(name=name, description=description, kind=kind, body=content, created="", updated="")

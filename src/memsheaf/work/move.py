@@ -24,7 +24,7 @@ def move_many(
     were made with that one.
 
     Raises:
-        NotFound, Changed, BadHeader, SecretFound, Duplicate, Personal, ReadOnly.
+        NotFound, Changed, BadHeader, SecretFound, Duplicate, NotWorth, ReadOnly.
         ScopeRefused: it is the same scope. CreateOnly: it is a fact, which belongs to its repository.
     """
     if source.root == target.root:

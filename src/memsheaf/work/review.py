@@ -21,6 +21,7 @@ from memsheaf.reader import Filter
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Version
 from memsheaf.text.similarity import fact, likeness
+from memsheaf.text.topics import shown_description
 from memsheaf.work.layers import Layers
 
 PROPOSED, UNCONFIRMED, CHANGED = "proposed", "unconfirmed", "changed"
@@ -123,7 +124,7 @@ class Review:
         at = memory.updated or memory.created
         return ReviewCard(
             WaitingItem(name, state, memory.name, memory.kind, at, "; ".join(sheaf.caveats(memory)) or _why(state)),
-            memory.description,
+            shown_description(memory),
             str(sheaf.scope),
             memory.body.strip(),
             name if before else "",
