@@ -12,7 +12,7 @@ from memsheaf.memory import STRICT, Allow, Memory, check, clean_field, compose, 
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.commit_queries import find_version, trail
 from memsheaf.store.tombstones import DOUBTED
-from memsheaf.text.summary import without_request
+from memsheaf.text.requests import without_request
 from memsheaf.text_edits import (
     checked,
     dated,
@@ -106,7 +106,7 @@ def draft_fields(text: str, description: str, kind: str, today: str) -> tuple[st
 
     A request to remember in front of the fact is left out, as the command line does it.
     """
-    from memsheaf.learn.rules import draft_fact
+    from memsheaf.learn.sentences import draft_fact
 
     drafted = draft_fact(without_request(text), date.fromisoformat(today), kind)
     return drafted.name, description or drafted.description, drafted.kind, drafted.content

@@ -287,7 +287,7 @@ def test_the_result_of_a_tool_that_qwen_sends_as_a_message_is_not_taken_for_the_
     hooks.hook("UserPromptSubmit", prompt="I prefer nano over pico.", **turn | {"prompt_id": "q1#1"})
     hooks.hook("Stop", last_assistant_message="Noted.", **turn | {"prompt_id": "q1#1"})
     hooks.work()
-    assert [name for name in hooks.listed() if "prefer" in name] == ["user:user_tabs-spaces.md"]
+    assert [name for name in hooks.listed() if name.startswith("user:user_")] == ["user:user_tabs-spaces.md"]
 
 
 def test_a_turn_is_learned_where_a_host_tells_its_end_without_any_words(hooks: HookRunner) -> None:
@@ -428,7 +428,7 @@ def test_what_was_said_while_memory_was_off_is_not_learned_later(hooks: HookRunn
         hooks.raw("Stop", event, MEMSHEAF_OFF=shell)
     hooks.work()
     hooks.work()
-    assert [name for name in hooks.listed() if "prefer" in name] == [
+    assert [name for name in hooks.listed() if name.startswith("user:user_")] == [
         "user:user_tabs-spaces.md",
         "user:user_zsh-fish.md",
     ]

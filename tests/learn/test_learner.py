@@ -428,7 +428,7 @@ def test_an_update_of_a_file_that_was_not_shown_is_something_new(sheaf: Sheaf) -
 
         (verdict,) = learned(sheaf, f"user: by the way, {content}", model=one, conversation=what)
 
-        assert (file, verdict.outcome, verdict.path) == (file, "saved", f"project_who-sees-to-{what}.md")
+        assert (file, verdict.outcome, verdict.path) == (file, "saved", f"project_sees-{what}.md")
     (inside,) = learned(sheaf, FRIDAYS, model=memory("../../outside/../x"), conversation="path")
     assert (inside.outcome, ".." in inside.path) == ("saved", False)
     assert os.path.isfile(os.path.join(sheaf.root, inside.path))

@@ -261,7 +261,9 @@ def _choose_learner(call: Call, hosts: Sequence[str]) -> str:
     known = {"claude-code": "claude", "codex": "codex"}
     there = [known[host] for host in hosts if host in known and which(known[host], path=call.environment.get("PATH"))]
     if not chosen:
-        if call.options.yes or not there or not call.console.interactive or _is_chosen(call):
+        if call.options.yes or not there or not call.console.interactive:
+            return ""
+        if call.settings().model or settings_file(call).find("model.name").origin != "default":
             return ""
         caps = call.settings().caps
         question = (
@@ -275,7 +277,3 @@ def _choose_learner(call: Call, hosts: Sequence[str]) -> str:
     call.forget_settings()
     call.console.note(f"learning goes by {chosen}; `memsheaf config set model.name NAME` changes it")
     return str(chosen)
-
-
-def _is_chosen(call: Call) -> bool:
-    return bool(call.settings().model) or settings_file(call).find("model.name").origin != "default"

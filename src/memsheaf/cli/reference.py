@@ -124,7 +124,13 @@ def help_text(name: str, command: Command, *, everywhere: bool = True, examples:
         usage(name, command),
         _reflowed(command.summary),
         "\n\n".join(_reflowed(part) for part in command.details.split("\n\n")),
-        _section("actions:", _actions(command)),
+        _section(
+            "actions:",
+            (
+                (name, action.summary + (" This is the default." if name == command.default else ""))
+                for name, action in command.actions.items()
+            ),
+        ),
         _section("arguments:", (_row(one) for one in arguments if not one.is_option)),
         _section("options:", (_row(one) for one in arguments if one.is_option)),
         _section("every command takes:", map(_row, taken if everywhere else ())),
@@ -136,11 +142,6 @@ def help_text(name: str, command: Command, *, everywhere: bool = True, examples:
 def _reflowed(paragraph: str) -> str:
     """A paragraph as wide as the page; one with indented lines stays as it is."""
     return paragraph if "\n " in paragraph or paragraph[:1] == " " else "\n".join(_wrapped(paragraph, ""))
-
-
-def _actions(command: Command) -> Iterator[tuple[str, str]]:
-    for name, action in command.actions.items():
-        yield name, action.summary + (" This is the default." if name == command.default else "")
 
 
 def _row(argument: Argument) -> tuple[str, str]:

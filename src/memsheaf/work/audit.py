@@ -226,11 +226,12 @@ def fix_descriptions(layers: Layers, *, apply: bool) -> tuple[list[tuple[str, st
     for sheaf in layers.lasting().sheaves():
         own = (sheaf.read(row.path) for row in sheaf.list() if row.trust != "shared" and not is_fact(row.path))
         was = {memory.path: memory for memory in own if lists_topics(memory)}
-        lines = {path: make_description(memory.body) for path, memory in was.items()}
-        described += ((layers.name(sheaf, path), line) for path, line in lines.items())
+        described += ((layers.name(sheaf, path), make_description(was[path].body)) for path in was)
         if was and apply:
-            texts = {path: edited(was[path].text, fields={"description": line}) for path, line in lines.items()}
-            changes = [Change(path, text.encode(), was[path].version) for path, text in texts.items()]
+            changes = []
+            for path, memory in was.items():
+                text = edited(memory.text, fields={"description": make_description(memory.body)})
+                changes.append(Change(path, text.encode(), memory.version))
             why = f"describe by the first sentence{TOGETHER + commits[0].id if commits else ''}"
             commits.append(sheaf.writer.commit(changes, why, was=was, allow=Allow(anyway=True)))
     return described, commits

@@ -89,7 +89,8 @@ class Facts:
         if lacking := missing(fact, tree):
             told = without_secrets("; ".join(lacking))
             raise _refused(f"this fact is not complete: {told}", _WANTED)
-        fact = _cited(fact, tree)
+        if tree is not None:  # the hash of what is there now goes behind each place
+            fact = fact._replace(citations=tuple(str(make(tree, place)) for place in _places(fact.citations)))
         try:
             return self._add(fact, supersedes, allow)
         except (Changed, Exists):  # somebody may have been faster, and the second look knows it
@@ -223,13 +224,6 @@ def _wrong_with_places(citations: Sequence[str], tree: Tree | None) -> Iterator[
             yield str(error)
     if not exact:
         yield "no citation has a file and a line or a symbol, such as src/app.py:12"
-
-
-def _cited(fact: Fact, tree: Tree | None) -> Fact:
-    """The fact with the hash of what is there now behind each of its places."""
-    if tree is None:
-        return fact
-    return fact._replace(citations=tuple(str(make(tree, place)) for place in _places(fact.citations)))
 
 
 def _places(citations: Sequence[str]) -> tuple[str, ...]:

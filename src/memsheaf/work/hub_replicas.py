@@ -102,7 +102,11 @@ class ServerReplicas:
         self._lock = threading.Lock()
         self._views: OrderedDict[Caller, CallerView] = OrderedDict()
         os.makedirs(settings.cache, mode=0o700, exist_ok=True)
-        _remove_abandoned(settings.cache)
+        for name in os.listdir(settings.cache):
+            if name.startswith(_PREFIX):  # of a server that was killed
+                with suppress(OSError, Busy):
+                    _hold(os.path.join(settings.cache, name)).close()
+                    shutil.rmtree(os.path.join(settings.cache, name), ignore_errors=True)
         self.folder = tempfile.mkdtemp(prefix=_PREFIX, dir=settings.cache)
         self._held = _hold(self.folder)
 
@@ -232,12 +236,3 @@ def _hold(folder: str) -> ExitStack:
         opened = held.enter_context(Folder.open(folder))
         held.enter_context(kernel_lock(opened, _LOCK, wait=0))
         return held.pop_all()
-
-
-def _remove_abandoned(cache: str) -> None:
-    """Remove the folders of servers that were killed."""
-    for name in os.listdir(cache):
-        if name.startswith(_PREFIX):
-            with suppress(OSError, Busy):
-                _hold(os.path.join(cache, name)).close()
-                shutil.rmtree(os.path.join(cache, name), ignore_errors=True)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from memsheaf.errors import Changed, HubUnreachable, MemsheafError
 from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.index.database import Row
 from memsheaf.learn.extract import SAME_MEANING
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal, ReviewQueue
 from memsheaf.memory import Allow, Memory, parse
@@ -89,7 +88,9 @@ class Review:
             changed = sheaf.changed_by_others()
             rows = [(row, UNCONFIRMED) for row in unconfirmed]
             rows += [(row, CHANGED) for row in changed if row.trust != "unconfirmed"]
-            found += (_doubted(self._layers.name(sheaf, row.path), row, state) for row, state in rows)
+            for row, state in rows:
+                name = self._layers.name(sheaf, row.path)
+                found.append(WaitingItem(name, state, row.name, row.kind, row.updated, _why(state)))
         return found
 
     def card(self, name: str) -> ReviewCard:
@@ -230,10 +231,6 @@ class Review:
 
 def _proposed(one: QueuedProposal) -> WaitingItem:
     return WaitingItem(one.id, PROPOSED, one.proposal.name, one.proposal.kind, one.at, one.why)
-
-
-def _doubted(name: str, row: Row, state: str) -> WaitingItem:
-    return WaitingItem(name, state, row.name, row.kind, row.updated, _why(state))
 
 
 def _why(state: str) -> str:
