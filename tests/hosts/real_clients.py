@@ -211,4 +211,4 @@ def tell_and_ask(client: RealClient, place: Path) -> None:
     asked = [one for one in client.say(question, place / "two") if question in one and PROTOCOL in one]
     assert "(user:user_pnpm-npm.md)" in asked[0], "the catalog has no line of it"
     assert "Recalled from earlier conversations" in asked[0], "nothing is beside the message"
-    assert asked[0].count("prefer-pnpm-over-npm") > 1
+    assert asked[0].count("user_pnpm-npm") > 1
