@@ -80,7 +80,7 @@ def test_the_reason_behind_a_rule_does_not_decide_whose_it_is() -> None:
 
 def test_in_doubt_a_fact_that_was_given_a_type_of_the_work_stays_with_it() -> None:
     for text in ("", "x", "Text", "Alpha", "Fridays."):
-        assert [guess_scope(text, kind) for kind in ("project", "reference")] == ["project", "project"]
+        assert guess_scope(text, "project") == "project"
 
 
 def test_what_is_of_the_type_user_is_the_persons_whatever_it_says() -> None:

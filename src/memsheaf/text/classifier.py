@@ -25,7 +25,7 @@ BITS = 16  # of a hash
 LONGEST = 600  # characters of a message that are read, at its end
 SCALE = 8.0  # a weight of 1 in the table, whose numbers go from -128 to 127
 FOLDER = os.path.dirname(__file__)
-MIN_WORK_SCORES = {"user": 1 << 20, "project": -60, "reference": -60}  # by type; 0 where it says nothing of the scope
+MIN_WORK_SCORES = {"user": 1 << 20, "project": -37}  # by type; 0 where it says nothing of the scope
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
 _TOKEN = (
@@ -57,15 +57,14 @@ def classify(text: str) -> tuple[str, float]:
     likely = dict(zip(CLASSES, _score("sentences", hashed_features(text, load("sentences").common)), strict=True))
     worth = 1 - likely.pop("")
     kind = max(likely, key=likely.__getitem__)
-    return (guess_scope(text) if kind in ("user", "project") else kind), worth
+    return (guess_scope(text, kind.removeprefix("user")) if kind in ("user", "project") else kind), worth
 
 
 def guess_scope(text: str, kind: str = "") -> Literal["user", "project"]:
     """Return whose a memory is: the person's, known in every project, or the project's.
 
-    The text decides, except that the type `user` is always the person's, and that in doubt `project` and `reference`
-    are the project's. Only the first paragraph is judged: the reason behind a rule often names the project in which
-    the rule was learned.
+    The text decides, except that type `user` is always the person's, and that `project` is the project's in doubt.
+    Only the first paragraph is judged: the reason behind a rule often names the project in which it was learned.
 
     >>> guess_scope("Keep your answers short."), guess_scope("The staging database is wiped every Sunday.")
     ('user', 'project')
