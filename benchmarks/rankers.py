@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.embedders import embedder, usual_of
 from memsheaf.embed import Embedder
 from memsheaf.index import lexical
+from memsheaf.index.database import WORD_TABLES
 from memsheaf.index.scoring import DIGITS, estimate_usual, fuse
 from memsheaf.index.vectors import NEAREST, common_lengths, passages, quantize, shares
 from memsheaf.memory import Memory
@@ -39,7 +40,7 @@ class Corpus:
     def words(self) -> sqlite3.Connection:
         """The words of all memories, as the index keeps them."""
         db = sqlite3.connect(":memory:")
-        for statement in lexical.TABLES.split(";\n"):
+        for statement in WORD_TABLES.split(";\n"):
             db.execute(statement)
         for number, memory in enumerate(self.memories):
             lexical.put_words(db, number, memory)

@@ -38,7 +38,7 @@ SAYS = {
     "anthropic_tools": ("  recalled: project_release-day.md\n",),
     "demo": DEMO,
     "google_adk_memory": ("memory: our releases go out on Fridays.",),
-    "harness_notebook": ("line 3 of its text holds a password; nothing was stored.",),
+    "harness_notebook": ("line 3 of the text holds a password; nothing was stored.",),
     "langchain_tools": ("model calls memory_search: user_prefers-tabs.md", "model: With tabs."),
     "langgraph_store": ("Which tea do I drink? -> I drink green tea in the morning.\n",),
     "mcp_over_http": ("other finds:  project_release-day.md",),

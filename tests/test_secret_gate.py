@@ -196,9 +196,9 @@ def test_a_refusal_says_what_and_where(sheaf: Sheaf) -> None:
         assert caught.value.hint == "Keep it where secrets are kept, and remember only where that is."
         return str(caught.value)
 
-    assert where("N", "d", f"a\nb {KEY}") == "line 2 of its text holds an AWS access key; nothing was stored"
-    assert where("N", f"key {KEY}", "a") == "its description holds an AWS access key; nothing was stored"
-    assert where(f"key {OTHER}", "d", "a") == "its name holds a GitLab token; nothing was stored"
+    assert where("N", "d", f"a\nb {KEY}") == "line 2 of the text holds an AWS access key; nothing was stored"
+    assert where("N", f"key {KEY}", "a") == "the description holds an AWS access key; nothing was stored"
+    assert where(f"key {OTHER}", "d", "a") == "the name holds a GitLab token; nothing was stored"
 
 
 def test_a_header_cannot_spell_a_secret_past_the_gate(sheaf: Sheaf) -> None:
@@ -260,7 +260,7 @@ def test_an_import_does_not_say_a_secret_that_is_a_file_s_name(sheaf: Sheaf, tmp
     done = sheaf.take_in(str(tmp_path / "in"))
 
     assert done.refused == (
-        ("[removed: an AWS access key].md", "its file name holds an AWS access key; nothing was stored"),
+        ("[removed: an AWS access key].md", "the file name holds an AWS access key; nothing was stored"),
     )
 
 

@@ -16,7 +16,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import BinaryIO, NamedTuple
@@ -37,6 +37,11 @@ MAX_JOURNAL = 256 << 20  # bytes of one segment of a journal
 INNER = ("tasks", "sessions")  # the folders of a project in which each folder is a scope of its own
 LOGS = "logs"
 HISTORY = ".history"
+BACKUP = (
+    "README.md",
+    b"# Memories of memsheaf\n\nOne folder for each scope. `memsheaf import` reads this file or folder back.\n",
+)  # marks an archive of several scopes
+_SCOPE = re.compile(r"(user|(?:agents|team|projects)/[^/.][^/]*)/")  # the folder of one in it
 SHARED = ".shared.json"  # lists the members that came with a repository, and so are not vouched for by the user
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error, EOFError, OSError, ValueError,
@@ -94,27 +99,33 @@ def apart(name: str) -> tuple[str, str]:
     return root, path
 
 
-def read(source: str, *, history: bool = False) -> Iterator[Member]:
+def read(source: str, *, history: bool = False, below: str = "") -> Iterator[Member]:
     """Go through the memories and events of a folder, a zip or a tar archive, and with `history` the journals.
+
+    With `below`, such as "user/", only what is in that folder of it.
 
     The catalog and what is hidden is passed over; a link in a folder, and what is no Markdown, comes with the reason.
 
     Raises:
         ArchiveRefused: a name reaches outside, two names are one file, it is damaged, or it is too large.
     """
+    seen: dict[str, str] = {}
+    total = 0
     if os.path.isdir(source):
         members = folder_files(source)
     elif not os.path.exists(source):
         raise hinted(ArchiveRefused(f"there is no {source!r}"), "Name a folder, a zip or a tar archive.")
     else:
         members = _from_file(source)
-    seen: dict[str, str] = {}
-    total = 0
     for number, (name, load) in enumerate(members):
         if number >= MAX_MEMBERS:
             raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
         name = _inside(name)
-        is_past = _is_past(name)
+        if not name.startswith(below):
+            continue
+        name = name.removeprefix(below)
+        folder, _, base = name.rpartition("/")
+        is_past = folder.split("/")[-1] == HISTORY and bool(_PAST.fullmatch(base))
         is_data = is_past or name == SHARED
         steps = name.split("/")  # what is hidden is not for us, nor is the catalog, which is made anew
         is_ours = not any(step.startswith(".") for step in steps) and fold(steps[-1]) != fold(CATALOG)
@@ -143,8 +154,15 @@ def read(source: str, *, history: bool = False) -> Iterator[Member]:
         yield Member(path, data, root=root)
 
 
-def write(target: str, files: Iterator[tuple[str, bytes]]) -> int:
-    """Write memories to a new `.zip` or folder, the same bytes for the same memories; say how many.
+def list_scopes(source: str) -> list[str]:
+    """Return the folders of the scopes in an archive of several, such as "user"; [] for one of a single scope."""
+    members = [*read(source)]
+    found = {found[1] for member in members if (found := _SCOPE.match(member.name))}
+    return sorted(found) if any(member[:2] == BACKUP for member in members) else []
+
+
+def write(target: str, files: Iterable[tuple[str, bytes]]) -> None:
+    """Write memories to a new `.zip` or folder, the same bytes for the same memories.
 
     Raises:
         ArchiveRefused: the target exists already, or has the name of a tar archive.
@@ -179,7 +197,6 @@ def write(target: str, files: Iterator[tuple[str, bytes]]) -> int:
         with suppress(OSError):
             os.unlink(part)  # an archive is a file
         raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from error
-    return len(ordered)
 
 
 def _inside(name: str) -> str:
@@ -191,12 +208,6 @@ def _inside(name: str) -> str:
     if not name or "\\" in name or "\0" in name or name.startswith("/") or ".." in steps or drive:
         raise ArchiveRefused(f"the member {name[:200]!r} reaches outside")
     return name
-
-
-def _is_past(name: str) -> bool:
-    """Whether a member is a segment of a journal, or a file of tombstones."""
-    folder, _, base = name.rpartition("/")
-    return (folder == HISTORY or folder.endswith(f"/{HISTORY}")) and bool(_PAST.fullmatch(base))
 
 
 def folder_files(source: str) -> Iterator[tuple[str, Load | None]]:
@@ -239,8 +250,6 @@ def _from_zip(file: BinaryIO) -> Iterator[tuple[str, Load]]:
         raise ArchiveRefused("its list of members is too large")
     with ZipFile(file) as archive:
         members = archive.infolist()
-        if len(members) > MAX_MEMBERS:
-            raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
         unpacked, packed = sum(m.file_size for m in members), sum(m.compress_size for m in members)
         if unpacked > MAX_TOTAL or unpacked > max(1 << 20, MAX_RATIO * packed):
             raise ArchiveRefused(f"it would unpack to {unpacked:,} bytes")

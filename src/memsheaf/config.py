@@ -78,7 +78,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from memsheaf.caps import Caps
 from memsheaf.errors import BadSettings, ScopeRefused, hinted
-from memsheaf.scope import Places, Scope, check_label, find_nearest, project_root
+from memsheaf.scope import ALONE, NAMED, Places, Scope, check_label, find_nearest, project_root
 
 _KNOWN = (
     "scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend",
@@ -209,12 +209,12 @@ def _settings(home: str, file: dict[str, object], environment: Mapping[str, str]
         home=home,
         cache=_beside_home("cache", home, environment, platform),
         state=_beside_home("state", home, environment, platform),
-        scope=_text("scope", environment.get("MEMSHEAF_SCOPE") or file.get("scope", "project")),
+        scope=_text("scope", environment.get("MEMSHEAF_SCOPE") or file.get("scope", "project"), Scope.parse),
         retention_days=_days(environment.get("MEMSHEAF_RETENTION_DAYS") or file.get("retention_days", 30)),
         tools=_flag("tools", environment.get("MEMSHEAF_TOOLS") or file.get("tools", True)),
         agent_context=_flag("agent_context", file.get("agent_context", False)),
         project=environment.get("MEMSHEAF_PROJECT", ""),
-        projects=_projects(file.get("projects", {})),
+        projects=_folders("projects", file.get("projects", {})),
         **_service("embedder", environment, file.get("embedder", {})),
         **_service("model", environment, file.get("model", {})),
         policy=policy,
@@ -225,7 +225,7 @@ def _settings(home: str, file: dict[str, object], environment: Mapping[str, str]
         hooks=_numbers("hooks", Hooks(), file),
         task=environment.get("MEMSHEAF_TASK", ""),
         session=environment.get("MEMSHEAF_SESSION", ""),
-        teams=_teams(file.get("teams", {})),
+        teams=_folders("teams", file.get("teams", {})),
         hub=_numbers("hub", HubUse(), file),
     )
 
@@ -335,10 +335,14 @@ def _bad(key: str, message: str, reason: str = "") -> BadSettings:
     return error
 
 
-def _text(name: str, value: object) -> str:
-    if isinstance(value, str) and value:
-        return value
-    raise _bad(name, f"the setting {name} must be a text, not {value!r}")
+def _text(name: str, value: object, check: Callable[[str], object] = str) -> str:
+    if not isinstance(value, str) or not value:
+        raise _bad(name, f"the setting {name} must be a text, not {value!r}")
+    try:
+        check(value)
+    except ScopeRefused as error:
+        raise _bad(name, f"the setting {name}: {error}") from None
+    return value
 
 
 def _days(value: object) -> float:
@@ -358,21 +362,16 @@ def _flag(name: str, value: object) -> bool:
     raise _bad(name, f"the setting {name} must be true or false, not {value!r}")
 
 
-def _projects(value: object) -> tuple[tuple[str, str], ...]:
-    if isinstance(value, dict) and all(isinstance(root, str) for root in value.values()):
-        if loose := [root for root in value.values() if not os.path.isabs(os.path.expanduser(root))]:
-            raise _bad("projects", f"the setting projects needs whole paths, from / or ~: {loose[0]!r} is not one")
-        return tuple(value.items())
-    raise _bad("projects", 'the setting projects must be a table of folder = "root"')
-
-
-def _teams(value: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
-        raise _bad("teams", 'the setting teams must be a table of folder = "name of a team"')
-    try:
-        return tuple((folder, check_label(name, "team")) for folder, name in value.items())
-    except ScopeRefused as error:
-        raise _bad("teams", f"the setting teams: {error}") from None
+def _folders(name: str, value: object) -> tuple[tuple[str, str], ...]:
+    """Return the table `projects` or `teams`: of each folder the root of its memory, or the name of its team."""
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise _bad(name, f'the setting {name} must be a table of folder = "text"')
+    paths = [*value, *value.values()] if name == "projects" else [*value]
+    if loose := [path for path in paths if not os.path.isabs(os.path.expanduser(path))]:
+        raise _bad(name, f"the setting {name} needs whole paths, from / or ~: {loose[0]!r} is not one")
+    for label in value.values() if name == "teams" else ():
+        _text(name, label, lambda label: check_label(label, "team"))
+    return tuple(value.items())
 
 
 def _service(what: str, environment: Mapping[str, str], value: object) -> dict[str, Any]:
@@ -399,9 +398,6 @@ def _service(what: str, environment: Mapping[str, str], value: object) -> dict[s
             f"the setting {what}.key must be the name of an environment variable, such as OPENAI_API_KEY: "
             "not the key itself, which does not belong into a file",
         )
-    if name == usual and (url or key):
-        article = "an" if what == "embedder" else "a"
-        raise _bad(what, f"the settings {what}.url and {what}.key need {article} {what}.name, such as openai:MODEL")
     return {what: name, f"{what}_url": url, f"{what}_key": key}
 
 
@@ -414,16 +410,17 @@ def _learning(environment: Mapping[str, str], value: object) -> tuple[str, tuple
     named = environment.get("MEMSHEAF_POLICY", "")
     scopes = {} if named else value.get("scopes", {})
     policy = named or value.get("policy", "auto")
-    for name, chosen in (
-        ("learning.policy", policy),
-        *((f"learning.scopes.{key}", one) for key, one in scopes.items()),
-    ):
+    for scope, chosen in {"": policy, **scopes}.items():
+        name = f"learning.scopes.{scope}" if scope else "learning.policy"
+        if scope and scope.partition("/")[0] not in ALONE + NAMED:
+            raise _bad(name, f"{scope!r} is no scope, such as user, project or agent/NAME")
         if chosen not in POLICIES:
             raise _bad(name, f"the setting {name} must be one of {', '.join(POLICIES)}, not {chosen!r}")
     return policy, tuple(scopes.items())
 
 
 MOST = 1e15  # a number in the settings
+_AT_LEAST_ONE = ("chat.context_tokens", "chat.answer_tokens", "chat.requests_per_turn")
 
 
 def _numbers(what: str, usual: T, file: Mapping[str, object]) -> T:
@@ -435,14 +432,21 @@ def _numbers(what: str, usual: T, file: Mapping[str, object]) -> T:
     if unknown := sorted(set(value) - set(known)):
         raise _bad(f"{what}.{unknown[0]}", f"the setting {what} has no {unknown[0]!r}, only {', '.join(known)}")
     for name, found in value.items():
-        wanted = known[name]
+        wanted, key = known[name], f"{what}.{name}"
         if isinstance(wanted, bool):
-            value[name] = _flag(f"{what}.{name}", found)
-        elif isinstance(wanted, str):
+            value[name] = _flag(key, found)
+            continue
+        least, whole = int(key in _AT_LEAST_ONE), "whole " * isinstance(wanted, int)
+        if isinstance(wanted, str):
             if found not in ("", *OFFLINE):
-                raise _bad(f"{what}.{name}", f"the setting {what}.{name} must be refuse or queue, not {found!r}")
-        elif not isinstance(found, int | float) or isinstance(found, bool) or not 0 <= found < MOST:
-            raise _bad(f"{what}.{name}", f"the setting {what}.{name} must be a number, 0 or more, not {found!r}")
+                raise _bad(key, f"the setting {key} must be refuse or queue, not {found!r}")
+        elif (
+            not isinstance(found, int | float)
+            or isinstance(found, bool)
+            or not least <= found < MOST
+            or type(wanted)(found) != found
+        ):
+            raise _bad(key, f"the setting {key} must be a {whole}number, {least} or more, not {found!r}")
         else:
             value[name] = type(wanted)(found)
     return usual._replace(**value)

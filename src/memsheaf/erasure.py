@@ -112,7 +112,7 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
     try:
         erased = store.erase(path, by=writer.by)
     except NotFound:  # or it was erased, and something kept us from seeing to the rest
-        index.purge([path], ())
+        index.purge([path], (), {})
         raise
     forget_elsewhere(erased.texts, erased.names)
     for name in erased.names:

@@ -33,7 +33,6 @@ __all__ = ["EVERYTHING", "SORTS", "Filter", "Place", "ScopeReader", "asked_at", 
 
 PAGE = 150
 MATCHES = 200  # memories that a search among all can find
-FITTING = 0.9  # how well one must fit that shares no word with what is searched for
 AT_ONCE = 500  # rows that are read at once
 
 LEAST_CATALOG = 600  # bytes of a catalog in a prompt, however small its budget
@@ -59,7 +58,7 @@ class ScopeReader:
 
     def leave_sweeps_to_others(self) -> None:
         """Examine all files of a large scope only in `look(sweep=True)`, which some thread calls now and then."""
-        self._index.swept_by_others = True
+        self._index.leave_sweeps_to_others()
 
     def report_to(self, report: Callable[[int], None]) -> None:
         """Tell `report` how many files were read, whenever this thread looks at many."""
@@ -88,19 +87,12 @@ class ScopeReader:
         places, total = self._in_order(Filter(kind=kind), "path", limit, offset)
         return self.rows_of(places), total
 
-    def browse(
-        self, wanted: Filter = EVERYTHING, *, sort: str = "newest", limit: int = 50, offset: int = 0
-    ) -> tuple[Sequence[Row], int]:
-        """Some of the memories that are wanted, and how many there are; `SORTS` has the orders."""
-        places, total = self.places(wanted, sort, limit, offset)
-        return self.rows_of(places), total
-
     def places(self, wanted: Filter, sort: str, limit: int, offset: int) -> tuple[Sequence[Place], int]:
-        """As `browse`, without the rows: what each is sorted by, ascending where a text is searched for."""
+        """Return the places of some of the wanted memories, in an order of `SORTS`, and how many there are."""
         if not wanted.text:
             self._index.look()
             return self._in_order(wanted, sort, limit, offset)
-        found = [one for one in self.matches(wanted.text, limit=MATCHES) if one.common or one.fit >= FITTING]
+        found = [one for one in self.matches(wanted.text, limit=MATCHES) if one.is_hit]
         best = [Place(-one.score, one.row.path, one.row.version) for one in found]
         if wanted._replace(text="") != EVERYTHING:
             trusted = [one.row.path for one in found if wanted.trust in ("", one.row.trust)]

@@ -146,7 +146,7 @@ class SettingsFile:
                 try:
                     config.load({**self._environment, "MEMSHEAF_HOME": folder})
                 except BadSettings as error:
-                    error.args = (str(error).replace(folder, home),)
+                    error.args = (f"{error.reason or error}; nothing was changed",)
                     raise
                 if self.version != read:
                     raise Changed(FILE)

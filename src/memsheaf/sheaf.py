@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memsheaf.learn.schedule import Gate
     from memsheaf.learning import ScopeLearning
     from memsheaf.llm import Model
+    from memsheaf.project_roots import Locations
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
     from memsheaf.recall.turns import Turn
@@ -224,8 +225,8 @@ class Sheaf:
         return self.writer.read(path)
 
     def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
-        """Memories that hold words of the query or mean the same, best first."""
-        return [match.row for match in self.matches(query, limit=limit)]
+        """Return the memories that hold a word of the query or clearly mean the same, best first; often none."""
+        return [match.row for match in self.matches(query, limit=limit) if match.is_hit]
 
     def recall(self, message: str, *, model: Model | None = None, ignore: bool = False, tree: str = "") -> Recall:
         """The memories that matter for a message, at most five, ready to stand beside it; and why these."""
@@ -253,7 +254,6 @@ class Sheaf:
 
     list = _asks(ScopeReader.list)
     part = _asks(ScopeReader.part)
-    browse = _asks(ScopeReader.browse)
     matches = _asks(ScopeReader.matches)
     best = _asks(ScopeReader.best)
     newer = _asks(ScopeReader.newer)
@@ -415,17 +415,21 @@ class Sheaf:
         return restore_lost(self.store, by=self.by, with_git=with_git, dismiss=dismiss)
 
     def export(self, target: str, *, history: bool = False, only: Collection[str] = ()) -> Exported:
-        """Write every file of every layer to a new zip, tar or folder, with `history` the journals, too.
+        """Write every file of every layer to a new zip or folder, with `history` the journals, too.
 
         With `only`, just these files of this scope. What cannot be read whole is left out and named.
         """
         from memsheaf import transfer
+
+        return transfer.export({"": self.locations()}, target, history=history, only=only)
+
+    def locations(self) -> Locations:
+        """Return where the files of this scope are, after a look at them, to export them."""
         from memsheaf.project_roots import Locations
 
         self.index.look(thorough=True)
         state = os.path.dirname(self.state.folder)
-        places = Locations(self.root, "", self.settings.home, state, self.settings.cache, self.writer.ledger)
-        return transfer.export(places, target, history=history, only=only)
+        return Locations(self.root, "", self.settings.home, state, self.settings.cache, self.writer.ledger)
 
     def take_in(
         self,
@@ -435,13 +439,17 @@ class Sheaf:
         dry_run: bool = False,
         allow: Allow = STRICT,
         history: bool = False,
+        below: str = "",
     ) -> Imported:
-        """Import a folder or an archive, one commit a layer. What is refused stays out and is named.
+        """Import a folder or an archive, or what is `below` a folder of it, one commit a layer.
 
+        What is refused stays out and is named.
         What a memory here says already is refused, too, unless `allow` says otherwise; whether it is worth
         keeping was decided where it comes from. With `history`, the past of what comes in comes along.
         Raises ArchiveRefused when it reaches outside, or is too large; then nothing was imported.
         """
         from memsheaf import transfer
 
-        return transfer.take_in(self.writer, source, replace=replace, dry_run=dry_run, allow=allow, history=history)
+        return transfer.take_in(
+            self.writer, source, replace=replace, dry_run=dry_run, allow=allow, history=history, below=below
+        )

@@ -200,24 +200,28 @@ _APART = "\n\0\n"
 
 
 def _told(memory: Memory) -> tuple[str, str, str, str]:
-    """All that a memory says: header, body, name of the file, and values of the header that it spells otherwise."""
+    """Return all that a memory says: body, header, name of the file, and header values that are spelt otherwise.
+
+    The body comes first: name and description are often made from it, and a secret is where the user wrote it.
+    """
     head, path = memory.page.head, memory.path.removesuffix(".md").replace("/", "\n")
     if memory.state == "held" or not head:
-        return "", memory.text, path, ""
+        return memory.text, "", path, ""
     values: list[str] = []
     for field in memory.page.fields if "\\" in head else ():
         values += (field.value,) if isinstance(field.value, str) else memory.page.items(field.key)
-    return head, memory.body, path, "\n".join(values)
+    return memory.body, head, path, "\n".join(values)
 
 
 def _place(told: Sequence[str], at: int) -> str:
-    """The position within the text, in words."""
+    """Return the place of a character within these texts, in words."""
     for number, text in enumerate(told):
         if at <= len(text):
             line = text.count("\n", 0, at) + 1
-            key = text.split("\n")[line - 1].partition(":")[0].strip() if number == 0 else ""
-            header = f"its {key}" if key.isidentifier() and key.islower() and key.isascii() else "its header"
-            return (header, f"line {line} of its text", "its file name", "its header", "the reason given")[number]
+            key = text.split("\n")[line - 1].partition(":")[0].strip() if number == 1 else ""
+            header = f"the {key}" if key.isidentifier() and key.islower() and key.isascii() else "the header"
+            body = f"line {line} of the text" if "\n" in text.strip() else "the text"
+            return (body, header, "the file name", "the header", "the reason given")[number]
         at -= len(text) + len(_APART)
     return "it"
 

@@ -176,7 +176,7 @@ def memory_write(
     if memory.kind in ("feedback", "project") and "**Why:**" not in memory.body:
         said += " (add a line **Why:** and a line **How to apply:** so that edge cases can be judged)"
     if old:
-        said += f"\nIt corrects {old.path}: {one_line(for_prompt(old.body), 300)}\n`memsheaf undo` takes it back."
+        said += f"\nIt corrects {old.path}: {one_line(for_prompt(old.body), 300)}\nUndo with `memsheaf undo`."
     return ToolAnswer(said, touched=seen.did("saved", memory.path))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -38,16 +38,14 @@ STONES = f"{HISTORY}/tombstones"
 class Imported(NamedTuple):
     """What an import did: paths that came in, that were the same already, and that were refused, with why.
 
-    `commits` is how many steps of the past came along, `derived` what has no name, description or
-    type in a header, and is listed by its file name and its first line.
+    `commits` is how many steps of the past came along.
     """
 
-    added: tuple[str, ...]
-    replaced: tuple[str, ...]
-    same: tuple[str, ...]
-    refused: tuple[tuple[str, str], ...]
+    added: Sequence[str]
+    replaced: Sequence[str]
+    same: Sequence[str]
+    refused: Sequence[tuple[str, str]]
     commits: int = 0
-    derived: tuple[str, ...] = ()
 
 
 class Exported(NamedTuple):
@@ -57,20 +55,25 @@ class Exported(NamedTuple):
     left_out: tuple[tuple[str, str], ...]
 
 
-def export(places: Locations, target: str, *, history: bool = False, only: Collection[str] = ()) -> Exported:
-    """Write every file of every layer, or `only` some of the scope itself, to a new zip, tar or folder.
+def export(
+    scopes: Mapping[str, Locations], target: str, *, history: bool = False, only: Collection[str] = ()
+) -> Exported:
+    """Write every file of every layer, or `only` some of a scope itself, to a new zip or folder.
 
-    With `history` also the journals.
-
+    Each scope has a folder in it, by which it is named here; "" for a single one. With `history` also the journals.
     What cannot be read whole is left out and named. What others wrote is named for who imports it.
 
     Raises:
         ArchiveRefused: the target exists already.
         StoreFailed: it cannot be written.
     """
-    left_out: list[tuple[str, str]] = []
-    count = archive.write(target, _outgoing(places, history, left_out, only))
-    return Exported(count, tuple(left_out))
+    files, left_out = [archive.BACKUP], list[tuple[str, str]]()
+    for folder, places in scopes.items():
+        missing: list[tuple[str, str]] = []
+        files += [(inside(folder, name), data) for name, data in _outgoing(places, history, missing, only)]
+        left_out += [(inside(folder, path), why) for path, why in missing]
+    archive.write(target, files[1:] if "" in scopes else files)
+    return Exported(len(files) - 1, tuple(left_out))
 
 
 def shared(places: Locations) -> Iterator[str]:
@@ -95,19 +98,12 @@ def _outgoing(
         left_out += [(inside(prefix, path), why) for path, why in found.unfit if not only]
         yield from ((inside(prefix, path), data) for path, data in found.files.items() if not only or path in only)
         if history:
-            past = store.history() if not only else _steps_of(store.history(), only)
-            if lines := [encode(commit, "") for commit in past]:
+            if lines := [encode(commit, "") for commit in store.history()]:
                 yield inside(prefix, SEGMENT), b"".join(reversed(lines))
-            if not only and (stones := to_lines(store.buried_all())):
+            if stones := to_lines(store.buried_all()):
                 yield inside(prefix, STONES), stones
     if theirs := [path for path in shared(places) if not only or path in only]:
         yield archive.SHARED, json.dumps(theirs, ensure_ascii=False).encode()
-
-
-def _steps_of(past: Iterable[Commit], paths: Collection[str]) -> Iterator[Commit]:
-    for commit in past:
-        if steps := tuple(step for step in commit.revisions if step.path in paths):
-            yield commit._replace(revisions=steps)
 
 
 def take_in(
@@ -118,8 +114,11 @@ def take_in(
     dry_run: bool = False,
     allow: Allow = STRICT,
     history: bool = False,
+    below: str = "",
 ) -> Imported:
-    """Import a folder or an archive, one commit a root. What is refused stays out and is named.
+    """Import a folder or an archive, or what is `below` a folder of it, one commit a root.
+
+    What is refused stays out and is named.
 
     What a memory of the scope says already is refused, too, unless `allow` says otherwise; whether it is worth
     keeping was decided where it comes from. With `history`, the past of what comes in comes along.
@@ -131,7 +130,7 @@ def take_in(
     if not allow.secrets:
         refuse_secrets(None, None, why)
     by_root: dict[str, list[Member]] = {"": []}
-    for member in archive.read(source, history=history):
+    for member in archive.read(source, history=history, below=below):
         by_root.setdefault(member.root, []).append(member)
     theirs = _taken_out(by_root[""])
     importing = [_Import(keeper, root, replace=replace, allow=allow) for root in by_root]
@@ -140,12 +139,12 @@ def take_in(
         one.plan(by_root[one.root])
     commits = sum(one.carry_out(why) for one in importing) if not dry_run else 0
     outcome = ([inside(one.root, path) for one in importing for path in one.outcome[what]] for what in _OUTCOMES)
-    added, replaced, same, derived = map(tuple, outcome)
+    added, replaced, same = map(tuple, outcome)
     refused = tuple(pair for one in importing for pair in one.refused)
-    return Imported(added, replaced, same, refused, commits, tuple(path for path in derived if path in added))
+    return Imported(added, replaced, same, refused, commits)
 
 
-_OUTCOMES = ("added", "replaced", "same", "derived")
+_OUTCOMES = ("added", "replaced", "same")
 
 
 def _taken_out(members: list[Member]) -> frozenset[str]:
@@ -171,7 +170,6 @@ class _Import:
         self._store = open_root(own.root, root, own.checkout) if root else own
         if root and not keeper.read_only:
             self._store.recover()
-        self._is_layer = bool(root) or keeper.scope.layer in ("task", "session")
         self._replace, self._allow = replace, allow
         self._known: set[str] = set()
         self._changes: list[Change] = []
@@ -198,10 +196,6 @@ class _Import:
                 found = self._find(path)
                 known = found or parse(path, data)  # what it lacks, it lacked where it was made
                 memory = checked_import(known.path, data, known)
-                if found is None and not (
-                    self._is_layer or all(map(memory.page.get, ("name", "description", "type")))
-                ):
-                    self.outcome["derived"].append(path)
                 if member.name in self.shared and not (found and found.data == data):
                     if memory.state != "ok":
                         why = "was somebody else's where it was exported, and has no header to say so"

@@ -41,7 +41,7 @@ def reference() -> str:
     parts = [_START, _everywhere(), f"## Exit codes\n\n{_fenced(EXIT_CODES.partition(chr(10))[2])}", _settings()]
     for theme, names in THEMES.items():
         parts.append(f"## {theme}\n")
-        for name in names:
+        for name in names.split():
             command = load(name)
             parts.append(f"### {name}\n\n{_fenced(help_text(name, command, everywhere=False))}")
             actions = [(f"{name} {action}", one) for action, one in command.actions.items() if one.arguments]

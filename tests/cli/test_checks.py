@@ -144,7 +144,7 @@ def test_what_is_gone_is_told_and_a_citation_of_it_is_a_failure(run: Run, work: 
 
 def test_a_memory_kept_in_the_repository_does_not_vouch_for_itself(run: Run, work: Path) -> None:
     fact = ["add", "Fact", "`old_name` is what we use.", "--description", "d", "--type", "project"]
-    run("init")
+    run("init", "--yes")
     for place in ([], ["--project", "notes"]):
         assert run(*fact, *place)[0] == 0
         assert "`old_name`" in run("verify", *place)[1]

@@ -78,7 +78,7 @@ def test_no_file_has_a_trace_of_an_erased_memory_after_all_that_writes_has_writt
     other.mkdir()
     if place == "repository":
         subprocess.run(["git", "init", "-q"], check=True)
-        run("init")
+        run("init", "--yes")
     scope = ("--scope", "project") if place == "repository" else ("--scope", "user")
     run("remember", OTHER)
     run("add", FACT, f"{FACT}.", "--description", FACT, "--type", "reference", *scope)

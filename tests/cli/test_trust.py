@@ -278,7 +278,7 @@ def test_what_an_agent_makes_of_shared_text_stays_shared(hostile: Path, opened: 
 
 
 def test_our_own_memories_stay_ours_through_undo_restore_and_another_process(run: Run, clone: Path) -> None:
-    run("init")
+    run("init", "--yes")
     path = add(run, "Zebra port", "The zebra service listens on port 8080.")
     run("update", path, "--old", "8080", "--new", "9090")
     for command in (["undo"], ["undo", "--json"]):
@@ -337,7 +337,7 @@ def test_consolidation_leaves_shared_memories_alone(
 
 
 def test_a_task_that_came_with_a_repository_is_marked_in_the_brief(run: Run, upstream: Path, clone: Path) -> None:
-    run("init")
+    run("init", "--yes")
     run("task", "start", "Ship the zebra", "--json")
     assert "from this repository" not in run("brief")[1]
     card = clone / ".memory" / "tasks" / "ship-the-zebra" / "TASK.md"
@@ -349,7 +349,7 @@ def test_a_task_that_came_with_a_repository_is_marked_in_the_brief(run: Run, ups
 def test_a_shared_memory_hides_none_of_ours(
     run: Run, upstream: Path, clone: Path, opened: Callable[..., Sheaf]
 ) -> None:
-    run("init")
+    run("init", "--yes")
     mine = add(run, "Zebra build", "The zebra service is built with make.")
     bring(
         upstream,
@@ -387,7 +387,7 @@ def test_a_committer_cannot_speak_in_the_prompt(run: Run, upstream: Path, clone:
 
 
 def test_the_ledger_is_folded_forgets_what_was_erased_and_may_be_lost(run: Run, clone: Path, tmp_path: Path) -> None:
-    run("init")
+    run("init", "--yes")
     path = add(run, "Zebra port", "The zebra service listens on port 8080.")
     other = add(run, "Gnu port", "Gnus hear at 7070.")
     (ledger,) = tmp_path.rglob("ledger")
@@ -491,7 +491,7 @@ def test_a_journal_that_came_with_the_repository_is_not_accepted(upstream: Path,
     git(upstream, "add", "-f", ".")
     git(upstream, "commit", "-q", "-m", "a journal")
     git(clone, "pull", "-q")
-    for command in (["trust", "--yes"], ["init"]):
+    for command in (["trust", "--yes"], ["init", "--yes"]):
         code, _, err = run(*command)
         assert code == 1
         assert ".memory/tasks/port/.history" in err

@@ -35,7 +35,7 @@ def app(run: Run, environment: dict[str, str]) -> Path:
     Path("main.py").write_text("print()\n")
     git("add", "main.py")
     git("commit", "-qm", "code")
-    assert run("init")[0] == 0
+    assert run("init", "--yes")[0] == 0
     for fact in FACTS:
         assert run("remember", fact)[0] == 0
     assert run("task", "start", "Log in with a passkey")[0] == 0
@@ -108,7 +108,7 @@ def test_a_single_memory_is_missed_when_its_folder_went_and_not_when_somebody_re
     run: Run, environment: dict[str, str]
 ) -> None:
     git("init", "-q", "-b", "main")
-    run("init")
+    run("init", "--yes")
     run("remember", FACTS[0])
     [memory] = Path(".memory").glob("project_*.md")
     text = memory.read_bytes()
@@ -285,7 +285,7 @@ def test_a_repository_that_was_moved_and_cleaned_says_how_its_memory_comes_back(
     monkeypatch.chdir(tmp_path / "renamed")
 
     assert "`memsheaf init` and `memsheaf restore` bring it back" in run("list")[2]
-    assert run("init")[0] == 0
+    assert run("init", "--yes")[0] == 0
     assert run("restore")[0] == 0
     assert files(Path(".memory")) == before
 
@@ -431,14 +431,14 @@ def test_a_reader_that_may_not_write_reports_it_and_changes_nothing(run: Run, ap
 def repository(run: Run, environment: dict[str, str]) -> Path:
     """A repository that keeps its memory in .memory, and has none yet."""
     git("init", "-q", "-b", "main")
-    assert run("init")[0] == 0
+    assert run("init", "--yes")[0] == 0
     return Path.cwd()
 
 
 INNER = {"task": ("task", "start", "Log in with a passkey"), "diary": ("diary", "We met the people of the harbour")}
 FIRST = {
     "nothing": ("list",),
-    "init": ("init",),
+    "init": ("init", "--yes"),
     "memory": ("remember", "The cache is redis on port 6380"),
     "task": ("task", "start", "Ship the importer"),
     "diary": ("diary", "The harbour is closed"),

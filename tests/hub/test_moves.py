@@ -78,7 +78,7 @@ def test_a_project_with_a_hub_is_not_moved_into_its_repository(own: Callable[...
         assert (code, "memsheaf hub remove project" in said) == (1, True), (words, said)
     assert sorted(str(path) for path in laptop.folder.rglob("*.md")) == before
     assert laptop.run("hub", "remove", "project", scoped=False)[0] == 0
-    code, said = laptop.run("init", scoped=False)
+    code, said = laptop.run("init", "--yes", scoped=False)
     assert code == 0, said
     assert (work / ".memory/project_deploy-day.md").exists()
     assert "has no hub" in laptop.run("hub", "sync", "project", scoped=False)[1]

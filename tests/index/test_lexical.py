@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cases import each_case
 from memsheaf.index import lexical
+from memsheaf.index.database import WORD_TABLES
 from memsheaf.index.lexical import Lexicon, put_words
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf
@@ -117,7 +118,7 @@ def memory(name: str, description: str = "d", body: str = "b", path: str = "") -
 def ask() -> Iterator[Ask]:
     """Put memories in a new index and ask it; the answers by name."""
     db = sqlite3.connect(":memory:")
-    for statement in lexical.TABLES.split(";\n"):
+    for statement in WORD_TABLES.split(";\n"):
         db.execute(statement)
 
     def answer(question: str, *memories: Memory, limit: int = 50) -> list[tuple[str, float]]:
@@ -190,7 +191,7 @@ def test_what_is_found_is_what_weighing_every_memory_would_find(
     texts: list[tuple[str, str, str]], query: str
 ) -> None:
     db = sqlite3.connect(":memory:")
-    for statement in lexical.TABLES.split(";\n"):
+    for statement in WORD_TABLES.split(";\n"):
         db.execute(statement)
     memories = [memory(name or "x", description or "d", body) for name, description, body in texts]
     for number, one in enumerate(memories):

@@ -456,8 +456,10 @@ def test_a_store_that_cannot_be_read_is_a_gate_not_an_error(filled: Sheaf, monke
 def test_a_model_chooses_from_the_manifest_and_sees_no_body(filled: Sheaf) -> None:
     model = Scripted([{"selected_memories": ["user/user_prefers-tabs.md"]}, {"selected_memories": []}])
     session = filled.session(model=model)
-    found = session.recall("what is our deployment process?", tools=["Bash", "Grep"])
+    session.prefetch("what is our deployment process?", tools=["Bash", "Grep"])
+    found = session.collect(wait=60)
 
+    assert found
     assert paths(found) == ["user_prefers-tabs.md"]
     assert found.selector == "model"
     asked = model.asked[0]

@@ -36,9 +36,7 @@ class ScopeFolder(NamedTuple):
     hub: str
 
 
-@takes(
-    Argument("--names", "print the names of the scopes alone"),
-)
+@takes()
 def scopes(call: Call) -> int:
     """List which scopes there are, where each lives, how many memories it has, and its hub.
 
@@ -65,8 +63,6 @@ def scopes(call: Call) -> int:
         "scopes": found,
         **({"notices": notices} if notices else {}),
     }
-    if call.options.names:
-        return call.answer(value, (each.scope for each in found if each.scope))
     rows = [
         (each.scope or f"({each.title})", plural(each.memories, "memory", "memories"), each.root, each.hub)
         for each in found

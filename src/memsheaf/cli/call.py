@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,16 @@ class Call:
         if more:
             raise Usage("this command works on one scope at a time")
         return first
+
+    def other_scopes(self, path: str = "") -> str:
+        """Return the options with which `undo` finds a change of this command; "" where it looks anyway."""
+        scope = path.rpartition(":")[0]
+        names = [scope] if scope else self.scopes()
+        return "".join(f" --scope {name}" for name in names if name not in ("project", "user"))
+
+    def undo_hint(self, path: str = "") -> str:
+        """Return the sentence that says how to take back what this command did, to a memory if one is named."""
+        return f"Undo with `memsheaf undo{self.other_scopes(path)}`."
 
     def memory(
         self,
@@ -231,7 +242,7 @@ class Call:
             for path in sheaf.reader.set_aside():
                 self.console.note(
                     f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said "
-                    f"is in {path} now; `memsheaf log {path}` has the id with which `memsheaf undo` brings it back."
+                    f"is in {path} now; `memsheaf log --full {path}` has the id for `memsheaf undo`."
                 )
 
     def layers(self, *, task: str | None = "", session: str | None = "", read_only: bool = False) -> Layers:
@@ -301,13 +312,9 @@ def insisting() -> Iterator[None]:
         raise hinted(error, f"{error.hint} --anyway stores it as it is.") from None
 
 
-def minute(at: str) -> str:
-    """A time as people read it, still in UTC.
-
-    >>> minute("2026-11-15T14:32:05Z")
-    '2026-11-15 14:32Z'
-    """
-    return f"{at[:10]} {at[11:16]}Z" if at.endswith("Z") else at
+def local_minute(at: str) -> str:
+    """Return a UTC time such as 2026-11-15T14:32:05Z as people read it, in the time zone of this machine."""
+    return f"{datetime.fromisoformat(at).astimezone():%Y-%m-%d %H:%M}" if at.endswith("Z") else at
 
 
 def pick(value: object, names: Sequence[str]) -> dict[str, object]:

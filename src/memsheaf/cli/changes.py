@@ -10,7 +10,7 @@ from datetime import date
 from typing import NamedTuple
 
 from memsheaf.cli.call import Call, insisting, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text, whole
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import (
     Changed,
@@ -169,7 +169,6 @@ def _describe_saved(fact: SavedFact) -> Iterator[Part]:
     Argument("text", "the fact; - reads it from standard input, which is also the way when it is left out", "TEXT"),
     Argument("--description", "one line that tells when this matters", "LINE", required=True),
     Argument("--type", "what it is about", "TYPE", required=True, choices=KINDS),
-    Argument("--content", "the fact, if it does not stand behind the name", "TEXT"),
     Argument("--file", "the file to keep it in; made from type and name when left out", "FILE"),
     _PIN,
     _CITE,
@@ -186,7 +185,7 @@ def add(call: Call) -> int:
     the person, `feedback` a correction or confirmation, `project` about the work, `reference` where to look.
     Without --scope it goes where it belongs: what is about the person, and feedback that holds in all projects
     ("always", "everywhere"), to the user, all else to the project. With --replace the text that was there is printed,
-    and `memsheaf undo` brings it back; with --expect nothing is replaced that somebody changed since you read it.
+    and `memsheaf undo` undoes it; with --expect nothing is replaced that somebody changed since you read it.
 
     examples:
       memsheaf add "Prefers tabs" "Use tabs, not spaces." --description "Indentation of code" --type user
@@ -194,8 +193,7 @@ def add(call: Call) -> int:
       memsheaf add "Release day" "Fridays." --description "When releases go out" --type project --replace
     """
     options = call.options
-    content = call.given_text(options.text, options.content)
-    fields = (options.name, options.description, options.type, content)
+    fields = (options.name, options.description, options.type, call.given_text(options.text))
     more = {
         "citations": options.cite or (),
         "pinned": options.pin,
@@ -218,7 +216,7 @@ def add(call: Call) -> int:
         {"path": memory.path, "version": memory.version, "replaced": was.body},
         f"Replaced {memory.path}, which said:",
         [Styled(f"  - {line}", "red") for line in was.body.strip().split("\n")],
-        f"`memsheaf undo{_scoped(memory.path)}` brings that back.",
+        call.undo_hint(memory.path),
     )
 
 
@@ -246,26 +244,6 @@ def update(call: Call) -> int:
 
 
 @takes(
-    FILE,
-    Argument("--line", "insert after this line of the text; 0 puts it first", "N", required=True, convert=whole),
-    Argument("--text", "what to insert; read from standard input when it is - or left out", "TEXT", convert=text),
-    ALLOW_SECRET,
-    ANYWAY,
-)
-def insert(call: Call) -> int:
-    """Insert lines into a memory's text, below its header.
-
-    examples:
-      memsheaf insert project_release-day.md --line 0 --text "Ask Kim before a release."
-    """
-    options = call.options
-    text = call.given_text(options.text)
-    with call.memory() as layers, insisting():
-        memory = layers.insert(layers.find(options.file), options.line, text, allow=call.allow())
-    return _changed(call, "Updated", memory)
-
-
-@takes(
     FILE._replace(required=False),
     Argument("--all", "delete every memory, or with --type and --matching those that fit"),
     Argument("--type", "only memories of this type, with --all", "TYPE", choices=KINDS),
@@ -275,9 +253,9 @@ def insert(call: Call) -> int:
     Argument("--yes", "with --all, do not ask"),
 )
 def forget(call: Call) -> int:
-    """Delete a memory, or many; `memsheaf undo` brings them back while the journal keeps them.
+    """Delete a memory, or many; `memsheaf undo` undoes it while the journal keeps the texts.
 
-    With --all it shows what would go and asks; one `memsheaf undo` brings all of them back. To remove a memory and
+    With --all it shows what would go and asks; one `memsheaf undo` undoes all of it. To remove a memory and
     all its versions for good, use `memsheaf erase`.
 
     examples:
@@ -296,8 +274,7 @@ def forget(call: Call) -> int:
             return call.answer({"path": name, "commit": None}, f"Would forget {name}")
         commit = layers.forget(name, why=options.why or "")
     path = commit.revisions[0].path
-    said = f"Forgot {path}; `memsheaf undo {commit.id}{_scoped(path)}` brings it back."
-    return call.answer({"path": path, "commit": commit.id}, said)
+    return call.answer({"path": path, "commit": commit.id}, f"Forgot {path}. {call.undo_hint(path)}")
 
 
 def _forget_all(call: Call, layers: Layers) -> int:
@@ -318,8 +295,8 @@ def _forget_all(call: Call, layers: Layers) -> int:
     if not call.confirm(question, without=f"this forgets {count}", left="Nothing was forgotten."):
         return 1
     commits = lasting.forget_many(rows, why=options.why or "")
-    said = f"Forgot {count}; `memsheaf undo` brings {'it' if len(rows) == 1 else 'all of them'} back."
-    return call.answer({"paths": paths, "commits": [commit.id for commit in commits]}, said)
+    value = {"paths": paths, "commits": [commit.id for commit in commits]}
+    return call.answer(value, f"Forgot {count}. {call.undo_hint()}")
 
 
 @takes(
@@ -336,7 +313,7 @@ def edit(call: Call) -> int:
     The editor is $VISUAL or $EDITOR. The text is checked before it is stored. When it is refused, the editor can be
     opened again with your text; else, or when the memory changed meanwhile, nothing is stored and your text stays in
     a file that is named, without the password or key that it was refused for. CONTEXT.md and NOTES.md need not exist
-    yet. What is moved is taken back in both scopes by one `memsheaf undo`.
+    yet. One `memsheaf undo` undoes a move in both scopes.
 
     examples:
       memsheaf edit user_prefers-tabs.md
@@ -412,16 +389,8 @@ def _read_or_empty(sheaf: Sheaf, path: str) -> Memory:
 
 
 def _changed(call: Call, verb: str, memory: Memory) -> int:
-    said = f"{verb} {memory.path}"
-    if scoped := _scoped(memory.path):
-        said += f"; `memsheaf undo{scoped}` takes it back."
-    return call.answer({"path": memory.path, "version": memory.version}, said)
-
-
-def _scoped(name: str) -> str:
-    """What names the scope of a file on another line, "" for the one that commands are about anyway."""
-    scope = name.rpartition(":")[0]
-    return f" --scope {scope}" if scope else ""
+    value = {"path": memory.path, "version": memory.version}
+    return call.answer(value, f"{verb} {memory.path}. {call.undo_hint(memory.path)}")
 
 
 def edited_text(environment: Mapping[str, str], name: str, text: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from memsheaf.cli.call import Call, minute, plural
+from memsheaf.cli.call import Call, local_minute, plural
 from memsheaf.cli.command import Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.text.neutralize import one_line
@@ -71,7 +70,7 @@ conversations = group(
       memsheaf conversations
       memsheaf conversations deploy staging
       memsheaf conversations show last
-      memsheaf conversations export 20261115-2241 > conversation.jsonl
+      memsheaf conversations show 20261115-2241 --json
       memsheaf conversations remove 20261115-2241-3f9a --yes
       memsheaf conversations remove --older-than 90
     """,
@@ -113,23 +112,13 @@ def show_conversation(call: Call) -> int:
 
     conversation = _conversations(call).open(call.options.id, reading=True)
     one, lines = conversation.summarize(), list(conversation.lines())
-    about = [one.id, minute(one.began), plural(one.turns, "turn"), one.model, one.scope]
+    about = [one.id, local_minute(one.began), plural(one.turns, "turn"), one.model, one.scope]
     messages = [{**message_record(line.said), "at": line.at} for line in lines if line.said]
     return call.answer(
         {**one._asdict(), "messages": messages},
         Styled(" · ".join(part for part in about if part), "dim"),
         map(_message_lines, lines),
     )
-
-
-@conversations.action(_ID)
-def export_conversation(call: Call) -> int:
-    """Print one as JSONL, a message a line."""
-    from memsheaf.learn.conversation_file import encode_line
-
-    conversation = _conversations(call).open(call.options.id, reading=True)
-    lines = [encode_line(line) for line in conversation.lines()]
-    return call.answer(lambda: {"id": conversation.id, "lines": map(json.loads, lines)}, lines)
 
 
 @conversations.action(
@@ -180,4 +169,4 @@ def _message_lines(line: ConversationLine) -> Iterator[str]:
 
 
 def _row(one: ConversationSummary) -> tuple[str, ...]:
-    return one.id, minute(one.last), f"{one.turns:,}", one.title
+    return one.id, local_minute(one.last), f"{one.turns:,}", one.title

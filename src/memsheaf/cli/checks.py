@@ -132,7 +132,7 @@ def _fix_findings(call: Call, ids: Sequence[str]) -> int:
         for id in ids:
             sheaf, commit = auditing.fix(known[id].fix, layers.sheaf(call.scope()), layers=layers, tree=tree)
             done.append({"id": id, "do": known[id].fix.do, "scope": str(sheaf.scope), "commit": commit})
-    lines = [f"{one['do']}: done for {one['id']}; `memsheaf undo {one['commit']}` takes it back" for one in done]
+    lines = [f"{one['do']}: done for {one['id']}. Undo with `memsheaf undo {one['commit']}`." for one in done]
     return call.answer({"fixed": done}, lines)
 
 

@@ -15,32 +15,32 @@ Options = SimpleNamespace  # the values of a line: an attribute for each argumen
 Run = Callable[..., int]  # of a Call
 
 MODULES = {
-    "changes": ("remember", "add", "update", "insert", "edit", "forget"),
-    "history": ("log", "diff", "blame", "undo", "restore", "erase"),
-    "read": ("list", "show", "search", "recall", "why", "catalog", "prompt"),
-    "checks": ("cite", "verify", "audit", "lint", "doctor", "index"),
-    "learn": ("inbox", "extract", "review", "diary"),
-    "consolidate": ("consolidate", "dream", "expect", "compact"),
-    "notes": ("brief", "notes", "fact"),
-    "tasks": ("session", "task"),
-    "promote": ("promote",),
-    "admin": ("scopes", "models", "cost"),
-    "transfer": ("export", "import"),
-    "settings": ("config",),
-    "repository": ("init", "trust"),
-    "hub": ("hub",),
-    "team": ("team",),
-    "chat": ("chat", "conversations"),
-    "mcp": ("mcp",),
-    "worker": ("worker",),
-    "web": ("web",),
-    "install": ("install", "uninstall", "link", "unlink"),
-    "plugin": ("plugin",),
-    "hosts": ("on", "off"),
-    "demo": ("demo",),
-    "reference": ("help", "completion"),
+    "changes": "remember add update edit forget",
+    "history": "log diff blame undo restore erase",
+    "read": "list show search recall why catalog prompt",
+    "checks": "cite verify audit lint doctor index",
+    "learn": "inbox extract review diary",
+    "consolidate": "consolidate dream expect compact",
+    "notes": "brief notes fact",
+    "tasks": "session task",
+    "promote": "promote",
+    "admin": "scopes models cost",
+    "transfer": "export import",
+    "settings": "config",
+    "repository": "init trust",
+    "hub": "hub",
+    "team": "team",
+    "chat": "chat conversations",
+    "mcp": "mcp",
+    "worker": "worker",
+    "web": "web",
+    "install": "install uninstall link unlink",
+    "plugin": "plugin",
+    "hosts": "on off",
+    "demo": "demo",
+    "reference": "help completion",
 }
-COMMANDS = {name: module for module, names in MODULES.items() for name in names}
+COMMANDS = {name: module for module, names in MODULES.items() for name in names.split()}
 HIDDEN = {"complete": "reference", "hook": "hosts"}  # what completion scripts and coding agents call
 
 EVERYDAY = {
@@ -61,33 +61,34 @@ EVERYDAY = {
 """What the first screen shows."""
 
 THEMES = {
-    "Save and change": ("remember", "add", "update", "insert", "edit", "forget"),
-    "Look": ("list", "show", "search", "recall", "why", "catalog", "prompt"),
-    "Evidence": ("cite", "verify"),
-    "Learn": ("inbox", "extract", "review", "consolidate", "dream", "expect"),
-    "Layers": ("brief", "notes", "fact", "session", "task", "promote", "audit", "lint", "compact", "diary"),
-    "What happened": ("log", "diff", "blame", "undo", "restore", "erase"),
-    "Move": ("export", "import"),
-    "Share": ("hub", "team"),
-    "Talk": ("chat", "conversations", "web"),
-    "Agents": ("install", "uninstall", "link", "unlink", "on", "off", "mcp", "worker", "plugin"),
-    "Set up": ("demo", "config", "scopes", "init", "trust", "doctor", "index", "models", "cost"),
-    "Help": ("help", "completion"),
+    "Save and change": "remember add update edit forget",
+    "Look": "list show search recall why catalog prompt",
+    "Evidence": "cite verify",
+    "Learn": "inbox extract review consolidate dream expect",
+    "Layers": "brief notes fact session task promote audit lint compact diary",
+    "What happened": "log diff blame undo restore erase",
+    "Move": "export import",
+    "Share": "hub team",
+    "Talk": "chat conversations web",
+    "Agents": "install uninstall link unlink on off mcp worker plugin",
+    "Set up": "demo config scopes init trust doctor index models cost",
+    "Help": "help completion",
 }
 
-ALIASES = {
-    **dict.fromkeys(("remove", "delete", "rm"), "forget"),
-    **dict.fromkeys(("cat", "read", "view"), "show"),
-    **dict.fromkeys(("save", "note", "store", "learn"), "remember"),
-    **dict.fromkeys(("write", "new"), "add"),
-    **dict.fromkeys(("settings", "set"), "config"),
-    **dict.fromkeys(("correct", "change", "fix"), "edit"),
-    "ls": "list",
-    "find": "search",
-    "history": "log",
-    "replace": "update",
-    "check": "verify",
+_OTHER_NAMES = {
+    "forget": "remove delete rm",
+    "show": "cat read view",
+    "remember": "save note store learn",
+    "add": "write new",
+    "config": "settings set",
+    "edit": "correct change fix insert",
+    "list": "ls",
+    "search": "find",
+    "log": "history",
+    "update": "replace",
+    "verify": "check",
 }
+ALIASES = {alias: name for name, aliases in _OTHER_NAMES.items() for alias in aliases.split()}
 """What people type who are used to other programs."""
 
 
@@ -405,7 +406,10 @@ def parse(command: Command, words: Sequence[str], siblings: Mapping[str, Command
             if sign and not argument.value:
                 raise Usage(f"{name} takes no value")
             if argument.value and not sign:
-                value = _next_value(argument, rest)
+                is_bare = argument.bare and (not rest or rest[0].startswith("-"))
+                if not is_bare and not rest:
+                    raise Usage(f"{argument.name} needs a value")
+                value = argument.bare if is_bare else rest.pop(0)
         given.add(argument)
         found = argument.converted(value) if argument.value else True
         before = getattr(options, argument.attribute)
@@ -429,15 +433,6 @@ def _advise_quotes(command: Command, words: Sequence[str], start: int, at: int) 
 def _whose_option(name: str, named: Iterable[str], siblings: Mapping[str, Command]) -> str:
     takers = [action for action, other in siblings.items() if name in [each.name for each in other.arguments]]
     return f" here; it goes with {', '.join(takers)}" if takers else _closest(name, named)
-
-
-def _next_value(argument: Argument, rest: list[str]) -> str:
-    """The word behind an option, taken from the rest; what it means when none stands there."""
-    if argument.bare and (not rest or rest[0].startswith("-")):
-        return argument.bare
-    if not rest:
-        raise Usage(f"{argument.name} needs a value")
-    return rest.pop(0)
 
 
 def _closest(name: str, known: Iterable[str]) -> str:

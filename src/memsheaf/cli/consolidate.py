@@ -22,7 +22,7 @@ _COMPACTED = (
 
 
 @takes(
-    Argument("--apply", "do it, as one commit that `memsheaf undo` takes back"),
+    Argument("--apply", "do it, as one commit that `memsheaf undo` undoes"),
     Argument("--dry-run", "only show what would be done; so it is without --apply, too"),
     Argument("--only", "do this group of the plan alone, by its ID; may be repeated", "ID", repeated=True),
     Argument("--include-mine", "also what you wrote yourself, each group after a look at it"),
@@ -170,7 +170,7 @@ def _report_lines(report: ConsolidationReport, *, apply: bool) -> Iterator[str]:
     yield from (f"Note: {note}" for note in report.notes)
     count = plural(report.retired, "memory", "memories")
     if report.groups and apply:
-        yield f"Done: {count} retired. `memsheaf undo {report.commit}` takes it back."
+        yield f"Done: {count} retired. Undo with `memsheaf undo {report.commit}`."
     elif report.groups:
         yield f"Nothing was changed. With --apply, {count} would be retired."
 

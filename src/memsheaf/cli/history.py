@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 
-from memsheaf.cli.call import Call, here, minute, pick, plural
+from memsheaf.cli.call import Call, here, local_minute, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.erasure import Proof
 from memsheaf.errors import Changed, NoSuchCommit, NotFound, hinted
+from memsheaf.memory import parse
 from memsheaf.project_roots import Locations
 from memsheaf.relocate import move
 from memsheaf.scope import project_root
 from memsheaf.store import Commit, Revision
 from memsheaf.work.all_scopes import AllScopes
 from memsheaf.work.move import erase_everywhere
-from memsheaf.work.overview import WHAT, WHO, TimelineFilter, timeline
 from memsheaf.work.project_trees import find_project, record_tree
+from memsheaf.work.undo import TOGETHER
 
 SHORT = 12
 FOLDED = 10  # so many changes of one commit are listed
@@ -31,28 +31,21 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @takes(
     FILE._replace(help="only what happened to this memory: its file, its name, or a part of either", required=False),
     Argument("--limit", "how many commits at most, 0 for all (20)", "N", default=20, convert=whole),
-    Argument("--full", f"list every change of a commit, and not only the first {FOLDED}"),
-    Argument("--story", "tell each commit of the last year in one sentence, and whether it can be undone"),
-    Argument("--who", f"only what these did: {', '.join(WHO)}, other", "WHO"),
-    Argument("--what", f"only commits in which a memory was {', '.join(WHAT)}", "WHAT"),
-    Argument("--type", "only commits about memories of this type", "TYPE"),
+    Argument("--full", f"with ids and versions, and every change of a commit, not only the first {FOLDED}"),
 )
 def log(call: Call) -> int:
     """List what happened, newest first: who changed which memory when, and why.
 
-    Without a memory it is all that happened in project and user, or in the scope that --scope names. Each commit has
-    an id for `undo`; each change has the version it led to, for `diff` and `restore`.
-    Changes made with other programs are listed as `outside`.
+    Without a memory it is all that happened in project and user, or in the scope that --scope names. Times are those
+    of this machine; --json has them in UTC. With --full each commit has its id, for `undo`, and each change the
+    version it led to, for `diff` and `restore`. Changes made with other programs are listed as `outside`.
 
     examples:
       memsheaf log
       memsheaf log user_prefers-tabs.md --limit 5
-      memsheaf log --story --who extraction --what added
+      memsheaf log --full
     """
-    options = call.options
-    if options.story or options.who or options.what or options.type:
-        return _tell_story(call)
-    limit, most = call.options.limit, None if call.options.full else FOLDED
+    limit = call.options.limit
     if call.options.file:
         with call.open_file(call.options.file) as (sheaf, path):
             commits = list(islice(sheaf.log(path), limit + 1 if limit else None))
@@ -65,24 +58,9 @@ def log(call: Call) -> int:
     nothing = Note("nothing happened yet", "") if not commits else None
     return call.answer(
         {"commits": map(_commit_json, commits), "more": more},
-        nothing or (_commit_parts(commit, most) for commit in commits),
+        nothing or _log_parts(commits, call.options.full),
         Note("There is more: --limit 0 lists all.") if more else None,
     )
-
-
-def _tell_story(call: Call) -> int:
-    options = call.options
-    wanted = TimelineFilter(options.who or "", options.what or "", options.type or "", options.file or "")
-    with call.memory() as memory:
-        scopes = {str(sheaf.scope): sheaf for sheaf in memory.lasting().sheaves()}
-        for sheaf in scopes.values():
-            sheaf.reader.look(thorough=True)
-        told, total = timeline(scopes, wanted, limit=options.limit or sys.maxsize)
-    rows = [(one.id, minute(one.at), one.scope, one.by, one.told, one.state) for one in told]
-    more = Note(f"and {plural(total - len(told), 'commit')} more: --limit 0 lists all") if total > len(told) else None
-    value = [{**one._asdict(), "changes": [change._asdict() for change in one.changes]} for one in told]
-    table = Table(rows, ("dim", "dim", "dim", "cyan", "bold", "dim"))
-    return call.answer({"commits": value, "total": total}, table if rows else Note("nothing happened yet", ""), more)
 
 
 @takes(
@@ -123,8 +101,9 @@ def undo(call: Call) -> int:
     """Take back a commit, by a commit of its own.
 
     Without an id it is the last that memsheaf made in project and user, or in the scope that --scope names; what was
-    edited outside is taken back only by its id. Undo an undo by naming its id. A memory that changed again since is
-    left alone, and so is everything else.
+    edited outside is taken back only by its id, which `memsheaf log --full` has. The texts are shown, and the command
+    that redoes it: `undo` with the id of the undo. A memory that changed again since is left alone, and so is
+    everything else.
 
     examples:
       memsheaf undo
@@ -138,15 +117,19 @@ def undo(call: Call) -> int:
             lost = [said for sheaf in memory.lasting().sheaves() for said in sheaf.reader.describe_lost()]
             if lost or not isinstance(error, Changed):
                 raise hinted(error, "; ".join(lost) or error.hint) from None
-            since = f"It was changed again since: `memsheaf log {error.path}` shows by whom"
+            since = f"It was changed again since: `memsheaf log --full {error.path}` shows by whom"
             raise hinted(error, f"{since}; undo that first, by its id.") from None
-    said = f"Undid {commit.undoes} in {scope}:"
-    return call.answer({"scope": scope, **_commit_json(commit)}, said, _changes(commit, FOLDED))
+    return call.answer(
+        {"scope": scope, **_commit_json(commit)},
+        f"Undone in {scope}:",
+        _changes(commit, with_text=True),
+        f"Redo with `memsheaf undo {commit.id}{call.other_scopes()}`.",
+    )
 
 
 @takes(
     FILE._replace(help="a memory; without one, all that went with its folder", required=False),
-    Argument("version", "the version, or how it begins, as `memsheaf log FILE` shows it", "VERSION"),
+    Argument("version", "the version, or how it begins, as `memsheaf log --full FILE` shows it", "VERSION"),
     Argument("--from", "bring the memory of this folder here, which was moved or renamed", "FOLDER"),
     Argument("--branches", "also bring back what branches of git have, and this commit has not"),
     Argument("--dismiss", "bring nothing back, and report it no longer"),
@@ -166,11 +149,11 @@ def restore(call: Call) -> int:
     if not call.options.file:
         return _restore_lost(call)
     if not call.options.version:
-        raise Usage("restore takes the version, too; `memsheaf log FILE` shows those there are")
+        raise Usage("restore takes the version, too; `memsheaf log --full FILE` shows those there are")
     with call.open_file(call.options.file) as (sheaf, path):
         commit = sheaf.restore(path, call.options.version)
     said = f"Restored {call.shown}:" if commit.revisions else f"{call.shown} is at that version already"
-    return call.answer(_commit_json(commit), said, map(_change, commit.revisions))
+    return call.answer(_commit_json(commit), said, _changes(commit))
 
 
 def _restore_lost(call: Call) -> int:
@@ -272,19 +255,31 @@ def _commit_json(commit: Commit) -> dict[str, object]:
     return {**pick(commit, ("id", "at", "by", "why", "undoes")), "changes": revisions}
 
 
-def _commit_parts(commit: Commit, most: int | None) -> Iterator[Part]:
-    why = " ".join(commit.why.split())
-    yield Styled(f"{commit.id}  {minute(commit.at)}  {commit.by}  {why}".rstrip(), "bold")
-    yield _changes(commit, most)
+def _log_parts(commits: Sequence[Commit], full: bool) -> Iterator[Part]:
+    for commit in commits:
+        why = " ".join(commit.why.split())
+        if not full:
+            why = "undo" if commit.undoes else why.partition(TOGETHER)[0]
+        head = [commit.id] if full else []
+        yield Styled("  ".join([*head, local_minute(commit.at), commit.by, why]).rstrip(), "bold")
+        yield _changes(commit, full)
 
 
-def _changes(commit: Commit, most: int | None) -> Iterator[Part]:
-    """What a commit changed: a limited number of lines, and how many more there are."""
-    yield from map(_change, commit.revisions[:most])
-    if most and len(commit.revisions) > most:
-        yield Styled(f"  and {len(commit.revisions) - most:,} more (`memsheaf log --full` lists all)", "dim")
+def _changes(commit: Commit, full: bool = False, *, with_text: bool = False) -> Iterator[Part]:
+    """Return what a commit did to each memory, unless `full` only to the first few."""
+    for revision in commit.revisions[: None if full else FOLDED]:
+        sign = "-" if not revision.after else "~"
+        version = f"  {revision.after[:SHORT] or 'removed'}" if full else ""
+        yield f"  {sign if revision.before else '+'} {revision.path}{version}"
+        if with_text:
+            yield _changed_lines(revision)
+    if not full and len(commit.revisions) > FOLDED:
+        yield Styled(f"  and {len(commit.revisions) - FOLDED:,} more (`memsheaf log --full` lists all)", "dim")
 
 
-def _change(revision: Revision) -> str:
-    sign = "+" if not revision.before else "-" if not revision.after else "~"
-    return f"  {sign} {revision.path}  {revision.after[:SHORT] or 'removed'}"
+def _changed_lines(revision: Revision) -> Iterator[Part]:
+    """Return the lines of a memory's text that a change took away and those it brought."""
+    texts = (revision.old, revision.new)
+    old, new = (parse("any.md", data).body.strip().split("\n") if data else [] for data in texts)
+    yield from (Styled(f"    - {line}", "red") for line in old if line not in new)
+    yield from (Styled(f"    + {line}", "green") for line in new if line not in old)

@@ -261,9 +261,8 @@ def _choose_learner(call: Call, hosts: Sequence[str]) -> str:
     known = {"claude-code": "claude", "codex": "codex"}
     there = [known[host] for host in hosts if host in known and which(known[host], path=call.environment.get("PATH"))]
     if not chosen:
-        if call.options.yes or not there or not call.console.interactive:
-            return ""
-        if call.settings().model or settings_file(call).find("model.name").origin != "default":
+        is_set = settings_file(call).find("model.name").origin != "default"
+        if call.options.yes or not there or not call.console.interactive or is_set:
             return ""
         caps = call.settings().caps
         question = (

@@ -268,7 +268,6 @@ diary = group(
       memsheaf diary show
       memsheaf diary show 2026-11-15
       memsheaf diary show --since 2026-11-01 --json
-      memsheaf diary list
       memsheaf diary undo
     """,
     default="note",
@@ -295,7 +294,7 @@ def note_diary(call: Call) -> int:
     text = call.given_text(call.options.text)
     with _daily_log(call) as log, insisting():
         path = log.note(text, by=BY, allow=Allow(secrets=call.options.allow_secret))
-    return call.answer({"path": f"logs/{path}"}, f"Noted in logs/{path}; `memsheaf diary undo` takes it back")
+    return call.answer({"path": f"logs/{path}"}, f"Noted in logs/{path}. Undo with `memsheaf diary undo`.")
 
 
 @diary.action(
@@ -315,18 +314,6 @@ def _show_days(call: Call, day: str, since: str) -> int:
     nothing = f"nothing was logged on {first}{' or later' if since else ''}"
     texts = (one.text.rstrip() + ("\n" if one is not days[-1] else "") for one in days)
     return call.answer({"days": [pick(one, ("day", "entries")) for one in days]}, texts if days else nothing)
-
-
-@diary.action()
-def list_diary(call: Call) -> int:
-    """List the days that were logged."""
-    days = _daily_log(call).days()
-    rows = [(one.day, f"{len(one.entries):,}") for one in days]
-    return call.answer(
-        {"days": [{"day": one.day, "entries": len(one.entries)} for one in days]},
-        Table(rows, ("bold",), ("DAY", "ENTRIES")),
-        Styled(plural(len(days), "day"), "dim") if days else "nothing was logged yet",
-    )
 
 
 @diary.action()

@@ -115,7 +115,7 @@ def check_notes(call: Call) -> int:
 
 
 @notes.action(
-    Argument("--apply", "do it, as one commit that `memsheaf undo` takes back"),
+    Argument("--apply", "do it, as one commit that `memsheaf undo` undoes"),
     Argument("--days", "how many days DONE entries are kept; 14", "N", convert=whole),
 )
 def prune_notes(call: Call) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import zip_longest
+from textwrap import TextWrapper, indent
 from typing import NamedTuple, TextIO
 
 from memsheaf.errors import TextRefused
@@ -33,6 +35,13 @@ class Note(NamedTuple):
     style: str = "dim"
 
 
+class Entry(NamedTuple):
+    """A text for people that is wrapped between words, and a line below it that says more about it."""
+
+    text: str
+    detail: str
+
+
 class Table(NamedTuple):
     """Rows in columns. Without rows, what `empty` says goes to standard error."""
 
@@ -42,7 +51,7 @@ class Table(NamedTuple):
     empty: str = ""
 
 
-Part = str | bytes | Styled | Note | Table | Iterable["Part"] | None  # one part of an answer for people
+Part = str | bytes | Styled | Note | Entry | Table | Iterable["Part"] | None  # one part of an answer for people
 
 
 class Undelivered(Exception):
@@ -92,6 +101,11 @@ class Console:
             self.say(part.text, style=part.style)
         elif isinstance(part, Note):
             self.note(part.text, style=part.style)
+        elif isinstance(part, Entry):
+            fill = TextWrapper(self._columns(), break_long_words=False, break_on_hyphens=False).fill
+            for line in part.text.split("\n"):
+                self.say(fill(line))
+            self.say(indent(fill(part.detail), "  "), style="dim")
         elif isinstance(part, Table):
             self._table(part)
         elif isinstance(part, bytes):
@@ -116,29 +130,20 @@ class Console:
             if table.empty:
                 self.note(table.empty)
             return
-        cells: list[Sequence[str]] = [table.head, *rows] if table.head else rows
-        whole = "".join(map("".join, cells))
-        is_simple = whole.isascii() and whole.isprintable()  # then each character is one column, and harmless
-        if not is_simple:
-            cells = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in cells]
+        cells = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in (table.head, *rows) if row]
         widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
         room = self._columns() - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        is_plain = not self._styled(self.stdout, "", "bold")
         is_narrow = room < 20 and len(widths) > 1  # then the last column has a line of its own
-        styles = [*table.styles, *[""] * (len(widths) - len(table.styles))]
-        if is_simple and is_plain and room >= widths[-1]:
-            line = "  ".join([*(f"{{:<{width}}}" for width in widths[:-1]), "{}"])
-            self._write("".join([line.format(*row).rstrip() + "\n" for row in cells]))
-            return
         for *shown, last in cells:
             if is_narrow:
-                shown.append("\n    " + _cut(last, self._columns() - 4))
+                last = "\n    " + _cut(last, self._columns() - 4)
             else:
                 shown = [cell + " " * (width - columns(cell)) for cell, width in zip(shown, widths, strict=False)]
-                shown.append(_cut(last, room))
-            if not is_plain:
-                shown = [self._styled(self.stdout, cell, style) for cell, style in zip(shown, styles, strict=True)]
-            self._write("  ".join(shown).rstrip() + "\n")
+                last = _cut(last, room)
+            styled = [
+                self._styled(self.stdout, *pair) for pair in zip_longest([*shown, last], table.styles, fillvalue="")
+            ]
+            self._write("  ".join(styled).rstrip() + "\n")
 
     def _exact(self, data: bytes) -> None:
         """Hand bytes on as they are; only a terminal gets them made harmless."""
@@ -265,8 +270,9 @@ def _plain(value: object) -> object:
 
 
 def _cut(text: str, room: int) -> str:
+    """Cut a text behind a word, so that it fits into so many columns; inside of one only where it is longer."""
     if columns(text) <= room:
         return text
     while text and columns(text) > room - 1:
-        text = text[: min(len(text) - 1, room)]
+        text = text.rpartition(" ")[0] or text[: min(len(text) - 1, room)]
     return text.rstrip() + "…"

@@ -97,11 +97,11 @@ def promote(call: Call) -> int:
             commit = next(goal.log(memory.path, limit=1)).id
     undo_mark = f"`memsheaf undo --scope {one.item.scope}`"
     if one.is_there:  # the commit that wrote it is somebody else's
-        commit, said = "", [f"Marked: {memory.path} in {one.target} says it already; {undo_mark} takes the mark back"]
+        commit, said = "", [f"Marked: {memory.path} in {one.target} says it already. Undo the mark with {undo_mark}."]
     else:
         said = [
             f"Promoted to {one.target}: {memory.path}",
-            f"`memsheaf undo {commit} --scope {one.target}` takes it back, {undo_mark} its mark.",
+            f"Undo with `memsheaf undo {commit} --scope {one.target}`, and the mark with {undo_mark}.",
         ]
     done = {"next": "", "promoted": memory.path, "version": memory.version, "commit": commit}
     return call.answer({**_json(call, one), **done}, _examination_parts(one), said)

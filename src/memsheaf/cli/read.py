@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
-from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes, whole
-from memsheaf.cli.output import Note, Part, Styled, Table
+from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes
+from memsheaf.cli.output import Entry, Note, Part, Styled, Table
 from memsheaf.errors import NotFound, hinted
+from memsheaf.reader import Filter
 from memsheaf.scope import around, shown
 from memsheaf.text.neutralize import one_line
+from memsheaf.work.browse import browse
 
 if TYPE_CHECKING:
     from memsheaf.index.database import Row
@@ -30,44 +32,37 @@ _MEMORY = (
     "body", "text",
 )  # fmt: skip
 _MESSAGE = Argument("message", "what the user says; - reads standard input", "TEXT", required=True, repeated=True)
-TYPE = Argument("--type", "only memories of this type: user, feedback, project, reference, or any other word", "TYPE")
 
 
 @takes(
-    TYPE,
+    Argument("--type", "only memories of this type: user, feedback, project, reference, or any other word", "TYPE"),
     Argument("--unconfirmed", "only those that wait for a person to confirm them"),
-    Argument("--trust", "only those with this trust", "TRUST", choices=("confirmed", "unconfirmed", "shared")),
-    Argument("--source", "only those that came this way: user, agent, extraction, …", "NAME"),
-    Argument("--pinned", "only those that are pinned"),
-    Argument("--older", "only those not changed in the last DAYS days", "DAYS", convert=whole),
-    Argument("--newer", "only those changed in the last DAYS days", "DAYS", convert=whole),
-    Argument("--drifted", "only those with citations that did not hold at the last `memsheaf verify`"),
-    Argument("--sort", "the order, over all scopes", "ORDER", choices=("newest", "oldest", "name", "type", "path")),
     Argument("--paths", "print the file names alone"),
 )
 def list_(call: Call) -> int:
-    """List every memory, scope by scope, in the order of the files.
+    """List every memory, newest first.
 
-    What is not the project's has its scope before its name, as in user:user_prefers-tabs.md; every command takes
-    that name. --scope lists one scope alone. A file that cannot be used is listed with its problem.
+    On a terminal each fact stands above the name of its file, elsewhere each memory has one line. What is not the
+    project's has its scope before its name, as in user:user_prefers-tabs.md; every command takes that name. --scope
+    lists one scope alone. A file that cannot be used is listed with its problem.
 
     examples:
       memsheaf list
       memsheaf list --scope user --type feedback
-      memsheaf list --newer 7 --sort newest
       memsheaf list --json
     """
     options = call.options
-    days = any(given is not None for given in (options.older, options.newer))
-    narrow = days or any((options.trust, options.source, options.pinned, options.drifted, options.sort))
+    wanted = Filter(kind=options.type or "", trust="unconfirmed" if options.unconfirmed else "")
     with call.memory() as memory:
-        if narrow:
-            rows = _browsed(call, memory)
-        else:
-            rows = memory.list(kind=options.type or "", unconfirmed=options.unconfirmed)
+        for sheaf in memory.sheaves():
+            sheaf.reader.look(thorough=True)
+        rows = [
+            row._replace(path=memory.name(at, row.path))
+            for at, row in browse(memory.sheaves(), wanted, limit=EVERY)[0]
+        ]
         notices = [] if options.paths and not call.console.json else memory.notices()
-        kind = f" of type {options.type!r}" if options.type else ""
-        narrowed = kind + (" that are unconfirmed" if options.unconfirmed else " that match" if narrow else "")
+        narrowed = f" of type {options.type!r}" if options.type else ""
+        narrowed += " that are unconfirmed" if options.unconfirmed else ""
         nothing = f"no memories in {', '.join(memory.scopes())}{narrowed}; `memsheaf remember TEXT` saves one"
         unsent = _unsent(memory)
         value = {key: said for key, said in (("notices", notices), ("unsent", unsent)) if said}
@@ -80,26 +75,6 @@ def list_(call: Call) -> int:
 
 def _notes(memory: Layers) -> list[Note]:
     return [Note(notice, "yellow") for notice in memory.notices()]
-
-
-def _browsed(call: Call, memory: Layers) -> Sequence[Row]:
-    """The memories that the options of `list` want, in their order."""
-    from datetime import date, timedelta
-
-    from memsheaf.reader import Filter
-    from memsheaf.work.browse import browse
-
-    options, today = call.options, date.fromisoformat(memory.today)
-    since, until = (
-        str(today - timedelta(min(days, today.toordinal() - 1))) if days is not None else ""
-        for days in (options.newer, options.older)
-    )
-    trust = "unconfirmed" if options.unconfirmed else options.trust or ""
-    wanted = Filter(
-        "", options.type or "", trust, options.source or "", since, until, options.pinned, options.drifted
-    )
-    found, _ = browse(memory.sheaves(), wanted, sort=options.sort or "path", limit=EVERY)
-    return [row._replace(path=memory.name(sheaf, row.path)) for sheaf, row in found]
 
 
 @takes(FILE, Argument("--raw", "print the file's exact bytes"))
@@ -141,10 +116,10 @@ def show(call: Call) -> int:
     SESSION,
 )
 def search(call: Call) -> int:
-    """Find memories by words in their name, description or text.
+    """Find memories by words in their name, description or text, or by what they mean.
 
     The best are shown, the nearest scope first: the task, the session, the project, the user. --scope looks in one
-    scope alone.
+    scope alone. A memory that shares no word with the query must clearly mean the same; often nothing is found.
 
     examples:
       memsheaf search release day
@@ -153,27 +128,22 @@ def search(call: Call) -> int:
     query = " ".join(call.options.query)
     with _open_layers(call) as memory:
         rows = memory.search(query, limit=call.options.limit)
-        nothing = f"nothing found for {query!r} in " + ", ".join(memory.scopes())
+        nothing = f"nothing found for {query!r} in {', '.join(memory.scopes())}; `memsheaf list` shows all"
         noted = [] if rows else _notes(memory)
         return call.answer(_rows_json(memory, rows), noted, _rows_parts(call, rows, nothing))
 
 
-@takes(
-    Argument("--page", "a page of the whole catalog, most important first", "N"),
-    Argument("--type", "only memories of this type; any word that is not a type means Other", "TYPE"),
-)
+@takes()
 def catalog(call: Call) -> int:
     """Print the catalog that agents see: one line a memory, within its budget.
 
-    The catalog holds what fits into a prompt. With --page it is shown whole, page by page.
+    It holds what fits into a prompt; `memsheaf list` shows all.
 
     examples:
       memsheaf catalog
-      memsheaf catalog --page 2 --type project
     """
-    number, kind = call.options.page, call.options.type or ""
     with call.memory() as memory:
-        page = memory.page(number or 1, kind=kind) if number or kind else memory.catalog()
+        page = memory.catalog()
         value = {"scopes": memory.scopes(), **pick(page, ("shown", "total", "text"))}
         return call.answer(value, _notes(memory), page.text.removesuffix("\n"))
 
@@ -202,36 +172,37 @@ def prompt(call: Call) -> int:
     return call.answer(value, "\n".join(text for _, text in texts).encode())
 
 
-@takes(_MESSAGE, TASK, SESSION)
+@takes(_MESSAGE, Argument("--raw", "print the text that an agent gets, also on a terminal"), TASK, SESSION)
 def recall(call: Call) -> int:
-    """Print the memories that matter for a message, as an agent gets them beside it.
+    """Print the memories that matter for a message: what an agent gets beside it.
 
-    At most five, whole or cut at 4,096 bytes, with their age; on a terminal they are laid out to be read, elsewhere
-    it is the text that an agent gets. Nothing is printed when none matters; `memsheaf why` tells the reasons. The
-    task, the session, the project and the user are asked, where there are any; with --scope and --agent, which may be
-    given several times, only those, the nearest first.
+    At most five, whole or cut at 4,096 bytes. A terminal shows each text with its file, scope and age; in a pipe, and
+    with --raw, it is the text that an agent gets. A single word is looked for as it is, which an agent's recall does
+    not do. Nothing is printed when none matters; `memsheaf why` tells the reasons. The task, the session, the project
+    and the user are asked, where there are any; with --scope and --agent, which may be given several times, only
+    those, the nearest first.
 
     examples:
       memsheaf recall "how do we deploy?"
+      memsheaf recall pnpm
       memsheaf recall --scope user "which indentation do I like?" --json
     """
     with _open_layers(call) as memory:
-        found = memory.recall(call.given_text(" ".join(call.options.message)), tree=around(here()))
+        message = call.given_text(" ".join(call.options.message))
+        found = memory.session(tree=around(here())).recall(message, is_query=True)
         noted = [] if found.text else _notes(memory)
-    why = found.gate or "no memory is nearer to the message than to everyday talk"
+    why = found.gate or "no memory clearly fits"
     nothing = f"nothing recalled: {why}; `memsheaf search` looks for words, `memsheaf list` shows all"
-    shown = _recalled_parts(found) if call.console.stdout.isatty() else found.text.encode()
+    is_raw = call.options.raw or not call.console.stdout.isatty()
+    shown = found.text.encode() if is_raw else _recalled_parts(found)
     return call.answer(_recall_json(found), noted, shown if found.text else Note(nothing, ""))
 
 
 def _recalled_parts(found: Recall) -> Iterator[Part]:
     """What was recalled, for people."""
     for one in found.memories:
-        yield Styled(f"{one.name}  {one.memory.name}", "bold")
+        yield Entry(one.text.strip(), f"{one.name}  {one.scope}  {one.age}")
         yield from (Styled(f"  {note}", "yellow") for note in one.notes)
-        yield from (f"  {line}" for line in one.text.strip().split("\n"))
-        yield Styled("  (cut: `memsheaf show` has all of it)", "dim") if one.is_cut else None
-        yield ""
     count = plural(len(found.memories), "memory", "memories")
     yield Note(f"{count}, {plural(found.size, 'byte')} added to the message; `memsheaf why` explains the choice")
 
@@ -285,21 +256,27 @@ def _rows_json(memory: Layers, rows: Sequence[Row]) -> dict[str, object]:
 
 
 def _rows_parts(call: Call, rows: Sequence[Row], nothing: str, marks: Mapping[str, str] = NONE) -> Iterator[Part]:
-    yield Table((_cells(row, marks.get(row.path, "")) for row in rows), ("bold", "cyan", "dim"), empty=nothing)
+    cells = [(row.path, row.kind or "-", row.updated, *_describe(row, marks.get(row.path, ""))) for row in rows]
     if rows and call.console.stdout.isatty():
+        for path, _, updated, fact, mark in cells:
+            yield Entry(fact, f"{path}  {updated}  {mark}".rstrip())
         yield Note(plural(len(rows), "memory", "memories"))
+    else:
+        lines = ((*first, f"({mark}) {fact}" if mark else fact) for *first, fact, mark in cells)
+        yield Table(lines, empty=nothing)
+
+
+def _describe(row: Row, mark: str) -> tuple[str, str]:
+    """Return the fact of a memory in one line, and what must be known about it."""
+    fact = row.description
+    if not fact.startswith(row.name.removesuffix("…")):  # then the description says when the fact matters
+        fact = f"{row.name}: {fact}"
+    marks = ["pinned"] * row.pinned + [row.trust] * (row.trust != "confirmed") + [mark] * bool(mark)
+    return f"problem: {row.problem}" if row.problem else fact, ", ".join(marks)
 
 
 def _scope(name: str, memory: Layers) -> str:
     return name.rpartition(":")[0] or memory.home
-
-
-def _cells(row: Row, mark: str) -> tuple[str, str, str, str]:
-    said = f"problem: {row.problem}" if row.problem else row.description
-    if row.pinned or row.trust != "confirmed" or mark:
-        marks = ["pinned"] * row.pinned + [row.trust] * (row.trust != "confirmed") + [mark] * bool(mark)
-        said = f"({', '.join(marks)}) {said}"
-    return row.path, row.kind or "-", row.updated, said
 
 
 def _describe_embedding(made: Embedding) -> str:

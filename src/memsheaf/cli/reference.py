@@ -99,7 +99,7 @@ def overview() -> str:
     lines = ["usage: memsheaf COMMAND ...", "", "Memory that AI agents keep as plain files.", ""]
     for theme, names in THEMES.items():
         lines.append(f"{theme}:")
-        lines += [line for name in names for line in _term(f"  {name}", load(name).summary, 17)]
+        lines += [line for name in names.split() for line in _term(f"  {name}", load(name).summary, 17)]
         lines.append("")
     lines += ["`memsheaf help COMMAND` explains one and has examples.", ""]
     return "\n".join(lines) + "\n" + EXIT_CODES
@@ -120,17 +120,13 @@ def help_text(name: str, command: Command, *, everywhere: bool = True, examples:
     others = [one for one in all_arguments(command) if one in EVERYWHERE]
     taken = [one for one in others if command.scoped or one.name not in ("--scope", "--agent")]
     arguments = command.arguments
+    default = {command.default: " This is the default."}
+    actions = [(name, one.summary + default.get(name, "")) for name, one in command.actions.items()]
     parts = [
         usage(name, command),
         _reflowed(command.summary),
         "\n\n".join(_reflowed(part) for part in command.details.split("\n\n")),
-        _section(
-            "actions:",
-            (
-                (name, action.summary + (" This is the default." if name == command.default else ""))
-                for name, action in command.actions.items()
-            ),
-        ),
+        _section("actions:", actions),
         _section("arguments:", (_row(one) for one in arguments if not one.is_option)),
         _section("options:", (_row(one) for one in arguments if one.is_option)),
         _section("every command takes:", map(_row, taken if everywhere else ())),

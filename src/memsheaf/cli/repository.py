@@ -31,20 +31,26 @@ from memsheaf.worktree import tracked
 _FIELDS = ("path", "name", "description", "trust", "version")
 
 
-@takes(Argument("--undo", "move it back to where it was before, out of the repository"), DRY_RUN)
+@takes(
+    Argument("--undo", "move it back to where it was before, out of the repository"),
+    DRY_RUN,
+    Argument("--yes", "do not ask"),
+)
 def init(call: Call) -> int:
     """Keep this project's memory in its repository, in the folder .memory.
 
     Everything the project has at home moves there with its history: memories, notes, tasks, sessions, logs, and what
-    waits to be learned or reviewed. Where the repository has another text under a name, both stay. Memories can then
-    be committed with the code; a .gitignore inside leaves out the journal, the catalog, and the notes of single
-    conversations. Doing it again changes nothing, or completes what was interrupted.
+    waits to be learned or reviewed. It is shown first, and you are asked; --yes answers where nobody can. Where the
+    repository has another text under a name, both stay. Memories can then be committed with the code; a .gitignore
+    inside leaves out the journal, the catalog, and the notes of single conversations. Doing it again changes nothing,
+    or completes what was interrupted.
 
     --undo moves everything back. What is committed stays in the repository, too.
 
     examples:
       memsheaf init --dry-run
       memsheaf init
+      memsheaf init --yes
       memsheaf init --undo
     """
     settings, options = call.settings(), call.options
@@ -60,6 +66,16 @@ def init(call: Call) -> int:
         _open_memory(checkout).close()
     if options.dry_run:
         return _answer_move(call, {"root": root, "made": not was_there}, home, _plan_move(home))
+    if planned := _plan_move(home).files:
+        if call.console.interactive and not options.yes:
+            call.answer(None, (f"  {path}" for path in planned))
+        count = plural(len(planned), "file")
+        if not call.confirm(
+            f"Move {count} into {root}, where they can be committed with the code?",
+            without=f"init moves {count} into the repository, and `memsheaf init --dry-run` shows which",
+            left="Nothing was moved.",
+        ):
+            return 1
     if was_there:  # else the folder at home becomes it, and is prepared then
         _refuse_journals(call, checkout, root)
         _prepare(checkout)
@@ -120,7 +136,7 @@ def _answer_move(
     lines += [f"  {old} is now {new}: another text has its name" for old, new in moved.renamed]
     lines += [f"  left {path}: {why}" for path, why in moved.left]
     if moved.files and not trial and not call.options.undo:
-        lines.append("`memsheaf init --undo` moves it back.")
+        lines.append("Undo with `memsheaf init --undo`.")
     value |= {
         "from": source if moved.files or moved.left else "",
         "files": moved.files,

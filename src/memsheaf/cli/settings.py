@@ -7,9 +7,14 @@ import os
 from memsheaf.cli.call import Call
 from memsheaf.cli.command import Argument, Usage, group, text
 from memsheaf.cli.output import Note, Table
-from memsheaf.errors import NotFound
+from memsheaf.embed import find
+from memsheaf.embed.api import PROVIDERS
+from memsheaf.embed.http import parse_address
+from memsheaf.errors import EmbedderFailed, ModelFailed, NotFound
+from memsheaf.llm import load_model
 from memsheaf.settings_file import Setting, SettingsFile, to_toml
 
+EMBEDDERS = ("auto", "none", "static", "semantic", "minilm")
 _KEY = Argument("key", "which setting, such as learning.policy", "KEY", required=True)
 
 config = group(
@@ -50,7 +55,10 @@ def get_config(call: Call) -> int:
 
 @config.action(_KEY, Argument("value", "what it shall be", "VALUE", required=True, convert=text))
 def set_config(call: Call) -> int:
-    """Set one setting, if its value makes sense."""
+    """Set one setting, if its value makes sense.
+
+    Settings that belong together may be set in any order; what is still missing is named.
+    """
     return _set(call, call.options.value)
 
 
@@ -68,13 +76,39 @@ def settings_file(call: Call) -> SettingsFile:
 def _set(call: Call, value: str | None) -> int:
     file = settings_file(call)
     key = _find(file, call.options.key).key
+    missing = _check_service(call, key, value) if value and key.startswith(("model.", "embedder.")) else None
     file.set({key: value})
     call.forget_settings()
     setting = file.find(key)
     is_overruled = setting.origin.isupper()
     shown = value if is_overruled and value is not None else to_toml(setting.value)
     overruled = Note(f"{setting.origin} is set and counts more", "yellow") if is_overruled else None
-    return call.answer({"key": key, "value": setting.value}, f"{key} = {shown}", overruled)
+    return call.answer({"key": key, "value": setting.value}, f"{key} = {shown}", overruled, missing)
+
+
+def _check_service(call: Call, key: str, value: str) -> Note | None:
+    """Refuse a name or an address of a model or an embedder that cannot work; note what it still needs."""
+    (table, part), settings = key.split("."), call.settings()
+    name, url = getattr(settings, table), getattr(settings, f"{table}_url")
+    given = {"name": name, "url": url, "key": getattr(settings, f"{table}_key"), part: value}
+    provider, sign, _ = given["name"].partition(":")
+    try:
+        if part == "url":
+            parse_address(value)
+        if table == "embedder" and provider not in (PROVIDERS if sign else EMBEDDERS):
+            raise ValueError(f"it is one of {', '.join(EMBEDDERS)}, or {', '.join(PROVIDERS)} with :MODEL")
+        if provider == "openai-compatible" and not given["url"]:
+            return Note(f"it needs an address, too: `memsheaf config set {table}.url URL`", "yellow")
+        if table == "embedder":
+            find(settings.cache, **given)
+        elif provider:
+            load_model(**given, environment=call.environment)
+    except ValueError as error:
+        raise Usage(f"{key} cannot be {value!r}: {error}") from None
+    except (ModelFailed, EmbedderFailed) as error:
+        return Note(f"not usable yet: {error}. {error.hint}", "yellow")
+    unused = f"it is used once {table}.name is set: `memsheaf config set {table}.name PROVIDER:MODEL`"
+    return Note(unused, "yellow") if provider in ("", "auto", "none") and part != "name" else None
 
 
 def _find(file: SettingsFile, key: str) -> Setting:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from memsheaf.cli.call import Call, minute, pick, plural
+from memsheaf.cli.call import Call, local_minute, pick, plural
 from memsheaf.cli.command import SESSION, TASK, Argument, Usage, group
 from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.errors import MemsheafError
 from memsheaf.text.sections import SECTION_TOKENS, count_tokens, find_section, sections
 from memsheaf.work import events, promotion, sessions, tasks
 from memsheaf.work.layers import Layers
-from memsheaf.work.sessions import SessionState
 from memsheaf.work.task import Task
 from memsheaf.work.task_files import VerifiedItem
 
@@ -24,7 +23,7 @@ _TEXT = Argument("text", "what to note; - reads standard input, which is also th
 task = group(
     """Keep what belongs to one piece of work: its plan, phases, verified items and events.
 
-    Each step is one commit: `memsheaf undo --scope task/SLUG` takes it back, an event only when its commit is named.
+    Each step is one commit: `memsheaf undo --scope task/SLUG` undoes it, an event only when its commit is named.
 
     examples:
       memsheaf task start "Feature X" --goal "Users can log in" --phases 6
@@ -290,8 +289,8 @@ _ID = Argument("id", "which session, as --session says it", "ID", complete="sess
 session = group(
     """Keep notes of one conversation, which outlive its compaction.
 
-    A session is a file with headings, which no prompt loads. `memsheaf undo --scope session/ID` brings an ended
-    session back. A template of your own can be session.md in ~/.memsheaf.
+    A session is a file with headings, which no prompt loads. `memsheaf undo --scope session/ID` opens one
+    that ended again. A template of your own can be session.md in ~/.memsheaf.
 
     A finding that the project should keep is best noted in two lines, so that `memsheaf promote` asks nothing more:
 
@@ -364,7 +363,7 @@ def show_session(call: Call) -> int:
     ended = "" if state.is_open else ", ended"
     return call.answer(
         {**_session_json(state), "sections": found, "text": body},
-        Styled(f"{state.title} ({state.id}, since {minute(state.started)}{ended})", "bold"),
+        Styled(f"{state.title} ({state.id}, since {local_minute(state.started)}{ended})", "bold"),
         "",
         body.strip("\n"),
     )
@@ -394,7 +393,7 @@ def end_session(call: Call) -> int:
         {"id": notes.id, "waiting": waiting, **ended._asdict()},
         f"Ended session {notes.id}: {moved}",
         f"  stayed where they are: {', '.join(ended.left)}" if ended.left else None,
-        f"  `memsheaf undo --scope session/{notes.id}` brings it back",
+        f"  Undo with `memsheaf undo --scope session/{notes.id}`.",
         f"  {next_step}",
     )
 
@@ -407,9 +406,14 @@ def list_session(call: Call) -> int:
         found = [sessions.of(layers, id).state() for id in ids]
     found.sort(key=lambda state: (not state.is_open, state.started, state.id))
     head = ("ID", "STARTED", "CHANGED", "TOKENS", "STATE", "TITLE")
+    rows = []
+    for one in found:
+        stands = "blank" if one.is_blank else "open"
+        times = local_minute(one.started), local_minute(one.changed)
+        rows.append((one.id, *times, f"{one.tokens:,}", stands if one.is_open else "ended", one.title))
     return call.answer(
         {"sessions": map(_session_json, found)},
-        Table(map(_session_row, found), ("bold", "dim", "dim"), head),
+        Table(rows, ("bold", "dim", "dim"), head),
         None if found else "No session is open; `memsheaf session start` begins one.",
     )
 
@@ -421,11 +425,6 @@ def _session_id(call: Call) -> str:
     return str(call.options.id or call.options.session or "")
 
 
-def _session_row(state: SessionState) -> tuple[str, ...]:
-    stands = "ended" if not state.is_open else "blank" if state.is_blank else "open"
-    return state.id, minute(state.started), minute(state.changed), f"{state.tokens:,}", stands, state.title
-
-
-def _session_json(state: SessionState) -> dict[str, object]:
+def _session_json(state: sessions.SessionState) -> dict[str, object]:
     value = pick(state, ("id", "title", "started", "changed", "tokens"))
     return {**value, "blank": state.is_blank, "open": state.is_open}

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 
-from memsheaf.cli.call import Call, here, pick, plural
+from memsheaf.archive import inside, list_scopes
+from memsheaf.cli.call import BY, Call, here, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note
 from memsheaf.errors import ArchiveRefused, StoreFailed, hinted
 from memsheaf.hosts.foreign import Foreign, Surroundings
 from memsheaf.hosts.importers import READERS, read_foreign
 from memsheaf.hosts.importing import ImportPlan, carry_out, plan_import
-from memsheaf.scope import shown
+from memsheaf.scope import private_root, repository_around, shown
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import one_line
 from memsheaf.transfer import Imported
+from memsheaf.transfer import export as write_archive
+from memsheaf.work.all_scopes import AllScopes, KnownScope
 from memsheaf.work.layers import Layers
+from memsheaf.work.scopes import SCRATCH
 
 EMBEDDING_TIME = 5.0  # seconds that an import goes on to embed what came in
-FEW = 5  # names of a long list that are shown
 SUCH_AS = ", such as"
 SAMPLES = 3  # memories of a scope and type that are shown before an import
 
@@ -27,39 +32,55 @@ SAMPLES = 3  # memories of a scope and type that are shown before an import
 @takes(
     Argument("target", "a new folder, or a new file in .zip", "TARGET", required=True),
     Argument("--history", "also the journals: what each file was before, and what was forgotten"),
-    Argument("--only", "just this file of the scope; may be repeated", "FILE", repeated=True),
 )
 def export(call: Call) -> int:
-    """Write every file of a scope to a new archive or folder.
+    """Write your memories to a new archive or folder: every scope, or the one that --scope names.
 
-    A project's tasks, sessions and daily log go along. The same files give the same bytes. What cannot be read whole,
-    or is no Markdown, is left out and named, and the exit code is 1. What waits to be learned or reviewed, and
-    conversations, stay at home.
+    All of them are in it: yours, those of every project with its tasks, sessions and daily log, of agents and teams,
+    each scope in a folder. What is in it is told, and `memsheaf import` reads it back. The same files give the same
+    bytes. What cannot be read whole, or is no Markdown, is left out and named, and the exit code is 1. Settings, what
+    waits to be learned or reviewed, and conversations stay at home.
 
     examples:
-      memsheaf export memories.zip
-      memsheaf export project.zip --history
+      memsheaf export backup.zip --history
+      memsheaf export --scope project project.zip
       memsheaf export --scope user ./memories
     """
-    target = call.options.target
-    with call.reading() as sheaf, call.console.waiting("exporting"):
+    target, options = call.options.target, call.options
+    with ExitStack() as stack, call.console.waiting("exporting"):
+        if options.scope or options.agent:
+            sheaves = {"": stack.enter_context(call.reading())}
+        else:
+            known = stack.enter_context(AllScopes(call.settings(), here(), read_only=True))
+            found = [one for one in known.list() if one.layer not in SCRATCH and os.path.isdir(one.root)]
+            sheaves = {_folder_of(known, one): known.sheaf(one.key) for one in found}
         try:
-            done = sheaf.export(target, history=call.options.history, only=call.options.only or ())
-            notices = sheaf.notices()
+            places = {folder: sheaf.locations() for folder, sheaf in sheaves.items()}
+            done = write_archive(places, target, history=options.history)
         except ArchiveRefused as error:
             raise hinted(error, "Choose a name that is not there yet, of a folder or a .zip file.") from None
-        except OSError as error:
-            raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from None
+        notices = [notice for sheaf in sheaves.values() for notice in sheaf.notices()]
+        counts = {folder or str(sheaf.scope): len(sheaf.list()) for folder, sheaf in sheaves.items()}
     left_out = [{"path": path, "why": why} for path, why in done.left_out]
-    if done.written and not call.options.history:
-        call.console.note("the history is not included; --history adds it")
+    past = "with" if options.history else "without"
     return call.answer(
-        {"target": target, "files": done.written, "left_out": left_out, "notices": notices},
-        f"Exported {plural(done.written, 'file')} to {target}",
+        {"target": target, "files": done.written, "scopes": counts, "left_out": left_out, "notices": notices},
+        f"Exported {plural(done.written, 'file')} to {target}:",
+        (f"  {scope}: {plural(count, 'memory', 'memories')}" for scope, count in counts.items()),
+        f"It is {past} the history{'' if options.history else '; --history adds it'}.",
         (f"  left out {path}: {why}" for path, why in done.left_out),
         [Note(notice, "yellow") for notice in notices],
         code=1 if left_out else 0,
     )
+
+
+def _folder_of(known: AllScopes, scope: KnownScope) -> str:
+    """Return the folder of a scope in an archive of all: where it is in MEMSHEAF_HOME, or would be."""
+    home = known.settings.home
+    if scope.layer != "project" or os.path.dirname(scope.root) == os.path.join(home, "projects"):
+        return os.path.relpath(scope.root, home)
+    tree = known.tree(scope.key)
+    return os.path.relpath(private_root(home, repository_around(tree)[1] if tree else scope.root), home)
 
 
 @takes(
@@ -80,7 +101,8 @@ def import_(call: Call) -> int:
     """Bring in the memories of a folder, an archive or another tool.
 
     Each scope gets one commit. A folder or archive may be what `export` wrote, any folder of Markdown files, or a
-    whole project's folder with its tasks, sessions and log, which come into a project. What is refused stays out and
+    whole project's folder with its tasks, sessions and log, which come into a project. What `export` wrote of several
+    scopes goes back into each of them. What is refused stays out and
     is named, and the exit code is 1; so does a file with a password or a key in it, one that says what a memory here
     says already, a link, and what is no Markdown; hidden files and MEMORY.md are passed over. What had come with a
     repository where it was exported comes in unconfirmed, and stays out if it has no header to say so.
@@ -88,7 +110,7 @@ def import_(call: Call) -> int:
 
     --from reads what another tool remembers, shows counts and samples, and asks. What is about you goes to the user,
     all else to the project; what lies in a repository is unconfirmed until you approve it (`memsheaf review`). One
-    `memsheaf undo` takes it back. What is left out is named, and a second run finds nothing new.
+    `memsheaf undo` undoes it. What is left out is named, and a second run finds nothing new.
 
     examples:
       memsheaf import memories.zip --dry-run
@@ -101,26 +123,48 @@ def import_(call: Call) -> int:
         return _import_from(call, getattr(options, "from"))
     if not options.source:
         raise Usage("SOURCE is missing; --from TOOL knows the usual places of other tools")
-    with call.changing() as sheaf:
+    folders = [] if options.scope or options.agent else list_scopes(options.source)
+    done = [(folder, _take_in(call, folder)) for folder in folders or ("",)]
+    paths: dict[str, list[str]] = {
+        field: [inside(folder, path) for folder, one in done for path in getattr(one, field)]
+        for field in ("added", "replaced", "same")
+    }
+    refused = [(inside(folder, path), why) for folder, one in done for path, why in one.refused]
+    commits = sum(one.commits for _, one in done)
+    left_out = [{"path": path, "why": why} for path, why in refused]
+    lines = _imported_lines(Imported(**paths, refused=refused, commits=commits), options.dry_run)
+    value = {**paths, "commits": commits, "refused": left_out, "dry_run": options.dry_run}
+    return call.answer(value, lines, code=1 if refused else 0)
+
+
+def _take_in(call: Call, folder: str) -> Imported:
+    """Import an archive of one scope, or from one of several the scope in that folder of it."""
+    options, settings = call.options, call.settings()
+    layer, _, name = folder.partition("/")
+    scope = f"{layer.removesuffix('s')}/{name}" if name else layer or call.scope()
+    with ExitStack() as stack, call.console.waiting("importing"):
+        known = stack.enter_context(AllScopes(settings, here()))
+        keys = {_folder_of(known, one): one.key for one in known.list() if one.layer not in SCRATCH}
+        if layer == "projects" and folder not in keys:
+            scope, settings = "project", settings._replace(project=os.path.join(settings.home, folder))
+        if folder in keys:
+            sheaf = known.sheaf(keys[folder])
+        else:
+            sheaf = stack.enter_context(Sheaf.open(scope, settings=settings, cwd=here(), by=BY))
         try:
-            with call.console.waiting("importing"):
-                done = sheaf.take_in(
-                    options.source,
-                    replace=options.replace,
-                    dry_run=options.dry_run,
-                    allow=call.allow(),
-                    history=options.history,
-                )
+            done = sheaf.take_in(
+                options.source,
+                replace=options.replace,
+                dry_run=options.dry_run,
+                allow=call.allow(),
+                history=options.history,
+                below=inside(folder, ""),
+            )
         except OSError as error:
             raise StoreFailed(f"{options.source!r} cannot be imported: {error.strerror or error}") from None
         if done.added and not options.dry_run:
             _embed(call, sheaf)
-    value = {
-        **pick(done, ("added", "replaced", "same", "commits", "derived")),
-        "refused": [{"path": path, "why": why} for path, why in done.refused],
-        "dry_run": options.dry_run,
-    }
-    return call.answer(value, _imported_lines(done, options.dry_run), code=1 if done.refused else 0)
+    return done
 
 
 def _embed(call: Call, sheaf: Sheaf) -> None:
@@ -145,9 +189,6 @@ def _imported_lines(done: Imported, dry_run: bool) -> Iterator[str]:
     if dry_run:
         yield from (f"  + {path}" for path in done.added)
         yield from (f"  ~ {path}" for path in done.replaced)
-    if done.derived:
-        some = ", ".join(done.derived[:FEW]) + ", …" * (len(done.derived) > FEW)
-        yield f"  listed by file name and first line, as the header has no name, description or type: {some}"
     yield from (f"  refused {path}: {why}" for path, why in done.refused)
 
 
@@ -183,7 +224,7 @@ def _import_from(call: Call, what: str) -> int:
         said = list(_plan_lines(plan, layers.home)) if not is_shown else []
     if scopes and not options.dry_run:
         places = ", ".join(f"{count:,} to the {scope} scope" for scope, count in scopes.items())
-        done = f"{len(plan.memories):,} added: {places}; `memsheaf undo` takes all of it back"
+        done = f"{len(plan.memories):,} added: {places}. {call.undo_hint()}"
         kept = (line.removesuffix(SUCH_AS) for line in said[1:] if not line.startswith("    "))  # without the samples
         said = [done, *kept]
     return call.answer(value, said, code=1 if plan.left_out else 0)

@@ -14,7 +14,6 @@ from heapq import nlargest
 from math import log
 from typing import NamedTuple
 
-from memsheaf.index.database import WORD_TABLES
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
 from memsheaf.text.tokenizer import is_weak, words
@@ -34,7 +33,6 @@ LITERAL = 10.0  # weight, in telling words, of a literal match in a script witho
 _LITERALS = "[\u4e00-\u9fff]{2,}さん|[\u3005\u30a1-\u30ff\u3400-\u9fff]{3,}|[\uac00-\ud7af]{4,}"
 _TALK = "怎么样 为什么 什么时 么时候 没问题 有没有 是不是 能不能 可不可 不可以 谢谢你 对不起 没关系 今天天"
 
-TABLES = WORD_TABLES
 PUT = "INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)"
 
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from memsheaf.errors import Busy, StoreFailed
@@ -55,7 +54,6 @@ ORPHANS = "SELECT 1 FROM vector WHERE entry IS NULL LIMIT 1"  # vectors that the
 _OF_PARENTS: list[sqlite3.Connection | None] = []
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _ASKED = threading.local()
-_NOTHING = nullcontext()
 
 
 @contextmanager
@@ -105,8 +103,8 @@ class Index:
         A look examines the folders, and up to 200 files: all of a small scope, those the catalog shows of a
         large one. It examines everything when a file came or went, on first use and when `thorough` (up to 5,000
         files), and from time to time: so often that it takes one hundredth of the time. Where somebody else sees to
-        that (`swept_by_others`), in a large scope it is left to a look that is to `sweep`. Inside `asked_at`, a look
-        that began after that moment is enough.
+        that (`leave_sweeps_to_others`), in a large scope it is left to a look that is to `sweep`. Inside `asked_at`,
+        a look that began after that moment is enough.
         """
         with self._guard:
             began = time.monotonic()
@@ -159,14 +157,9 @@ class Index:
         """Files that a foreign MEMORY.md was moved to since this was opened."""
         return self._refresher.catalog.moved
 
-    @property
-    def swept_by_others(self) -> bool:
-        """Whether a thread sweeps regularly, so that queries do not have to."""
-        return self._refresher.swept_by_others
-
-    @swept_by_others.setter
-    def swept_by_others(self, value: bool) -> None:
-        self._refresher.swept_by_others = value
+    def leave_sweeps_to_others(self) -> None:
+        """Leave sweeps of a large scope to a thread that sees to them regularly."""
+        self._refresher.swept_by_others = True
 
     def used(self) -> None:
         """Take over, with the next change, what the store was told to have been of use."""
@@ -227,9 +220,9 @@ class Index:
         )
         return self._healing(lambda db: [found for (found,) in db.execute(sql, (fold(path),))])
 
-    def alike(self, words: Collection[str], *, limit: int = RIVALS) -> list[tuple[str, Version]]:
+    def alike(self, words: Collection[str]) -> list[tuple[str, Version]]:
         """The paths and versions of memories that may be near-duplicates of these words, likely ones first."""
-        return self._healing(lambda db: self._traces.find(db, words, limit))
+        return self._healing(lambda db: self._traces.find(db, words, RIVALS))
 
     def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
         """The catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
@@ -287,7 +280,7 @@ class Index:
         self,
         names: Collection[str],
         texts: Collection[bytes],
-        before: Mapping[str, Stamp | None] = MappingProxyType({}),
+        before: Mapping[str, Stamp | None],
     ) -> None:
         """Remove what is known of some memories so that no byte of it is left, their vectors included.
 
@@ -360,7 +353,7 @@ class Index:
 
     def _healing(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do it; with a database that is damaged start over, and where none can be had do without."""
-        with self._guard, self._semantic.thread_paused() if self._semantic else _NOTHING:
+        with self._guard, self._semantic.thread_paused() if self._semantic else nullcontext():
             looked = self._refresher.has_looked
             try:
                 return work(self._connection())

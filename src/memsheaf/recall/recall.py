@@ -6,6 +6,7 @@ same message to the same memories gives the same recall.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -41,8 +42,7 @@ week, or of use in the last month adds to a score, of which a good answer has 1 
 LAYER_FILES = ("TASK.md", "verified.md", "revisions.md", "session.md", "archive/session.md")
 """What a task and a session keep of their own. It changes with every step, and would be shown again after each."""
 
-_UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
-             ("\u3400", "\u9fff"), ("\uac00", "\ud7af"), ("\uf900", "\ufaff"))  # fmt: skip
+_UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 
 
 class RecallSource(Protocol):
@@ -131,7 +131,8 @@ class Recall(NamedTuple):
 class Occasion(NamedTuple):
     """The input of a recall besides the memories: the messages of the user, newest last, and what was shown before.
 
-    In `home`, one of the scopes, files are shown by their bare names; "" is the scope of each.
+    In `home`, one of the scopes, files are shown by their bare names; "" is the scope of each. `is_query` is for a
+    person who asks the memory itself: then a single word is looked for, too.
     """
 
     texts: Sequence[str]
@@ -142,6 +143,7 @@ class Occasion(NamedTuple):
     tools: Sequence[str] = ()
     check: Callable[[Memory], Sequence[str]] = lambda memory: ()
     home: str = ""
+    is_query: bool = False
 
 
 def recall(
@@ -171,7 +173,7 @@ def recall(
 def find_gate(occasion: Occasion) -> str:
     """Why nothing is searched for, whatever is remembered; "" when it is."""
     message = occasion.texts[-1] if occasion.texts else ""
-    if not _is_telling(message):
+    if not _is_telling(message) and not (occasion.is_query and message.strip()):
         return "the message is a single word"
     if occasion.spent >= CONVERSATION_BYTES:
         return f"this conversation has used its {CONVERSATION_BYTES:,} bytes for memories"
@@ -179,15 +181,15 @@ def find_gate(occasion: Occasion) -> str:
 
 
 def _is_telling(message: str) -> bool:
-    """Whether there are two words, or two characters of a script without spaces."""
-    unspaced = sum(any(first <= letter <= last for first, last in _UNSPACED) for letter in message[:QUERY_CHARACTERS])
-    return unspaced >= 2 or len(message.split(None, 2)) >= 2
+    """Return True if there are two words, or two characters of a script without spaces."""
+    return len(message.split(None, 2)) >= 2 or len(re.findall(_UNSPACED, message[:QUERY_CHARACTERS])) >= 2
 
 
 def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion) -> list[Candidate]:
     """Everything that matches the last few messages, or the last one alone: earlier ones must not drown it."""
     message = occasion.texts[-1][-QUERY_CHARACTERS:]
     lift = LIFT * (concerns(message) - EVEN)
+    is_word = not _is_telling(message)
     found: dict[tuple[str, str, str], Candidate] = {}
     for nearness, source in enumerate(sources):
         own = source.matches(message, limit=CONSIDERED)
@@ -196,7 +198,8 @@ def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion)
         for matches in (own, together):
             for match in matches:
                 score = match.score + NEAREST / (1 + nearness) + _bonus(match, occasion.today)
-                more = Candidate(str(source.scope), match.row, match.common, match.near, match.fit + lift, score)
+                fit = GATE if is_word and match.is_hit else match.fit + lift
+                more = Candidate(str(source.scope), match.row, match.common, match.near, fit, score)
                 known = found.get(more.version)
                 if known is None or (more.fit >= GATE, more.score) > (known.fit >= GATE, known.score):
                     found[more.version] = more

@@ -97,32 +97,36 @@ class Session:
         return f"{PRIVATE}; answer without saving." if is_silent(self.privacy) and not is_reading else ""
 
     def recall(
-        self, message: str, *, ignore: bool = False, tools: Sequence[str] = (), is_new_turn: bool = True
+        self, message: str, *, ignore: bool = False, is_new_turn: bool = True, is_query: bool = False
     ) -> Recall:
         """Recall for a message, now. With `ignore`, or when the user asks for it, nothing is read.
 
-        `tools` are those the agent has just used: how to use them need not be recalled. A question of the agent's own
-        is no new turn.
+        A question of the agent's own is no new turn. With `is_query` a person asks the memory itself, and may do so
+        with a single word.
         """
         if is_new_turn:
             self._begin(message, ignore=ignore)
         if self.ignoring:
             return Recall(gate=IGNORED)
-        return self._count_shown(self._recall(self._occasion(message, tools)), message)
+        occasion = self._occasion(message)._replace(is_query=is_query)
+        return self._count_shown(self._recall(occasion), message)
 
     def verdicts(self, memory: Memory) -> list[str]:
         """What the folder of the work says about a memory: whether its citations hold, what it names that is gone."""
         with ExitStack() as stack:
             return list(self._checker(stack)(memory))
 
-    def why(self, message: str, *, tools: Sequence[str] = ()) -> Recall:
-        """What `recall` would give for this message now, and why; nothing is counted, and nothing was shown."""
+    def why(self, message: str) -> Recall:
+        """Return what `recall` would give for a person's query now, and why; nothing is counted as shown."""
         if asks_to_ignore(message):
             return Recall(gate=IGNORED)
-        return self._recall(self._occasion(message, tools, keep=False))
+        return self._recall(self._occasion(message, keep=False)._replace(is_query=True))
 
     def prefetch(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> None:
-        """Begin to recall for a message, beside whatever else goes on. One that still runs is cancelled."""
+        """Begin to recall for a message, beside whatever else goes on. One that still runs is cancelled.
+
+        `tools` are those the agent has just used: how to use them need not be recalled.
+        """
         self._begin(message, ignore=ignore)
         if not self.ignoring:
             occasion = self._occasion(message, tools)
@@ -167,7 +171,7 @@ class Session:
             self._ignored.add(message)
         self.privacy = follow_privacy(self.privacy, unwrapped(message))
 
-    def _occasion(self, message: str, tools: Sequence[str], *, keep: bool = True) -> Occasion:
+    def _occasion(self, message: str, tools: Sequence[str] = (), *, keep: bool = True) -> Occasion:
         with self._guard:
             texts = [*self._texts, message][-QUERY_TEXTS:]
             if keep:

@@ -23,11 +23,6 @@ def browse(
 
     With a text they are in the order of their score, else sorted as `SORTS` has it.
     """
-    if offset and not wanted.text:  # the first page of an empty scope costs little, a late one of the others much
-        sheaves = [one for one in sheaves if one.browse(wanted, sort=sort, limit=1)[1]] or sheaves[:1]
-    if len(sheaves) == 1:
-        rows, total = sheaves[0].browse(wanted, sort=sort, limit=limit, offset=offset)
-        return [(sheaves[0], row) for row in rows], total
     found, total = [], 0
     for number, sheaf in enumerate(sheaves):
         places, count = sheaf.reader.places(wanted, sort, offset + limit, 0)

@@ -160,8 +160,8 @@ class Layers(OpenScopes):
         return rows, total
 
     def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
-        """The memories that have most to do with a query, the nearest scope first."""
-        return [match.row for match in self.matches(query, limit=limit)]
+        """Return the memories that hold a word of the query or clearly mean the same, the nearest scope first."""
+        return [match.row for match in self.matches(query, limit=limit) if match.is_hit]
 
     def matches(self, query: str, *, limit: int = 10) -> Sequence[Match]:
         """As `search`, with the numbers behind the choice."""
@@ -342,7 +342,7 @@ class Layers(OpenScopes):
             raise missing
         commit, sheaf = max(found, key=lambda one: one[0].at)
         moved = is_move(sheaf, commit)
-        around = [*(self.sheaves() if moved or not commit_id else ()), *(others() if moved else ())]
+        around = [*self.sheaves(), *(others() if moved else ())]
         with self.naming(sheaf):
             undone = undo_together(sheaf, commit.id, around)
         scopes = ", ".join(dict.fromkeys(str(where.scope) for where, _ in undone))

@@ -16,7 +16,6 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.extract import SAME_MEANING
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal, ReviewQueue
 from memsheaf.memory import Allow, Memory, parse
-from memsheaf.reader import Filter
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Version
 from memsheaf.text.similarity import fact, likeness
@@ -84,7 +83,7 @@ class Review:
         if self._scope in ("", self._layers.home):
             found += map(_proposed, self._learning.queue.all())
         for sheaf in [self._layers.sheaf(self._scope)] if self._scope else self._layers.sheaves():
-            unconfirmed, _ = sheaf.reader.browse(Filter(trust="unconfirmed"), sort="path", limit=-1)
+            unconfirmed = sheaf.list(unconfirmed=True)
             changed = sheaf.changed_by_others()
             rows = [(row, UNCONFIRMED) for row in unconfirmed]
             rows += [(row, CHANGED) for row in changed if row.trust != "unconfirmed"]

@@ -251,7 +251,12 @@ class OpenScopes:
         else:
             if refused and "/" in given:
                 raise refused
-            raise NotFound(given)
+            from difflib import get_close_matches
+
+            known = {part: name for name, text in texts.items() for part in text.split("\n") + text.split()}
+            close = get_close_matches(wanted, known, 1)
+            meant = f"; did you mean {known[close[0]]}?" if close else ""
+            raise NotFound(given, f"no memory at {given!r}{meant}")
         if len(found) > 1:
             listed = "".join(f"\n  {name}" for name in found[:CANDIDATES])
             more = f"\n  and {len(found) - CANDIDATES} more" * (len(found) > CANDIDATES)

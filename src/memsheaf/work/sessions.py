@@ -218,7 +218,7 @@ class SessionNotes:
         """Why there are no notes: the session has ended, or it never began."""
         begin = "`memsheaf session start` begins one."
         if self._is_there(ARCHIVE + FILE) or self.sheaf.reader.has_history(FILE):
-            undo = f"`memsheaf undo --scope {self.sheaf.scope}` brings it back"
+            undo = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`"
             return hinted(Blocked(f"the session {self.id!r} has ended"), f"{undo}; {begin}")
         there = "`memsheaf session list --all` shows which there are"
         return hinted(NotFound(str(self.sheaf.scope), f"there is no session {self.id!r}"), f"{there}; {begin}")
@@ -331,7 +331,7 @@ def _begun(layers: OpenScopes, id: str, title: str, body: str) -> SessionNotes:
         scope = notes.sheaf.scope
         for path, why, instead in (
             (FILE, "it is open", f"`memsheaf session show --session {id}` shows it"),
-            (ARCHIVE + FILE, "it has ended", f"`memsheaf undo --scope {scope}` brings it back"),
+            (ARCHIVE + FILE, "it has ended", f"Undo with `memsheaf undo --scope {scope}`"),
         ):
             if look(path) is not None:
                 raise hinted(Exists(str(scope), why), f"{instead}; choose another --id for a new one.")

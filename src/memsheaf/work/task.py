@@ -326,7 +326,7 @@ class Task:
                 raise NotFound(str(self.sheaf.scope))
             now = self._state_of(task)
             if now.status != ACTIVE and not ended:
-                undo = f"`memsheaf undo --scope {self.sheaf.scope}` takes the last step back"
+                undo = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`"
                 error = Blocked(f"the task {self.slug!r} is {now.status}")
                 raise hinted(error, f"{undo}; `memsheaf task start` begins another.")
             return change(look, task, now)
