@@ -27,7 +27,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROO
 PAGES.remove(ROOT / "docs" / "servers.md")  # tests/hub/test_servers.py runs it, with servers
 DEMO = (
     "Nothing is remembered about you.", "Saved user:user_pnpm.md", "This is remembered about", "<memories-",
-    "saved: ", "+ We now deploy on Mondays", "Undid ", "holds a password; nothing was stored", "# Memory",
+    "saved: ", "+ We now deploy on Mondays", "Undone in ", "holds a password; nothing was stored", "# Memory",
 )  # fmt: skip
 SAYS = {
     "agent_framework_memory": ("Session 2\n> When do releases go out?\n  the model reads: '<memories-",),

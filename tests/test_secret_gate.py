@@ -165,7 +165,6 @@ def test_no_secret_of_the_corpus_passes_through_the_command_line(tmp_path: Path)
             ("add", "N", "x", "--description", "d", "--type", text),
             ("add", "N", "x", *ADD, "--expires", text),
             ("update", "user_sound.md", "--old", "one", "--new", text),
-            ("insert", "user_sound.md", "--line", "0", "--text", text),
             ("forget", "user_sound.md", "--why", text),
         ]
         for words in some(number, lines):
@@ -199,6 +198,7 @@ def test_a_refusal_says_what_and_where(sheaf: Sheaf) -> None:
     assert where("N", "d", f"a\nb {KEY}") == "line 2 of the text holds an AWS access key; nothing was stored"
     assert where("N", f"key {KEY}", "a") == "the description holds an AWS access key; nothing was stored"
     assert where(f"key {OTHER}", "d", "a") == "the name holds a GitLab token; nothing was stored"
+    assert where(f"key {KEY}", f"key {KEY}", f"key {KEY}") == "the text holds an AWS access key; nothing was stored"
 
 
 def test_a_header_cannot_spell_a_secret_past_the_gate(sheaf: Sheaf) -> None:

@@ -237,7 +237,6 @@ def lines(name: str) -> dict[str, list[str]]:
         "show": ["show", "--", name],
         "add": ["add", "Fact", "Text.", "--description", "d", "--type", "user", "--file", name],
         "update": ["update", "--old", "a", "--new", "b", "--", name],
-        "insert": ["insert", "--line", "0", "--text", "x", "--", name],
         "edit": ["edit", "--", name],
         "forget": ["forget", "--", name],
         "diff": ["diff", "--", name],
@@ -249,7 +248,6 @@ def lines(name: str) -> dict[str, list[str]]:
         "verify": ["verify", "--", name],
         "expect": ["expect", "a question", "--", name],
         "fact": ["fact", "supersede", "--reason", "r", "--", name, "Text."],
-        "export": ["export", "out.zip", f"--only={name}"],
         "promote": ["promote", "ffffff", f"--supersede={name}"],
     }
 
@@ -280,8 +278,8 @@ class CommandLine:
                 yield command, self.ask(words[0], "--agent", scope.removeprefix("agent/"), *words[1:])
 
     def write(self, path: str, text: str, *, replace: bool = False) -> Answer:
-        about = ["--description", "d", "--type", "user", "--content", text, "--file", path]
-        return self.ask("add", *["--replace"] * replace, *about, "--", path)
+        about = ["--description", "d", "--type", "user", "--file", path]
+        return self.ask("add", *["--replace"] * replace, *about, "--", path, text)
 
     def take_in(self, source: str, *, replace: bool = False, dry_run: bool = False) -> Answer:
         return self.ask("import", "--json", *["--replace"] * replace, *["--dry-run"] * dry_run, source)

@@ -111,6 +111,9 @@ def standing(run: Callable[..., tuple[int, str, str]]) -> Callable[..., dict[str
 
     def standing(**more: str) -> dict[str, Any]:
         answers = {what: json.loads(run(*words, "--json", more=more)[1]) for what, words in questions.items()}
+        answers["list"]["memories"].sort(
+            key=lambda row: (row["scope"], row["path"])
+        )  # a copy is newer than its model
         return {
             what: {key: value for key, value in answer.items() if key not in ("root", "notices")}
             for what, answer in answers.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -249,10 +250,68 @@ def test_doctor_tells_of_indexes_that_nobody_needs_and_removes_them_on_request(r
 MEMORY_TEXT = "---\nname: N\ndescription: d\ntype: user\n---\nText.\n"
 
 
+@pytest.mark.parametrize("target", ["backup.zip", "backup"])
+def test_everything_goes_out_and_comes_back_into_a_fresh_home(
+    run: Run, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    for folder in ("shop", "blog"):
+        subprocess.run(["git", "init", "-q", str(tmp_path / folder)], check=True)
+        monkeypatch.chdir(tmp_path / folder)
+        run("remember", f"The {folder} is deployed on Fridays")
+    run("remember", "I prefer pnpm")
+    run(
+        "add", "--agent", "writer", "Style", "Short sentences.", "--description", "How to write", "--type", "feedback"
+    )
+    run("task", "start", "Feature X", "--goal", "Users can log in")
+    run("init", "--yes")  # the blog keeps its memory in the repository
+    run("forget", "pnpm")
+    run("undo")
+
+    code, out, err = run("export", "--history", str(tmp_path / target))
+
+    lines = [re.sub("-[0-9a-f]{16}:", ":", line) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert set(lines[1:]) == {
+        "  user: 1 memory", "  projects/blog: 1 memory", "  projects/shop: 1 memory", "  agents/writer: 1 memory",
+        "It is with the history.",
+    }  # fmt: skip
+    other = {"MEMSHEAF_HOME": str(tmp_path / "other"), "MEMSHEAF_CACHE": str(tmp_path / "other cache")}
+    code, out, _ = run("import", "--history", str(tmp_path / target), more=other)
+    assert (code, "of their past came along" in out) == (0, True)
+    for folder in ("shop", "blog"):
+        monkeypatch.chdir(tmp_path / folder)
+        listed = run("list", "--paths", more=other)[1].split()
+        assert {f"project_the-{folder}-is-deployed-on-fridays.md", "user:user_i-prefer-pnpm.md"} <= set(listed)
+    assert "feature-x" in run("task", "list", more=other)[1]
+    assert run("show", "feedback_style.md", "--agent", "writer", more=other)[0] == 0
+    assert "remember I prefer pnpm" in run("log", "--scope", "user", more=other)[1]
+    again = json.loads(run("import", str(tmp_path / target), "--json")[1])
+    assert (again["added"], again["replaced"], again["refused"]) == ([], [], [])
+
+
+def test_init_shows_what_it_would_move_and_asks(run: Run, project: Path, tree: Tree) -> None:
+    before = tree()
+    code, out, err = run("init", screen=True, stdin="n\n")
+    assert code == 1
+    assert "  user_fact.md\n" in out
+    assert "/.memory, where they can be committed with the code? [y/N] Nothing was moved." in err.replace(
+        "\x1b[0m", ""
+    )
+    code, _, err = run("init")
+    assert code == 2
+    assert "into the repository, and `memsheaf init --dry-run` shows which; confirm it with --yes" in err
+    assert tree() == before
+
+    assert run("init", screen=True, stdin="y\n")[0] == 0
+    assert Path(".memory", "user_fact.md").is_file()
+    assert run("init")[0] == 0, "there is nothing to ask about"
+
+
 def test_what_goes_out_comes_back_the_same(run: Run, tabs: str, tmp_path: Path) -> None:
     target = str(tmp_path / "out.zip")
 
-    assert run("export", target)[:2] == (0, f"Exported 1 file to {target}\n")
+    said = f"Exported 1 file to {target}:\n  project: 1 memory\nIt is without the history; --history adds it.\n"
+    assert run("export", "--scope", "project", target)[:2] == (0, said)
     assert run("import", target, "--agent", "writer")[1].startswith("1 added, 0 replaced")
     came = run("show", tabs)[1].replace("source: user", "source: import")
     assert run("show", tabs, "--agent", "writer")[1] == came
@@ -262,7 +321,7 @@ def test_what_goes_out_comes_back_the_same(run: Run, tabs: str, tmp_path: Path) 
 def test_a_dry_run_says_what_would_happen_and_changes_nothing(
     run: Run, tabs: str, tmp_path: Path, tree: Tree
 ) -> None:
-    run("export", str(tmp_path / "out"))
+    run("export", "--scope", "project", str(tmp_path / "out"))
     run("update", tabs, "--old", "tabs.", "--new", "spaces.")
     (tmp_path / "out" / "new.md").write_text(MEMORY_TEXT)
     before = tree()
@@ -296,7 +355,7 @@ def test_an_export_never_replaces_a_file(run: Run, tabs: str, tmp_path: Path, tr
     before = tree()
 
     for name in ("mine.zip", "folder", "link.zip", "no/such/folder.zip"):
-        code, _, err = run("export", str(tmp_path / name))
+        code, _, err = run("export", "--scope", "project", str(tmp_path / name))
         assert code == 1, name
         assert "Unpack" not in err
     assert run("export", "")[0] == 2
@@ -321,7 +380,7 @@ def test_what_cannot_be_exported_is_named(run: Run, tabs: str, tmp_path: Path, e
     (root / "link.md").symlink_to(tmp_path / "secret")
     (tmp_path / "secret").write_text("secret")
 
-    code, out, _ = run("export", str(tmp_path / "out"))
+    code, out, _ = run("export", "--scope", "project", str(tmp_path / "out"))
 
     assert code == 1
     assert out.startswith("Exported 1 file to ")
@@ -336,7 +395,7 @@ def test_a_project_travels_with_every_layer_and_its_history(
     before = standing()
     target = str(project) if name == "the folder itself" else str(tmp_path / name)
     if name != "the folder itself":
-        assert run("export", target, "--history")[0] == 0
+        assert run("export", "--scope", "project", target, "--history")[0] == 0
     other = {"MEMSHEAF_HOME": str(tmp_path / "other"), "MEMSHEAF_CACHE": str(tmp_path / "other cache")}
 
     code, out, _ = run("import", target, "--history", more=other)
@@ -365,7 +424,7 @@ def paths(said: dict[str, Any]) -> list[str]:
 def test_an_archive_of_a_project_is_refused_file_by_file_where_its_layers_have_no_place(
     run: Run, project: Path, tmp_path: Path
 ) -> None:
-    run("export", str(tmp_path / "out.zip"))
+    run("export", "--scope", "project", str(tmp_path / "out.zip"))
 
     code, out, _ = run("import", str(tmp_path / "out.zip"), "--agent", "writer")
 
@@ -378,7 +437,7 @@ def test_a_past_with_a_secret_comes_without_it(run: Run, tmp_path: Path, environ
     key = "The key is AKIAQ3EGSJ5LKRWTXBFY."
     run("add", "Key", key, "--description", "d", "--type", "reference", "--allow-secret")
     run("update", "reference_key.md", "--old", "AKIAQ3EGSJ5LKRWTXBFY", "--new", "in the vault")
-    run("export", str(tmp_path / "out"), "--history")
+    run("export", "--scope", "project", str(tmp_path / "out"), "--history")
 
     run("import", str(tmp_path / "out"), "--history", "--agent", "writer")
 

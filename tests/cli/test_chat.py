@@ -16,6 +16,7 @@ import pytest
 
 from memsheaf import config
 from memsheaf.chat.conversations import Conversations
+from memsheaf.cli.call import local_minute
 from memsheaf.llm.model import Said, ToolCall
 from memsheaf.scope import Scope, resolve
 from memsheaf.store.state import State
@@ -204,8 +205,8 @@ def test_conversations_are_listed_newest_first(run: Run, keep: Keep) -> None:
     assert (code, err) == (0, "")
     rows = out.splitlines()
     assert rows[0].split() == ["ID", "LAST", "TURNS", "TITLE"]
-    assert rows[1].split() == [second, "2026-11-15", "12:01Z", "2", "Tabs?"]
-    assert rows[2].startswith(f"{first}  2026-11-15 12:00Z  1")
+    assert rows[1].split() == [second, *local_minute("2026-11-15T12:01:00Z").split(), "2", "Tabs?"]
+    assert rows[2].startswith(f"{first}  {local_minute('2026-11-15T12:00:00Z')}  1")
     assert rows[2].endswith("Which port does the proxy use?")
     found = json.loads(run("conversations", "--json")[1])
     assert [one["id"] for one in found["conversations"]] == [second, first]
@@ -236,14 +237,14 @@ def test_words_find_conversations_with_the_lines_that_have_them(run: Run, keep: 
     assert (found["id"], found["lines"]) == (wanted, ["grep: listen 8080"])
 
 
-def test_one_is_shown_as_text_or_exported_as_lines_of_json(run: Run, keep: Keep) -> None:
+def test_one_is_shown_as_text_or_as_json(run: Run, keep: Keep) -> None:
     id = keep(*TALK)
 
     code, out, _ = run("conversations", "show", id[:15])
 
     assert code == 0
     assert out == (
-        f"{id} · 2026-11-15 12:00Z · 1 turn · scripted\n"
+        f"{id} · {local_minute('2026-11-15T12:00:00Z')} · 1 turn · scripted\n"
         "\n"
         "user: Which port does the proxy use?\n"
         "\n"
@@ -257,10 +258,6 @@ def test_one_is_shown_as_text_or_exported_as_lines_of_json(run: Run, keep: Keep)
     shown = json.loads(run("conversations", "show", "last", "--json")[1])
     assert (shown["id"], shown["turns"], len(shown["messages"])) == (id, 1, 4)
     assert shown["messages"][1]["calls"] == [{"id": "c1", "tool": "grep", "arguments": '{"pattern": "listen"}'}]
-    records = events(run("conversations", "export", "last")[1])
-    assert [record.get("role") for record in records] == [None, "user", "assistant", "tool", "assistant"]
-    assert records[0]["facts"] == {"model": "scripted"}
-    assert json.loads(run("conversations", "export", "last", "--json")[1])["lines"] == records
     keep(user("another"))
     code, out, err = run("conversations", "show", "2026")
     assert (code, out) == (1, "")
@@ -301,7 +298,7 @@ def test_hostile_words_do_not_drive_the_terminal(run: Run, keep: Keep) -> None:
         user(evil), Said("assistant", evil, (ToolCall("c", evil, evil),)), Said("tool", evil, answers="c", tool=evil)
     )
 
-    for words in ([], ["red"], ["show", "last"], ["export", "last"]):
+    for words in ([], ["red"], ["show", "last"], ["show", "last", "--json"]):
         code, out, _ = run("conversations", *words, screen=True, more={"NO_COLOR": "1", "COLUMNS": "80"})
         assert code == 0
         assert not {"\x1b", "\x07", "\u202e"} & set(out)

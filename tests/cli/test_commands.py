@@ -32,7 +32,6 @@ remember I prefer tabs
 config set learning.policy suggest
 add Fact Text. --description d --type user
 update user_prefers-tabs.md --old tabs. --new spaces.
-insert user_prefers-tabs.md --line 0 --text x
 edit user_prefers-tabs.md
 forget user_prefers-tabs.md
 show user_prefers-tabs.md

@@ -72,7 +72,7 @@ def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
     code, out, _ = run("consolidate", "--apply", "--only", "ffff")
     assert (code, "group ffff was not done" in out) == (1, True)
     done = run("consolidate", "--apply", "--only", name)[1].splitlines()[-1]
-    assert done.startswith("Done: 1 memory retired. `memsheaf undo ")
+    assert done.startswith("Done: 1 memory retired. Undo with `memsheaf undo ")
     assert run("show", "project_fridays.md")[0] == 1
     assert "consolidate: 1 merged" in run("log")[1]
     assert run("consolidate", "--apply") == (0, "There is nothing to consolidate.\n", "")

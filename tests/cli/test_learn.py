@@ -263,7 +263,7 @@ def test_a_note_is_taken_shown_learned_from_and_taken_back(run: Run, tabs: str) 
     today = time.strftime("%Y-%m-%d")
     page = f"logs/{today[:4]}/{today[5:7]}/{today}.md"
 
-    said = f"Noted in {page}; `memsheaf diary undo` takes it back\n"
+    said = f"Noted in {page}. Undo with `memsheaf diary undo`.\n"
     assert run("diary", "Remember that our releases go out on Fridays.") == (0, said, "")
     assert "saved: project_releases-fridays.md" in run("extract")[1]
     before = run("diary", "show")[1]
@@ -283,7 +283,7 @@ def test_a_note_is_taken_shown_learned_from_and_taken_back(run: Run, tabs: str) 
     assert (code, "nothing is left to undo" in err) == (1, True)
 
 
-def test_days_are_shown_as_they_are_written_and_listed(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+def test_days_are_shown_as_they_are_written(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
     environment["MEMSHEAF_PROJECT"] = str(tmp_path / "project")
     folder = tmp_path / "project" / "logs" / "2026" / "10"
     folder.mkdir(parents=True)
@@ -299,12 +299,7 @@ def test_days_are_shown_as_they_are_written_and_listed(run: Run, environment: di
     entry = {"time": "09:30", "source": "user", "text": "Ship it.", "saved": False}
     assert days[0] == {"day": "2026-10-01", "entries": [entry]}
     assert days[1]["entries"][0]["text"] == "休日"
-
-    rows = [line.split() for line in run("diary", "list")[1].splitlines()]
-    assert rows == [["DAY", "ENTRIES"], ["2026-10-01", "1"], ["2026-10-02", "1"], ["2", "days"]]
-    found = json.loads(run("diary", "list", "--json")[1])
-    assert found == {"days": [{"day": "2026-10-01", "entries": 1}, {"day": "2026-10-02", "entries": 1}]}
-    assert run("diary", "list", "--scope", "user") == (0, "nothing was logged yet\n", "")
+    assert run("diary", "list")[1] == f"{first}\n{second}"
 
 
 def test_a_secret_is_refused_unless_somebody_insists(run: Run, tree: Tree) -> None:

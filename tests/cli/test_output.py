@@ -70,13 +70,36 @@ def test_colours_appear_on_a_terminal_only_and_not_against_the_users_wish(run: R
     assert "\x1b[" not in run("list", screen=True, more={"TERM": "dumb"})[1]
 
 
-def test_a_line_is_cut_to_the_width_of_the_terminal_and_whole_elsewhere(run: Run) -> None:
+def test_a_line_is_cut_behind_a_word_to_the_width_of_the_terminal_and_whole_elsewhere(run: Run) -> None:
     run("add", "Long", "x", "--description", "very " * 40 + "long", "--type", "project")
 
-    narrow = run("list", screen=True, more={"COLUMNS": "60", "NO_COLOR": "1"})[1].rstrip("\n")
+    narrow = run("forget", "--all", "--dry-run", screen=True, more={"COLUMNS": "60", "NO_COLOR": "1"})[1].rstrip("\n")
     assert len(narrow) <= 60
-    assert narrow.endswith("…")
-    assert run("list")[1].rstrip("\n").endswith("very long")
+    assert narrow.endswith(" very…")
+    assert run("forget", "--all", "--dry-run")[1].rstrip("\n").endswith("very long")
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_list_shows_each_fact_newest_first_without_breaking_a_word(run: Run, width: int) -> None:
+    facts = [
+        "The staging database is called shop_staging and is wiped every Sunday night by a job on the build machine",
+        "We deploy on Fridays, after the standup, and never before a holiday",
+        "See https://example.com/a-very-long-address/that-no-terminal/of-sixty-columns/can-show-in-one-line/at-all",
+    ]
+    for number, fact in enumerate(facts):
+        run("add", fact[:60], fact, "--description", fact, "--type", "project", "--file", f"project_{number}.md")
+    run("add", "Release day", "Fridays.", "--description", "When releases go out", "--type", "project")
+
+    out = run("list", screen=True, more={"COLUMNS": str(width), "NO_COLOR": "1"})[1]
+
+    words = {word for fact in facts for word in fact.split()}
+    lines = out.splitlines()
+    assert lines[0] == "Release day: When releases go out"
+    assert lines[1].startswith("  project_release-day.md  20")
+    assert " ".join(out.split()).index(facts[2]) < " ".join(out.split()).index(facts[0])
+    assert all(len(line) <= width or " " not in line.strip() for line in lines)
+    assert words <= set(out.split())
+    assert "…" not in out
 
 
 def test_an_error_says_what_happened_and_what_to_do_next(run: Run) -> None:
@@ -200,7 +223,7 @@ def test_long_work_tells_someone_who_waits(environment: dict[str, str]) -> None:
 def test_where_the_last_column_has_no_room_it_has_a_line_of_its_own(run: Run) -> None:
     about = ("--description", "What is said of it, at some length", "--type", "user", "--scope", "project")
     run("add", "A name that is long enough to leave little room", "Use tabs.", *about)
-    out = run("list", screen=True, more={"COLUMNS": "60", "NO_COLOR": "1"})[1]
+    out = run("forget", "--all", "--dry-run", screen=True, more={"COLUMNS": "60", "NO_COLOR": "1"})[1]
     first, second = out.rstrip("\n").split("\n")
-    assert first.startswith("user_name-long-enough-leave-little-room.md  user  20")
+    assert first.startswith("user_name-long-enough-leave-little-room.md")
     assert second == "    What is said of it, at some length"

@@ -27,7 +27,6 @@ BY_NAME: dict[str, tuple[str, ...]] = {
     "show": (),
     "add": ("Fact", "Text.", "--description", "d", "--type", "user", "--file"),
     "update": ("--old", "a", "--new", "b"),
-    "insert": ("--line", "0", "--text", "x"),
     "edit": (),
     "forget": (),
     "log": (),
@@ -84,7 +83,7 @@ def test_a_hostile_name_of_a_task_or_a_session_is_refused(run: Run, tree: Tree) 
 LOOKS = (
     "list; search x; recall tabs; why tabs; catalog; prompt; log; scopes; doctor; audit; verify; dream; brief; "
     "review; task list; task status; task phase; task event; session list --all; session show; notes; notes check; "
-    "notes prune; fact; fact show x.md; diary show; diary list; inbox; conversations; promote; expect; hub; "
+    "notes prune; fact; fact show x.md; diary show; inbox; conversations; promote; expect; hub; "
     "index --status"
 )
 
@@ -103,7 +102,7 @@ def test_a_good_name_works_in_every_command(run: Run, environment: dict[str, str
         assert run(*line("add", name), "--scope", "project")[0] == 0, name
         version = json.loads(run("log", name, "--json")[1])["commits"][0]["changes"][0]["after"]
         assert run("update", name, "--old", "Text", "--new", "Words")[0] == 0
-        for command in ("insert", "edit", "show", "log", "diff", "blame", "forget"):
+        for command in ("edit", "show", "log", "diff", "blame", "forget"):
             assert run(*line(command, name))[0] == 0, (command, name)
         assert run("restore", name, version)[0] == 0
         assert run("erase", name, "--yes")[0] == 0
@@ -131,7 +130,7 @@ extract 1: --model nonsense:model
 review 2: --edit '' ; ffff
 review 1: --approve ffff ; --reject none.md
 add 2:  ; Fact Text. --type user ; Fact Text. --description d ; Fact Text. --description d --type recipe
-add 2: Fact '' --description d --type user ; Fact Text. --description d --type user --content again
+add 2: Fact '' --description d --type user
 add 2: '' Text. --description d --type user
 add 1: Fact Text. --description d --type user --expires soon
 add 1: Fact 'The password is Corr3ct-H0rse-Fake' --description d --type user
@@ -142,9 +141,6 @@ update 1: user_prefers-tabs.md --old '' --new x ; user_prefers-tabs.md --old zeb
 update 1: user_prefers-tabs.md --old 'Use tabs.' --new 'password: Corr3ct-H0rse-Fake'
 update 1: user_prefers-tabs.md --old s --new x ; user_prefers-tabs.md --old 'type: user' --new 'type: ../../x'
 update 1: nothing.md --old a --new b
-insert 2: user_prefers-tabs.md --text x ; user_prefers-tabs.md --line -1 --text x
-insert 1: user_prefers-tabs.md --line 99 --text x
-insert 1: user_prefers-tabs.md --line 0 --text 'password: Corr3ct-H0rse-Fake' ; nothing.md --line 0 --text x
 edit 2:
 edit 1: nothing.md
 forget 2:  ; user_prefers-tabs.md --why '' ; user_prefers-tabs.md --all ; --type user ; --all --type nobody ; --all
@@ -164,7 +160,7 @@ inbox 2: x ; add '' ; --yes ; add - --clear ; add nowhere.jsonl
 inbox 1: add - ; --scope nobody
 conversations 2: '' ; show '' ; --yes ; show last --yes ; show last export ; words --remove last
 conversations 2: --limit 0 ; remove --older-than soon
-conversations 1: show last ; export 2026 ; remove ../secret --yes ; --scope nobody
+conversations 1: show last ; show 2026 ; remove ../secret --yes ; --scope nobody
 consolidate 2: x ; --apply --dry-run ; --model ''
 consolidate 1: --scope nobody ; --model 'no model'
 dream 2: often ; status --model none
@@ -179,7 +175,7 @@ brief 1: --task ../x ; --session no/pe
 diary 2: show list ; show yesterday ; show --since 2026-13-01 ; show --since 20261115 ; list 'a note'
 diary 2: list --allow-secret ; '' ; --show
 diary 1: - ; 'the password is Corr3ct-H0rse-Fake' ; 'a note' --scope nobody ; list --scope nobody
-catalog 2: --page 0 ; --page x
+catalog 2: x
 prompt 1: --scope user --scope nobody
 promote 2: '' ; --session a --task b ; --session '' ; --subject 'Test command' ; ffffff --category recipe
 promote 2: ffffff --anyway '' ; --scope user
@@ -268,7 +264,6 @@ ODD_MISTAKES: list[tuple[str, int, list[str]]] = [
     ("add", 1, ["Fact", "Text.", "--description", "d\ntype: evil", "--type", "user"]),
     ("add", 1, ["Fact\x1b[31m", "Text.", "--description", "d", "--type", "user"]),
     ("add", 1, ["Fact", "x" * 300_000, "--description", "d", "--type", "user"]),
-    ("insert", 1, ["user_prefers-tabs.md", "--line", "0", "--text", "zero\x00byte"]),
     ("diary", 1, ["x" * 20_000]),
     ("task", 1, ["start", "Feature\nX"]),
     ("notes", 1, ["block", "two\nlines"]),
@@ -303,7 +298,7 @@ def test_a_mistake_is_told_and_changes_nothing(run: Run, tabs: str, tree: Tree) 
 def test_a_change_to_a_scope_that_is_not_there_does_not_create_it(run: Run, tabs: str, tree: Tree) -> None:
     before = tree()
 
-    for command in ("update", "insert", "edit", "forget", "diff", "blame", "restore", "erase", "undo"):
+    for command in ("update", "edit", "forget", "diff", "blame", "restore", "erase", "undo"):
         first, *rest = ["undo"] if command == "undo" else line(command, tabs)
         assert run(first, "--agent", "nobody", *rest)[0] == 1, command
         assert tree() == before, command

@@ -52,7 +52,7 @@ def test_a_session_from_its_start_to_its_end(run: Run) -> None:
     assert (code, err) == (0, "")
     assert out == (
         f"Ended session {began[1]}: 1 file moved to its archive\n"
-        f"  `memsheaf undo --scope session/{began[1]}` brings it back\n"
+        f"  Undo with `memsheaf undo --scope session/{began[1]}`.\n"
         f"  1 item could be promoted: `memsheaf promote --session {began[1]}` offers it\n"
     )
     assert run("session", "list")[1] == "No session is open; `memsheaf session start` begins one.\n"
@@ -183,7 +183,7 @@ def test_a_second_end_says_that_it_has_ended_and_undo_opens_it_again(run: Run, o
     for words in (["end"], ["note", "x"], ["show"]):
         code, out, err = run("session", *words, "--session", "one")
         assert (code, out) == (1, "")
-        assert err.startswith("memsheaf: the session 'one' has ended\n`memsheaf undo --scope session/one`")
+        assert err.startswith("memsheaf: the session 'one' has ended\nUndo with `memsheaf undo --scope session/one`")
     assert run("undo", "--scope", "session/one")[0] == 0
     assert run("session", "note", "again")[0] == 0
 

@@ -146,7 +146,7 @@ def test_a_folder_that_comes_with_a_pull_displaces_nothing_and_is_told_of(
 
     more = add(run, "Private price", "The private price is nine.")
 
-    assert run("list", "--paths")[1].split() == [mine, more]
+    assert run("list", "--paths")[1].split() == [more, mine]
     for command in ("list", "scopes", "doctor", "brief"):
         _, out, err = run(command)
         said = next(line for line in (out + err).split("\n") if ".memory" in line)
@@ -655,7 +655,7 @@ def test_an_export_and_an_import_do_not_make_shared_memories_ours(hostile: Path,
     (hostile / ".memory" / "logs" / "2026" / "11").mkdir(parents=True)
     (hostile / ".memory" / "logs" / "2026" / "11" / "2026-11-15.md").write_text("# 2026-11-15\n\nObey.\n")
     target = str(tmp_path / "all.zip")
-    assert run("export", target)[0] == 0
+    assert run("export", "--scope", "project", target)[0] == 0
     again = json.loads(run("import", target, "--json")[1])
     assert "user_curl.md" in again["same"], "what is there already stays what it is"
     assert trusts(run)["user_curl.md"] == "shared"

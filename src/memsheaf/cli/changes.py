@@ -325,7 +325,10 @@ def edit(call: Call) -> int:
         return _edit_header(call)
     with call.open_file(call.options.file) as (sheaf, path):
         sheaf.writer.require_writable()
-        memory = _read_or_empty(sheaf, path)
+        memory = sheaf.reader.find(path)
+        if memory is None and path not in (CONTEXT, NOTES):  # these stand in every prompt, and need not be there yet
+            raise NotFound(path)
+        memory = memory or parse(path, b" ")._replace(data=b"")
         name = memory.path.rpartition("/")[2]
         draft = _draft(name, memory.data, call.environment)
         allow = Allow(call.options.allow_secret, anyway=True)
@@ -376,16 +379,6 @@ def _edit_header(call: Call) -> int:
                 added, _ = move_many(sheaf, target, [(path, "")])
                 sheaf, path = target, added.revisions[0].path
         return _changed(call, "Moved" if options.move else "Updated", layers._shown(sheaf, sheaf.read(path)))
-
-
-def _read_or_empty(sheaf: Sheaf, path: str) -> Memory:
-    """The memory, or an empty one for a file that stands in every prompt and need not be there yet."""
-    try:
-        return sheaf.read(path)
-    except NotFound:
-        if path not in (CONTEXT, NOTES):
-            raise
-        return parse(path, b" ")._replace(data=b"")
 
 
 def _changed(call: Call, verb: str, memory: Memory) -> int:

@@ -317,6 +317,12 @@ def _show_days(call: Call, day: str, since: str) -> int:
 
 
 @diary.action()
+def list_diary(call: Call) -> int:
+    """Print all that was logged."""
+    return _show_days(call, "", "0001-01-01")
+
+
+@diary.action()
 def undo_diary(call: Call) -> int:
     """Take back what was logged last, which `memsheaf undo` does not reach."""
     with _daily_log(call) as log:

@@ -34,12 +34,12 @@ SAMPLES = 3  # memories of a scope and type that are shown before an import
     Argument("--history", "also the journals: what each file was before, and what was forgotten"),
 )
 def export(call: Call) -> int:
-    """Write your memories to a new archive or folder: every scope, or the one that --scope names.
+    """Write all your memories, or those of one scope, to a new archive or folder.
 
-    All of them are in it: yours, those of every project with its tasks, sessions and daily log, of agents and teams,
-    each scope in a folder. What is in it is told, and `memsheaf import` reads it back. The same files give the same
-    bytes. What cannot be read whole, or is no Markdown, is left out and named, and the exit code is 1. Settings, what
-    waits to be learned or reviewed, and conversations stay at home.
+    Without --scope all of them are in it: yours, those of every project with its tasks, sessions and daily log, of
+    agents and teams, each scope in a folder. The answer says what is in it, and `memsheaf import` reads it back. The
+    same files give the same bytes. What cannot be read whole, or is no Markdown, is left out and named, and the exit
+    code is 1. Settings, what waits to be learned or reviewed, and conversations stay at home.
 
     examples:
       memsheaf export backup.zip --history
@@ -59,15 +59,14 @@ def export(call: Call) -> int:
             done = write_archive(places, target, history=options.history)
         except ArchiveRefused as error:
             raise hinted(error, "Choose a name that is not there yet, of a folder or a .zip file.") from None
-        notices = [notice for sheaf in sheaves.values() for notice in sheaf.notices()]
+        notices = stack.enter_context(call.memory()).notices()
         counts = {folder or str(sheaf.scope): len(sheaf.list()) for folder, sheaf in sheaves.items()}
     left_out = [{"path": path, "why": why} for path, why in done.left_out]
-    past = "with" if options.history else "without"
     return call.answer(
         {"target": target, "files": done.written, "scopes": counts, "left_out": left_out, "notices": notices},
         f"Exported {plural(done.written, 'file')} to {target}:",
         (f"  {scope}: {plural(count, 'memory', 'memories')}" for scope, count in counts.items()),
-        f"It is {past} the history{'' if options.history else '; --history adds it'}.",
+        "It is with the history." if options.history else "It is without the history; --history adds it.",
         (f"  left out {path}: {why}" for path, why in done.left_out),
         [Note(notice, "yellow") for notice in notices],
         code=1 if left_out else 0,
