@@ -135,6 +135,19 @@ def test_switched_off_there_are_no_tools(settings: Settings) -> None:
 # what they answer
 
 
+@pytest.mark.parametrize("embedder", ["none", "static"])
+def test_a_search_for_nonsense_finds_nothing_and_says_what_to_try(settings: Settings, embedder: str) -> None:
+    with Sheaf.open("user", settings=settings._replace(embedder=embedder)) as sheaf:
+        tools = Tools(sheaf)
+        saved(tools)
+        saved(tools, name="Deploys", description="When we deploy", content="We deploy on Fridays.", type="project")
+
+        for query in ("zzzz", "flarb blorp", "Mozart"):
+            said = f"Nothing found for '{query}'. Try other words, or memory_list."
+            assert tools.call("memory_search", {"query": query}) == said
+        assert "Prefers tabs" in tools.call("memory_search", {"query": "tabs"})
+
+
 def test_an_empty_memory_says_so_in_each_tools_words(tools: Tools) -> None:
     assert tools.call("memory_view", {}) == EMPTY
     assert tools.call("memory_view", {"target": "files"}) == "(no memory files yet)"

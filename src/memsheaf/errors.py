@@ -219,13 +219,13 @@ class NoMatch(MemsheafError):
 class NoSuchCommit(MemsheafError):
     """The journal has no such commit, or nothing is left to undo."""
 
-    hint = "`memsheaf log` shows the commits."
+    hint = "`memsheaf log --full` shows the commits."
 
 
 class VersionGone(MemsheafError):
     """The journal no longer holds that text: retention passed, or it was erased."""
 
-    hint = "`memsheaf log PATH` shows which versions are still there."
+    hint = "`memsheaf log --full PATH` shows which versions are still there."
 
 
 class Busy(MemsheafError):

@@ -31,8 +31,8 @@ def chat(
 
 def kept(desk: Desk) -> list[str]:
     """What was said, as the next process finds it."""
-    _, lines, _ = run_program(["conversations", "export", "last"], desk.environment, desk.work)
-    return [said["text"] for said in map(json.loads, lines.splitlines()) if said.get("role") == "user"]
+    _, shown, _ = run_program(["conversations", "show", "last", "--json"], desk.environment, desk.work)
+    return [said["text"] for said in json.loads(shown)["messages"] if said["role"] == "user"]
 
 
 @pytest.fixture

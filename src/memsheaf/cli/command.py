@@ -130,7 +130,7 @@ def version(value: str) -> str:
     '98af5cb2fc62'
     """
     if not re.fullmatch(r"[0-9a-f]{4,64}", value.lower()):
-        raise ValueError("give at least 4 of the digits that `memsheaf log` shows")
+        raise ValueError("give at least 4 of the digits that `memsheaf log --full` shows")
     return value.lower()
 
 
