@@ -145,7 +145,7 @@ def test_a_search_for_nonsense_finds_nothing_and_says_what_to_try(settings: Sett
         for query in ("zzzz", "flarb blorp", "Mozart"):
             said = f"Nothing found for '{query}'. Try other words, or memory_list."
             assert tools.call("memory_search", {"query": query}) == said
-        assert "Prefers tabs" in tools.call("memory_search", {"query": "tabs"})
+        assert "user_prefers-tabs.md" in tools.call("memory_search", {"query": "tabs"})
 
 
 def test_an_empty_memory_says_so_in_each_tools_words(tools: Tools) -> None:
