@@ -25,11 +25,9 @@ from memsheaf.errors import (
 )
 from memsheaf.guard.secrets import find_secrets, new_secrets, removed
 from memsheaf.learn.corrections import find_corrected
-from memsheaf.learn.extract import propose
 from memsheaf.learn.sentences import draft_fact, split_facts
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.scope import shown
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
@@ -52,7 +50,6 @@ _EXPIRES = Argument("--expires", "the day it stops being true, such as 2026-12-3
     _PIN,
     _CITE,
     _EXPIRES,
-    Argument("--model", "let a model word it: the one that is named, or in the settings", "NAME", bare="settings"),
     ALLOW_SECRET,
     ANYWAY,
 )
@@ -109,7 +106,7 @@ class SavedFact(NamedTuple):
 
 def _save_fact(call: Call, layers: Layers, text: str) -> SavedFact:
     options = call.options
-    proposal = _draft_proposal(call, layers, text)
+    proposal = draft_fact(text, date.fromisoformat(layers.today))._replace(explicit=True)
     given = {"name": options.name, "description": options.description, "kind": options.type}
     proposal = find_corrected(layers, proposal._replace(**{key: value for key, value in given.items() if value}))
     old = layers.read(proposal.replaces) if proposal.replaces else None
@@ -129,18 +126,6 @@ def _save_fact(call: Call, layers: Layers, text: str) -> SavedFact:
         )
     scope = memory.path.rpartition(":")[0] or layers.home
     return SavedFact(memory, scope, old, [layers.read(path) for path in memory.supersedes])
-
-
-def _draft_proposal(call: Call, layers: Layers, text: str) -> Proposal:
-    """Return what a sentence becomes: worded by a model if one is asked for, else as it stands."""
-    today = date.fromisoformat(layers.today)
-    named = call.options.model
-    if named and (model := layers.metered("extract", None if named == "settings" else named)):
-        with call.console.waiting("asking the model"):
-            proposals = propose(layers, [Turn("", (Message("user", f"Remember: {text}"),))], model, today)
-        if proposals:
-            return proposals[0]._replace(replaces="", conversation="", trust="", doubt="")
-    return draft_fact(text, today)._replace(explicit=True)
 
 
 def _describe_saved(fact: SavedFact) -> Iterator[Part]:
