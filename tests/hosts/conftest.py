@@ -77,7 +77,7 @@ class HookRunner:
 
     def listed(self, cwd: Path | None = None) -> list[str]:
         done = self.run("list", "--json", cwd=cwd)
-        return [row["path"] for row in json.loads(done.stdout)["memories"]]
+        return sorted(row["path"] for row in json.loads(done.stdout)["memories"])
 
     @property
     def log(self) -> str:

@@ -65,7 +65,7 @@ def test_what_another_member_saved_comes_as_theirs(pair: tuple[ScopeOnMachine, S
             assert f'saved by "{who}"' in text
             assert "came with the repository" not in text
         assert sheaf.recall("How is the importer tested?").text.count("shared:") == 0
-    assert "(shared) About deploy day" in ben.run("list")[1]
+    assert "(shared) Deploy day: About deploy day" in ben.run("list")[1]
     assert f'shared: saved by "{who}"' in ben.run("show", path)[1]
 
 
