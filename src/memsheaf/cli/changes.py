@@ -6,8 +6,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import date
-from typing import NamedTuple
 
 from memsheaf.cli.call import Call, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text
@@ -24,15 +22,14 @@ from memsheaf.errors import (
     hinted,
 )
 from memsheaf.guard.secrets import find_secrets, new_secrets, removed
-from memsheaf.learn.corrections import find_corrected
-from memsheaf.learn.sentences import draft_fact, split_facts
+from memsheaf.learn.sentences import split_facts
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.scope import shown
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.text.requests import without_request
-from memsheaf.work.layers import Layers
+from memsheaf.work.layers import Layers, SavedFact
 from memsheaf.work.move import move_many
 
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")
@@ -71,6 +68,9 @@ def remember(call: Call) -> int:
     text = call.given_text(" ".join(options.text) or None).strip()
     is_one_memory = options.name or options.description or options.text == ["-"]
     facts = [without_request(text)] if is_one_memory else split_facts(text)
+    given = {"name": options.name or "", "description": options.description or "", "kind": options.type or ""}
+    more = {"citations": options.cite or (), "pinned": options.pin, "expires": options.expires or ""}
+    more["allow"] = call.allow()
     saved: list[SavedFact] = []
     refused: list[tuple[str, MemsheafError]] = []
     with call.memory() as layers, insisting():
@@ -78,54 +78,21 @@ def remember(call: Call) -> int:
             raise SecretFound(secrets[0].kind, "the text")
         for fact in facts:
             try:
-                saved.append(_save_fact(call, layers, fact))
+                saved.append(layers.save_fact(fact, **given, **more))
             except (Duplicate, NotWorth) as error:
                 if len(facts) < 2:
                     raise
                 refused.append((fact, error))
-    value = {"memories": [fact.as_json() for fact in saved], "refused": [fact for fact, _ in refused]}
+    value = {"memories": [_saved_json(fact) for fact in saved], "refused": [fact for fact, _ in refused]}
     notes = [Note(f"Not saved: {fact}\n  {error}; --anyway saves it.", "yellow") for fact, error in refused]
     call.answer(value, *(part for fact in saved for part in _describe_saved(fact)), notes)
     return 1 if refused else 0
 
 
-class SavedFact(NamedTuple):
-    """A memory that `remember` saved, the scope it went to, the text it replaced, and memories it may contradict."""
-
-    memory: Memory
-    scope: str
-    replaced: Memory | None
-    linked: list[Memory]
-
-    def as_json(self) -> dict[str, object]:
-        """Return the values that `--json` prints."""
-        fields = pick(self.memory, ("path", "name", "description", "body", "version"))
-        replaced = self.replaced.body if self.replaced else None
-        return {"scope": self.scope, **fields, "type": self.memory.kind, "replaced": replaced}
-
-
-def _save_fact(call: Call, layers: Layers, text: str) -> SavedFact:
-    options = call.options
-    proposal = draft_fact(text, date.fromisoformat(layers.today))._replace(explicit=True)
-    given = {"name": options.name, "description": options.description, "kind": options.type}
-    proposal = find_corrected(layers, proposal._replace(**{key: value for key, value in given.items() if value}))
-    old = layers.read(proposal.replaces) if proposal.replaces else None
-    if old and old.body.strip() == proposal.content.strip():
-        memory = old
-    else:
-        memory = layers.remember(
-            *(proposal.name, proposal.description, proposal.kind, proposal.content),
-            path=proposal.replaces,
-            replace=old is not None,
-            expect=old.version if old else None,
-            supersedes=proposal.supersedes,
-            citations=options.cite or (),
-            pinned=options.pin,
-            expires=options.expires or "",
-            allow=call.allow(),
-        )
-    scope = memory.path.rpartition(":")[0] or layers.home
-    return SavedFact(memory, scope, old, [layers.read(path) for path in memory.supersedes])
+def _saved_json(fact: SavedFact) -> dict[str, object]:
+    fields = pick(fact.memory, ("path", "name", "description", "body", "version"))
+    replaced = fact.replaced.body if fact.replaced else None
+    return {"scope": fact.scope, **fields, "type": fact.memory.kind, "replaced": replaced}
 
 
 def _describe_saved(fact: SavedFact) -> Iterator[Part]:

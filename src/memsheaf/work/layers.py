@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import date
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsheaf import config
 from memsheaf.errors import NoSuchCommit, NotFound, hinted
 from memsheaf.guard.paths import fold
 from memsheaf.index.catalog import Page, with_scope
 from memsheaf.memory import STRICT, compose, parse
-from memsheaf.memory_edits import draft_fields
 from memsheaf.recall.inject import share_out
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
+from memsheaf.text.requests import without_request
 from memsheaf.work.scopes import OF_EACH, SCRATCH, OpenScopes, Router
 from memsheaf.work.undo import TOGETHER, is_move, undo_together
 
@@ -41,6 +42,15 @@ if TYPE_CHECKING:
     from memsheaf.recall.turns import Message, TranscriptEntry, Turn
     from memsheaf.store import Commit, Version
     from memsheaf.work.compaction import Compacted
+
+
+class SavedFact(NamedTuple):
+    """A memory that was saved, its scope, the memory that it replaced, and those that it may contradict."""
+
+    memory: Memory
+    scope: str
+    replaced: Memory | None
+    linked: list[Memory]
 
 
 class Layers(OpenScopes):
@@ -233,13 +243,37 @@ class Layers(OpenScopes):
         name of a memory goes where that is; all else where `scope_for` says.
         """
         if content is None:
-            name, description, kind, content = draft_fields(name, description, kind, self.today)
+            return self.save_fact(without_request(name), description=description, kind=kind, **more).memory
         sheaf, path, is_new = self._target(name, kind, content, path)
         if is_new and not more.get("allow", STRICT).anyway and self.wider(sheaf):
             made = compose(name=name, description=description, kind=kind, body=content, created="", updated="")
             self.refuse_known(made, sheaf)
         with self.naming(sheaf):
             return self._shown(sheaf, sheaf.remember(name, description, kind, content, path=path, **more))
+
+    def save_fact(
+        self, text: str, *, name: str = "", description: str = "", kind: str = "", **more: Any
+    ) -> SavedFact:
+        """Save a fact as somebody says it: where it belongs, and in the place of the memory that it surely corrects.
+
+        What is given stays; the rest is made from the text. `more` is passed on to `remember`.
+        """
+        from memsheaf.learn.corrections import find_corrected
+        from memsheaf.learn.sentences import draft_fact
+
+        drafted = draft_fact(text, date.fromisoformat(self.today), kind)._replace(explicit=True)
+        drafted = drafted._replace(name=name or drafted.name, description=description or drafted.description)
+        proposal = find_corrected(self, drafted)
+        old = self.read(proposal.replaces) if proposal.replaces else None
+        if old and old.body.strip() == proposal.content.strip():
+            return SavedFact(old, self._scope_of(old), old, [])
+        place: dict[str, Any] = {"path": old.path, "replace": True, "expect": old.version} if old else {}
+        name, description, kind, content = proposal[:4]
+        memory = self.remember(name, description, kind, content, supersedes=proposal.supersedes, **place, **more)
+        return SavedFact(memory, self._scope_of(memory), old, [self.read(path) for path in memory.supersedes])
+
+    def _scope_of(self, memory: Memory) -> str:
+        return memory.path.rpartition(":")[0] or self.home
 
     def _target(self, name: str, kind: str, text: str, path: str) -> tuple[Sheaf, str, bool]:
         """Where something is to be written: the scope, the path in it, and whether nothing is there yet."""
