@@ -195,7 +195,7 @@ def test_without_rich_or_colour_answers_are_wrapped_without_escapes(
     with Terminal(["chat"], {**environment, **more}, tmp_path / "work", columns=60, without=program) as terminal:
         terminal.prompt()
         answer = terminal.tell("hello").splitlines()
-        assert answer[:2] == ["I keep and find memories, without a model. Ask in plain", "words, such as:"]
+        assert answer[:2] == ["Without a model I keep, find and forget memories. Ask in", "plain words, such as:"]
         if "NO_COLOR" in more or "TERM" in more:
             assert not re.search(rb"\x1b\[[0-9;]*m", terminal.raw)
 

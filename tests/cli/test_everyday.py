@@ -24,7 +24,8 @@ def test_a_sentence_becomes_a_memory_where_it_belongs(run: Run) -> None:
     assert (code, err) == (0, "")
     assert out == (
         "Saved user:user_pnpm.md\n  I prefer pnpm\n"
-        "It is remembered for you, in every project; `memsheaf undo` takes it back.\n"
+        "Remembered for you, in every project; `memsheaf edit user:user_pnpm.md --move project` moves it. "
+        "Undo with `memsheaf undo`.\n"
     )
     rule = saved(run, "We deploy on Fridays after the standup")
     assert (rule["scope"], rule["type"], bool(rule["replaced"])) == ("project", "project", False)
@@ -83,14 +84,35 @@ def test_a_fact_of_the_persons_life_is_of_the_type_user(run: Run) -> None:
 
 
 def test_a_correction_changes_the_memory_and_shows_both_texts(run: Run) -> None:
-    old = saved(run, "We deploy on Fridays after the standup")
-    code, out, _ = run("remember", "We now deploy on Mondays after the standup")
+    old = saved(run, "We deploy on Fridays")
+    code, out, _ = run("remember", "We now deploy on Mondays")
     assert code == 0
     assert "fridays" in old["path"]
-    new = "Updated project_deploy-fridays-standup.md"
-    assert out.startswith(f"{new}\n  - We deploy on Fridays after the standup\n  + We now deploy")
+    assert out.startswith(f"Updated {old['path']}\n  - We deploy on Fridays\n  + We now deploy on Mondays\n")
     assert run("undo")[0] == 0
     assert "Fridays" in run("show", old["path"])[1]
+
+
+def test_several_facts_in_one_message_go_where_each_belongs(run: Run) -> None:
+    text = "For all my projects I use pnpm, never npm. And in this project the staging db is wiped every Sunday."
+    code, out, err = run("remember", text, "--json")
+    assert code == 0, err
+    facts = [(memory["scope"], memory["body"].strip()) for memory in json.loads(out)["memories"]]
+    first, second = text.split(". ")
+    assert facts == [("user", f"{first}."), ("project", second)]
+
+
+def test_one_known_fact_does_not_keep_the_others_from_being_saved(run: Run) -> None:
+    saved(run, "The API is written in Go by the platform team")
+    code, out, err = run("remember", "the API is written in Go by the platform team!\nBackups are in S3.")
+    assert (code, "Backups are in S3." in out) == (0, True), err
+
+
+def test_a_text_with_a_secret_saves_none_of_its_facts(run: Run) -> None:
+    code, out, err = run("remember", "Backups are in S3. The admin password is Corr3ct-H0rse-Fake.")
+    assert (code, out) == (1, "")
+    assert "the text holds a password" in err
+    assert run("list", "--paths")[1] == ""
 
 
 def test_the_same_again_changes_nothing_and_is_named(run: Run) -> None:
@@ -308,38 +330,14 @@ def test_a_refused_text_can_be_edited_again(run: Run, environment: dict[str, str
 
 
 @pytest.mark.skipif(os.name != "posix", reason="commands as models are for POSIX systems")
-def test_a_model_may_word_the_memory(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fields = {
-        "name": "Package manager",
-        "description": "What installs packages",
-        "content": "Use pnpm, not npm.",
-    }
-    memory = {"action": "add", "file": "", "type": "user", "scope": "persistent", "messages": [1], **fields}
-    answer = json.dumps({"type": "result", "subtype": "success", "structured_output": {"memories": [memory]}})
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "claude").write_text(f"#!/bin/sh\ncat > /dev/null\ncat <<'END'\n{answer}\nEND\n")
-    (folder / "claude").chmod(0o700)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-
-    found = saved(run, "for installing things I use pnpm, not npm", "--model", "claude")
-    assert {name: found[name] for name in fields if name != "content"} | {"content": found["body"].strip()} == fields
-    assert "claude" in run("cost")[1]
-    assert run("remember", "x is y", "--model", "nonsense:model")[0] == 1
-
-
-def test_what_a_new_memory_may_contradict_is_named_and_a_question_is_none(run: Run) -> None:
+def test_what_a_new_memory_may_contradict_is_named(run: Run) -> None:
     saved(run, "I prefer pnpm")
-    code, _, err = run("remember", "I prefer yarn")
+    code, _, err = run("remember", "I switched from pnpm to yarn")
     assert (code, err.strip()) == (
         0,
-        "Also remembered: I prefer pnpm; `memsheaf forget user:user_pnpm.md` deletes that.",
+        "Also remembered: I prefer pnpm. `memsheaf forget user:user_pnpm.md` deletes that.",
     )
     assert run("remember", "I like tea")[2] == ""
-    code, out, err = run("remember", "When do we deploy?")
-    assert (code, out) == (1, "")
-    assert "that is a question" in err
-    assert run("remember", "When do we deploy?", "--anyway")[0] == 0
 
 
 def test_a_description_that_was_the_text_follows_it(run: Run) -> None:
@@ -357,7 +355,6 @@ def test_a_preference_is_corrected_however_it_is_said_and_no_other_fact_is_repla
         "Actually I prefer yarn, not pnpm",
         "I prefer yarn over pnpm",
         "I no longer use pnpm, I use yarn",
-        "I switched from pnpm to yarn",
         "Use yarn instead of pnpm from now on",
     ):
         saved(run, "I prefer pnpm")

@@ -20,13 +20,11 @@ def replaces(sheaf: Sheaf, old: str, new: str) -> bool:
 
 
 CORRECTIONS = [
-    ("The deadline of the audit is 2026-12-01.", "The deadline of the audit is 2026-12-15."),
     ("The gateway of the shop listens on port 8080.", "The gateway of the shop listens on port 9090."),
     ("Releases go out on Fridays.", "Releases go out on Mondays now, not on Fridays."),
     ("Staging runs PostgreSQL 13.4.", "Staging is no longer on PostgreSQL 13.4, it's on 15.8."),
     ("We use Jenkins for the builds.", "We don't use Jenkins any more, builds run on GitHub Actions."),
     ("We use npm.", "Use pnpm, not npm."),
-    ("Use npm for installs.", "We use pnpm instead of npm now."),
     ("The user prefers spaces.", "I prefer tabs, not spaces."),
 ]
 
@@ -40,8 +38,6 @@ SAYS_MORE = [
         "Our deploys go out on Thursdays at 10, after standup.",
         "Deploys are on Tuesdays now, same hour, for the ferry.",
     ),
-    ("Bugs for harbour are tracked in Linear.", "We are migrating: bugs move from Linear to YouTrack, starting now."),
-    ("My manager is Ingrid Berg, she signs contracts.", "Ingrid left, my new manager is Tomasz, he signs contracts."),
     ("发布时间是每周五下午", "发布时间现在是每周一下午"),
     ("Anna leads QA and Bob leads ops.", "Carla now leads QA."),
     ("We use Postgres 16, MongoDB 7 and Redis 7.", "We use Postgres 17 now."),
@@ -72,7 +68,6 @@ OTHERS = [
     ("Deploys need two approvals.", "Deploys are on Tuesdays now."),
     ("Spaces cost 20 dollars a month.", "Use tabs, not spaces."),
     ("We use npm to publish the widget library to the registry.", "Use pnpm, not npm."),
-    ("We use pnpm and npm.", "Use pnpm, not npm."),
     ("Kim owns billing.", "Kim owns search."),
     ("Alice's phone extension is 4411.", "Bob's phone extension is 4412."),
     ("The login timeout is 30 seconds.", "The upload timeout is 90 seconds."),

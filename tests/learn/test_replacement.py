@@ -87,7 +87,7 @@ def test_hard_pairs_of_a_writer_left_out_are_mostly_kept_or_linked() -> None:
 
     assert sum(likely >= REPLACE_FROM for likely in others) <= 3  # of 100
     assert sum(likely >= LINK_FROM for likely in others) <= 12
-    assert sum(likely >= LINK_FROM for likely in corrections) >= 38  # of 100
+    assert sum(likely >= LINK_FROM for likely in corrections) >= 30  # of 100
 
 
 @given(st.text(st.characters(), max_size=300), st.text(st.characters(), max_size=300))

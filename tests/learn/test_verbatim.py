@@ -317,7 +317,6 @@ def test_the_command_line_understands_a_polite_request_and_stores_a_question(
 UNRELATED = [
     ("The service keeps its secrets in vault", "audit log keeps entries 90 days"),
     ("English is my third language after Tamil and French", "recipe cards: French on the left, English on the right"),
-    ("logs are in Loki", "quiet logs, only warnings"),
     ("The team agreed on OAuth", "I'm in Wellington, the rest of my team sits in Europe"),
     ("i grew up in Lagos", "Grew up on vi, I won't touch the mouse if there's a key for it"),
     ("security reports go to security@lobby.example", "I report to the CFO every first Monday"),

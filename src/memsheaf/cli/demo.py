@@ -19,7 +19,7 @@ STORY = """
 shop $ memsheaf chat -p "What do you know about my preferences?"
 # Tell it once.
 shop $ memsheaf remember "I prefer pnpm"
-shop $ memsheaf remember "We deploy on Fridays after the standup"
+shop $ memsheaf remember "We deploy on Fridays"
 # Each fact is a Markdown file that you can read, edit, diff and delete.
 shop $ memsheaf show pnpm
 # Another conversation, another folder, and it remembers.
@@ -29,7 +29,7 @@ shop $ memsheaf recall "when do we ship the next deployment?"
 # It also learns from what was said: kept is what lasts, not what holds for the moment.
 shop $ echo "User: For now skip the tests. And from now on write commit messages in English." | memsheaf extract -
 # Facts change. The old one is replaced, and shown.
-shop $ memsheaf remember "We now deploy on Mondays after the standup"
+shop $ memsheaf remember "We now deploy on Mondays"
 # Every change can be taken back, by you or by an agent.
 shop $ memsheaf undo
 shop $ memsheaf log --limit 4

@@ -64,7 +64,7 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
             return _keep_rest(_replace(proposal, old), old)
         candidates.append((replaces(old.body.strip(), proposal.content), old))
     candidates.sort(key=lambda candidate: -candidate[0])
-    sure = [old for chance, old in candidates if chance >= REPLACE_FROM and _is_one_sentence(old.body)]
+    sure = [old for chance, old in candidates if chance >= REPLACE_FROM and _may_be_lost(old.body, proposal.content)]
     likely = [old for chance, old in candidates if chance >= LINK_FROM and old not in sure[:1]]
     proposal = proposal._replace(supersedes=tuple(old.path for old in likely if ":" not in old.path)[:MAX_LINKED])
     return _take_place(proposal, sure[0]) if sure else proposal
@@ -99,7 +99,9 @@ def drop_retracted(by_turn: Iterable[Sequence[Proposal]]) -> list[Proposal]:
 def _takes_back(new: Proposal, old: Proposal) -> bool:
     if new.doubt and not old.doubt:
         return False
-    return new.content == old.content or replaces(old.content, new.content) >= REPLACE_FROM
+    if new.content == old.content:
+        return True
+    return replaces(old.content, new.content) >= REPLACE_FROM and _may_be_lost(old.content, new.content)
 
 
 def telling_words(text: str) -> set[str]:
@@ -128,8 +130,15 @@ def _still_fits(line: str, old: Memory, content: str) -> bool:
     return not words & (before - now)
 
 
-def _is_one_sentence(body: str) -> bool:
-    return len(list(find_sentences(body))) == 1
+def _may_be_lost(body: str, content: str) -> bool:
+    """Return True if a memory is one sentence, and does not speak of other things than the new one.
+
+    "We use Postgres for the auth service" stays beside "Use MySQL, not Postgres, for the reports": each has two
+    telling words that the other has not. Scripts without spaces have no words to count.
+    """
+    before, now = telling_words(body), telling_words(content)
+    is_about_other = len(before - now) > 1 and len(now - before) > 1
+    return len(list(find_sentences(body))) == 1 and (not is_about_other or not body.isascii())
 
 
 def _keep_rest(proposal: Proposal, old: Memory) -> Proposal:

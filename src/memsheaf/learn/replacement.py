@@ -31,7 +31,7 @@ from memsheaf.text.classifier import BITS, SCALE
 # corrections 9% and 19%; 9% and 46% reach LINK_FROM. Of the 20 short corrections and 20 other facts in
 # tests/learn/pairs.json, 12 and none reach REPLACE_FROM, 19 and 5 reach LINK_FROM.
 REPLACE_FROM = 0.91
-LINK_FROM = 0.5
+LINK_FROM = 0.6
 SHARED = "S"
 SIGNS = frozenset("`@/0")  # code, addresses, paths and numbers, as `classifier.words` writes them
 CLUSTER_BITS, COARSE_SHIFT = 17, 10  # of the hash by which a cluster is found, and of the fine cluster

@@ -77,6 +77,7 @@ _POINTING = {
 }
 
 # Requests that stand behind the fact, as is usual in Japanese.
+_CONDITION = re.compile(r"(?i)\W*(?:when|if|once|after|before|wenn|falls|sobald|quand|si|cuando)\b")
 _LAST_CLAUSE = r"\s*[,;:，；：–—]\s*|\s-\s"
 _BEHIND = r"(?:こと|の|と|って)を?(?:覚えて(?:おいて)?|記憶して|メモして|忘れないで)(?:ください|下さい|ね)?\W*$"
 
@@ -129,7 +130,7 @@ def find_request(sentence: str) -> SaveRequest | None:
     if end <= MAX_REQUEST_CHARS and _pointing().fullmatch(sentence):
         return SaveRequest(0, end, points_back=True)
     match = _in_front().search(sentence[:MAX_REQUEST_CHARS])
-    if match is None:
+    if match is None or not re.search(r"\w", sentence[match.end() :]):
         return _find_behind(sentence) if end <= MAX_REQUEST_CHARS else None
     ending = _QUESTION_MARK if match["polite"] else _QUESTION_TAG
     tag = ending.search(sentence, max(match.end(), end - 40))
@@ -145,9 +146,9 @@ def _find_behind(sentence: str) -> SaveRequest | None:
     if re.search(_BEHIND, sentence):
         return SaveRequest(0, len(sentence))
     joints = list(re.finditer(_LAST_CLAUSE, sentence))
-    if joints and _pointing().fullmatch(sentence, joints[-1].end()) and not _QUESTION_MARK.search(sentence):
-        return SaveRequest(0, joints[-1].start())
-    return None
+    if not joints or _QUESTION_MARK.search(sentence) or _CONDITION.match(sentence):
+        return None
+    return SaveRequest(0, joints[-1].start()) if _pointing().fullmatch(sentence, joints[-1].end()) else None
 
 
 def announces_list(line: str) -> bool:
