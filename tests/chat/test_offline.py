@@ -111,7 +111,7 @@ def remember(sheaf: Sheaf, name: str, body: str, kind: str = "project") -> str:
     [
         (
             ["Remember: deploys need two approvals. Ask Mira first.\n\nNobody else runs `make ship`."],
-            ["deploys need two approvals. Ask Mira first.", "Nobody else runs `make ship`."],
+            ["Nobody else runs `make ship`.", "deploys need two approvals. Ask Mira first."],
         ),
         (["I live in Hamburg."], []),  # what is only said is left to learning
         (["I live in Hamburg.", "Remember that."], ["I live in Hamburg."]),

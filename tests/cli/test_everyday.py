@@ -24,7 +24,7 @@ def test_a_sentence_becomes_a_memory_where_it_belongs(run: Run) -> None:
     assert (code, err) == (0, "")
     assert out == (
         "Saved user:user_pnpm.md\n  I prefer pnpm\n"
-        "Remembered for you, in every project; `memsheaf edit user:user_pnpm.md --move project` moves it. "
+        "Remembered for you, in every project; `memsheaf edit user:user_pnpm.md --move project` moves it.\n"
         "Undo with `memsheaf undo`.\n"
     )
     rule = saved(run, "We deploy on Fridays after the standup")

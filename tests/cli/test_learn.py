@@ -143,11 +143,11 @@ def test_in_a_terminal_each_is_asked_for(run: Run) -> None:
         assert len(json.loads(run("review", "--json")[1])["proposals"]) == left, answers
         assert len(listed(run)) == saved, answers
 
-    run("add", "Audit", "The deadline of the audit is 2026-12-01.", "--description", "d", "--type", "project")
-    run("extract", "-", stdin="User: Remember that the deadline of the audit is 2026-12-15.\n", more=ASK)
+    run("add", "Audit", "The port of the gateway is 8080.", "--description", "d", "--type", "project")
+    run("extract", "-", stdin="User: Remember that the port of the gateway is 9090 now.\n", more=ASK)
     out = run("review", stdin="r\n", screen=True)[1]
-    assert "-The deadline of the audit is 2026-12-01." in out
-    assert "2026-12-15" in out
+    assert "-The port of the gateway is 8080." in out
+    assert "9090" in out
     assert json.loads(run("review", "--json")[1])["proposals"] == []
 
 

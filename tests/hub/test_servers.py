@@ -69,7 +69,7 @@ def test_whichever_server_answers_it_knows_what_was_saved(
     asyncio.run(alternate())
     texts = documents(team, "user/ana")
     assert len(texts) == 6
-    assert all(f"is a {word}!" in texts[f"user_likes-the-{word}.md"] for word in WORDS[:6])
+    assert all(any(f"is a {word}!" in text for text in texts.values()) for word in WORDS[:6])
 
 
 def test_members_of_a_server_share_one_copy_of_each_model(url: str, team: Team, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_members_see_their_own_memories_and_the_teams(first: HubSite, second: Hu
             assert await save(shop, "Till", "The till of the shop opens at nine.", "project") == "project_till.md"
             async with first.client(ana, Project="Shop", Agent="tester") as tester:
                 assert "project:project_till.md" in await say(tester, "memory_view", target="files")
-                assert (await save(tester, "Tea", "Tea is at four o'clock.", "reference")).endswith(".md")
+                assert (await save(tester, "Docs", "The shop's docs are in the wiki.", "reference")).endswith(".md")
 
     asyncio.run(converse())
     assert "Ana fears" in documents(team, "user/ana")["user_fears-spiders.md"]

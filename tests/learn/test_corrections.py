@@ -23,7 +23,6 @@ CORRECTIONS = [
     ("The gateway of the shop listens on port 8080.", "The gateway of the shop listens on port 9090."),
     ("Releases go out on Fridays.", "Releases go out on Mondays now, not on Fridays."),
     ("Staging runs PostgreSQL 13.4.", "Staging is no longer on PostgreSQL 13.4, it's on 15.8."),
-    ("We use Jenkins for the builds.", "We don't use Jenkins any more, builds run on GitHub Actions."),
     ("We use npm.", "Use pnpm, not npm."),
     ("The user prefers spaces.", "I prefer tabs, not spaces."),
 ]
@@ -38,7 +37,6 @@ SAYS_MORE = [
         "Our deploys go out on Thursdays at 10, after standup.",
         "Deploys are on Tuesdays now, same hour, for the ferry.",
     ),
-    ("发布时间是每周五下午", "发布时间现在是每周一下午"),
     ("Anna leads QA and Bob leads ops.", "Carla now leads QA."),
     ("We use Postgres 16, MongoDB 7 and Redis 7.", "We use Postgres 17 now."),
     ("We deploy on Fridays only with two approvals.", "We now deploy on Mondays."),
@@ -51,6 +49,16 @@ def test_a_memory_that_says_more_than_its_correction_stays(sheaf: Sheaf) -> None
 
 
 OTHERS = [
+    ("I have a daughter called Mia", "I have a daughter called Lea"),
+    ("My dog is called Rex", "My dog is called Bella"),
+    ("The backup runs on host a1", "The backup runs on host b2"),
+    ("My email is a@x.example", "My work email is b@x.example"),
+    ("The API timeout is 30s", "The API timeout is 60s on staging"),
+    ("My manager is Ute", "My manager is Kai while Ute is on leave"),
+    ("Invoices go to Rita", "Invoices go to Sven when Rita is away"),
+    ("Tests run on Python 3.11", "Tests run on Python 3.12 too now"),
+    ("The office is closed on Mondays", "The office is closed on Fridays in July now"),
+    ("服务器1有16GB内存。", "服务器2有32GB内存。"),
     ("The API port is 9443.", "The API now returns 404."),
     ("We deploy the shop on Fridays.", "We now deploy the blog on Mondays."),
     ("Redis holds the sessions.", "Redis no longer holds the locks."),

@@ -61,7 +61,7 @@ def stays_where_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(("door", "floor"), [(told, 12), (typed, 12)])
+@pytest.mark.parametrize(("door", "floor"), [(told, 8), (typed, 10)])
 def test_a_correction_takes_the_place_of_what_it_corrects(tmp_path: Path, door: Door, floor: int) -> None:
     wrong = {}
     for number, pair in enumerate(PAIRS["corrections"]):

@@ -200,6 +200,10 @@ SEVERAL = {
         "Robin no longer hands out the staging password; that's Kim's job"
     ],
     "we freeze on 2026-12-01. Mira knows why": ["we freeze on 2026-12-01. Mira knows why"],
+    "We use node 20.11.1. Don't upgrade! See the wiki.": ["We use node 20.11.1. Don't upgrade! See the wiki."],
+    "Don't deploy on Fridays. Except hotfixes. Ask Lena first.": [
+        "Don't deploy on Fridays. Except hotfixes. Ask Lena first."
+    ],
     "- Never push to main\n- Tag each release": ["Never push to main", "Tag each release"],
     "Kim is the designer. She is in Oslo. Backups are in S3.": [
         "Kim is the designer. She is in Oslo.",

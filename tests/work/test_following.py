@@ -253,15 +253,15 @@ def turn(text: str, conversation: str = "c") -> Turn:
 
 def test_a_correction_finds_the_memory_in_the_scope_that_has_it(world: World) -> None:
     with world.layers("a") as layers:
-        layers.learn(turn("Remember that I use port 8080 for the proxy on my laptop."))
+        layers.learn(turn("Remember that I prefer pnpm."))
         (saved,) = layers.distil().of("saved")
     with world.layers("b") as layers:
-        layers.learn(turn("Remember that I now use port 9090 for the proxy on my laptop.", "d"))
+        layers.learn(turn("Remember that I prefer yarn, not pnpm.", "d"))
         (corrected,) = layers.distil().of("saved")
         assert saved.path == corrected.proposal.replaces
-        assert corrected.path == saved.path == "user:user_port-8080-proxy-laptop.md"
+        assert corrected.path == saved.path == "user:user_pnpm.md"
         assert [layers.read(row.path).body for row in layers.list()] == [
-            "I now use port 9090 for the proxy on my laptop.\n"
+            "I prefer yarn, not pnpm.\n"
         ]
 
 

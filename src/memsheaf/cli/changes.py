@@ -85,7 +85,11 @@ def remember(call: Call) -> int:
                 refused.append((fact, error))
     value = {"memories": [_saved_json(fact) for fact in saved], "refused": [fact for fact, _ in refused]}
     notes = [Note(f"Not saved: {fact}\n  {error}; --anyway saves it.", "yellow") for fact, error in refused]
-    call.answer(value, *(part for fact in saved for part in _describe_saved(fact)), notes)
+    parts = [part for fact in saved for part in _describe_saved(fact)]
+    changed = [fact.memory.path for fact in saved if fact.memory is not fact.replaced]
+    each = ", once for each of them." if len(changed) > 1 else "."
+    undo = call.undo_hint(changed[-1]).removesuffix(".") + each if changed else None
+    call.answer(value, parts, undo, notes)
     return 1 if refused else 0
 
 
@@ -107,10 +111,9 @@ def _describe_saved(fact: SavedFact) -> Iterator[Part]:
     for line in memory.body.strip().split("\n"):
         yield Styled(f"  + {line}" if old else f"  {line}", "green")
     known = {"user": "for you, in every project", "project": "for this project"}.get(scope, f"in {scope}")
-    undo = f"Undo with `memsheaf undo{'' if scope in ('user', 'project') else f' --scope {scope}'}`."
     other = {"user": "project", "project": "user"}.get(scope)
     move = f"; `memsheaf edit {memory.path} --move {other}` moves it" if other and not old else ""
-    yield f"Remembered {known}{move}. {undo}"
+    yield f"Remembered {known}{move}."
     for memory in linked:
         line = memory.body.strip().rstrip(".")
         yield Note(f"Also remembered: {line}. `memsheaf forget {memory.path}` deletes that.", "yellow")

@@ -12,6 +12,7 @@ said. Where it is merely likely, both stay, and the new one names the other as s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -22,13 +23,29 @@ from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer
 from memsheaf.text.sentences import find_sentences
-from memsheaf.text.similarity import compared_words
+from memsheaf.text.similarity import LIKE, alike, compared_words, words
 from memsheaf.text.summary import is_made_from, make_description, make_name
 
 MAX_COMPARED = 12  # nearest memories that a new fact is compared with
 MAX_LINKED = 2
 LONG_BODY_WORDS = 15  # a model's shorter text does not replace so many telling words,
 MIN_COVERED = 0.7  # unless it has this share of them
+
+
+_CHANGE = re.compile(
+    r"(?i)\b(?:now|nowadays|these days|any ?more|no longer|not|instead|over|rather than|no more|actually|correction"
+    r"|from now on|as of|since|switched|changed|moved|renamed|replaced|migrated|dropped|forget|scrap|gone|again"
+    r"|jetzt|nun|nicht mehr|nicht|sondern|statt|stattdessen|ab sofort|seit|umgestellt|gewechselt|umgezogen"
+    r"|maintenant|désormais|ne .{1,20} plus|plus de|au lieu|remplacé|passés?|changé|pas"
+    r"|ahora|ya no|en lugar|en vez|cambi\w+|pasamos|desde|no"
+    r"|adesso|ora|non più|invece|agora|em vez|nu|niet meer|teraz|już nie)\b|→|->"
+    r"|现在|现已|改|不再|不是|而是|换成|換成|已经|今は|現在|もう|ではなく|じゃなく|変わ|変更|やめ|移行"
+)
+_ADDITION = re.compile(
+    r"(?i)\b(?:too|also|as well|additionally|besides|another|second|both|auch|außerdem|zusätzlich|aussi|également"
+    r"|también|además|anche|também|ook|też)\b|也|还|還|另外|も(?!う)|また"
+)
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 
 
 class Memories(Protocol):
@@ -66,7 +83,7 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
     candidates.sort(key=lambda candidate: -candidate[0])
     sure = [old for chance, old in candidates if chance >= REPLACE_FROM and _may_be_lost(old.body, proposal.content)]
     likely = [old for chance, old in candidates if chance >= LINK_FROM and old not in sure[:1]]
-    proposal = proposal._replace(supersedes=tuple(old.path for old in likely if ":" not in old.path)[:MAX_LINKED])
+    proposal = proposal._replace(supersedes=tuple(old.path for old in likely[:MAX_LINKED]))
     return _take_place(proposal, sure[0]) if sure else proposal
 
 
@@ -77,10 +94,10 @@ def correct_written(target: Memories, proposal: Proposal) -> tuple[Memory | None
     """
     corrected = find_corrected(target, proposal)
     old = target.read(corrected.replaces) if corrected.replaces else None
-    if old is None or old.name == proposal.name or old.body.strip() == proposal.content.strip():
+    if old is None or old.name == proposal.name or alike(words(old.body), words(proposal.content)) >= LIKE:
         return None, {"supersedes": corrected.supersedes}
     if old.pinned or old.source == "user":
-        return None, {"supersedes": () if ":" in old.path else (old.path,)}
+        return None, {"supersedes": (old.path,)}
     return old, {"path": old.path, "replace": True, "expect": old.version}
 
 
@@ -110,6 +127,10 @@ def telling_words(text: str) -> set[str]:
     return {word for word in words if not tokenizer.is_weak(word) and not any(map(str.isdigit, word))}
 
 
+def _words_but_numbers(text: str) -> set[str]:
+    return {word for word in tokenizer.words(text) if not word.isdigit()}
+
+
 def _replace(proposal: Proposal, old: Memory) -> Proposal:
     return proposal._replace(replaces=old.path, version=old.version)
 
@@ -131,14 +152,27 @@ def _still_fits(line: str, old: Memory, content: str) -> bool:
 
 
 def _may_be_lost(body: str, content: str) -> bool:
-    """Return True if a memory is one sentence, and does not speak of other things than the new one.
+    """Return True if a memory is one sentence, and nothing true is lost when the new one takes its place.
 
-    "We use Postgres for the auth service" stays beside "Use MySQL, not Postgres, for the reports": each has two
-    telling words that the other has not. Scripts without spaces have no words to count.
+    The trained decision is mistaken where a second fact looks like the first, and that must never cost a memory. So
+    the new sentence has to say that something changed, or to differ in numbers alone, and it may add no more telling
+    words than it takes away. Otherwise it is a second fact, an exception or an addition:
+
+        My daughter is called Mia    My daughter is called Lea        no word of change
+        The timeout is 30s           The timeout is 60s on staging    adds "staging"
+        Tests run on Python 3.11     They run on 3.12 too now         an addition
+        We use Postgres for auth     Use MySQL, not Postgres, for the reports
     """
-    before, now = telling_words(body), telling_words(content)
-    is_about_other = len(before - now) > 1 and len(now - before) > 1
-    return len(list(find_sentences(body))) == 1 and (not is_about_other or not body.isascii())
+    if len(list(find_sentences(body))) != 1 or _ADDITION.search(content):
+        return False
+    has_cue = bool(_CHANGE.search(content))
+    if not body.isascii() and _UNSPACED.search(body):
+        return has_cue  # no words to count
+    before, now = telling_words(body), telling_words(_CHANGE.sub(" ", content))
+    lost, added = before - now, now - before
+    if not has_cue:
+        return _words_but_numbers(body) == _words_but_numbers(content)
+    return len(added) <= max(1, len(lost)) and (len(lost) < 2 or len(added) < 2)
 
 
 def _keep_rest(proposal: Proposal, old: Memory) -> Proposal:

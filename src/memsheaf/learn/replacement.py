@@ -28,8 +28,8 @@ from memsheaf.text import classifier, tokenizer
 from memsheaf.text.classifier import BITS, SCALE
 
 # On writers who were left out, 0.3% of 2,000 near facts reach 0.927 and 1% reach 0.864, and of their 1,673 hard
-# corrections 9% and 19%; 9% and 46% reach LINK_FROM. Of the 20 short corrections and 20 other facts in
-# tests/learn/pairs.json, 12 and none reach REPLACE_FROM, 19 and 5 reach LINK_FROM.
+# corrections 9% and 19%; 9% and 46% reach 0.5. Of the 20 short corrections and 20 other facts in
+# tests/learn/pairs.json, 12 and none reach REPLACE_FROM, 18 and 2 reach LINK_FROM. `corrections.py` refuses more.
 REPLACE_FROM = 0.91
 LINK_FROM = 0.6
 SHARED = "S"

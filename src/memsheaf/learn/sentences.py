@@ -32,6 +32,7 @@ MIN_WORTH = 0.5  # probability from which a sentence is kept that nobody asked t
 MIN_WORTH_IN_LONG_MESSAGE = 0.8  # a long message may be pasted
 MIN_WORTH_OF_CORRECTION = 0.3  # kept only if it corrects a memory
 MIN_WORTH_ALONE = 0.2  # from which a sentence that somebody asked to keep is a fact of its own
+MIN_WORDS_ALONE = 4  # fewer words lean on the sentence before, unless they speak of the user
 SHORT_MESSAGE_CHARS = 300
 MAX_SENTENCE_CHARS = 400  # of a sentence that nobody asked to keep; a longer one was pasted
 MAX_SENTENCES = 200  # of a message; the first and the last half of them are read
@@ -118,13 +119,21 @@ def split_facts(text: str) -> list[str]:
     for (_, last), (start, end) in pairwise(find_sentences(masked)):
         mark = bullet_length(masked[start:end])
         is_wrapped = _is_wrapped(masked[:last], masked[last:start], masked[start:end])
-        stands_alone = mark or classify(text[start:end])[1] >= MIN_WORTH_ALONE
+        stands_alone = mark or _stands_alone(text[start:end])
         if stands_alone and not is_wrapped and not leans_back(masked[start + mark : end]):
             starts.append(start)
     if len(starts) == 1:
         return [without_request(text)]
     facts = [text[start:end].strip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     return [without_request(fact[bullet_length(fact) :]) for fact in facts]
+
+
+def _stands_alone(sentence: str) -> bool:
+    """Return True if a sentence behind another is a fact of its own; "Don't upgrade!" is none."""
+    is_short = sentence.isascii() and len(sentence.split()) < MIN_WORDS_ALONE
+    if is_short and not re.match(r"(?i)(?:i|i'm|my|we|our)\b", sentence):
+        return False
+    return classify(sentence)[1] >= MIN_WORTH_ALONE
 
 
 def draft_fact(text: str, today: date, kind: str = "") -> Proposal:

@@ -248,6 +248,7 @@ class Layers(OpenScopes):
         if is_new and not more.get("allow", STRICT).anyway and self.wider(sheaf):
             made = compose(name=name, description=description, kind=kind, body=content, created="", updated="")
             self.refuse_known(made, sheaf)
+        more["supersedes"] = self.paths_in(sheaf, more.get("supersedes", ()))
         with self.naming(sheaf):
             return self._shown(sheaf, sheaf.remember(name, description, kind, content, path=path, **more))
 
@@ -270,7 +271,7 @@ class Layers(OpenScopes):
         place: dict[str, Any] = {"path": old.path, "replace": True, "expect": old.version} if old else {}
         name, description, kind, content = proposal[:4]
         memory = self.remember(name, description, kind, content, supersedes=proposal.supersedes, **place, **more)
-        return SavedFact(memory, self._scope_of(memory), old, [self.read(path) for path in memory.supersedes])
+        return SavedFact(memory, self._scope_of(memory), old, [self.read(path) for path in proposal.supersedes])
 
     def _scope_of(self, memory: Memory) -> str:
         return memory.path.rpartition(":")[0] or self.home

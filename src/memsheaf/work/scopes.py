@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
@@ -309,13 +309,20 @@ class OpenScopes:
     def scope_for(self, kind: str, text: str) -> str:
         """Return the scope that a new memory belongs to.
 
-        A text about the person goes to the user; one about the work, and a file that is no memory, to the project.
-        Where that is not among the scopes, it is the home scope.
+        The type `user` goes to the user, `project` and a file that is no memory to the project. Of the other types,
+        a text about the person goes to the user, a reference only if that is clear. Where the scope is not among
+        those that are open, it is the home scope.
         """
         from memsheaf.text.classifier import guess_scope
 
-        wanted = guess_scope(text, kind) if kind else "project"
+        wanted = "user" if kind == "user" else "project"
+        if kind in ("feedback", "reference"):
+            wanted = guess_scope(text, "project" if kind == "reference" else "")
         return wanted if wanted in self.scopes() else self.home
+
+    def paths_in(self, sheaf: Sheaf, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the paths of those memories that are in this scope; others cannot be named in its files."""
+        return tuple(path for place, path in map(self.place, names) if place is sheaf)
 
     def wider(self, sheaf: Sheaf) -> list[Sheaf]:
         """The scopes behind one: what they say is known wherever that one is read."""
@@ -362,7 +369,8 @@ class Router:
             sheaf, path = layers.sheaf(scope), ""
         here = [path for place, path in map(self._place, taken) if place is sheaf]
         with layers.naming(sheaf):
-            change, memory, was = sheaf.writer.draft(proposal._replace(replaces=path), here, by=by)
+            own = proposal._replace(replaces=path, supersedes=layers.paths_in(sheaf, proposal.supersedes))
+            change, memory, was = sheaf.writer.draft(own, here, by=by)
         name = layers.name(sheaf, memory.path)
         old = was and was._replace(path=layers.name(sheaf, was.path))
         return change._replace(path=name), memory._replace(path=name), old
