@@ -192,6 +192,8 @@ def change_memory(page: PageRequest) -> Response:
 
 @post("/memory/{key}/{path:path}/restore")
 def restore_memory(page: PageRequest) -> Response:
-    """Bring back an older text of a memory."""
+    """Bring back an older text of a memory, which may be there already: another tab was faster."""
     commit = page.sheaf.restore(page.path, page.form["version"])
+    if not commit.revisions:
+        return page.go(memory_link(page.key, page.path), page.t.edit.unchanged)
     return page.go(memory_link(page.key, commit.revisions[0].path), page.t.memory.restored, commit=commit)
