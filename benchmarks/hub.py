@@ -36,7 +36,7 @@ from benchmarks.hub_clients import (
     write_together,
 )
 from benchmarks.machine import IN_MEMORY, facts
-from benchmarks.memories import fill, query
+from benchmarks.memories import TEAM_KINDS, fill, query
 from memsheaf.config import Settings
 from memsheaf.hub import HubSettings
 from memsheaf.hub.opening import open_hub
@@ -129,7 +129,7 @@ def measure_hubs(work: str, effort: Effort) -> str:
     machine = facts(work)
     machine["git"] = subprocess.check_output(["git", "version"], text=True).split()[2]
     source = os.path.join(work, "source")
-    fill(source, effort.size)
+    fill(source, effort.size, TEAM_KINDS)
     for path in Path(source).rglob("*.md"):  # a team takes nothing about one person
         path.write_bytes(path.read_bytes().replace(b"type: user\n", b"type: project\n"))
     with postgres(os.path.join(work, "pg")) as server, psycopg.connect(server.url()) as connection:
@@ -358,7 +358,8 @@ def _first_replica(
     with Sheaf.open(SCOPE, settings=homes["folder"]) as sheaf:
         cases.time("import", lambda: sheaf.take_in(source))
     with Sheaf.open(SCOPE, settings=homes["first"]) as sheaf:
-        sheaf.take_in(source)
+        refused = sheaf.take_in(source).refused
+    assert not refused, refused
     for what, home, settings in zip(("add", "join"), ("first", "second"), members, strict=True):
         begin = partial(attach, SCOPE, settings.url, homes[home], work, namespace=settings.namespace)
         cases.time(what, begin)

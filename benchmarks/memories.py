@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from random import Random
 
 KINDS = ("user", "feedback", "project", "reference")
+TEAM_KINDS = ("feedback", "project", "reference")  # a team keeps nothing about one person
 SIZE = 600
 VOCABULARY = 8_000
 DAY = "2026-11-01"
@@ -33,14 +35,14 @@ class Made:
         )
 
 
-def memory(number: int) -> Made:
-    """Make up the memory of this number.
+def memory(number: int, kinds: Sequence[str] = KINDS) -> Made:
+    """Make up the memory of this number, of one of these kinds.
 
     Nothing is kept, because a large heap in the harness would slow down both sides.
     """
     random = Random(number)
     words = _pick(random, 90)
-    kind = KINDS[number % len(KINDS)]
+    kind = kinds[number % len(kinds)]
     name = f"{words[0].capitalize()} {words[1]} {number}"
     description = " ".join(words[2:9])
     file = f"{kind}_{words[0]}-{words[1]}-{number}.md"
@@ -53,11 +55,11 @@ def query(number: int) -> str:
     return " ".join(memory(number).description.split()[1:4])
 
 
-def fill(folder: str, count: int) -> None:
+def fill(folder: str, count: int, kinds: Sequence[str] = KINDS) -> None:
     """Write the first `count` memories to a folder."""
     os.makedirs(folder, exist_ok=True)
     for number in range(count):
-        made = memory(number)
+        made = memory(number, kinds)
         with open(os.path.join(folder, made.file), "x", encoding="utf-8") as file:
             file.write(made.text)
 

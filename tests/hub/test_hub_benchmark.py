@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.hub import Effort, Row, measure_git, measure_postgres
 from benchmarks.hub_clients import create_bare
-from benchmarks.memories import fill
+from benchmarks.memories import TEAM_KINDS, fill
 from benchmarks.scale import EDGE, Plan, report, simulate
 
 LEAST = Effort(size=12, times=2, clients=2, writes=2, rounds=1, notices=1)
@@ -21,7 +21,7 @@ LEAST = Effort(size=12, times=2, clients=2, writes=2, rounds=1, notices=1)
 
 @pytest.fixture
 def source(tmp_path: Path) -> str:
-    fill(str(tmp_path / "source"), LEAST.size)
+    fill(str(tmp_path / "source"), LEAST.size, TEAM_KINDS)
     return str(tmp_path / "source")
 
 
