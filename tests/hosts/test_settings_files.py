@@ -133,6 +133,8 @@ def test_what_was_there_comes_back(seed: int, tmp_path: Path) -> None:
             assert snapshot(tmp_path) == before
     assert not files.apply(removal).is_change
     left = path.read_bytes().decode() if path.exists() else ""
+    if story == "record lost" and is_there and read(text):  # the permission may be the person's own
+        left = left.replace('"mcp__memsheaf"', "")
     assert "memsheaf" not in left.replace("memsheaf: no", "")
     assert left.count("# behind it") == (text.count("# behind it") if is_there else 0)
 
