@@ -260,9 +260,7 @@ def test_a_correction_finds_the_memory_in_the_scope_that_has_it(world: World) ->
         (corrected,) = layers.distil().of("saved")
         assert saved.path == corrected.proposal.replaces
         assert corrected.path == saved.path == "user:user_pnpm.md"
-        assert [layers.read(row.path).body for row in layers.list()] == [
-            "I prefer yarn, not pnpm.\n"
-        ]
+        assert [layers.read(row.path).body for row in layers.list()] == ["I prefer yarn, not pnpm.\n"]
 
 
 def test_what_waits_for_a_person_is_approved_into_the_scope_that_it_belongs_to(world: World) -> None:

@@ -28,6 +28,9 @@ PATH_LIMIT = 400
 FOLDER_LIMIT = 4
 MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
+MAX_SLUG_WORDS = 6
+_DO_NOT = r"(?i)\b(?:do|does|did|is|are|was|should|must|would|could|has|have)n['’]t\b|\bdo not\b|\bcannot\b"
+_NEGATIONS = {"no", "not", "never", "without", "nicht", "kein", "keine", "nie", "ohne", "pas", "sans", "nunca", "sin"}
 MAX_TITLE_WORDS = 2  # of a name that is a title rather than a sentence: all its words stay
 
 # Programs load these as instructions from any folder, or we derive them.
@@ -245,11 +248,14 @@ def _telling_slug(name: str) -> str:
     """Return the words of a name that tell it from others, in their order, cut behind a word.
 
     A word is what stands between blanks, so that an address or a place in the code stays whole. Where all words are
-    common ones ("We use Go"), all stay.
+    common ones ("We use Go"), all stay. A negation stays, too: "Don't use Redis" is `no-redis`.
     """
-    pieces = [piece for word in re.sub(_UNTOLD, " ", name).split() if (piece := _readable(word))]
-    telling = [piece for piece in pieces if not all(map(is_filler, piece.split("-")))]
-    readable = "-".join(dict.fromkeys(telling if telling and len(pieces) > MAX_TITLE_WORDS else pieces))
+    said = re.sub(_UNTOLD, " ", re.sub(_DO_NOT, " no ", name))
+    pieces = [piece for word in said.split() if (piece := _readable(word))]
+    telling = [piece for piece in pieces if piece in _NEGATIONS or not all(map(is_filler, piece.split("-")))]
+    if not set(telling) - _NEGATIONS or len(pieces) <= MAX_TITLE_WORDS:
+        telling = pieces
+    readable = "-".join(list(dict.fromkeys(telling))[:MAX_SLUG_WORDS])
     head = _cut(readable[:MAX_SLUG_CHARS], MAX_SLUG_BYTES)
     is_cut_within_word = "." < readable[len(head) :][:1] < "\u3000"  # Chinese and Japanese have no space to cut at
     return (is_cut_within_word and head.rpartition("-")[0]) or head or slug(name)
