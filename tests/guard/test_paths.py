@@ -201,7 +201,7 @@ def test_a_file_is_named_by_the_telling_words_of_a_sentence_in_their_order() -> 
     for name, expected in [
         ("I prefer pnpm", "pnpm"),
         ("We deploy on Fridays, after the standup", "deploy-fridays-standup"),
-        ("Don't use tabs in Makefiles", "tabs-makefiles"),
+        ("Don't use tabs in Makefiles", "no-tabs-makefiles"),
         ("it doesn’t build on Windows", "build-windows"),
         ("I changed my mind, use yarn", "yarn"),
         ("Remember that the staging db is wiped every Sunday", "staging-db-wiped-sunday"),
