@@ -202,7 +202,7 @@ def _find_passages(own: OwnWords) -> list[Passage]:
         if request and request.points_back:
             if passages and not is_question(passages[-1].sentences[-1].spoken):
                 passages[-1] = passages[-1]._replace(asked=True)
-        elif request and not is_question(sentence.spoken[request.start : request.end]):
+        elif request and (request.start or not is_question(sentence.spoken[: request.end])):
             start, end = sentence.start + request.start, sentence.start + request.end
             passages.append(Passage(start, end, (sentence,), asked=True))
         elif passages and previous and not is_dictated and _belongs(own, passages[-1], previous, sentence):
