@@ -60,7 +60,7 @@ MAX_NODES = {
     "hosts": 30_924,
     "hub": 30_281,
     "index": 28_232,
-    "learn": 38_708,
+    "learn": 38_710,
     "llm": 14_871,
     "mcp": 16_424,
     "prompts": 61,
