@@ -24,7 +24,8 @@ groups of actions, such as `memsheaf task start`; `memsheaf help task start` exp
 $ memsheaf remember "I prefer pnpm"
 Saved user:user_pnpm.md
   I prefer pnpm
-It is remembered for you, in every project; `memsheaf undo` takes it back.
+Remembered for you, in every project; `memsheaf edit user:user_pnpm.md --move project` moves it.
+Undo with `memsheaf undo`.
 $ memsheaf search pnpm --json
 ```
 

@@ -153,7 +153,7 @@ from memsheaf.embed import find
 embedder = find({real_cache!r}, name="semantic")
 thread = threading.Thread(target=embedder.encode, args=(["a text"],))
 thread.start()
-for _ in range(20):  # somewhere in the middle of it
+for _ in range(8):  # somewhere in the middle of it
     child = os.fork()
     if not child:
         find({real_cache!r}, name="semantic").encode(["another text"])

@@ -145,7 +145,7 @@ EXPECTED = {
     "basic-memory": {"decisions/Price Storage.md", "people/Ana.md"},
     "mem0": {"project_staging-database-called-shop-stage.md", "user:user_light-roast-coffee.md"},
     "server-memory": {"project_ana-silva.md", "project_shop.md", "user:user_default-user.md"},
-    "cursor-rules": {"feedback_react.md", "feedback_touch-generated-files.md"},
+    "cursor-rules": {"feedback_react.md", "feedback_never-touch-generated-files.md"},
     "agents-md": set(),
 }  # fmt: skip
 LEFT_OUT = {
