@@ -250,8 +250,8 @@ def _telling_slug(name: str) -> str:
     A word is what stands between blanks, so that an address or a place in the code stays whole. Where all words are
     common ones ("We use Go"), all stay. A negation stays, too: "Don't use Redis" is `no-redis`.
     """
-    said = re.sub(_UNTOLD, " ", re.sub(_DO_NOT, " no ", name))
-    pieces = [piece for word in said.split() if (piece := _readable(word))]
+    plain = re.sub(_UNTOLD, " ", re.sub(_DO_NOT, " no ", name))
+    pieces = [piece for word in plain.split() if (piece := _readable(word))]
     telling = [piece for piece in pieces if piece in _NEGATIONS or not all(map(is_filler, piece.split("-")))]
     if not set(telling) - _NEGATIONS or len(pieces) <= MAX_TITLE_WORDS:
         telling = pieces

@@ -109,7 +109,7 @@ _LIST_REQUEST = re.compile(
 
 
 class SaveRequest(NamedTuple):
-    """What a sentence asks to remember: its part from `start` to `end`, or the sentence before it."""
+    """A request to remember the part of a sentence from `start` to `end`, or the sentence before it."""
 
     start: int
     end: int
