@@ -32,7 +32,8 @@ from memsheaf.scope import Scope, resolve
 SIZES = "1000,10000"
 PEERS_UP_TO = 1000  # memories: others take them one by one
 TRANSCRIPT_MB = 50
-TARGETS = {"start": 3.0, "end of a turn": 3.0, "message, by words": 4.0, "message, by meaning": 15.0}
+SERVER_TARGET = 4.0  # times bare Python, if a running server answers
+TARGETS = {"start": 12.0, "end of a turn": 12.0, "message, by words": 12.0, "message, by meaning": 30.0}
 
 
 @dataclass
@@ -78,6 +79,8 @@ def table(size: int, cases: Sequence[Case], notes: Sequence[str] = ()) -> str:
     for case in cases:
         cpu, wall = median(case.cpu), median(case.wall)
         wanted = next((f"{limit:g}" for name, limit in TARGETS.items() if case.name.startswith(name)), "")
+        if "server answers" in case.name or "mcp_tool" in case.name:
+            wanted = f"{SERVER_TARGET:g}"
         wanted = "" if case.theirs else wanted
         lines.append(f"| {case.name} | {cpu:.1f} | {cpu / bare:.1f} | {wanted} | {wall:.0f} |")
     return "\n".join(lines + [""] * bool(notes) + [*notes]) + "\n"

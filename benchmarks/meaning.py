@@ -38,9 +38,9 @@ def ask_hybrid(site: Site, effort: Effort, queries: Sequence[str]) -> None:
     """Make all vectors with the embedder of the package, then search and recall with them."""
     ours, size = site.found.ours, site.found.size
     with site.open("static") as sheaf:
-        sheaf.index.look()
-        made = measure(lambda _: sheaf.index.embed_all(), 1)
-        state = sheaf.index.embedding()
+        sheaf.own.index.look()
+        made = measure(lambda _: sheaf.own.index.embed_all(), 1)
+        state = sheaf.own.index.embedding()
         if state.done != size or state.problem:
             raise SystemExit(f"only {state.done} of {size} memories have vectors: {state.problem}")
         site.found.embedded_per_second = size / made.wall[0]

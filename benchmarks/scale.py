@@ -280,7 +280,7 @@ def _until_embedded(sheaf: Sheaf) -> Iterator[int]:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         sheaf.matches("anything at all", limit=5)
-        now = sheaf.reader.embedding()
+        now = sheaf.own.index.embedding()
         if now.done >= now.total:
             return
         yield now.done

@@ -30,8 +30,7 @@ Call = Callable[[int], tuple[str, dict[str, object]]]
 class Server:
     """How to start a server, how many memories it holds, and how it is asked for them.
 
-    `nothing` is what it says when a search finds nothing; `note` is what a reader of its numbers should know. `rest`
-    makes its files look as if nobody had used them for long, which is how a host finds them.
+    `nothing` is what it says when a search finds nothing; `note` is what a reader of its numbers should know.
     """
 
     name: str
@@ -43,7 +42,6 @@ class Server:
     eras: Sequence[str] = (LEGACY,)
     nothing: str = ""
     note: str = ""
-    rest: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -127,7 +125,6 @@ def _launch(found: Served, kind: str, number: int) -> None:
     server = found.server
     if found.why:
         return
-    server.rest()
     with Conversation(server.command, server.environment) as host:
         host.greet()
         listed = host.ask("tools/list")

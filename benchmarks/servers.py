@@ -15,9 +15,7 @@ import shutil
 import socket
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import astuple
 from importlib.metadata import version
 
@@ -33,7 +31,6 @@ from benchmarks.served import BARE, FEW, OURS, SDK, Asking, Call, Served, Server
 from benchmarks.targets import judge_servers
 from memsheaf import __version__
 from memsheaf.config import Settings
-from memsheaf.index.database import connect, database_for, set_facts
 from memsheaf.sheaf import Sheaf
 
 SIZE = 10_000
@@ -114,12 +111,6 @@ def _ours(folder: str, size: int) -> Server:
     fill(source, size)
     with Sheaf.open(SCOPE, settings=settings) as sheaf:
         sheaf.take_in(source)
-        database = database_for(sheaf.root, settings.cache)
-
-    def rest() -> None:
-        """The index looks at every file from time to time; the last time was an hour ago."""
-        with closing(connect(database)) as db, db:
-            set_facts(db, swept=int((time.time() - 3600) * 1e9))
 
     def write(number: int) -> tuple[str, dict[str, object]]:
         name, description, kind, content, _ = astuple(memory(number))
@@ -139,7 +130,6 @@ def _ours(folder: str, size: int) -> Server:
         },
         eras=(LEGACY, MODERN),
         nothing="Nothing found",
-        rest=rest,
     )
 
 

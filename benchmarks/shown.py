@@ -241,8 +241,8 @@ def stored(memories: Sequence[Memory]) -> Iterator[Settings]:
 def _asked(settings: Settings, one: Embedder | None, messages: Sequence[Asked]) -> Iterator[Outcome]:
     # only to be read: what is shown would count as used, and weigh in the next question
     with Sheaf.open("user", settings=settings, embedder=one, read_only=True, clock=lambda: NOW) as sheaf:
-        sheaf.index.look()
-        state = sheaf.index.embed_all() if one else None
+        sheaf.own.index.look()
+        state = sheaf.own.index.embed_all() if one else None
         if state and state.done != state.total:
             raise SystemExit(f"vectors are missing: {state}")
         for asked in messages:
@@ -250,5 +250,5 @@ def _asked(settings: Settings, one: Embedder | None, messages: Sequence[Asked]) 
             shown = {each.memory.path for each in recalled.memories}
             best = {each.row.path for each in recalled.candidates[:5]}
             yield Outcome(asked.kind, bool(asked.gold & shown), bool(asked.gold & best), recalled.size)
-        if state and (problem := sheaf.index.embedding().problem):
+        if state and (problem := sheaf.own.index.embedding().problem):
             raise SystemExit(f"words answered alone: {problem}")

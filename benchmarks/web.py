@@ -30,11 +30,11 @@ from benchmarks.machine import facts
 from benchmarks.measure import installed
 from benchmarks.memories import fill, memory, query
 from memsheaf.config import load
-from memsheaf.work.all_scopes import AllScopes
+from memsheaf.sheaf import AllScopes
 
 SIZE = 10_000
 KEY = "user"
-MORE = ("timeline", "review", "recall", "work", "conversations", "settings")  # pages without a target
+MORE = ("activity", "review", "recall", "settings")  # pages without a target
 PAGE_LIMIT, START_LIMIT, KEYSTROKE_LIMIT, PAINT_LIMIT = 8.0, 3.0, 15.0, 60.0
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -133,7 +133,7 @@ def measure_page(work: str, size: int, times: int, starts: int) -> str:
     environment = _environment(work)
     fill(os.path.join(environment["MEMSHEAF_HOME"], "user"), size)
     scopes = AllScopes(load(environment), here)
-    layers = scopes.layers(KEY)
+    layers = scopes.around(scopes.find(KEY))
     _embed_all(scopes, KEY)
 
     script = os.path.join(os.path.dirname(sys.executable), "memsheaf")
@@ -149,7 +149,7 @@ def measure_page(work: str, size: int, times: int, starts: int) -> str:
         cases = [
             Case("hello, bare Starlette", lambda number: hello.cost("/")),
             Case("home", lambda number: site.cost("/")),
-            Case("browse", lambda number: site.cost(f"/browse?scope={KEY}")),
+            Case("memories", lambda number: site.cost(f"/memories?scope={KEY}")),
             Case("one memory", lambda number: site.cost(f"/memory/{KEY}/{memory(number * 7 % size).file}")),
             Case("a search keystroke", lambda number: site.cost(_keystroke(number % size))),
             Case(
@@ -175,7 +175,7 @@ def _table(size: int, cases: Sequence[Case], started: dict[str, list[float]], pa
     lines += ["; ".join(f"{key} {value}" for key, value in facts(work).items()), ""]
     lines += ["| | CPU ms | times the hello | target |", "|---|--:|--:|--:|"]
     for case in cases:
-        limit = f"{PAGE_LIMIT:g}" if case.name in ("home", "browse", "one memory") else ""
+        limit = f"{PAGE_LIMIT:g}" if case.name in ("home", "memories", "one memory") else ""
         lines.append(f"| {case.name} | {case.ms:.2f} | {case.ms / bare:.1f} | {limit} |")
     empty, ready = median(started["bare"]), median(started["ours"])
     lines += ["", "| | measured | target |", "|---|--:|--:|"]
@@ -195,7 +195,7 @@ def _cost_of(site: Server, page: str, number: int) -> float:
 
 
 def _keystroke(number: int) -> str:
-    return f"/browse?scope={KEY}&q={quote_plus(query(number))}"
+    return f"/memories?scope={KEY}&q={quote_plus(query(number))}"
 
 
 def _cpu(work: Callable[[], object]) -> float:
@@ -214,11 +214,11 @@ def _first_paint(site: Server) -> float:
 
 def _embed_all(scopes: AllScopes, key: str) -> None:
     """Search until each memory has its vector, as a scope has that is in use."""
-    sheaf = scopes.sheaf(key)
+    sheaf = scopes.sheaf(scopes.find(key))
     end = time.monotonic() + 300
     while time.monotonic() < end:
         sheaf.matches("anything at all", limit=5)
-        found = sheaf.reader.embedding()
+        found = sheaf.own.index.embedding()
         if found.done >= found.total:
             return
         time.sleep(0.5)

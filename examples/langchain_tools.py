@@ -1,73 +1,56 @@
-"""A LangChain model saves with the memory tools, and finds it in the next chat.
+"""The memory tools as LangChain tools: what one conversation saves, the next one is shown.
 
 No key and no network: the model is scripted, so put yours in its place.
-Needs: pip install 'memsheaf[langchain]'
+Needs: pip install memsheaf langchain-core
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
-from collections.abc import Sequence
 from typing import Any
 
 try:
     from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
-    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-    from langchain_core.tools import BaseTool
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+    from langchain_core.tools import StructuredTool
 except ImportError as error:
-    sys.exit(f"this example needs LangChain: pip install 'memsheaf[langchain]' ({error})")
+    sys.exit(f"this example needs LangChain: pip install langchain-core ({error})")
 
-from memsheaf import Settings, Sheaf
-from memsheaf.adapters.langchain import memory_tools
+from memsheaf import Message, Settings, Sheaf, Tools, Turn
 
 FACT = {"name": "Prefers tabs", "description": "Indentation", "type": "user", "content": "Use tabs, not spaces."}
+SAVE = AIMessage("", tool_calls=[{"name": "memory_write", "args": FACT, "id": "call-1"}])
 
 
-class Scripted(FakeMessagesListChatModel):
-    """A model that says what it was told to say."""
-
-    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Scripted:
-        """Take the tools, as a real model would."""
-        return self
-
-
-def called(tool: str, **arguments: object) -> AIMessage:
-    """What a model says when it calls a tool."""
-    return AIMessage("", tool_calls=[{"name": tool, "args": arguments, "id": f"call-{tool}"}])
+def to_langchain(tools: Tools, schema: dict[str, Any]) -> StructuredTool:
+    """Return one memory tool, for `model.bind_tools`, `create_agent` or a `ToolNode`."""
+    name, about, parameters = schema["name"], schema["description"], schema["input_schema"]
+    return StructuredTool.from_function(
+        lambda **arguments: tools.call(name, arguments), name=name, description=about, args_schema=parameters
+    )
 
 
-def chat(sheaf: Sheaf, question: str, script: Sequence[BaseMessage]) -> None:
-    """One conversation: the model is asked until it calls no tool any more."""
-    tools: dict[str, BaseTool] = {tool.name: tool for tool in memory_tools(sheaf)}
-    model = Scripted(responses=list(script)).bind_tools(list(tools.values()))
-    messages: list[BaseMessage] = [SystemMessage(sheaf.prompt()), HumanMessage(question)]
-    print(f"\nuser: {question}")
-    while True:
-        said = model.invoke(messages)
-        messages.append(said)
-        if not isinstance(said, AIMessage) or not said.tool_calls:
-            print(f"model: {said.text}")
-            return
-        for call in said.tool_calls:
-            answer: ToolMessage = tools[call["name"]].invoke(call)
-            print(f"model calls {call['name']}: {answer.text.splitlines()[0]}")
-            messages.append(answer)
-
-
-def main() -> None:
-    """Two conversations on one memory."""
-    with tempfile.TemporaryDirectory() as home:
-        settings = Settings(
-            os.path.join(home, "home"), os.path.join(home, "cache"), state=os.path.join(home, "state")
-        )
-        with Sheaf.open("user", settings=settings) as sheaf:
-            chat(sheaf, "Please use tabs, always.", [called("memory_write", **FACT), AIMessage("I will.")])
-        with Sheaf.open("user", settings=settings) as sheaf:
-            script = [called("memory_search", query="indentation"), AIMessage("With tabs.")]
-            chat(sheaf, "How do I indent?", script)
+def converse(sheaf: Sheaf, question: str, *script: AIMessage) -> None:
+    """Ask the model until it calls no tool any more."""
+    session = sheaf.session()
+    memory = Tools(sheaf, session=session)
+    tools = {schema["name"]: to_langchain(memory, schema) for schema in memory.schemas()}
+    recalled = session.recall(question).text  # before the prompt: it notices "ignore memory"
+    messages: list[Any] = [SystemMessage(session.prompt()), HumanMessage(f"{question}\n\n{recalled}".strip())]
+    print(f"user: {messages[1].text}")
+    model = FakeMessagesListChatModel(responses=list(script))  # yours: `model.bind_tools(list(tools.values()))`
+    while (reply := model.invoke(messages)).tool_calls:
+        messages += [reply, *(tools[call["name"]].invoke(call) for call in reply.tool_calls)]
+        print(f"tool: {messages[-1].text}")
+    print(f"model: {reply.text}\n")
+    turn = Turn("example", (Message("user", question), Message("assistant", reply.text)), saved=len(messages) > 2)
+    session.learn(turn)  # `sheaf.distil()` or `memsheaf extract` learns from it later
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(f"{folder}/home", f"{folder}/cache", state=f"{folder}/state")  # yours, when left out
+        with Sheaf.open("user", settings=settings) as sheaf:
+            converse(sheaf, "Please use tabs, always.", SAVE, AIMessage("I will."))
+            converse(sheaf, "Should I indent with tabs or spaces?", AIMessage("With tabs."))

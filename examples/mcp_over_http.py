@@ -1,7 +1,7 @@
 """One server over HTTP, two clients: what one saves the other is told of at once, and reads.
 
 The memories are in a folder that is thrown away.
-Needs: pip install 'memsheaf[mcp]'
+Needs: pip install 'memsheaf[mcp]' mcp
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ try:
     from mcp import Client
     from mcp.client.streamable_http import streamable_http_client
 except ImportError as error:
-    sys.exit(f"this example needs the MCP SDK: pip install 'memsheaf[mcp]' ({error})")
+    sys.exit(f"this example needs the MCP SDK: pip install 'memsheaf[mcp]' mcp ({error})")
 
 FACT = {
     "name": "Release day",

@@ -30,7 +30,7 @@ async def main() -> None:
         for said in (
             "Remember that our staging database is called heron.",
             "Save this for later, please: releases go out on Fridays.",
-            "How is the staging database called, and when do releases go out?",
+            "What is the staging database called, and when do releases go out?",
         ):
             print(f"\n=== A new conversation\nuser: {said}")
             with Memory[None]("project", settings=settings, tree=folder) as memory:

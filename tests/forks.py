@@ -47,7 +47,7 @@ IMPORTED = {
         *("memsheaf.hub.service", "memsheaf.mcp.offer", "memsheaf.work.hub_upkeep", *UVICORN),
     ),
     "web": (
-        *("memsheaf.cli.web", "memsheaf.web.server", "memsheaf.work.all_scopes", "memsheaf.work.hub_upkeep"),
+        *("memsheaf.cli.web", "memsheaf.web.server", "memsheaf.work.hub_upkeep"),
         *("memsheaf.embed.static", *UVICORN),
     ),
 }

@@ -1,32 +1,34 @@
-"""The head of the catalogs: the best memories within so many bytes, and nothing that a person did not confirm."""
+"""The head of the catalogs on disk, within so many bytes, and nothing that a person did not confirm."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from memsheaf.catalog_head import render_catalog_head
 from memsheaf.config import Settings
-from memsheaf.work.layers import Layers
+from memsheaf.mcp.catalog_head import render_catalog_head
+from memsheaf.sheaf import Sheaf
 
 
 @pytest.fixture
-def layers(settings: Settings, tmp_path: Path) -> Layers:
-    with Layers.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
+def layers(settings: Settings, tmp_path: Path) -> Sheaf:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
         for number in range(30):
             layers.remember(
                 f"Fact {number}", f"Räume und Häuser, Nummer {number}", "project", f"Fact {number} is so."
             )
             layers.remember(f"Taste {number}", f"What I like, {number}", "user", f"I like taste number {number}.")
-        layers.catalog()
         return layers
 
 
-def head(layers: Layers, room: int = 1_200, *scopes: str) -> str:
-    return render_catalog_head(layers.settings, os.path.dirname(layers.settings.home), scopes, room)
+def head(sheaf: Sheaf, room: int) -> str:
+    return render_catalog_head(sheaf.settings, sheaf.cwd, [], room)
 
 
 def names(text: str) -> list[str]:
@@ -34,7 +36,7 @@ def names(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("room", [0, 60, 150, 300, 1_200, 2_000])
-def test_it_is_cut_at_a_line_and_says_how_many_are_not_shown(layers: Layers, room: int) -> None:
+def test_it_is_cut_at_a_line_and_says_how_many_are_not_shown(layers: Sheaf, room: int) -> None:
     text = head(layers, room)
 
     assert len(text.encode()) <= room
@@ -46,39 +48,73 @@ def test_it_is_cut_at_a_line_and_says_how_many_are_not_shown(layers: Layers, roo
 
 
 def test_a_small_catalog_is_shown_whole_in_the_order_of_its_rank(settings: Settings, tmp_path: Path) -> None:
-    with Layers.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
         layers.remember("Port", "Where it listens", "project", "The server listens on port 8080.")
         layers.remember("Editor", "Which editor", "user", "I use Helix.")
-        assert head(layers).split("\n")[1:] == [
+        assert head(layers, 1_200).split("\n")[1:] == [
             "- project_port.md: Where it listens",
             "- user:user_editor.md: Which editor",
         ]
-        assert names(head(layers, 1_200, "user")) == ["user_editor.md"]
 
 
-def test_what_is_unconfirmed_or_changed_behind_the_index_is_left_out(layers: Layers) -> None:
+def test_what_is_unconfirmed_is_left_out(layers: Sheaf) -> None:
     layers.remember("Page", "From a web page", "project", "The page says to run it.", trust="unconfirmed")
-    layers.catalog()
+
+    assert "project_page.md" not in names(head(layers, 10_000))
+
+
+def test_a_file_that_a_person_removed_is_left_out(layers: Sheaf) -> None:
+    root = Path(layers.only("project").root)
     before = names(head(layers, 10_000))
-    assert "project_page.md" not in before
-    root = Path(layers.project.root)
     (root / before[0]).unlink()
-    changed = root / before[2]
-    changed.write_text(changed.read_text("utf-8").replace("Räume", "Obey"), "utf-8")
-    (root / "project_new.md").write_text("---\nname: N\ndescription: Obey\ntype: project\n---\nX\n", "utf-8")
 
     after = head(layers, 10_000)
-    assert {before[0], before[2], "project_new.md"}.isdisjoint(names(after))
-    assert "Obey" not in after
+
+    assert set(names(after)) == set(before[1:])
 
 
-def test_without_an_index_there_is_none_and_none_is_made(settings: Settings, tmp_path: Path) -> None:
-    assert render_catalog_head(settings, str(tmp_path), (), 2_000) == ""
-    assert not os.path.exists(settings.cache)
+def test_the_memories_that_changed_last_come_first(layers: Sheaf) -> None:
+    layers.remember("Port", "Where it listens", "project", "The server listens on port 8080.")
+
+    assert names(head(layers, 300))[0] == "project_port.md"
 
 
-def test_a_damaged_index_gives_none(layers: Layers) -> None:
-    layers.close()
-    for file in Path(layers.settings.cache).glob("*.sqlite*"):
-        file.write_bytes(b"no database")
-    assert head(layers) == ""
+def test_the_memories_that_a_long_catalog_leaves_out_are_counted(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as sheaf:
+        sheaf.remember("Port", "Where it listens", "project", "The server listens on port 8080.")
+        catalog = Path(sheaf.only("project").root, "MEMORY.md")
+        catalog.write_text(f"{catalog.read_text('utf-8')}\n(1,200 more memories are not shown: …)\n", "utf-8")
+
+        assert head(sheaf, 1_200).endswith("\n(1,200 more: `memory_view` shows the catalog.)")
+
+
+def test_a_scope_that_stands_alone_has_no_prefix_and_one_that_is_wrong_no_head(layers: Sheaf) -> None:
+    assert names(render_catalog_head(layers.settings, layers.cwd, ["user"], 200))[0].startswith("user_")
+    assert render_catalog_head(layers.settings, layers.cwd, ["agent/../x"], 2_000) == ""
+
+
+def test_where_memory_is_off_there_is_no_head(layers: Sheaf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMSHEAF_OFF", "1")
+
+    assert head(layers, 2_000) == ""
+
+
+def test_a_server_shows_the_head_before_it_opens_a_memory(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as sheaf:
+        sheaf.remember("Port", "Where it listens", "project", "The server listens on port 8080.")
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "memsheaf", "mcp"],
+        input=hello + "\n",
+        env={**os.environ, "MEMSHEAF_HOME": settings.home},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "- project_port.md: Where it listens" in json.loads(done.stdout)["result"]["instructions"]
+    assert "memsheaf.mcp.stdio" in done.stderr
+    assert "memsheaf.sheaf" not in done.stderr

@@ -8,7 +8,7 @@ import pytest
 from memsheaf.config import POLICIES, Settings, load
 from memsheaf.errors import BadSettings, Changed, Refused
 from memsheaf.scope import Scope, resolve
-from memsheaf.settings_file import SettingsFile
+from memsheaf.work.settings_file import SettingsFile
 
 
 def loaded(tmp_path: Path, toml: str | bytes = "", **environment: str) -> Settings:

@@ -16,8 +16,7 @@ from memsheaf.guard import paths
 from memsheaf.index import catalog
 from memsheaf.recall import inject
 from memsheaf.store import atomic_replace
-from memsheaf.tool_schema import schema
-from memsheaf.tools import TOOLS
+from memsheaf.tools import TOOLS, schema
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "memsheaf"

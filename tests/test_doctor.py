@@ -3,8 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from memsheaf.doctor import NETWORK, disk, examine, file_system
 from memsheaf.sheaf import Sheaf
+from memsheaf.work.doctor import NETWORK, disk, examine, file_system
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 

@@ -243,12 +243,12 @@ def test_a_second_reader_with_the_index_open_does_not_keep_it(settings: Settings
 
 def test_an_erasure_that_was_cut_short_is_finished_by_the_next(sheaf: Sheaf, settings: Settings) -> None:
     live(sheaf)
-    sheaf.store.erase(PATH, by="user")  # and here the process dies: the index still knows it
+    sheaf.own.store.erase(PATH, by="user")  # and here the process dies: the index still knows it
 
     with pytest.raises(NotFound):
         sheaf.erase(PATH)
 
-    sheaf.index.close()
+    sheaf.own.index.close()
     held = [file for file in Path(settings.cache).rglob("*") if file.is_file()]
     assert not [file for file in held if any(text in file.read_bytes() for text in spellings(DESCRIPTION))]
 

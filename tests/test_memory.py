@@ -420,7 +420,8 @@ def test_spelling_that_needs_invisible_characters_is_kept(value: str) -> None:
 @each_case(
     "hidden",
     ["\n", "\r\n#", "\x00", "\x7f", "\x85", "\u2028", "\u200b", "\u2060", "\ufeff", "\u202e", "\u2066",
-     "\u200d", "\u200c", "\xad", "\U000e0041", "\ufe01\ufe02", "\U000e0155\U000e0156", "\u3164", "\ud800"],
+     "\u200d", "\u200c", "\xad", "\U000e0041", "\ufe01\ufe02", "\U000e0155\U000e0156", "\u3164", "\ud800",
+     "\ufff0", "\U0001d173", "\U000e01f0"],
 )  # fmt: skip
 def test_a_field_holds_nothing_a_reader_cannot_see(hidden: str) -> None:
     with pytest.raises(TextRefused, match="name holds"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.adapters.memory_files import MemoryFiles
+from memsheaf.adapters.anthropic_memory import MemoryFiles
 from memsheaf.config import Settings, load
 from memsheaf.errors import Refused, TextRefused
 from memsheaf.memory import Allow, parse
@@ -268,4 +268,4 @@ def test_what_is_forgotten_before_anybody_looked_at_it_stays_forgotten(sheaf: Sh
     sheaf.forget("project_heron.md")
     sheaf.list()
     words = "The heron nests in May at the weir."
-    assert sheaf.store.buried(fact(parse("x.md", words.encode())))
+    assert sheaf.own.store.buried(fact(parse("x.md", words.encode())))

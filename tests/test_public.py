@@ -22,7 +22,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_public_names_are_these() -> None:
     assert memsheaf.__all__ == [
-        "ABSENT", "Allow", "Blamed", "Commit", "Distilled", "Exported", "Finding", "Imported", "Layers", "Memory",
+        "ABSENT", "Allow", "Blamed", "Commit", "Distilled", "Exported", "Finding", "Imported", "Memory",
         "MemsheafError", "Message", "Page", "Proof", "Recall", "Revision", "Row", "Scope", "Session", "Settings",
         "Sheaf", "Tools", "Turn", "__version__", "load_model",
     ]  # fmt: skip

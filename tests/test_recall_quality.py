@@ -97,9 +97,9 @@ def test_the_order_is_that_of_the_product(embedder: Embedder | None, tmp_path: P
     memories = collection.memories
     ask = (hybrid(embedder) if embedder else words)(Corpus(memories))
     with _sheaf(tmp_path, memories, embedder) as sheaf:
-        sheaf.index.look()
+        sheaf.own.index.look()
         if embedder:
-            state = sheaf.index.embed_all()
+            state = sheaf.own.index.embed_all()
             assert (state.done, state.total, state.problem) == (200, 200, "")
         for case in collection.cases:
             theirs = [match.row.path for match in sheaf.matches(case.question, limit=50)][:5]
@@ -160,7 +160,7 @@ def test_a_literal_term_of_a_script_without_spaces_is_always_shown(tmp_path: Pat
             Sheaf.open("user", settings=settings, embedder=one) as sheaf,
         ):
             sheaf.list()
-            sheaf.index.embed_all()
+            sheaf.own.index.embed_all()
             for case in shown.lines_of(folder, "literals.jsonl"):
                 found = {each.memory.path for each in sheaf.recall(case["query"]).memories}
                 assert found & set(case["gold"]), (case, one)

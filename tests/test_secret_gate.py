@@ -17,13 +17,12 @@ import pytest
 
 from memsheaf.cli import main
 from memsheaf.config import Settings
-from memsheaf.doctor import examine
 from memsheaf.errors import MemsheafError, SecretFound
 from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
-from memsheaf.tool_schema import schema
-from memsheaf.tools import TOOLS, Tools
+from memsheaf.tools import TOOLS, Tools, schema
+from memsheaf.work.doctor import examine
 
 CORPUS = Path(__file__).parent / "corpora" / "secrets.json"
 CASES: list[dict[str, Any]] = json.loads(CORPUS.read_text(encoding="utf-8"))["cases"]

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from cases import each_case
-from memsheaf import doctor
 from memsheaf.config import Settings
 from memsheaf.errors import (
     BadHeader,
@@ -30,7 +29,7 @@ from memsheaf.errors import (
 from memsheaf.index.catalog import EMPTY
 from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
-from memsheaf.work.layers import Layers
+from memsheaf.work.doctor import examine
 
 CORPORA = os.path.join(os.path.dirname(__file__), "corpora")
 with open(os.path.join(CORPORA, "malformed_frontmatter.json"), encoding="utf-8") as file:
@@ -499,7 +498,7 @@ def ask_everything(sheaf: Sheaf) -> list[str]:
             if number % 8 == 0:  # it reads the whole journal
                 sheaf.blame(path)
         except MemsheafError:
-            assert sheaf.index.rows("path = ?", path)[0].problem
+            assert sheaf.own.index.rows("path = ?", path)[0].problem
     for ask in (
         sheaf.catalog,
         sheaf.page,
@@ -508,7 +507,7 @@ def ask_everything(sheaf: Sheaf) -> list[str]:
         lambda: list(sheaf.log()),
     ):
         ask()
-    doctor.examine(sheaf)
+    examine(sheaf)
     return paths
 
 
@@ -544,7 +543,7 @@ def test_a_bad_file_hides_no_other_and_is_not_touched(case: dict[str, Any], shea
         assert sorted(row.path for row in sheaf.list()) == sorted([path, "user_sound.md"])
 
         assert Path(place).read_bytes() == content(case)
-        assert sheaf.index.rows("path = ?", path)[0].state in states.get(case["read"], {"ok", "free", "bad"})
+        assert sheaf.own.index.rows("path = ?", path)[0].state in states.get(case["read"], {"ok", "free", "bad"})
         assert "](user_sound.md)" in sheaf.prompt()
         assert [row.path for row in sheaf.search("Sound")] == ["user_sound.md"]
     finally:
@@ -835,7 +834,7 @@ def test_the_prompt_is_the_same_bytes_while_nothing_changes(sheaf: Sheaf, settin
     with Sheaf.open("agent/tester", settings=settings, read_only=True) as reader:
         assert "memory_write" not in reader.prompt()
         assert reader.prompt().partition("## Catalog")[2] == first.partition("## Catalog")[2]
-    sheaf.index.delete()
+    sheaf.own.index.delete()
     assert sheaf.prompt() == first
 
 
@@ -1112,9 +1111,12 @@ def test_a_day_in_a_sentence_gets_its_date(settings: Settings) -> None:
 
 
 def test_a_sentence_goes_to_the_scope_where_it_belongs(settings: Settings, tmp_path: Path) -> None:
-    with Layers.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
         assert layers.remember("I prefer pnpm").path == "user:user_pnpm.md"
-        assert layers.remember("We deploy on Fridays, after the standup").path == "project_deploy-fridays-standup.md"
+        assert (
+            layers.remember("We deploy on Fridays, after the standup").path
+            == "project_deploy-fridays-after-standup.md"
+        )
 
 
 def test_an_empty_sentence_and_an_empty_text_are_refused(sheaf: Sheaf) -> None:

@@ -18,7 +18,6 @@ from memsheaf.index.catalog import EMPTY
 from memsheaf.memory import KINDS, LIMIT
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import TOOLS, Tools
-from memsheaf.work.layers import Layers
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "traversal.json")
 with open(CORPUS, encoding="utf-8") as file:
@@ -190,10 +189,10 @@ def test_a_memory_is_recalled_once_a_conversation(tools: Tools, sheaf: Sheaf) ->
 
 
 def test_the_brief_is_of_the_scopes_that_are_served(settings: Settings, tmp_path: Path) -> None:
-    with Layers.open(settings=settings, cwd=str(tmp_path)) as layers:
-        layers.project.put("NOTES.md", "# Notes\n\n## Phase\n\n2 of 6: the parser\n", free=True)
+    with Sheaf.open(settings=settings, cwd=str(tmp_path)) as layers:
+        layers.only("project").put("NOTES.md", "# Notes\n\n## Phase\n\n2 of 6: the parser\n", free=True)
         assert "2 of 6: the parser" in Tools(layers).call("memory_brief", {})
-    with Layers.open(settings=settings, cwd=str(tmp_path), scopes=["user"]) as layers:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path), scopes=["user"]) as layers:
         assert Tools(layers).call("memory_brief", {}).startswith("Nothing was noted")
 
 

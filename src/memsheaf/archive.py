@@ -25,9 +25,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, check_stored, fold
 from memsheaf.memory import LIMIT
-from memsheaf.scope import check_label
+from memsheaf.scope import check_label, open_plain
 from memsheaf.store.safe_dir import Folder, read_file, walk
-from memsheaf.values import open_plain
 
 MAX_MEMBERS = 200_000
 MAX_TOTAL = 1 << 30

@@ -65,8 +65,6 @@ MEMSHEAF_HOME, cache and state are the folders `cache` and `state` in it, unless
 version left the state of that home in the platform's folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -76,8 +74,8 @@ from contextlib import suppress
 from glob import escape, glob
 from typing import Any, NamedTuple, TypeVar
 
-from memsheaf.caps import Caps
 from memsheaf.errors import BadSettings, ScopeRefused, hinted
+from memsheaf.limits import Caps
 from memsheaf.scope import ALONE, NAMED, Places, Scope, check_label, find_nearest, project_root
 
 _KNOWN = (

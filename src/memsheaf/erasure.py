@@ -1,4 +1,4 @@
-"""Erase a memory for good, and search all that is left for traces of it."""
+"""Erase a memory for good, here and on all machines of a hub, and search all that is left for traces of it."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ from shlex import join
 from tempfile import gettempdir
 from typing import NamedTuple
 
-from memsheaf.errors import NotFound
+from memsheaf.errors import HubRefused, HubUnreachable, NotFound, hinted
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS
 from memsheaf.hub import COPY, Machine
+from memsheaf.hub.replica import Replica
+from memsheaf.hub.replica_state import Synced
 from memsheaf.index.catalog import target
 from memsheaf.index.vectors import key_of, passages
 from memsheaf.learn import conversation_file, rehearsal, spill
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.learner import Learner, forget_waiting
 from memsheaf.memory import parse
+from memsheaf.open_scope import OpenScope
 from memsheaf.recall import recall_log
+from memsheaf.scope import parse_object
 from memsheaf.store import Erased
 from memsheaf.store.commit_queries import trail
 from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED
 from memsheaf.store.safe_dir import Folder, kernel_lock, read_file, replace
 from memsheaf.store.state import State
-from memsheaf.values import parse_object
 from memsheaf.worktree import remains, search_bare
-from memsheaf.writer import Writer
 
 SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
 TITLE = 5  # words; nor does a name or a description of fewer, outside of a header
-_STEPS = re.compile(CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"')
+_STEPS = CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"'
 Pieces = Set[bytes]
 HOSTS = "hooks"  # folder of the state directory with what is known of hosts' conversations
 LIMIT = 64 << 20  # bytes that are read of such a file
 LOCK_SECONDS = 5.0
-_INDEX = re.compile(r"[0-9a-f]{24}-[0-9]+\.[a-z.-]+$|\.float32$")  # indexes of other scopes, and weights
+_INDEX = r"[0-9a-f]{24}-[0-9]+\.[a-z.-]+$|\.float32$"  # indexes of other scopes, and weights
 NESTED = ("tasks", "sessions")  # folders of other scopes in a project: only named, as they are erased separately
 
 
@@ -66,6 +68,11 @@ class Proof(NamedTuple):
     erasures: tuple[str, ...] = ()
     machines: tuple[Machine, ...] = ()
 
+    def joined(self, other: Proof) -> Proof:
+        """Return one proof of two erasures, under the path of this one."""
+        added = {field: getattr(self, field) + getattr(other, field) for field in self._fields[2:]}
+        return self._replace(names=tuple(dict.fromkeys((*self.names, *other.names))), **added)
+
     @property
     def waiting(self) -> tuple[Machine, ...]:
         """The machines of the hub that have not reported yet that they erased it, and are not lost."""
@@ -78,18 +85,18 @@ class Proof(NamedTuple):
         return not self.left and not self.git
 
 
-def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: Callable[[], float]) -> Proof:
+def erase(path: str, scope: OpenScope, learner: Learner, state: State, *, clock: Callable[[], float]) -> Proof:
     """Remove a memory and all its versions, wherever this machine has them, and search what is left.
 
     Raises:
         NotFound: neither the files nor the journal know it.
     """
-    writer.require_writable()
-    store, index, path = writer.store, writer.index, writer.spelled(path)
+    scope.require_writable()
+    store, index, path = scope.store, scope.index, scope.spell(path)
     cache = os.path.dirname(index.files()[0])
     steps = (step for commit in trail(store, path) for step in commit.revisions)
     texts = {data for step in steps for data in (step.old, step.new) if data}
-    if present := writer.find(path):
+    if present := scope.find(path):
         texts.add(present.data)
 
     def forget_elsewhere(texts: Sequence[bytes], names: Sequence[str]) -> None:
@@ -108,24 +115,23 @@ def erase(path: str, writer: Writer, learner: Learner, state: State, *, clock: C
 
     forget_elsewhere(sorted(texts), [path] if texts else ())  # first: afterwards nobody knows what to look for
     index.ready()
-    before = index.folders_of([CATALOG, path])
     try:
-        erased = store.erase(path, by=writer.by)
+        erased = store.erase(path, by=scope.by)
     except NotFound:  # or it was erased, and something kept us from seeing to the rest
-        index.purge([path], (), {})
+        index.purge([path], ())
         raise
     forget_elsewhere(erased.texts, erased.names)
     for name in erased.names:
         rehearsal.disregard(state, name)
-    if writer.ledger:
-        writer.ledger.forget(erased.names)
-    index.purge(erased.names, erased.texts, before)
+    if scope.ledger:
+        scope.ledger.forget(erased.names)
+    index.purge(erased.names, erased.texts)
     index.look()
     index.close()  # to read the files of an open database would end the locks that SQLite has on them
     copy = os.path.join(state.folder, COPY)
     directory = os.path.dirname(state.folder)
     naming = {*_walk(os.path.join(directory, HOSTS)), *_walk(state.folder), *glob(f"{escape(directory)}/*.log")}
-    caches = (place for place in _walk(cache) if not _INDEX.search(place))
+    caches = (place for place in _walk(cache) if not re.search(_INDEX, place))
     drafts = (place for folder in glob(f"{escape(gettempdir())}/memsheaf-*") for place in _walk(folder))
     others = {*index.files(), *learner.files(), *_walk(directory), *caches, *drafts}
     others = {place for place in others if f"{os.sep}{COPY}{os.sep}" not in place}
@@ -300,10 +306,10 @@ def _in_journal(data: bytes, erased: Erased, pieces: Pieces) -> tuple[list[int],
     found: list[int] = []
     near: dict[int, set[str]] = {}
     telling = names | versions
-    named = not telling.isdisjoint(chain.from_iterable(_STEPS.findall(data)))
+    named = not telling.isdisjoint(chain.from_iterable(re.findall(_STEPS, data)))
     held = _held(data, pieces)
     for number, line in enumerate(data.split(b"\n") if named or held else (), 1):
-        steps = _STEPS.findall(line)
+        steps = re.findall(_STEPS, line)
         if not telling.isdisjoint(chain.from_iterable(steps)):
             found.append(number)
         if not _held(line, held):
@@ -317,7 +323,7 @@ def _in_journal(data: bytes, erased: Erased, pieces: Pieces) -> tuple[list[int],
 
 def _texts(line: bytes) -> Iterator[tuple[str, bytes]]:
     """The paths of a line of the journal, each with all that is said of it."""
-    starts = [found.start() for found in _STEPS.finditer(line)]
+    starts = [found.start() for found in re.finditer(_STEPS, line)]
     for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
         with suppress(ValueError):
             shape, _ = json.JSONDecoder().raw_decode(line[start:end].decode("utf-8", "replace"))
@@ -339,3 +345,59 @@ def _files(root: str) -> Iterable[str]:
         if folder == root:
             folders[:] = [name for name in folders if name.casefold() not in RESERVED_FOLDERS]
         yield from (f"{folder}{os.sep}{name}" for name in names)
+
+
+def synchronize(
+    scope: OpenScope, learner: Learner, state: State, *, clock: Callable[[], float], again: bool = False
+) -> Synced:
+    """Push what waits here and bring what others pushed; `again` as if it were the first time.
+
+    Raises:
+        HubUnreachable, HubRefused, HubRestored, Busy.
+    """
+    store = scope.store
+    assert isinstance(store, Replica)
+    scope.require_writable()
+    scope.index.look()  # what a person edited is in the journal, and so among what waits
+    deferring = store.eraser
+    store.eraser = lambda name: erase(name, scope, learner, state, clock=clock).left
+    try:
+        synced = store.rejoin() if again else store.sync()
+    finally:
+        store.eraser = deferring
+    scope.index.look()
+    now = store.state()
+    is_other = now.machine != store.settings.machine
+    if synced.whole or now.proofs or is_other or clock() - now.reported_at > 86_400:  # once a day
+        with suppress(HubUnreachable, HubRefused):  # a later sync reports
+            store.erasures.report(clock())
+    return synced._replace(is_copy=is_other and now.machine != "")
+
+
+def erase_for_all(
+    path: str, scope: OpenScope, learner: Learner, state: State, *, clock: Callable[[], float]
+) -> Proof:
+    """Erase a memory here and on the hub, report it, and tell which machines have done so.
+
+    Raises:
+        NotFound, HubUnreachable, HubRefused: nothing was erased.
+    """
+    scope.require_person()
+    store = scope.store
+    if not isinstance(store, Replica):
+        return erase(path, scope, learner, state, clock=clock)
+    try:
+        synchronize(scope, learner, state, clock=clock)
+        before = store.state().erased
+        proof = erase(path, scope, learner, state, clock=clock)
+    except HubUnreachable as error:
+        raise hinted(error, "Nothing was erased: what all machines forget, the hub has to know.") from None
+    now = store.state()
+    erased = tuple(one.id for one in now.erased if one not in before)
+    try:
+        if now.erasing:
+            raise HubUnreachable("the hub does not answer")
+        store.erasures.report(clock(), dict.fromkeys(erased, ", ".join(proof.left)))
+        return proof._replace(erasures=erased, machines=tuple(store.hub.users()[1]))
+    except HubUnreachable as error:
+        return proof._replace(left=(*proof.left, f"{store.settings.shown} ({error}; the next sync tells it)"))

@@ -9,8 +9,6 @@ is and reported; an edit touches the lines of the fields it names and no others.
 ('Prefers tabs', ('code', 'style'), 'Use tabs.\\n')
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

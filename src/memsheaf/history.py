@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from difflib import SequenceMatcher, unified_diff
 from itertools import takewhile
 from threading import Lock
 from typing import NamedTuple
@@ -29,6 +28,8 @@ class Blamed(NamedTuple):
 
 def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", "after")) -> str:
     """Show how one text became another, as `diff -u` does; "" when they are the same."""
+    from difflib import unified_diff
+
     lines = unified_diff(
         old.split("\n"), new.split("\n"), f"{path}  {labels[0]}", f"{path}  {labels[1]}", lineterm=""
     )
@@ -37,6 +38,8 @@ def diff(path: str, old: str, new: str, *, labels: tuple[str, str] = ("before", 
 
 def blame(present: str, commits: Iterable[Commit]) -> list[Blamed]:
     """Say for each line of the present text which commit brought it. `commits` come newest first."""
+    from difflib import SequenceMatcher
+
     past = list(commits)
     texts = {r.after: r.new for commit in past for r in commit.revisions if r.new is not None}
     lines = text = _lines(present.encode())

@@ -5,9 +5,8 @@ Reading is forgiving and never raises: a file written by another program is list
 want to find in the folder later.
 """
 
-from __future__ import annotations
-
 import re
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -16,7 +15,6 @@ from typing import Literal, NamedTuple
 
 from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import BOM, ParsedText, conflicted, split, with_quotes, written
-from memsheaf.visible import BREAKS, invisible_in, is_blank
 
 Kind = Literal["user", "feedback", "project", "reference"]
 State = Literal["ok", "free", "bad", "held", "copy"]
@@ -53,6 +51,31 @@ _CONFLICT_COPY = (
 )
 _TOO_LARGE = f"larger than {LIMIT // 1024} KiB"
 _BLANK_PAGE = ParsedText("", "")
+
+# Characters that a reader cannot see, as the inside of a character class. All others who look for them use these.
+# (Patterns that are needed rarely stay text until they are: compiling them takes milliseconds.)
+MISLEADING = r"\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f"
+"""Controls that turn the direction of text, and tags: they are in a text only to mislead."""
+
+DRAWS_NOTHING = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+"""A pattern for those that Python calls printable."""
+
+HIDDEN = (
+    rf"{MISLEADING}\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2060-\u206f\u3164\ufeff\uffa0"
+    r"\ufff0-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0080-\U000e00ff\U000e01f0-\U000e0fff"
+)
+"""All characters without a shape, and lone surrogates, but those that are spelling: joiners and selectors."""
+
+INVISIBLE = rf"{HIDDEN}\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
+"""All characters without a shape."""
+
+# What may not stand in a line of a header. The joiners are spelling in some scripts and glue in emoji, so they are
+# refused only among ASCII, where they do nothing but hide, and selectors only where two follow each other.
+_UNSEEN = (
+    rf"[\x00-\x1f\x7f-\x9f\u2028\u2029{HIDDEN}]|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{{2}}"
+    r"|(?<![^\x00-\x7f])[\u200c\u200d]+(?![^\x00-\x7f])"
+)
+BREAKS = r"[\x7f-\x9f\u2028\u2029]"
 
 
 class Allow(NamedTuple):
@@ -180,11 +203,6 @@ class Memory(NamedTuple):
         if self.page.get("trust") not in ("", "confirmed"):
             return "unconfirmed"
         return "shared" if self.shared else "confirmed"
-
-    def holds(self, today: str) -> bool:
-        """Whether a model may be shown it unasked on a day: sound, confirmed, and not over."""
-        is_over = bool(self.expires) and self.expires[:10] < today
-        return self.trust == "confirmed" and self.state in ("ok", "free") and not is_over
 
     @property
     def is_item(self) -> bool:
@@ -432,3 +450,45 @@ def _is_date(value: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_blank(text: str) -> bool:
+    """Whether there is nothing to see in a text.
+
+    >>> is_blank(" \\n"), is_blank("\\ufeff\\u200b\\u3164"), is_blank("a")
+    (True, True, False)
+    """
+    shapes = re.sub(rf"{DRAWS_NOTHING}|[\s\u2800]", "", text)
+    return not any(map(str.isprintable, shapes))
+
+
+def invisible_in(value: str) -> str:
+    """What stands in a line that a reader cannot see, in words; "" when nothing does.
+
+    >>> invisible_in("two\\nlines"), invisible_in("caf\\u00e9")
+    ('a line break or control character', '')
+    """
+    if value.isascii():
+        return "" if value.isprintable() else "a line break or control character"
+    unseen = re.search(_UNSEEN, value)
+    return f"an invisible or control character (U+{ord(unseen[0][0]):04X})" if unseen else ""
+
+
+def utc_time(seconds: float, *, milliseconds: bool = False) -> str:
+    """Return a moment in UTC, as headers and journals have it.
+
+    >>> utc_time(1_794_744_000), utc_time(0.5, milliseconds=True)
+    ('2026-11-15T12:00:00Z', '1970-01-01T00:00:00.500Z')
+    """
+    whole, rest = divmod(int(seconds * 1_000), 1_000)
+    fraction = f".{rest:03}" if milliseconds else ""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + fraction + "Z"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return a number with its noun.
+
+    >>> plural(1, "memory", "memories"), plural(1200, "file")
+    ('1 memory', '1,200 files')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -10,30 +10,33 @@
 A project is found by, in this order: what the caller says, the environment, the user's own settings, the
 repository. Worktrees of one repository share a project. A folder in no repository belongs to the project of the
 nearest folder around it that has one already, except for the user's home; folders beside each other never share.
-Nothing inside a repository can point a scope elsewhere: its links are refused and its settings are not read. A
-`.memory/` counts once it was accepted on this machine (`trusted_repositories.py`), and a `.git` that another user
-owns is no repository of ours until then.
+Nothing inside a repository can point a scope elsewhere: its links are refused and its settings are not read.
+
+A repository's `.memory/` counts as the project's memory only if a person accepted its checkout on this machine
+(`memsheaf init`, `memsheaf trust`), which `repositories.json` in MEMSHEAF_HOME records. A `.git` or `.memory` that
+another user owns counts only if it was accepted with that owner.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
 import stat
 from collections.abc import Sequence
 from hashlib import sha256
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from memsheaf.errors import ScopeRefused
-from memsheaf.trusted_repositories import foreign_owner, is_accepted
-from memsheaf.values import open_plain
 
 NAMED = ("session", "task", "agent", "team")
 ALONE = ("project", "user")
 FOLDER = ".memory"
 JOURNALS = "memsheaf"  # folder for journals inside .git: no commit or checkout can write there
 HUB_FILE = os.path.join(".history", "hub.json")
+REPOSITORIES_FILE = "repositories.json"  # the checkouts that a person accepted; `store/trust.py` writes it
 FOLDERS = 1_000  # whose files are counted, of a `.memory` that is not used
 
 _LABEL = r"[a-z0-9][a-z0-9-]{0,63}"
@@ -326,3 +329,74 @@ def refuse_links(trusted: str, path: str) -> None:
             return
         if stat.S_ISLNK(found.st_mode) or not stat.S_ISDIR(found.st_mode):
             raise ScopeRefused(f"{step!r} is a link or not a folder; a repository may not choose where memory lives")
+
+
+def is_accepted(home: str, checkout: str) -> bool:
+    """Return True if a person accepted the memory of this checkout, and its owners are those of then."""
+    entry = (read_repositories(home) or {}).get(repository_key(checkout))
+    owners = entry.get("owners") if isinstance(entry, dict) else None
+    return isinstance(owners, list) and foreign_owners(checkout) <= set(owners)
+
+
+def foreign_owners(checkout: str) -> set[int]:
+    """Return the users, other than this one, who own the checkout's `.git` or `.memory`."""
+    return {owner for name in (".git", FOLDER) if (owner := foreign_owner(os.path.join(checkout, name))) is not None}
+
+
+def foreign_owner(path: str) -> int | None:
+    """Return the owner of this path if that is another user, else None; None also if it is missing or unknown."""
+    if not hasattr(os, "geteuid"):
+        return None
+    try:
+        owner = os.lstat(path).st_uid
+    except OSError:
+        return None
+    return None if owner == os.geteuid() else owner
+
+
+def repository_key(checkout: str) -> str:
+    """Return the key under which a checkout is recorded."""
+    return os.path.normcase(os.path.realpath(checkout)).encode("utf-8", "backslashreplace").decode()
+
+
+def read_repositories(home: str) -> dict[str, object] | None:
+    """Return the accepted checkouts, or None if the file cannot be understood, which accepts nothing."""
+    try:
+        with open(os.path.join(home, REPOSITORIES_FILE), "rb") as file:
+            return parse_object(file.read())
+    except FileNotFoundError:
+        return {}
+    except OSError:
+        return None
+
+
+def file_stamp(path: str, *, follow: bool = False) -> tuple[int, int, int, int] | None:
+    """Return the times, size and inode of a file, which an edit changes, or None if it does not exist."""
+    try:
+        status = os.stat(path, follow_symlinks=follow)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
+def open_plain(path: str) -> BinaryIO:
+    """Open a file that somebody names. Raises OSError for a pipe or a device, which could be read forever."""
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return open(fd, "rb")
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is not a plain file", path)
+
+
+def parse_json(text: str | bytes) -> object:
+    """Return the value of a JSON text, or None if it is not valid JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def parse_object(text: str | bytes) -> dict[str, Any] | None:
+    """Return the JSON object that a text is, or None if it is not one."""
+    value = parse_json(text)
+    return value if isinstance(value, dict) else None

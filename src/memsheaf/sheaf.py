@@ -1,218 +1,294 @@
-"""Sheaf: the API of one scope, for programs, commands and tools."""
+"""Sheaf: everything one can do with memory, over one scope or several.
+
+    task        what one piece of work has found, decided and verified
+    session     scratch notes of one conversation
+    project     NOTES.md, facts and memories of the repository
+    team        what the project's team shares, if the user's settings name one: read here, changed by people
+    user        what holds everywhere
+
+Each scope is a folder of plain files with a history of its own (`scope.py`, `open_scope.py`). Reading covers all
+scopes of a sheaf, the nearest first; a new memory goes where it belongs (`Sheaf.scope_for`). A file of the home
+scope, which is the project unless others were given, is shown by its bare name, any other with its scope:
+`user:user_prefers-tabs.md`. By that name it is read, changed and deleted.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Collection, Sequence
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import date, datetime, timedelta
+from itertools import chain, takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memsheaf import config, memory_edits
-from memsheaf.errors import ScopeRefused, hinted
-from memsheaf.index.database import Row, database_for
-from memsheaf.index.search import Index
-from memsheaf.memory import STRICT, Allow, Memory
-from memsheaf.overview import ScopeOverview
-from memsheaf.reader import ScopeReader
-from memsheaf.scope import Scope, has_hub
-from memsheaf.scope_opening import embedder_of, find_ledger, open_store, state_of
-from memsheaf.store import Version
-from memsheaf.store.folder import FolderStore
-from memsheaf.values import utc_time
-from memsheaf.writer import Writer
+from memsheaf import config
+from memsheaf.embed import Embedder
+from memsheaf.errors import (
+    BadHeader,
+    BadSettings,
+    Busy,
+    Changed,
+    CreateOnly,
+    Exists,
+    MemsheafError,
+    ModelFailed,
+    NoSuchCommit,
+    NotFound,
+    PathRefused,
+    ScopeRefused,
+    hinted,
+)
+from memsheaf.frontmatter import edited
+from memsheaf.gates import find_personal, require_no_secret
+from memsheaf.guard.paths import check_path, check_stored, file_name, fold, is_fact
+from memsheaf.index.browse import EVERYTHING, Filter
+from memsheaf.index.catalog import Page, with_scope
+from memsheaf.index.database import Match, Row
+from memsheaf.limits import retry
+from memsheaf.memory import STRICT, Allow, Memory, check, clean_field, compose, parse
+from memsheaf.open_scope import OpenScope, list_page
+from memsheaf.project_trees import KnownScope, describe_moved, find_tree, list_projects, list_scopes, record_tree
+from memsheaf.recall.inject import CONTEXT, NOTES, share_out
+from memsheaf.scope import (
+    Scope,
+    check_label,
+    has_hub,
+    named_folders,
+    project_root,
+    resolve,
+    shown,
+    unused_folder,
+)
+from memsheaf.store import ABSENT, Change, Commit, Version
+from memsheaf.store.commit_queries import find_version, trail
+from memsheaf.store.state import State
+from memsheaf.store.tombstones import DOUBTED, Tombstone
+from memsheaf.text.requests import without_request
+from memsheaf.text.sections import SESSION_FILE
+from memsheaf.text.tokenizer import words
+from memsheaf.text_edits import (
+    checked,
+    dated,
+    inserted,
+    merged,
+    placed,
+    redated,
+    revised,
+    vouched,
+    with_description,
+)
 
 if TYPE_CHECKING:
-    from memsheaf.embed import Embedder
     from memsheaf.erasure import Proof
+    from memsheaf.history import Blamed
     from memsheaf.hub.replica import Replica
     from memsheaf.hub.replica_state import Synced
     from memsheaf.learn.consolidate import Approve, ConsolidationReport, Progress
     from memsheaf.learn.learner import Distilled, Learner
     from memsheaf.learn.schedule import Gate
-    from memsheaf.learning import ScopeLearning
     from memsheaf.llm import Model
     from memsheaf.project_roots import Locations
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
-    from memsheaf.recall.turns import Turn
-    from memsheaf.store.state import State
-    from memsheaf.store.trust import TrustLedger
+    from memsheaf.recall.turns import Proposal, Turn
     from memsheaf.transfer import Exported, Imported
 
+TASK_FILE = "TASK.md"
+SCRATCH = ("task", "session")  # layers whose notes are read on demand: in no prompt, and nothing is learned there
+PROMPT_FILES = tuple(map(fold, (CONTEXT, NOTES)))  # every scope has these for itself
+MAX_CANDIDATES = 10  # memories that are named when several could be meant
+TOGETHER = ", together with "  # in a commit's reason, before what all commits of one command share
+MOVE = "move "  # how the reason of a move begins, in both scopes
+MAX_TIME_APART = timedelta(hours=1)  # between commits that were made together
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _asks(method: Callable[Concatenate[ScopeReader, P], R]) -> Callable[Concatenate[Sheaf, P], R]:
-    """A method of `Sheaf` that is one of its reader."""
-
-    @wraps(method)
-    def ask(sheaf: Sheaf, /, *given: P.args, **named: P.kwargs) -> R:
-        return method(sheaf.reader, *given, **named)
-
-    return ask
+Look = Callable[[str], str | None]  # gives the text of a file as it is now, None when there is none
+Plan = Callable[[Look], Mapping[str, str | None]]  # the new text of each file (None: remove it)
 
 
-def _changes(function: Callable[Concatenate[Writer, P], R]) -> Callable[Concatenate[Sheaf, P], R]:
-    """A method of `Sheaf` that changes memories through its writer."""
+class SavedFact(NamedTuple):
+    """A memory that was saved, its scope, the memory that it replaced, and those that it may contradict."""
 
-    @wraps(function)
-    def change(sheaf: Sheaf, /, *given: P.args, **named: P.kwargs) -> R:
-        return function(sheaf.writer, *given, **named)
+    memory: Memory
+    scope: str
+    replaced: Memory | None
+    linked: list[Memory]
 
-    return change
+
+class OpenFolders:
+    """Folders that are open, each once, and closed together. Sheaves and threads may share it."""
+
+    def __init__(self, by: str) -> None:
+        self.by = by
+        self.by_root: dict[str, OpenScope] = {}
+        self.lock = threading.RLock()
+        self.stack = ExitStack()
+
+    def close(self, *, wait: bool = True) -> None:
+        """Flush everything to disk; a process that ends now need not `wait` for vectors."""
+        if not wait:
+            for scope in self.by_root.values():
+                scope.close(wait=False)
+            return
+        self.by_root.clear()
+        self.stack.close()
+
+
+class AllScopes(OpenFolders):
+    """Every scope of this person, opened on demand and closed together. Threads may share it."""
+
+    def __init__(self, settings: config.Settings, cwd: str, *, by: str = "user", read_only: bool = False) -> None:
+        super().__init__(by)
+        self.settings = settings
+        self.cwd = cwd
+        self.read_only = read_only
+        self._sheaves: dict[str, Sheaf] = {}
+        if not read_only:
+            record_tree(settings, cwd)
+
+    def __enter__(self) -> AllScopes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def list(self) -> list[KnownScope]:
+        """Return the scopes that there are."""
+        return list_scopes(self.settings, self.cwd)
+
+    def find(self, key: str) -> KnownScope:
+        """Return the scope with a key. Raises NotFound.
+
+        Scopes of the present project also have the key that they have when another one is present.
+        """
+        present = project_root(self.settings.places(self.cwd))
+        for outside, root in list_projects(self.settings).items():
+            if root == present and f"{key}~".startswith(f"{outside}~"):
+                key = key[len(outside) + 1 :] or "project"
+        for scope in self.list():
+            if scope.key == key:
+                return scope
+        raise NotFound(key, f"there is no scope {key[:200]!r}")
+
+    def around(self, scope: KnownScope) -> Sheaf:
+        """Return the memory around a scope: with that of its project, or the scope alone."""
+        settings = self.settings
+        name = os.path.basename(scope.root)
+        if scope.key.startswith("project~"):  # another project than the present one
+            settings = settings._replace(project=scope.project, task="", session="", teams=())
+        with self.lock:
+            if scope.root not in self._sheaves:
+                self._sheaves[scope.root] = Sheaf(
+                    settings,
+                    self.cwd,
+                    scopes=() if scope.project else (scope.name,),
+                    read_only=self.read_only,
+                    folders=self,
+                    task=name if scope.layer == "task" else "",
+                    session=name if scope.layer == "session" else "",
+                )
+            return self._sheaves[scope.root]
+
+    def sheaf(self, scope: KnownScope) -> Sheaf:
+        """Return the memory of a scope. Each folder is opened once, however many sheaves show it."""
+        with self.lock:
+            return self.around(scope).only(scope.name)
+
+    def every(self) -> Iterator[Sheaf]:
+        """Yield the memory of every scope; those that cannot be opened are left out."""
+        for scope in self.list():
+            with suppress(MemsheafError, OSError):
+                yield self.sheaf(scope)
+
+    def tree(self, scope: KnownScope) -> str:
+        """Return the working tree for the citations of a scope, "" when unknown or outside of projects."""
+        return find_tree(scope, self.settings, self.cwd)
 
 
 class Sheaf:
-    """The memory of one scope.
+    """The memory of the scopes around a working directory, or of those that are given.
 
-    `reader` answers questions about its rows, files and journal, `overview` about all of it at a glance; every change
-    passes `writer`.
-
-    >>> with Sheaf.open("user") as sheaf:                                        # doctest: +SKIP
-    ...     sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
-    ...     print(sheaf.prompt())
+    >>> with Sheaf.open() as memory:                                             # doctest: +SKIP
+    ...     memory.remember("I prefer pnpm")
+    ...     memory.search("package manager")
+    ...     memory.recall("set up the repo").text
+    ...     memory.prompt()
     """
 
     def __init__(
         self,
-        scope: Scope,
-        store: FolderStore,
-        index: Index,
+        settings: config.Settings,
+        cwd: str = "",
         *,
         by: str = "agent",
+        scopes: Sequence[str] = (),
+        task: str = "",
+        session: str = "",
         read_only: bool = False,
-        tools: bool = True,
-        settings: config.Settings | None = None,
-        ledger: TrustLedger | None = None,
+        embedder: Embedder | None = None,
         clock: Callable[[], float] = time.time,
+        on_open: Callable[[OpenScope], object] | None = None,
+        folders: OpenFolders | None = None,
     ) -> None:
-        self.scope = scope
-        self.store = store
-        self.index = index
-        self.tools = tools
-        self._settings = settings
-        self.people_only = False  # set where an agent may change nothing even without a hub
-        is_reviewed = scope.layer == "team" and self.settings.policy_of(scope) != "auto"
-        self.writer = Writer(
-            scope,
-            store,
-            index,
-            by=by,
-            read_only=read_only,
-            clock=clock,
-            ledger=ledger,
-            own_context=scope.layer == "agent" and bool(settings and settings.agent_context),
-            people_only=lambda: self.people_only or (is_reviewed and has_hub(store.root, self.settings.home)),
-        )
-        self.overview = ScopeOverview(self.writer, clock)
-        self.reader = ScopeReader(self.writer, lambda: self.state, tools=tools)
-        self._clock = clock
-        self._counted: set[tuple[str, str]] = set()
+        self.settings = settings
+        self.cwd = cwd or os.getcwd()
+        self.read_only = read_only
+        self.clock = clock
+        self.given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
+        self.home = self.given[0] if self.given else "project"
+        self._chosen = {"task": task or settings.task, "session": session or settings.session}
+        self._lasting = [] if self.given else settings.layers(self.cwd)
+        self.teams = {scope for scope in self._lasting if scope.startswith("team/")}
+        self._embedder = embedder
+        self._on_open = on_open
+        self._folders = folders or OpenFolders(by)
+        self._roots: dict[str, str] = {}
+        self._parts: dict[str, Sheaf] = {}
+        self._whole = self
 
     @classmethod
     def open(
         cls,
-        scope: Scope | str,
+        scope: Scope | str | None = None,
         *,
+        scopes: Sequence[str] = (),
         settings: config.Settings | None = None,
+        home: str = "",
         cwd: str = "",
-        by: str = "agent",
-        read_only: bool = False,
-        embedder: Embedder | None = None,
-        clock: Callable[[], float] = time.time,
+        **options: Any,
     ) -> Sheaf:
-        """Open the memory of a scope: "user", "project", "agent/NAME", "task/SLUG", "session/ID", "team/NAME".
+        """Open project and user of a working directory, or one scope, or several, the home scope first.
 
-        `by` is who makes the changes: `user`, `agent`, or the name of a program. Nothing is created before the
-        first change. A commit that a crash left half done is completed here. The `embedder` is the one that the
-        settings name, unless another is given; it is loaded at the first search.
+        Scopes are "user", "project", "agent/NAME", "task/SLUG", "session/ID", "team/NAME". `by` is who makes the
+        changes: `user`, `agent`, or the name of a program. Nothing is created before the first change. The
+        `embedder` is the one that the settings name, unless another is given; it is loaded at the first search.
         """
-        settings = settings or config.load()
-        scope = Scope.parse(scope) if isinstance(scope, str) else scope
-        store, ledger = open_store(scope, settings, cwd, read_only=read_only, clock=clock)
-        found = (lambda: embedder) if embedder is not None else embedder_of(settings)
-        database = database_for(store.root, settings.cache)
-        index = Index(store, database, read_only=read_only, embedder=found, clock=clock)
-        sheaf = cls(
-            scope, store, index, by=by, read_only=read_only, tools=settings.tools, settings=settings, ledger=ledger,
-            clock=clock,
-        )  # fmt: skip
-        if scope.layer == "team":
-            sheaf.writer.find_ledger = partial(find_ledger, scope, store.root, settings)
+        if settings is None:
+            settings = config.load({**os.environ, "MEMSHEAF_HOME": home} if home else os.environ)
+        if scope is None:
+            return cls(settings, cwd, scopes=scopes, **options)
+        sheaf = cls(settings, cwd, scopes=[str(scope)], **options)
+        sheaf.open_scope(sheaf.home)
         return sheaf
 
-    @property
-    def root(self) -> str:
-        """The folder that holds the files."""
-        return self.store.root
-
-    @property
-    def checkout(self) -> str:
-        """The repository that the folder is in, "" when it is in none."""
-        return self.store.checkout
-
-    @property
-    def settings(self) -> config.Settings:
-        """The settings it was opened with, or those of the user."""
-        return self._settings or config.load()
-
-    @property
-    def state(self) -> State:
-        """What is kept about this scope outside of it: the inbox, what waits for review, the gates."""
-        return state_of(self.root, self.settings)
-
-    @property
-    def by(self) -> str:
-        """Who makes the changes."""
-        return self.writer.by
-
-    @by.setter
-    def by(self, who: str) -> None:
-        self.writer.by = who
-
-    @property
-    def read_only(self) -> bool:
-        """Whether it was opened to be read, and nothing else."""
-        return self.writer.read_only
-
-    @property
-    def today(self) -> str:
-        """The day, as headers have it."""
-        return self.writer.today()
-
-    @property
-    def replica(self) -> Replica | None:
-        """The folder as what several machines share, None for a scope without a hub."""
-        return self.store if hasattr(self.store, "hub") else None  # type: ignore[return-value]
-
-    def sync(self, *, again: bool = False) -> Synced:
-        """Push what waits here and bring what other machines pushed; `again` as if it were the first time.
-
-        Raises:
-            ScopeRefused: the scope has no hub.
-            HubUnreachable, HubRefused, HubRestored, Busy.
-        """
-        from memsheaf.hub_sync import synchronize
-
-        if self.replica is None or not has_hub(self.root, self.settings.home):
-            error = ScopeRefused(f"{self.scope} has no hub")
-            raise hinted(error, f"`memsheaf hub add {self.scope} URL` gives it one.")
-        synced = synchronize(self.writer, self.learning, self.state, clock=self._clock, again=again)
-        if synced.pulled and self.writer.ledger:  # look up who saved it, so that no question waits for that
-            self.reader.committers(self.writer.index.rows("author IS NULL")[:1])
-        return synced
+    @classmethod
+    def over(cls, scope: OpenScope) -> Sheaf:
+        """Return the sheaf of one scope that is open already, and closed with it."""
+        folders = OpenFolders(scope.by)
+        folders.by_root[scope.root] = scope
+        folders.stack.callback(scope.close)
+        sheaf = cls(
+            scope.settings, scopes=[scope.name], read_only=scope.read_only, clock=scope.clock, folders=folders
+        )
+        sheaf._roots[scope.name] = scope.root
+        return sheaf
 
     def close(self, *, wait: bool = True) -> None:
-        """Flush everything to disk and release it; a process that ends now need not `wait` for vectors."""
-        try:
-            if not self.read_only:
-                self.store.close()
-        finally:
-            if wait:
-                self.index.close()
+        """Make everything safe on disk and let go; a process that ends now need not `wait` for vectors."""
+        if "project" in self._roots and not self.read_only:
+            record_tree(self.settings, self.cwd)
+        self._folders.close(wait=wait)
 
     def __enter__(self) -> Sheaf:
         return self
@@ -220,119 +296,1125 @@ class Sheaf:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def read(self, path: str) -> Memory:
-        """Give one memory, as it is on disk now. Raises NotFound, PathRefused."""
-        return self.writer.read(path)
+    # Scopes
+
+    def open_scope(self, name: str) -> OpenScope:
+        """Return the folder of a scope, opened once. Raises ScopeRefused."""
+        scope = Scope.parse(name)
+        name = str(scope)
+        folders = self._folders
+        if name in self._roots and self._roots[name] in folders.by_root:
+            return folders.by_root[self._roots[name]]
+        with folders.lock:
+            root = resolve(scope, self.settings.places(self.cwd))
+            if root not in folders.by_root:
+                is_closed = os.path.isdir(root) and not os.access(root, os.W_OK)
+                opened = OpenScope.open(
+                    scope,
+                    self.settings,
+                    cwd=self.cwd,
+                    by=folders.by,
+                    read_only=self.read_only or is_closed,
+                    embedder=self._embedder,
+                    clock=self.clock,
+                    is_reviewed=name in self.teams and self.settings.policy_of(scope) != "auto",
+                )
+                folders.stack.callback(opened.close)
+                if self.read_only and not is_closed:
+                    opened.store.recover()  # what a crash left half done would look as if something were gone
+                if self._on_open:
+                    self._on_open(opened)
+                folders.by_root[root] = opened
+            self._roots[name] = root
+            return folders.by_root[root]
+
+    def only(self, scope: str) -> Sheaf:
+        """Return the sheaf of one scope, in which all names are bare; it shares what is open."""
+        name = str(Scope.parse(scope))
+        if self.given == (name,):
+            return self
+        if name not in self._parts:
+            part = self._copy([name], read_only=self.read_only, folders=self._folders)
+            part._whole = self._whole
+            self.open_scope(name)
+            part._roots[name] = self._roots[name]
+            self._parts[name] = part
+        return self._parts[name]
+
+    def each(self) -> list[Sheaf]:
+        """Return the sheaf of each scope, the nearest first."""
+        return [self.only(scope) for scope in self.scopes()]
+
+    def open_scopes(self) -> list[OpenScope]:
+        """Return the folders of the scopes, the nearest first."""
+        return [self.open_scope(scope) for scope in self.scopes()]
+
+    def reopen_read_only(self) -> Sheaf:
+        """Open the same scopes once more, for reading only."""
+        return self._copy(self.given, read_only=True, folders=None)
+
+    def lasting(self) -> Sheaf:
+        """Return the same without tasks and sessions, the home scope first; it shares what is open."""
+        scopes = [scope for scope in self.scopes() if scope == self.home or scope.partition("/")[0] not in SCRATCH]
+        copy = self._copy([self.home, *scopes], read_only=self.read_only, folders=self._folders)
+        copy._roots, copy.teams, copy._whole = self._roots, self.teams, self._whole
+        return copy
+
+    def _copy(self, scopes: Sequence[str], *, read_only: bool, folders: OpenFolders | None) -> Sheaf:
+        return Sheaf(
+            self.settings,
+            self.cwd,
+            by=self.by,
+            scopes=scopes,
+            read_only=read_only,
+            embedder=self._embedder,
+            clock=self.clock,
+            on_open=self._on_open,
+            folders=folders,
+            **self._chosen,
+        )
+
+    @property
+    def own(self) -> OpenScope:
+        """The folder of the home scope: its names are bare, and what is said is learned from its inbox."""
+        return self.open_scope(self.home)
+
+    @property
+    def scope(self) -> Scope:
+        """The home scope."""
+        return Scope.parse(self.home)
+
+    @property
+    def root(self) -> str:
+        """The folder of the home scope."""
+        return self.own.root
+
+    @property
+    def checkout(self) -> str:
+        """The repository that the home scope's folder is in, "" when it is in none."""
+        return self.own.store.checkout
+
+    @property
+    def state(self) -> State:
+        """The state that is kept about the home scope outside of it: inbox, review queue, gates."""
+        return self.own.state
+
+    @property
+    def replica(self) -> Replica | None:
+        """The home scope as what several machines share, None for a scope without a hub."""
+        return self.own.replica
+
+    @property
+    def today(self) -> str:
+        """The day, as headers have it."""
+        return time.strftime("%Y-%m-%d", time.localtime(self.clock()))
+
+    @property
+    def tools(self) -> bool:
+        """True if agents have memory tools."""
+        return self.settings.tools
+
+    @property
+    def by(self) -> str:
+        """The author of changes."""
+        return self._folders.by
+
+    @by.setter
+    def by(self, who: str) -> None:
+        self._folders.by = who
+        for scope in self._folders.by_root.values():
+            scope.by = who
+
+    def scopes(self) -> list[str]:
+        """Return the scopes that are asked, in order: a task and a session only where it is clear which one is meant.
+
+        Raises NotFound, ScopeRefused when one was named, and is not there or is no name.
+        """
+        if self.given:
+            return list(self.given)
+        scratch = []
+        for layer in SCRATCH:
+            if name := self._chosen[layer]:
+                if check_label(name, layer) not in self.names(layer):
+                    raise NotFound(f"{layer}/{name}")
+                scratch.append(f"{layer}/{check_label(name, layer)}")
+            elif len(going := self.going(layer)) == 1:
+                scratch.append(f"{layer}/{going[0]}")
+        return [*scratch, *self._lasting]
+
+    def names(self, layer: str) -> list[str]:
+        """Return the names of the tasks, or sessions, that have a folder here, in order."""
+        root = self._roots.get("project") or project_root(self.settings.places(self.cwd))
+        return named_folders(os.path.join(root, f"{layer}s"))
+
+    def going(self, layer: str) -> list[str]:
+        """Return the tasks that are active, or the sessions that are open, in order."""
+        if layer == "session":
+            return self.sessions_with(SESSION_FILE)
+        return [slug for slug in self.names("task") if self._is_active(slug)]
+
+    def _is_active(self, slug: str) -> bool:
+        """Return True unless a task has ended. One that cannot be read has not: its notes must go nowhere else."""
+        try:
+            task = self.open_scope(f"task/{slug}").read(TASK_FILE)
+        except NotFound:
+            return False  # a scope that somebody keeps memories in, and no task
+        except MemsheafError:
+            return True
+        return task.page.get("status") not in ("done", "dropped")
+
+    def sessions_with(self, file: str) -> list[str]:
+        """Return the ids of the sessions that have this file, in order."""
+        places = {f"sessions/{name}/{file}": name for name in self.names("session")}
+        changed = self.open_scope("project").modified(places) if places else {}
+        return [name for place, name in places.items() if changed[place] is not None]
+
+    def is_named(self, layer: str) -> bool:
+        """Return True if a task, or session, was named explicitly."""
+        return bool(self._chosen[layer])
+
+    def chosen(self, layer: str, name: str = "") -> str:
+        """Return the task, or session, that is meant: the one named, the one chosen at the start, or the only one.
+
+        Raises:
+            ScopeRefused: several could be meant, or the name is not allowed.
+            NotFound: there is none.
+        """
+        if named := name or self._chosen[layer]:
+            return check_label(named, layer)
+        going = self.going(layer)
+        if len(going) == 1:
+            return going[0]
+        if not going:
+            raise NotFound(f"{layer}/")
+        raise ScopeRefused(f"several could be meant: {', '.join(going)}; name one with --{layer} NAME")
+
+    def unclear(self) -> list[str]:
+        """Say which tasks or sessions are not asked because several could be meant."""
+        lines = []
+        for layer, word in (("task", "active"), ("session", "open")):
+            if not self.given and not self._chosen[layer] and len(going := self.going(layer)) > 1:
+                choice = f"name one with --{layer} ({', '.join(going)})"
+                lines.append(f"{len(going)} {layer}s are {word}, and none was asked: {choice}")
+        return lines
+
+    def notices(self) -> list[str]:
+        """Say what a person should look at first: a `.memory` that was not accepted, files that changed there."""
+        lines = [
+            f"{scope.name}: {notice}".removeprefix("project: ")
+            for scope in self.open_scopes()
+            for notice in scope.notices()
+        ]
+        if self._whole is self and "project" in self.scopes():
+            places = self.settings.places(self.cwd)
+            lines = [unused_folder(places), describe_moved(self.settings, self.cwd), *lines]
+        return list(filter(None, lines))
+
+    def scope_for(self, kind: str, text: str) -> str:
+        """Return the scope that a new memory belongs to.
+
+        The type `user` goes to the user, `project` and a file that is no memory to the project. Of the other types,
+        a text about the person goes to the user, a reference only if that is clear. Where the scope is not among
+        those that are open, it is the home scope.
+        """
+        scopes = self.scopes()
+        if len(scopes) == 1:
+            return self.home
+        from memsheaf.text.classifier import guess_scope
+
+        wanted = "user" if kind == "user" else "project"
+        if kind in ("feedback", "reference"):
+            wanted = guess_scope(text, "project" if kind == "reference" else "")
+        return wanted if wanted in scopes else self.home
+
+    # Names
+
+    def name(self, scope: str, path: str) -> str:
+        """Return the name under which a file of a scope is shown."""
+        return shown(scope, path, self.home)
+
+    def place(self, name: str) -> tuple[Sheaf, str]:
+        """Return the sheaf of the scope that a shown name is of, and the file's path in it.
+
+        A bare name is of the home scope; where that does not have it, of the nearest scope that does. Every scope has
+        a CONTEXT.md and NOTES.md of its own, so these bare names are always of the home scope.
+        """
+        scope, path = self._place(name)
+        return self.only(scope.name), path
+
+    def _place(self, name: str) -> tuple[OpenScope, str]:
+        scope, path, _ = self._locate(name)
+        return scope, path
+
+    def _locate(self, name: str) -> tuple[OpenScope, str, Memory | None]:
+        """Return what `place` does, with the memory if it was read on the way."""
+        scopes = self.scopes()
+        prefix, sign, path = name.partition(":")
+        if sign and prefix in (self.home, *scopes):
+            return self.open_scope(prefix), path, None
+        if len(scopes) > 1 and name and fold(name) not in PROMPT_FILES:
+            for scope in dict.fromkeys((self.home, *scopes)):
+                with suppress(NotFound):
+                    opened = self.open_scope(scope)
+                    return opened, name, opened.read(name)
+        return self.own, name, None
+
+    def _split(self, name: str) -> tuple[OpenScope, str]:
+        """Return the scope and the path of a name that we made; the file need not be there."""
+        scope, sign, path = name.rpartition(":")
+        return (self.open_scope(scope), path) if sign else (self.own, path)
+
+    def _paths_in(self, scope: OpenScope, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the paths of those memories that are in this scope; others cannot be named in its files."""
+        return tuple(path for place, path in map(self._place, names) if place is scope)
+
+    def find(self, given: str) -> str:
+        """Return the shown name of the memory that a person means: by its file, its name, or a part of either.
+
+        Raises:
+            NotFound: there is none, or several could be meant, which are named.
+            PathRefused: it is a path that leads elsewhere.
+        """
+        refused: PathRefused | None = None
+        try:
+            scope, path = self._place(given)
+            if scope.find(path) or fold(path) in PROMPT_FILES:
+                return given
+            if path.endswith(".md") and any(scope.has_history(path) for scope in self.open_scopes()):
+                return given
+        except PathRefused as error:  # a name may hold what no path may
+            refused = error
+        wanted = _plain(given)
+        texts = {row.path: _plain(f"{_bare(row.path)}\n{row.name}\n{row.description}") for row in self.list()}
+        matches: Sequence[Callable[[str], bool]] = (
+            lambda text: wanted in text.split("\n")[:2],
+            lambda text: wanted in text.rpartition("\n")[0],
+            lambda text: set(wanted.split()) <= set(text.split()),
+        )
+        candidates: list[str] = []
+        for match in matches if wanted else ():
+            candidates = [name for name, text in texts.items() if match(text)]
+            if candidates:
+                break
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            listed = "".join(f"\n  {name}" for name in candidates[:MAX_CANDIDATES])
+            rest = len(candidates) - MAX_CANDIDATES
+            more = f"\n  and {rest} more" if rest > 0 else ""
+            why = f"{given!r} could be one of {len(candidates)} memories:{listed}{more}"
+            raise hinted(NotFound(given, why), "Give the file, or more of the name.")
+        if refused and "/" in given:
+            raise refused
+        from difflib import get_close_matches
+
+        known = {part: name for name, text in texts.items() for part in text.split("\n") + text.split()}
+        close = get_close_matches(wanted, known, 1, cutoff=0.75)
+        meant = f"; did you mean {known[close[0]]}?" if close else ""
+        raise NotFound(given, f"no memory at {given!r}{meant}")
+
+    @contextmanager
+    def naming(self, scope: str) -> Iterator[None]:
+        """Let errors about a file of this scope call it by the name under which it is shown; hints name the scope."""
+        try:
+            yield
+        except MemsheafError as error:
+            error.hint = error.hint.replace(" SCOPE", f" {scope}")
+            if (path := getattr(error, "path", "")) and scope != self.home:
+                error.path = self.name(scope, path)  # type: ignore[attr-defined]
+                error.args = (str(error).replace(repr(path), repr(self.name(scope, path))),)
+            raise
+
+    def _shown(self, scope: OpenScope, memory: Memory) -> Memory:
+        return memory._replace(path=self.name(scope.name, memory.path))
+
+    def _shown_rows(self, scope: OpenScope, rows: Sequence[Row]) -> Sequence[Row]:
+        return [row._replace(path=self.name(scope.name, row.path)) for row in rows]
+
+    def _shown_commit(self, scope: OpenScope, commit: Commit) -> Commit:
+        revisions = (step._replace(path=self.name(scope.name, step.path)) for step in commit.revisions)
+        return commit._replace(revisions=tuple(revisions), scope=scope.name)
+
+    # Reading
+
+    def read(self, name: str) -> Memory:
+        """Return one memory by the name under which it is shown. Raises NotFound, PathRefused."""
+        scope, path, memory = self._locate(name)
+        with self.naming(scope.name):
+            return self._shown(scope, memory or scope.read(path))
+
+    def list(self, *, kind: str = "", unconfirmed: bool = False) -> Sequence[Row]:
+        """Return every file, scope by scope, in the order of the paths."""
+        return [
+            row
+            for scope in self.open_scopes()
+            for row in self._shown_rows(scope, scope.list(kind=kind, unconfirmed=unconfirmed))
+        ]
+
+    def select(self, kinds: Collection[str] = ()) -> Sequence[Row]:
+        """Return the memories of these types, or of any."""
+        return [row for row in self.list() if row.state == "ok" and (not kinds or row.kind in kinds)]
+
+    def browse(
+        self, wanted: Filter = EVERYTHING, *, sort: str = "newest", limit: int = 50, offset: int = 0
+    ) -> tuple[Sequence[Row], int]:
+        """Return some of the wanted memories of all scopes, and how many there are, as `list_page` does."""
+        rows, total = list_page(self.open_scopes(), wanted, sort=sort, limit=limit, offset=offset)
+        return [row._replace(path=self.name(scope.name, row.path)) for scope, row in rows], total
+
+    def best(self, limit: int, offset: int = 0) -> Sequence[Row]:
+        """Return what the catalogs may show, most important first, scope by scope."""
+        end = offset + limit
+        best = [row for scope in self.open_scopes() for row in self._shown_rows(scope, scope.best(end))]
+        return best[offset:end]
 
     def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
-        """Return the memories that hold a word of the query or clearly mean the same, best first; often none."""
-        return [match.row for match in self.matches(query, limit=limit) if match.is_hit]
+        """Return the memories that hold a word of the query or clearly mean the same, the nearest scope first."""
+        matches = [match for match in self.matches(query, limit=2 * limit) if match.is_hit]
+        wanted = set(words(query))
+        # a memory that has only the beginning of a word, or the meaning, comes last
+        last = [match for match in matches if wanted.isdisjoint(words(self.read(match.row.path).text))]
+        best = sorted(matches, key=lambda match: (match in last, -match.score))[:limit]
+        return [match.row for match in sorted(best, key=lambda match: (match in last, matches.index(match)))]
+
+    def matches(self, query: str, *, limit: int = 10) -> Sequence[Match]:
+        """Return the best matches of all scopes, with the numbers behind the choice, the nearest scope first."""
+        every = [(scope, match) for scope in self.open_scopes() for match in scope.matches(query, limit=limit)]
+        best = sorted(range(len(every)), key=lambda number: -every[number][1].score)[:limit]
+        chosen = (every[number] for number in sorted(best))
+        return [match._replace(row=self._shown_rows(scope, [match.row])[0]) for scope, match in chosen]
 
     def recall(self, message: str, *, model: Model | None = None, ignore: bool = False, tree: str = "") -> Recall:
-        """The memories that matter for a message, at most five, ready to stand beside it; and why these."""
+        """Return the memories that matter for a message, at most five, ready to stand beside it; and why these."""
         return self.session(model=model, tree=tree).recall(message, ignore=ignore)
 
-    def session(self, *others: Sheaf, model: Model | None = None, deadline: float = 5.0, tree: str = "") -> Session:
-        """The memory side of one conversation: this scope, and others that are less near.
+    def session(self, *, model: Model | None = None, deadline: float = 5.0, tree: str = "") -> Session:
+        """Return the memory side of one conversation over all scopes. The home scope learns from it.
 
         With `tree`, the folder of the work, what memories cite and name is looked up there.
         """
         from memsheaf.recall.session import Session
 
-        sheaves = {str(sheaf.scope): sheaf for sheaf in (self, *others)}
         return Session(
-            (self, *others),
+            self.open_scopes(),
+            home=self.home,
             model=self.metered("select", model) if model else None,
             deadline=deadline,
-            used=lambda scope, paths, message: sheaves[scope].used(*paths, message=message),
-            prompt=lambda: "\n".join(sheaf.prompt(also=sheaf is not self) for sheaf in sheaves.values()),
+            used=lambda scope, paths, message: self.open_scope(scope).count_use(paths, message),
+            prompt=self.prompt,
             learn=self.learn,
             tree=tree,
-            memories=self.root,
-            clock=self._clock,
+            memories=self.own.root,
+            clock=self.clock,
         )
 
-    list = _asks(ScopeReader.list)
-    part = _asks(ScopeReader.part)
-    matches = _asks(ScopeReader.matches)
-    best = _asks(ScopeReader.best)
-    newer = _asks(ScopeReader.newer)
-    changed_by_others = _asks(ScopeReader.changed_by_others)
-    catalog = _asks(ScopeReader.catalog)
-    page = _asks(ScopeReader.page)
-    prompt = _asks(ScopeReader.prompt)
-    notices = _asks(ScopeReader.notices)
-    recalled = _asks(ScopeReader.recalled)
-    committers = _asks(ScopeReader.committers)
-    caveats = _asks(ScopeReader.caveats)
-    log = _asks(ScopeReader.log)
-    diff = _asks(ScopeReader.diff)
-    blame = _asks(ScopeReader.blame)
+    def caveats(self, memory: Memory) -> Sequence[str]:
+        """Return what a reader must know of a memory's origin."""
+        scope, path = self._place(memory.path)
+        return scope.caveats(memory._replace(path=path))
 
-    remember = _changes(memory_edits.remember)
-    revise = _changes(memory_edits.revise)
-    insert = _changes(memory_edits.insert)
-    put = _changes(memory_edits.put)
-    forget = _changes(memory_edits.forget)
-    forget_many = _changes(memory_edits.forget_many)
-    bury = _changes(memory_edits.bury)
-    restore = _changes(memory_edits.restore)
-    undo = _changes(memory_edits.undo)
-    rename = _changes(memory_edits.rename)
-    pin = _changes(memory_edits.pin)
-    pin_many = _changes(memory_edits.pin_many)
-    confirm = _changes(memory_edits.confirm)
-    confirm_many = _changes(memory_edits.confirm_many)
-    change_many = _changes(Writer.change_many)
+    def used(self, *names: str, message: str = "") -> None:
+        """Count that an agent read these memories, or was shown them: once a day each. The `message` is logged."""
+        by_scope: dict[str, list[str]] = {}
+        for scope, path in map(self._split, names):
+            by_scope.setdefault(scope.name, []).append(path)
+        for name, paths in by_scope.items():
+            self.open_scope(name).count_use(paths, message)
+
+    def catalog(self) -> Page:
+        """Return the catalog of the home scope, and those of the others, each under the name of its scope."""
+        return self._joined(lambda scope: scope.catalog())
+
+    def page(self, number: int = 1, *, kind: str = "") -> Page:
+        """Return a page of each whole catalog, most important first."""
+        return self._joined(lambda scope: scope.catalog_page(number, kind=kind))
+
+    def _joined(self, page_of: Callable[[OpenScope], Page]) -> Page:
+        others = [scope for scope in self.open_scopes() if scope is not self.own]
+        first = page_of(self.own)
+        pages = [(scope, page_of(scope)) for scope in others]
+        texts = [
+            f"In the scope {scope.name}:\n{with_scope(page.text, scope.name)}" for scope, page in pages if page.shown
+        ]
+        shown = first.shown + sum(page.shown for _, page in pages)
+        total = first.total + sum(page.total for _, page in pages)
+        return Page("\n".join([first.text, *texts]), shown, total)
+
+    def prompt(self, *, budget: int = 0) -> str:
+        """Return the section for a system prompt; the same bytes as long as no memory changed.
+
+        `budget` is a limit in bytes: each scope gets its share, and what one leaves goes to the next. Notes of tasks
+        and sessions are not loaded.
+        """
+        return "\n".join(text for _, text in self.prompts(budget=budget))
+
+    def prompts(self, *, budget: int = 0) -> Sequence[tuple[str, str]]:
+        """Return what `prompt` is made of: each scope with its part, the home scope first."""
+        scopes = self.lasting().open_scopes()
+        texts = [scope.prompt(also=scope.name != self.home) for scope in scopes]
+        if budget:
+            shares = share_out(budget, [len(text.encode()) + 1 for text in texts])
+            texts = [
+                scope.render_prompt(also=scope.name != self.home, budget=share - 1)
+                for scope, share in zip(scopes, shares, strict=True)
+            ]
+        return [(scope.name, text) for scope, text in zip(scopes, texts, strict=True)]
+
+    # Saving
+
+    def remember(
+        self,
+        name: str,
+        description: str = "",
+        kind: str = "",
+        content: str | None = None,
+        *,
+        path: str = "",
+        replace: bool = False,
+        expect: Version | None = None,
+        allow: Allow = STRICT,
+        supersedes: Sequence[str] = (),
+        also: str = "",
+        **fields: Any,
+    ) -> Memory:
+        """Save one fact: `remember("I prefer pnpm")`, or `remember(name, description, kind, content)`.
+
+        Without `content`, the first argument is the fact, and what is left out is derived from it. With `replace`, an
+        existing memory of that path or name takes the new text. Days such as "tomorrow" get their date beside them.
+        One with a `path` goes to the scope that the path names, or to the one that has that file; one that bears the
+        name of a memory goes where that is; all else where `scope_for` says. `also` ends the reason of the commit:
+        `undo` takes back together what has the same one. `fields` are more of the header: trust,
+        conversation, citations, pinned, expires, reason.
+
+        Raises:
+            Exists: there is one already, and `replace` was not given.
+            TextRefused, PathRefused: it may not be stored; the message says why.
+            SecretFound: it holds a secret, and `allow` does not say that it may.
+            Duplicate, NotWorth: it is there already, or for the moment only; `allow` stores it all the same.
+            Changed: `expect` is not the version that is there.
+        """
+        if content is None:
+            given = {"path": path, "replace": replace, "expect": expect, "allow": allow, "also": also, **fields}
+            return self.save_fact(without_request(name), description=description, kind=kind, **given).memory
+        today = self.today
+        scope, path, is_new = self._target(name, kind, content, path)
+        fresh = compose(
+            name=name,
+            description=dated(description, today),
+            kind=kind,
+            body=dated(content, today),
+            created=today,
+            updated=today,
+            source=self.by,
+            supersedes=self._paths_in(scope, supersedes),
+            **fields,
+        )
+        if is_new and not allow.anyway:
+            self.refuse_known(fresh, scope.name)
+        scope.index.ready()
+        why = f"remember {name}{also}"
+
+        def store() -> Memory:
+            found = scope.find(path) if path else scope.find_name(kind, name)
+            if found is None and not path:
+                return self._store_new(scope, fresh, expect or ABSENT, allow, why)
+            if found is None:
+                new = placed(fresh, check_path(path))
+                return self._store(scope, new, expect or ABSENT, why, allow=allow)
+            if not replace:
+                raise Exists(found.path)
+            _refuse_other_spelling(path or found.path, found)
+            if found.state not in ("ok", "free"):
+                raise BadHeader(found.path, found.problem)
+            if expect is not None and expect != found.version:
+                raise Changed(found.path)
+            new = check(found.path, merged(found, fresh) if found.state == "ok" else fresh.text)
+            return self._store(scope, new, found.version, f"replace {name}{also}", was=found, allow=allow)
+
+        return self._retry(scope, store, expect)
+
+    def save_fact(
+        self, text: str, *, name: str = "", description: str = "", kind: str = "", **more: Any
+    ) -> SavedFact:
+        """Save a fact as somebody says it: where it belongs, and in the place of the memory that it surely corrects.
+
+        What is given stays; the rest is made from the text. `more` is passed on to `remember`.
+        """
+        from memsheaf.learn.corrections import find_corrected
+        from memsheaf.learn.sentences import draft_fact
+
+        drafted = draft_fact(text, date.fromisoformat(self.today), kind)._replace(explicit=True)
+        drafted = drafted._replace(name=name or drafted.name, description=description or drafted.description)
+        proposal = find_corrected(self, drafted)
+        old = self.read(proposal.replaces) if proposal.replaces else None
+        if old and old.body.strip() == proposal.content.strip():
+            return SavedFact(old, self._scope_of(old), old, [])
+        if old:
+            more |= {"path": old.path, "replace": True, "expect": old.version}
+        name, description, kind, content = proposal[:4]
+        memory = self.remember(name, description, kind, content, supersedes=proposal.supersedes, **more)
+        return SavedFact(memory, self._scope_of(memory), old, [self.read(path) for path in proposal.supersedes])
+
+    def _scope_of(self, memory: Memory) -> str:
+        return memory.path.rpartition(":")[0] or self.home
+
+    def _target(self, name: str, kind: str, text: str, path: str) -> tuple[OpenScope, str, bool]:
+        """Return where something is to be written: the scope, the path in it, and whether nothing is there yet."""
+        if len(self.scopes()) == 1:
+            return self.own, path, True
+        if not path:
+            for scope in self.open_scopes():
+                if scope.name not in self.teams and scope.find_name(kind, name):
+                    return scope, "", False
+        else:
+            scope, own = self._place(path)
+            is_new = scope.find(own) is None or (own == path and scope.name in self.teams)
+            if own != path or not is_new or fold(path) in PROMPT_FILES:
+                return scope, own, is_new
+        return self.open_scope(self.scope_for(kind, text)), path, True
+
+    def refuse_known(self, memory: Memory, scope: str) -> None:
+        """Raise Duplicate when a wider scope than this one says already what a new memory says."""
+        scopes = self.scopes()
+        for name in scopes[scopes.index(scope) + 1 :]:
+            wider = self.open_scope(name)
+            with self.naming(wider.name):
+                wider.refuse_duplicate(memory._replace(path=""))
+
+    def _store(
+        self,
+        scope: OpenScope,
+        memory: Memory,
+        expect: Version,
+        why: str,
+        *,
+        was: Memory | None = None,
+        alone: bool = False,
+        allow: Allow = STRICT,
+    ) -> Memory:
+        around = self._whole.open_scopes()
+        return scope.store_one(memory, expect, why, was=was, alone=alone, allow=allow, around=around)
+
+    def _store_new(self, scope: OpenScope, fresh: Memory, expect: Version, allow: Allow, why: str) -> Memory:
+        """Store a memory under a file name that is free; the index knows which are, the store has the last word.
+
+        Raises Changed when somebody has just made that file, or one that bears this very name.
+        """
+
+        def is_taken(path: str) -> bool:
+            others = scope.index.same_file(path)
+            for other in others:
+                found = scope.find(other)
+                if found and (found.name, found.kind) == (fresh.name, fresh.kind):
+                    raise Changed(other)  # since the name was asked for
+            return bool(others)
+
+        memory = placed(fresh, file_name(fresh.kind, fresh.name, is_taken))
+        return self._store(scope, memory, expect, why, alone=True, allow=allow)
+
+    def _retry(self, scope: OpenScope, work: Callable[[], Memory], expect: Version | None) -> Memory:
+        """Run a read-modify-write; repeat it when the file changed meanwhile, unless a version was expected."""
+        with self.naming(scope.name):
+            if expect is not None:
+                return self._shown(scope, work())
+            busy = f"the memories of {scope.scope} change faster than they can be read"
+            memory = retry(work, busy=busy, meanwhile=lambda: scope.index.look())
+            return self._shown(scope, memory)
+
+    # Changing
+
+    def revise(
+        self,
+        name: str,
+        old: str,
+        new: str,
+        *,
+        count: int = 1,
+        expect: Version | None = None,
+        allow: Allow = STRICT,
+    ) -> Memory:
+        """Replace a piece of text that occurs exactly `count` times; without `expect`, also when others are faster.
+
+        Raises:
+            NotFound, NoMatch, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
+        """
+
+        def change(memory: Memory, today: str) -> str:
+            return revised(memory, old, dated(new, today, piece=True), count=count)
+
+        return self._edit(name, change, "update", expect, allow)
+
+    def insert(
+        self, name: str, line: int, text: str, *, expect: Version | None = None, allow: Allow = STRICT
+    ) -> Memory:
+        """Insert text after a line of the body; 0 puts it first.
+
+        Raises:
+            NotFound, BadHeader, Changed, TextRefused, SecretFound, NotWorth.
+        """
+
+        def change(memory: Memory, today: str) -> str:
+            return inserted(memory, line, dated(text, today, piece=True))
+
+        return self._edit(name, change, "insert", expect, allow)
+
+    def _edit(
+        self,
+        name: str,
+        change: Callable[[Memory, str], str],
+        why: str,
+        expect: Version | None,
+        allow: Allow,
+    ) -> Memory:
+        """Store the text that `change` makes of a memory and the day; again when another writer was faster."""
+        scope, path = self._place(name)
+
+        def store() -> Memory:
+            memory, today = _for_change(scope, path, expect), self.today
+            if is_fact(memory.path):  # before it is searched for a piece that may not be there
+                raise CreateOnly(memory.path)
+            changed = redated(memory, change(memory, today), today)
+            return self._store(scope, changed, memory.version, why, was=memory, allow=allow)
+
+        return self._retry(scope, store, expect)
+
+    def put(
+        self,
+        name: str,
+        text: str,
+        *,
+        expect: Version = ABSENT,
+        free: bool = False,
+        why: str = "",
+        allow: Allow = STRICT,
+    ) -> Memory:
+        """Store a whole file: a memory with its header, or with `free` any text, such as CONTEXT.md.
+
+        A new one goes where its type belongs.
+
+        Raises:
+            Exists, Changed, TextRefused, SecretFound, Duplicate, NotWorth, PathRefused.
+            BadHeader: it cannot be understood, and only a person (`by="user"`) may replace it.
+        """
+        made = parse(_bare(name), text.encode("utf-8", "replace"))
+        kind = made.kind if made.state == "ok" else ""
+        scope, path, is_new = self._target(made.name, kind, made.body, name)
+        if is_new and made.state == "ok" and not allow.anyway:
+            self.refuse_known(made, scope.name)
+        with self.naming(scope.name):
+            found = scope.find(path)
+            if found is not None:
+                if expect == ABSENT:
+                    raise Exists(found.path)
+                _refuse_other_spelling(path, found)
+                _refuse_unreadable(scope, found)
+            text_file = checked(found.path if found else check_path(path), text, found, free=free)
+            memory = with_description(found, text_file)
+            why = why or ("edit" if found else "add")
+            return self._shown(scope, self._store(scope, memory, expect, why, was=found, allow=allow))
+
+    def rename(
+        self,
+        name: str,
+        title: str,
+        *,
+        text: str = "",
+        file: str = "",
+        expect: Version | None = None,
+        allow: Allow = STRICT,
+    ) -> Memory:
+        """Give a memory another name, and its file the name that follows from it, or `file`. Links follow.
+
+        With `text`, that takes the place of its whole text by the same commit. Its history goes on: `log`, `diff` and
+        `restore` know it under its older names.
+
+        Raises:
+            NotFound, BadHeader, Changed, TextRefused, SecretFound, PathRefused, Exists.
+            CreateOnly: it is a fact, whose name stays.
+        """
+        scope, path = self._place(name)
+
+        def store() -> Memory:
+            was = _with_header(scope, path, expect)
+            if is_fact(was.path):
+                raise CreateOnly(was.path)
+            new_name = clean_field("name", title)
+            folder = was.path[: was.path.rfind("/") + 1]
+
+            def is_taken(file: str) -> bool:
+                return bool(set(scope.index.same_file(folder + file)) - {was.path})
+
+            scope.index.ready()
+            target = check_path(file) if file else folder + file_name(was.kind, new_name, is_taken)
+            if others := set(scope.index.same_file(target)) - {was.path}:
+                raise Exists(others.pop())
+            named = edited(text or was.text, fields={"name": new_name, "updated": self.today})
+            new = placed(checked(was.path, named, was, free=False), target)
+            sure = Allow(allow.secrets, anyway=True)
+            return self._store(scope, new, was.version, f"rename {was.name} to {new_name}", was=was, allow=sure)
+
+        return self._retry(scope, store, expect)
+
+    def pin(self, name: str, on: bool = True, *, expect: Version | None = None) -> Memory:
+        """Keep a memory in the catalog however many there are, or no longer. Raises NotFound, BadHeader, Changed."""
+        self.pin_many([(name, expect or "")], on)
+        return self.read(name)
+
+    def pin_many(self, wanted: Iterable[tuple[str, Version]], on: bool = True, *, also: str = "") -> Commit | None:
+        """Pin or unpin several memories of one scope as one commit; None without changes.
+
+        `also` is added to the reason.
+        """
+        scope, pairs = self._of_one_scope(wanted)
+        with self.naming(scope.name):
+            memories = [_with_header(scope, path, version or None) for path, version in pairs]
+            changing = [memory for memory in memories if memory.pinned != on]
+            verb = "pin" if on else "unpin"
+            return self._set_fields(scope, changing, {"pinned": "true" if on else None}, verb, self.by, also)
+
+    def confirm(self, name: str) -> Memory:
+        """Mark a memory as confirmed: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
+        self.confirm_many([(name, "")])
+        return self.read(name)
+
+    def confirm_many(self, wanted: Iterable[tuple[str, Version]], *, also: str = "") -> Commit | None:
+        """Confirm several memories of one scope as one commit; None when nothing was written. Raises Changed."""
+        scope, pairs = self._of_one_scope(wanted)
+        with self.naming(scope.name):
+            memories = [_for_change(scope, path, version or None) for path, version in pairs]
+            self.accept_versions(scope, [(memory.path, memory.version) for memory in memories if memory.shared])
+            memories = [memory._replace(shared=False) for memory in memories]
+            doubted = [memory for memory in memories if memory.trust != "confirmed" or memory.changed_by]
+            fields = {"trust": "confirmed", "changed_by": None}
+            return self._set_fields(scope, doubted, fields, "confirm", "user", also)
 
     def accept(self, versions: Sequence[tuple[str, Version]]) -> None:
+        """Record that a person accepts these versions of files of the home scope, by path."""
+        self.accept_versions(self.own, versions)
+
+    @staticmethod
+    def accept_versions(scope: OpenScope, versions: Sequence[tuple[str, Version]]) -> None:
         """Record that a person accepts these versions of files that came with a repository, by path."""
-        if self.writer.ledger:
-            self.writer.ledger.add(versions, "user")
+        if scope.ledger and versions:
+            scope.ledger.add(versions, "user")
 
-    def used(self, *paths: str, message: str = "") -> None:
-        """Count that an agent read these memories, or was shown them: once a day each. The `message` is logged.
+    def _of_one_scope(self, wanted: Iterable[tuple[str, Version]]) -> tuple[OpenScope, Sequence[tuple[str, Version]]]:
+        places = [(*self._place(name), version) for name, version in wanted]
+        scope = places[0][0] if places else self.own
+        return scope, [(path, version) for _, path, version in places]
 
-        What was of use lately stays in a full catalog. It moves up when the next memory is saved, and not before:
-        a prompt does not change because somebody read.
+    def _set_fields(
+        self,
+        scope: OpenScope,
+        memories: Sequence[Memory],
+        fields: Mapping[str, str | None],
+        verb: str,
+        by: str,
+        also: str,
+    ) -> Commit | None:
+        """Set fields in the headers of memories, as one commit; their dates stay."""
+        scope.require_writable()
+        changes = []
+        for memory in memories:
+            changed = checked(memory.path, edited(memory.text, fields=fields), memory, free=False)
+            if by != "user":
+                changed = vouched(changed, memory, by)
+            changes.append(Change(memory.path, changed.data, memory.version))
+        if not changes:
+            return None
+        subject = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
+        was = {memory.path: memory for memory in memories}
+        return self._shown_commit(scope, scope.commit(changes, f"{verb} {subject}{also}", by=by, was=was))
+
+    def change_many(self, changes: Sequence[Change], why: str, *, by: str = "", allow: Allow = STRICT) -> Commit:
+        """Change several memories of one scope as one commit, all or none; `by` says through which channel.
+
+        Raises:
+            Changed: one of them is not at the version that was expected.
+            TextRefused, SecretFound, Duplicate, NotWorth.
         """
-        today = self.today
-        fresh = [path for path in paths if (today, path) not in self._counted]
-        if fresh and not self.read_only:
-            self.store.add_uses(today, fresh)
-            self.index.used()
-            self._counted.update((today, path) for path in fresh)
-        if message and paths and not self.read_only:
-            from memsheaf.recall.recall_log import log_recall
+        scope = self._split(changes[0].path)[0] if changes else self.own
+        bare = [change._replace(path=self._split(change.path)[1]) for change in changes]
+        with self.naming(scope.name):
+            return self._shown_commit(scope, scope.change_many(bare, why, by=by, allow=allow))
 
-            log_recall(self.state, utc_time(self._clock()), message, paths)
+    def change_files(self, plan: Plan, why: str) -> Commit | None:
+        """Change files of the home scope as one commit, all or none; None when the plan changes nothing.
+
+        The plan is asked again when a file that it looked at has changed meanwhile, so that two who note something at
+        once both see it there. A file that the plan did not look at must not exist.
+
+        Raises:
+            Busy: others are always faster.
+            BadHeader: a file that the plan looked at is not understood.
+            Exists: one is there under a name that differs in case alone.
+            TextRefused, SecretFound, PathRefused: a text may not be stored; nothing was.
+        """
+        scope = self.own
+
+        def attempt() -> Commit | None:
+            seen: dict[str, Memory | None] = {}
+
+            def look(path: str) -> str | None:
+                memory = seen[path] = scope.find(path)
+                if memory is None:
+                    return None
+                if check_stored(memory.path) != check_stored(path):
+                    raise Exists(memory.path, f"{path!r} would be the same file on some systems")
+                if memory.data and memory.state not in ("ok", "free"):
+                    raise BadHeader(memory.path, memory.problem)  # a machine does not rewrite it
+                return memory.text
+
+            changes = []
+            for path, text in plan(look).items():
+                was = seen.get(path)
+                data = None if text is None else checked(path, text, was, free=True).data
+                if data is not None or was is not None:
+                    changes.append(Change(path, data, was.version if was else ABSENT))
+            if not changes:
+                return None
+            try:
+                return scope.change_many(changes, why, allow=Allow(anyway=True))
+            except Exists as error:
+                raise Changed(error.path) from None
+
+        try:
+            return attempt()
+        except Changed:  # who was too slow once waits for a turn, so that nobody is too slow for ever
+            with scope.store.lock("turn"):
+                busy = f"the files of {scope.name} change faster than they can be read"
+                return retry(attempt, busy=busy, times=20)
+
+    def move(self, wanted: Iterable[tuple[str, Version]], target: Sheaf, *, also: str = "") -> tuple[Commit, Commit]:
+        """Move memories of one scope to the home scope of another sheaf, all or none; the version "" stands for any.
+
+        They are written there first, so that a crash leaves two of them and never none. What came with a repository
+        is unconfirmed afterwards. `undo` takes both commits back, and all whose reason ends in the same `also`.
+
+        Raises:
+            NotFound, Changed, BadHeader, SecretFound, Duplicate, NotWorth, ReadOnly.
+            ScopeRefused: it is the same scope. CreateOnly: it is a fact, which belongs to its repository.
+        """
+        scope, pairs = self._of_one_scope(wanted)
+        if scope.root == target.root:
+            raise ScopeRefused(f"the memories are in the scope {scope.name} already")
+        taken: set[str] = set()
+
+        def is_taken(path: str) -> bool:
+            return fold(path) in taken or target.own.find(path) is not None
+
+        with self.naming(scope.name):
+            memories = [_with_header(scope, path, version or None) for path, version in pairs]
+        changes = []
+        for memory in memories:
+            if is_fact(memory.path):
+                raise CreateOnly(memory.path)
+            if error := find_personal(memory, target.home):
+                raise error
+            target.own.refuse_duplicate(memory._replace(path=""))
+            path = file_name(memory.kind, memory.name, is_taken) if is_taken(memory.path) else memory.path
+            taken.add(fold(path))
+            text = edited(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
+            changes.append(Change(path, text.encode(), ABSENT))
+        subject = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
+        why = f"{MOVE}{subject} from {scope.name}{also}"
+        added = target.change_many(changes, why, allow=Allow(anyway=True))
+        gone = [Change(memory.path, None, memory.version) for memory in memories]
+        why = f"{MOVE}{subject} to {target.home}{also or TOGETHER + added.id}"
+        try:
+            return added, self._shown_commit(scope, scope.change_many(gone, why))
+        except MemsheafError:
+            target.undo(added.id)  # or it would be in both
+            raise
+
+    # Removing and taking back
+
+    def forget(self, name: str, *, why: str = "", expect: Version | None = None) -> Commit:
+        """Remove a memory by the very name under which it is shown. `undo` brings it back until retention ends.
+
+        What was forgotten is not learned again from a conversation. A bare name is of the home scope alone: to remove
+        one twice does not remove its namesake in another scope.
+
+        Raises:
+            NotFound, Changed.
+            BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
+            CreateOnly: it is a fact, which another one supersedes.
+        """
+        scope, path = self._place(name)
+        if scope is not self.own and path == name:
+            raise hinted(NotFound(name), f"Another scope has one of that name: {self.name(scope.name, path)!r}.")
+        return self._forget_in(scope, [(path, expect or "")], why)
+
+    def forget_many(
+        self, wanted: Iterable[tuple[str, Version]], *, why: str = "", also: str = ""
+    ) -> Sequence[Commit]:
+        """Remove memories, each at this version ("" for any), as one commit a scope; `undo` takes all back together.
+
+        `also` ends the reason of each commit.
+
+        Raises:
+            Changed, NotFound: one is not what it was; nothing is removed in its scope and those after it.
+        """
+        by_scope: dict[str, list[tuple[str, Version]]] = {}
+        for name, version in wanted:
+            scope, path = self._place(name)
+            by_scope.setdefault(scope.name, []).append((path, version))
+        if len(by_scope) > 1:
+            also = also or new_group()
+        return [self._forget_in(self.open_scope(name), pairs, why, also) for name, pairs in by_scope.items()]
+
+    def _forget_in(self, scope: OpenScope, wanted: Sequence[tuple[str, Version]], why: str, also: str = "") -> Commit:
+        with self.naming(scope.name):
+            memories: dict[str, Memory] = {}
+            for path, version in wanted:
+                memory = scope.find(path)
+                if memory is None:
+                    raise NotFound(path)
+                _refuse_unreadable(scope, memory)
+                if is_fact(memory.path) and scope.by != "user":
+                    raise CreateOnly(memory.path)
+                if version and version != memory.version:
+                    raise Changed(memory.path)
+                memories[memory.path] = memory
+            scope.require_writable()
+            scope.require_person()
+            removed = list(memories.values())
+            self._bury_in(scope, removed)  # first: what is there still is not learned twice
+            changes = [Change(memory.path, None, memory.version) for memory in removed]
+            subject = removed[0].name if len(removed) == 1 else f"{len(removed)} memories"
+            reason = (why or f"forget {subject}") + also
+            return self._shown_commit(scope, scope.commit(changes, reason, was=memories))
+
+    def bury(self, memories: Sequence[Memory]) -> None:
+        """Record that memories of the home scope are about to be removed: they are not learned again."""
+        self._bury_in(self.own, memories)
+
+    @staticmethod
+    def _bury_in(scope: OpenScope, memories: Sequence[Memory]) -> None:
+        scope.index.ready()  # what is new to the journal is taken in first: that lifts the tombstone of such a text
+        scope.index.notice(memory.path for memory in memories)
+        sure = [(memory.path, memory.data) for memory in memories if memory.trust == "confirmed"]
+        doubted = [(memory.path, memory.data) for memory in memories if memory.trust != "confirmed"]
+        if sure:
+            scope.store.bury(sure, "forgotten")
+        if doubted:
+            scope.store.bury(doubted, DOUBTED)  # what was unconfirmed comes back no better
+
+    def undo(self, commit_id: str = "", *, others: Callable[[], Iterable[Sheaf]] = tuple) -> Commit:
+        """Take a commit back, or the last change, in whichever scope it was made; undo an undo by its id.
+
+        What the same command did in other scopes is taken back with it; `others` are the scopes that a move or an
+        import may have reached. What a person did outside, and events of a task, are taken back only by their id.
+        The commit returned has the changes of all scopes, and names them.
+
+        Raises:
+            NoSuchCommit: there is none, or several begin with that id.
+            Changed: a memory was changed again since.
+            VersionGone.
+        """
+        candidates = []
+        missing = NoSuchCommit(f"several commits begin with {commit_id!r}")
+        for scope in self.open_scopes():
+            if not commit_id and scope.name in self.teams:
+                continue  # what others did there is theirs
+            try:
+                candidates.append((scope.last_change(commit_id), scope))
+            except NoSuchCommit as error:
+                missing = error
+        if not candidates or (commit_id and len(candidates) > 1):
+            raise missing
+        commit, scope = max(candidates, key=lambda candidate: candidate[0].at)
+        around = [*self.each(), *(others() if has_parts_elsewhere(scope, commit) else ())]
+        with self.naming(scope.name):
+            undone = undo_together(self.only(scope.name), commit.id, around)
+        scopes = ", ".join(dict.fromkeys(where.home for where, _ in undone))
+        commits = [self._shown_commit(where.own, commit) for where, commit in undone]
+        revisions = tuple(chain.from_iterable(commit.revisions for commit in commits))
+        return commits[0]._replace(revisions=revisions, scope=scopes)
+
+    def restore(self, name: str, version: Version) -> Commit:
+        """Bring a memory back to an older version, whatever it is now.
+
+        Raises:
+            VersionGone: the history no longer holds it.
+        """
+        scope, path = self._place(name)
+        with self.naming(scope.name):
+            path = scope.spell(path)
+            data = find_version(trail(scope.store, path), path, version)
+            present = scope.find(path)
+            if present is None and is_fact(path):
+                scope.fact_rules.refuse_superseded(parse(path, data), scope.facts())
+            _refuse_secrets_for_hub(scope, path, data)
+            change = Change(path, data, present.version if present else ABSENT)
+            was_here = Allow(secrets=True, anyway=True)
+            commit = scope.commit([change], f"restore {version[:12]}", allow=was_here, rewriting=True)
+            return self._shown_commit(scope, commit)
+
+    def restore_lost(self, *, with_git: bool = False, dismiss: bool = False) -> Sequence[str]:
+        """Bring back the files that went with the whole folder, or `dismiss` them; return the paths that are back.
+
+        What branches of git have, and the present commit has not, comes back only `with_git`.
+        """
+        from memsheaf.project_roots import restore_lost
+
+        self.own.require_writable()
+        return restore_lost(self.own.store, by=self.by, with_git=with_git, dismiss=dismiss)
+
+    # History
+
+    def log(self, name: str = "", *, limit: int | None = None) -> Iterator[Commit]:
+        """Return the commits of each scope, or of one memory, newest first, at most `limit` of each scope.
+
+        Those of the home scope come first. What others changed outside is there, too.
+        """
+        if name:
+            scope, path = self._place(name)
+            return (self._shown_commit(scope, commit) for commit in scope.log(path, limit=limit))
+        scopes = [self.own, *(scope for scope in self.open_scopes() if scope is not self.own)]
+        return (self._shown_commit(scope, commit) for scope in scopes for commit in scope.log(limit=limit))
+
+    def diff(self, name: str, older: Version = "", newer: Version = "") -> str:
+        """Show how a memory changed between two versions, or with its last commit. Raises NotFound, VersionGone."""
+        scope, path = self._place(name)
+        with self.naming(scope.name):
+            return scope.diff(path, older, newer)
+
+    def blame(self, name: str) -> Sequence[Blamed]:
+        """Return the commit that each line of a memory came with."""
+        scope, path = self._place(name)
+        with self.naming(scope.name):
+            return scope.blame(path)
+
+    # Learning
 
     @property
     def learning(self) -> Learner:
-        """The inbox of this scope, and what waits for review."""
-        return self._learning.learner
+        """The inbox and the review queue of the home scope; what comes of them goes where it belongs."""
+        from memsheaf.learn.learner import Learner
+
+        lasting = self.lasting()
+        keeper = _Keeper(lasting)
+        return Learner(lasting, keeper, self.state, policy=keeper.policy, ledger=self.own.ledger, clock=self.clock)
 
     @property
-    def _learning(self) -> ScopeLearning:
-        from memsheaf.learning import ScopeLearning
-
-        return ScopeLearning(self, self.reader, self.writer, self.state, self.settings, self._clock)
+    def _policy(self) -> str:
+        return self.settings.policy_of(self.scope)
 
     def learn(self, turn: Turn) -> bool:
         """Keep a finished turn of a conversation until it is distilled. False when nothing of it is kept.
 
         `turn.unkept` says whether that is the user's wish. With the policy `log` it goes into the daily log.
         """
-        self.writer.require_writable()
-        policy = self.settings.policy_of(self.scope)
-        if policy == "log":
+        self.own.require_writable()
+        if self._policy == "log":
             from memsheaf.learn.daily_log import DailyLog
 
-            with DailyLog(self.root, self.state, ledger=self.writer.ledger, clock=self._clock) as log:
+            with DailyLog(self.root, self.state, ledger=self.own.ledger, clock=self.clock) as log:
                 return log.append(turn, by=self.by)
         from memsheaf.learn.inbox import Inbox  # and nothing of what reads it: somebody waits for this
 
-        return policy != "manual" and Inbox(self.state, clock=self._clock).append(turn)
+        return self._policy != "manual" and Inbox(self.state, clock=self.clock).append(turn)
 
     def distil(
         self,
@@ -340,15 +1422,20 @@ class Sheaf:
         *,
         deadline: float = 60.0,
         progress: Progress | None = None,
-        learner: Learner | None = None,
     ) -> Distilled:
         """Make memories of the turns that wait: with the model, or the one of the settings, or by rules alone.
 
         What it may cost is limited by the settings. What fails waits for the next time. Then memories are
-        consolidated, if that is due, nobody has to be asked, and the policy is not `log`. `Layers` gives the
-        `learner` that keeps each where it belongs; else all is kept here.
+        consolidated, if that is due, nobody has to be asked, and the policy is not `log`.
         """
-        return self._learning.distil(model, deadline=deadline, progress=progress, learner=learner)
+        self.own.require_writable()
+        extracting = self.metered("extract", model)
+        distilled = self.learning.distil(extracting, deadline=deadline, progress=progress)
+        if distilled.problem or self._policy != "auto":
+            return distilled
+        with suppress(Busy):
+            return distilled._replace(report=self.dream(model)[1])
+        return distilled
 
     def consolidate(
         self,
@@ -359,7 +1446,7 @@ class Sheaf:
         mine: Approve | None = None,
         only: Collection[str] | None = None,
     ) -> ConsolidationReport:
-        """Merge what says the same, retire what is past; with `apply` it is done, else only planned.
+        """Merge what says the same, retire what is past, in the home scope; with `apply`, else only plan it.
 
         What a person wrote takes part only with `mine`, which is asked before each such group is done. With `only`,
         the ids of groups of a plan, these are done, whoever wrote them; what changed since is left and noted.
@@ -367,69 +1454,154 @@ class Sheaf:
         Raises:
             Busy: another process is at it.
         """
-        return self._learning.consolidate(model, apply=apply, progress=progress, mine=mine, only=only)
+        asked = self.metered("consolidate", model)
+        return self._consolidate(asked, apply=apply, progress=progress, mine=mine, only=only)
 
     def dream(
         self, model: Model | str | None = None, *, planning: bool = False, progress: Progress | None = None
     ) -> tuple[tuple[Gate, ...], ConsolidationReport | None]:
-        """Consolidate unless a gate is closed or the agent is `planning`; gates and result, or None. Raises Busy."""
-        return self._learning.dream(model, planning=planning, progress=progress)
+        """Consolidate unless a gate is closed or the agent is `planning`; return gates and result. Raises Busy."""
+        self.own.require_writable()
+        gates = self.gates(planning=planning)
+        if not all(gate.is_open for gate in gates):
+            return gates, None
+        from memsheaf.learn import schedule
 
-    def gates(self) -> tuple[Gate, ...]:
-        """What has to be so before memories are consolidated by themselves, and whether it is."""
-        return self._learning.gates()
+        schedule.look(self.state, self.clock())
+        asked: Model | None = None
+        notes: tuple[str, ...] = ()
+        try:
+            asked = self.metered("consolidate", model)
+        except (ModelFailed, BadSettings) as error:
+            notes = (f"no model was asked: {error}",)
+        report = self._consolidate(asked, apply=True, progress=progress)
+        return gates, report._replace(notes=(*notes, *report.notes))
+
+    def gates(self, *, planning: bool = False) -> tuple[Gate, ...]:
+        """Return what has to be so before memories are consolidated unasked, and whether it is."""
+        from memsheaf.learn import schedule
+
+        own = self.own
+        return schedule.gates(
+            self.state,
+            self.settings.dream,
+            files=own.count(),
+            learned=self.learning.inbox.learned(),
+            now=self.clock(),
+            planning=planning,
+            logging=self._policy == "log",
+            team=own.ledger is not None and self.scope.layer == "team" and self._policy != "auto",
+        )
+
+    def _consolidate(self, model: Model | None, *, apply: bool, **options: Any) -> ConsolidationReport:
+        from memsheaf.learn import consolidate, schedule
+
+        with ExitStack() as held:
+            if apply and self.replica:  # no other machine does the same
+                held.enter_context(self.own.store.lock("consolidate", wait=schedule.WORKER_SECONDS))
+            return consolidate.run(
+                self.only(self.home),
+                state=self.state,
+                now=self.clock(),
+                model=model,
+                apply=apply,
+                learned=self.learning.inbox.learned(),
+                **options,
+            )
 
     def expect(self, question: str, path: str) -> None:
-        """Keep that a question is answered by a memory: no consolidation may change that. Raises NotFound."""
-        self._learning.expect(question, path)
+        """Record that a question is answered by a memory: no consolidation may change that. Raises NotFound."""
+        from memsheaf.learn import rehearsal
+
+        self.own.require_writable()
+        rehearsal.expect(self.state, question, self.own.read(path).path)
 
     def metered(self, purpose: str, model: Model | str | None = None) -> Model | None:
-        """The model, or the one that the settings name, with the caps of the settings; None for "none" or without.
+        """Return the model, or the one that the settings name, with the caps of the settings; None for "none".
 
         Raises:
             ModelFailed, BadSettings: it cannot be used.
         """
-        from memsheaf.learning import metered
+        from memsheaf.llm import load_model
+        from memsheaf.llm.spend import Ledger, Metered
 
-        return metered(purpose, model, self.settings, clock=self._clock)
+        settings = self.settings
+        model = model or settings.model
+        if isinstance(model, str):
+            is_own = model == settings.model  # address and key in the settings are for it and for no other
+            url, key = (settings.model_url, settings.model_key) if is_own else ("", "")
+            model = load_model(model, url=url, key=key) if model and model != "none" else None
+        if model is None or isinstance(model, Metered):
+            return model
+        ledger = Ledger.of(settings.state or os.path.join(settings.home, "state"), clock=self.clock)
+        return Metered(model, ledger, settings.caps, purpose)
 
-    def erase(self, path: str) -> Proof:
-        """Remove a memory and all its versions for good, and prove it; with a hub, from all machines.
+    # Beyond this folder
+
+    def sync(self, *, again: bool = False) -> Synced:
+        """Push what waits here and bring what other machines pushed; `again` as if it were the first time.
 
         Raises:
-            NotFound: neither the files nor the journal know it.
+            ScopeRefused: the scope has no hub.
+            HubUnreachable, HubRefused, HubRestored, Busy.
+        """
+        from memsheaf.erasure import synchronize
+
+        if self.replica is None or not has_hub(self.root, self.settings.home):
+            error = ScopeRefused(f"{self.scope} has no hub")
+            raise hinted(error, f"`memsheaf hub add {self.scope} URL` gives it one.")
+        own = self.own
+        synced = synchronize(own, self.learning, self.state, clock=self.clock, again=again)
+        if synced.pulled and own.ledger:  # look up who saved it, so that no question waits for that
+            own.committers(own.index.rows("author IS NULL")[:1])
+        return synced
+
+    def erase(self, path: str, *, others: Iterable[Sheaf] = ()) -> Proof:
+        """Remove a memory of the home scope and all its versions for good, and prove it; with a hub, everywhere.
+
+        It is also erased from the history of the `others`, which it may have been moved from. What has had such a
+        text and is there today is another memory: it stays, and the proof names it.
+
+        Raises:
+            NotFound: neither the files nor the history know it.
             HubUnreachable, HubRefused: nothing was erased.
         """
-        from memsheaf.hub_sync import erase_for_all
+        from memsheaf.erasure import erase_for_all
 
-        return erase_for_all(path, self.writer, self.learning, self.state, clock=self._clock)
-
-    def restore_lost(self, *, with_git: bool = False, dismiss: bool = False) -> Sequence[str]:
-        """Bring back the files that went with the whole folder, or `dismiss` them; give the paths that are back.
-
-        What branches of git have, and the present commit has not, comes back only `with_git`.
-        """
-        from memsheaf.project_roots import restore_lost
-
-        self.writer.require_writable()
-        return restore_lost(self.store, by=self.by, with_git=with_git, dismiss=dismiss)
+        steps = (step for commit in self.own.log(path) for step in commit.revisions)
+        versions = {version for step in steps for version in (step.before, step.after) if version}
+        proof = erase_for_all(path, self.own, self.learning, self.state, clock=self.clock)
+        for other in others:
+            where = self if other.root == self.root else other
+            steps = (step for commit in where.own.log() for step in commit.revisions)
+            for name in sorted({step.path for step in steps if not versions.isdisjoint((step.before, step.after))}):
+                label = f"{where.home}:{name}"
+                if where.own.find(name):
+                    proof = proof._replace(elsewhere=(*proof.elsewhere, label))
+                    continue
+                try:
+                    proof = proof.joined(where.erase(name))
+                except MemsheafError as error:
+                    proof = proof._replace(left=(*proof.left, f"{label} ({error})"))
+        return proof
 
     def export(self, target: str, *, history: bool = False, only: Collection[str] = ()) -> Exported:
-        """Write every file of every layer to a new zip or folder, with `history` the journals, too.
+        """Write every file of the home scope to a new zip or folder, with `history` the journals, too.
 
-        With `only`, just these files of this scope. What cannot be read whole is left out and named.
+        With `only`, just these files. What cannot be read whole is left out and named.
         """
         from memsheaf import transfer
 
         return transfer.export({"": self.locations()}, target, history=history, only=only)
 
     def locations(self) -> Locations:
-        """Return where the files of this scope are, after a look at them, to export them."""
+        """Return where the files of the home scope are, after a look at them, to export them."""
         from memsheaf.project_roots import Locations
 
-        self.index.look(thorough=True)
-        state = os.path.dirname(self.state.folder)
-        return Locations(self.root, "", self.settings.home, state, self.settings.cache, self.writer.ledger)
+        own = self.own
+        own.index.look()
+        state = os.path.dirname(own.state.folder)
+        return Locations(own.root, "", self.settings.home, state, self.settings.cache, own.ledger)
 
     def take_in(
         self,
@@ -440,16 +1612,204 @@ class Sheaf:
         allow: Allow = STRICT,
         history: bool = False,
         below: str = "",
+        also: str = "",
     ) -> Imported:
-        """Import a folder or an archive, or what is `below` a folder of it, one commit a layer.
+        """Import a folder or an archive, or what is `below` a folder of it, into the home scope.
 
-        What is refused stays out and is named.
-        What a memory here says already is refused, too, unless `allow` says otherwise; whether it is worth
-        keeping was decided where it comes from. With `history`, the past of what comes in comes along.
-        Raises ArchiveRefused when it reaches outside, or is too large; then nothing was imported.
+        `also` ends the reason of each commit: `undo` takes back together what has the same one.
+
+        What is refused stays out and is named. What a memory here says already is refused, too, unless `allow` says
+        otherwise; whether it is worth keeping was decided where it comes from. With `history`, the past of what comes
+        in comes along. Raises ArchiveRefused when it reaches outside, or is too large; then nothing was imported.
         """
         from memsheaf import transfer
 
         return transfer.take_in(
-            self.writer, source, replace=replace, dry_run=dry_run, allow=allow, history=history, below=below
+            self.own,
+            source,
+            replace=replace,
+            dry_run=dry_run,
+            allow=allow,
+            history=history,
+            below=below,
+            also=also,
         )
+
+
+class _Keeper:
+    """Saves what is learned, each proposal in its scope. Paths are shown names."""
+
+    def __init__(self, sheaf: Sheaf) -> None:
+        self._sheaf = sheaf
+
+    def policy(self, name: str) -> str:
+        """Return how the scope of a name learns; that of the home scope for ""."""
+        return self._sheaf.settings.policy_of(self._sheaf._split(name)[0].scope)
+
+    def draft(
+        self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
+    ) -> tuple[Change, Memory, Memory | None]:
+        """Return the change that a proposal makes, the memory after it, and the one before; nothing is written."""
+        sheaf = self._sheaf
+        if proposal.replaces:
+            scope, path = sheaf._place(proposal.replaces)
+        else:
+            is_named = proposal.scope in sheaf.scopes()
+            name = proposal.scope if is_named else sheaf.scope_for(proposal.kind, proposal.content)
+            scope, path = sheaf.open_scope(name), ""
+        here = [path for place, path in map(sheaf._split, taken) if place is scope]
+        with sheaf.naming(scope.name):
+            own = proposal._replace(replaces=path, supersedes=sheaf._paths_in(scope, proposal.supersedes))
+            change, memory, was = scope.draft(own, here, by=by)
+        shown_name = sheaf.name(scope.name, memory.path)
+        old = was and sheaf._shown(scope, was)
+        return change._replace(path=shown_name), memory._replace(path=shown_name), old
+
+    def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
+        """Raise what a change would be refused with, a duplicate in a wider scope included."""
+        scope, path = self._sheaf._split(memory.path)
+        with self._sheaf.naming(scope.name):
+            scope.judge(memory._replace(path=path), was and was._replace(path=path), asked=asked)
+        if was is None:
+            self._sheaf.refuse_known(memory, scope.name)
+
+    def buried(self, memory: Memory) -> Tombstone | None:
+        """Return the tombstone that stands in the way of learning this."""
+        return self._sheaf._split(memory.path)[0].buried(memory)
+
+    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
+        """Make changes of one scope as one commit. Raises Changed."""
+        return self._sheaf.change_many(changes, why, by=by)
+
+    def accept(self, change: Change, was: Memory | None, why: str) -> Commit:
+        """Make a change that a person has seen and wants. Raises Changed, SecretFound."""
+        scope, path = self._sheaf._split(change.path)
+        before = {path: was._replace(path=path)} if was else {}
+        with self._sheaf.naming(scope.name):
+            return scope.commit([change._replace(path=path)], why, by="user", was=before, allow=Allow(anyway=True))
+
+    def bury(self, memory: Memory, *, undo: bool = False) -> None:
+        """Record that a person rejected this: it is not learned again; with `undo` it may be."""
+        self._sheaf._split(memory.path)[0].reject(memory, undo=undo)
+
+
+def undo_together(sheaf: Sheaf, commit_id: str, others: Iterable[Sheaf] = ()) -> list[tuple[Sheaf, Commit]]:
+    """Take back a commit of a home scope, and those that still stand of what was made with it in other scopes.
+
+    An undo of them can be undone in the same way, too. `others` may repeat scopes.
+
+    Raises:
+        NoSuchCommit: there is none, or several begin with that id.
+        Changed: a memory was changed again since.
+    """
+    commit = sheaf.own.last_change(commit_id)
+    group = _group(sheaf.own, commit)
+    since = str(datetime.fromisoformat(commit.at) - MAX_TIME_APART).replace(" ", "T")
+    wanted = [(sheaf, commit)]
+    for other in {**{each.root: each for each in others}, sheaf.root: sheaf}.values():
+        recent = takewhile(lambda candidate: candidate.at >= since, other.own.log())
+        for candidate in _standing(recent):
+            if candidate.id != commit.id and _group(other.own, candidate) == group:
+                wanted.append((other, candidate))
+    # what was removed comes back before its copy elsewhere goes: whatever fails in between, it is in one place
+    wanted.sort(key=lambda pair: any(step.before == ABSENT for step in pair[1].revisions))
+    return [(where, _undo_in(where.own, candidate.id)) for where, candidate in wanted]
+
+
+def _undo_in(scope: OpenScope, commit_id: str) -> Commit:
+    scope.require_writable()
+    scope.require_person()
+    scope.index.look()
+    target = scope.last_change(commit_id)
+    scope.refuse_twins(step.path for step in target.revisions if step.before != ABSENT)
+    for step in target.revisions:
+        _refuse_secrets_for_hub(scope, step.path, step.old)
+    commit = scope.store.undo(target.id, by=scope.by)
+    scope.index.follow(commit, {})
+    return commit
+
+
+def has_parts_elsewhere(scope: OpenScope, commit: Commit) -> bool:
+    """Return True if a commit, or the one that it undoes, is of a command that may have changed any scope."""
+    return _origin(scope, commit)[0].why.startswith((MOVE, "import "))
+
+
+def new_group() -> str:
+    """Return the end of a reason that all commits of one command share, so that one undo takes them back."""
+    return f"{TOGETHER}{os.urandom(6).hex()}"
+
+
+def _standing(commits: Iterable[Commit]) -> Iterator[Commit]:
+    """Yield those of the commits, newest first, that were not undone since."""
+    undone: set[str] = set()
+    for commit in commits:
+        if commit.id not in undone:
+            undone.add(commit.undoes)
+            yield commit
+
+
+def _group(scope: OpenScope, commit: Commit) -> tuple[str, int]:
+    """Return what commits of one command share, a token or the id of the first, and how often it was undone."""
+    origin, times = _origin(scope, commit)
+    _, sign, first = origin.why.rpartition(TOGETHER)
+    return first if sign else origin.id, times
+
+
+def _origin(scope: OpenScope, commit: Commit) -> tuple[Commit, int]:
+    """Return the commit that an undo, or an undo of that, goes back to."""
+    times = 0
+    with suppress(NoSuchCommit):
+        while commit.undoes:
+            commit, times = scope.last_change(commit.undoes), times + 1
+    return commit, times
+
+
+def _for_change(scope: OpenScope, path: str, expect: Version | None) -> Memory:
+    """Return one memory that is to be changed. Raises NotFound, BadHeader, Changed."""
+    scope.require_writable()
+    memory = scope.read(path)
+    if memory.state not in ("ok", "free"):
+        raise BadHeader(memory.path, memory.problem)
+    if expect is not None and expect != memory.version:
+        raise Changed(memory.path)
+    return memory
+
+
+def _with_header(scope: OpenScope, path: str, expect: Version | None) -> Memory:
+    """Return a memory that is to be changed in its header. Raises NotFound, BadHeader, Changed."""
+    memory = _for_change(scope, path, expect)
+    if memory.state != "ok":
+        raise BadHeader(memory.path, "there is none")
+    return memory
+
+
+def _refuse_other_spelling(path: str, found: Memory) -> None:
+    """Raise Exists when a whole text would go to a file that only some systems call by this name."""
+    if check_path(path) != check_path(found.path):
+        raise Exists(found.path, f"{path!r} would be the same file on some systems")
+
+
+def _refuse_unreadable(scope: OpenScope, found: Memory) -> None:
+    """Raise BadHeader when a machine would rewrite or remove a file that cannot be understood."""
+    if found.state in ("bad", "held") and scope.by != "user":
+        raise BadHeader(found.path, found.problem)
+
+
+def _refuse_secrets_for_hub(scope: OpenScope, path: str, data: bytes | None) -> None:
+    """Raise SecretFound when an older text with a secret would go to a hub: it may never have been there."""
+    if data and scope.replica:
+        require_no_secret(parse(path, data), scope.find(path))
+
+
+def _bare(name: str) -> str:
+    return name.rpartition(":")[2]
+
+
+def _plain(text: str) -> str:
+    """Return what a file and its name have in common, line by line.
+
+    >>> _plain("user_prefers-tabs.md\\nPrefers  Tabs")
+    'user prefers tabs\\nprefers tabs'
+    """
+    lines = fold(text).replace("_", " ").replace("-", " ").split("\n")
+    return "\n".join(" ".join(line.removesuffix(".md").split()) for line in lines)

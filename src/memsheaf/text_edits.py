@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
-from memsheaf.errors import NoMatch, NotWorth, SecretFound, TextRefused, hinted
+from memsheaf.errors import NoMatch, TextRefused
 from memsheaf.frontmatter import edited
-from memsheaf.memory import KINDS, Memory, check, is_conflict_copy, parse, refuse_large
+from memsheaf.memory import KINDS, Memory, check, is_blank, is_conflict_copy, parse, refuse_large
 from memsheaf.store import Change
 from memsheaf.text.summary import is_made_from, make_description, make_name
-from memsheaf.visible import is_blank
 
 
 def revised(memory: Memory, old: str, new: str, *, count: int) -> str:
@@ -132,51 +131,6 @@ def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:
     return memory if text == memory.text else _checked(memory.path, text, was or memory)
 
 
-def refuse_secrets(memory: Memory | None, was: Memory | None, why: str = "") -> None:
-    """Raise SecretFound when a memory, or the reason for its change, holds a secret that was not there before.
-
-    What is in a file already does not stand in the way of a change elsewhere in it.
-    """
-    from memsheaf.guard.secrets import new_secrets
-
-    refuse_large(why)
-    old = _APART.join(_told(was)) if was else ""
-    told = [*(_told(memory) if memory else ("", "", "", "")), why]
-    for secret in new_secrets(_APART.join(told), old):
-        raise SecretFound(secret.kind, _place(told, secret.start))
-
-
-# Words that say nothing: acknowledgements and greetings in six languages, and fingers on a keyboard ("asdf", "xxx").
-_EMPTY_TALK = (
-    r"(?i)\W*+(?:(?:ok|okay|k|yes|yeah|yep|no|nope|sure|fine|cool|great|nice|thanks?|thx|ty|you|so|very|much|a|lot|please|hi"
-    r"|hello|hey|world|bye|test|testing|hm+|lol|danke|dankeschön|ja|nein|bitte|hallo|tschüss|gut|passt|merci|beaucoup|oui"
-    r"|non|bonjour|salut|gracias|muchas|sí|si|hola|vale|adiós|好的?|嗯|是的?|不是?|对|谢谢你?|你好|测试|はい|いいえ|うん"
-    r"|ありがとう(?:ございます)?|こんにちは|テスト|了解|わかった"
-    r"|(?:asdf|sdfg|dfgh|fghj|ghjk|hjkl|qwer|azerty|zxcv|xcvb|yxcv|aoeu)\w*|([^\W\d])\1{2,}|([^\W\d]{2})\2{2,}"
-    r")\b\W*+)*"
-)
-
-
-def refuse_empty_talk(memory: Memory) -> None:
-    """Raise NotWorth for a text that says nothing, such as "ok" or "asdf"."""
-    if re.fullmatch(_EMPTY_TALK, _said(memory)):
-        raise hinted(NotWorth("it says nothing"), "Say it as a sentence, such as `I prefer pnpm`.")
-
-
-def refuse_unworthy(memory: Memory, was: Memory | None) -> None:
-    """Raise NotWorth for what is new and holds for the moment only, or is what the code says.
-
-    A memory that says until when it holds may speak of the moment, one that cites the code may speak of it.
-    """
-    from memsheaf.guard.worth import derivable, ephemeral
-
-    said, old, cited = _said(memory), _said(was) if was else "", bool(memory.citations)
-    if not memory.expires and (why := ephemeral(said)) and not ephemeral(old):
-        raise NotWorth(why)
-    if (why := derivable(said, cited=cited)) and not derivable(old, cited=cited):
-        raise NotWorth(why)
-
-
 def dated(text: str, today: str, *, piece: bool = False) -> str:
     """The text with the date beside days such as "tomorrow"; a piece of one only where it cannot be code.
 
@@ -190,40 +144,6 @@ def dated(text: str, today: str, *, piece: bool = False) -> str:
     from memsheaf.text.dates import absolute
 
     return absolute(text, date.fromisoformat(today))
-
-
-def _said(memory: Memory) -> str:
-    return f"{memory.name}\n{memory.description}\n{memory.body}"
-
-
-_APART = "\n\0\n"
-
-
-def _told(memory: Memory) -> tuple[str, str, str, str]:
-    """Return all that a memory says: body, header, name of the file, and header values that are spelt otherwise.
-
-    The body comes first: name and description are often made from it, and a secret is where the user wrote it.
-    """
-    head, path = memory.page.head, memory.path.removesuffix(".md").replace("/", "\n")
-    if memory.state == "held" or not head:
-        return memory.text, "", path, ""
-    values: list[str] = []
-    for field in memory.page.fields if "\\" in head else ():
-        values += (field.value,) if isinstance(field.value, str) else memory.page.items(field.key)
-    return memory.body, head, path, "\n".join(values)
-
-
-def _place(told: Sequence[str], at: int) -> str:
-    """Return the place of a character within these texts, in words."""
-    for number, text in enumerate(told):
-        if at <= len(text):
-            line = text.count("\n", 0, at) + 1
-            key = text.split("\n")[line - 1].partition(":")[0].strip() if number == 1 else ""
-            header = f"the {key}" if key.isidentifier() and key.islower() and key.isascii() else "the header"
-            body = f"line {line} of the text" if "\n" in text.strip() else "the text"
-            return (body, header, "the file name", "the header", "the reason given")[number]
-        at -= len(text) + len(_APART)
-    return "it"
 
 
 def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:

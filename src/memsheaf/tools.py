@@ -8,43 +8,68 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from memsheaf.errors import (
     BadHeader,
     Changed,
+    CreateOnly,
     Duplicate,
     Exists,
+    HubRefused,
     MemsheafError,
+    NoMatch,
     NotFound,
     NotWorth,
+    PathRefused,
     ReviewRequired,
+    SecretFound,
+    StoreFailed,
     TextRefused,
 )
+from memsheaf.gates import LAYER_FILES
 from memsheaf.guard import without_secrets
 from memsheaf.guard.paths import CATALOG, fold
+from memsheaf.index.browse import Filter
 from memsheaf.index.database import Row
 from memsheaf.learn.corrections import correct_written
+from memsheaf.llm.json_answer import ANSWER_BYTES, read
 from memsheaf.llm.model import Touched
 from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory, parse
 from memsheaf.recall.inject import NOTES, text_for_model
+from memsheaf.recall.recall import Recall
+from memsheaf.recall.session import Session
 from memsheaf.recall.turns import Proposal
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.summary import make_description, make_name
-from memsheaf.tool_errors import broken, explain_error, shortened
-from memsheaf.tool_schema import SHAPES, arguments_of, from_json, parameters, schema
-from memsheaf.work.layers import Layers
-
-if TYPE_CHECKING:
-    from memsheaf.recall.recall import Recall
-    from memsheaf.recall.session import Session
+from memsheaf.work.brief import brief
+from memsheaf.work.notes_text import problems
 
 RENAMED = {"memory_replace": "memory_update"}
 PAGE, MOST_PAGES = 200, 1_000_000
 REFUSED = 100  # calls of a conversation that were not worth keeping, and may be made once more
+
+MAX_ERROR_CHARS = 2_000
+_HINTED = (HubRefused, PathRefused, ReviewRequired, SecretFound, StoreFailed)
+"""Errors whose hint a model can follow or pass on."""
+AnyTool = Callable[..., object]
+ALIASES = {"memory_type": "type", "old_str": "old_text", "new_str": "new_text", "kind": "type"}
+_NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
+SHAPES: Mapping[str, Callable[[str, str, dict[str, Any]], dict[str, Any]]] = {
+    "anthropic": lambda name, said, takes: {"name": name, "description": said, "input_schema": takes},
+    "openai": lambda name, said, takes: {
+        "type": "function", "function": {"name": name, "description": said, "parameters": takes},
+    },
+    "openai-responses": lambda name, said, takes: {  # strict unless told otherwise, and then nothing is optional
+        "type": "function", "name": name, "description": said, "parameters": takes, "strict": False,
+    },
+    "mcp": lambda name, said, takes: {"name": name, "description": said, "inputSchema": takes},
+}  # fmt: skip
 
 Verdicts = Callable[[Memory], Sequence[str]]  # what the working tree says about a memory
 
@@ -68,7 +93,7 @@ class SeenVersions:
     """
 
     def __init__(
-        self, memory: Layers, *, session: Session | None = None, tree: str = "", remember: bool = True
+        self, memory: Sheaf, *, session: Session | None = None, tree: str = "", remember: bool = True
     ) -> None:
         self.memory = memory
         self.verdicts = session.verdicts if session else _looking(memory, tree)
@@ -162,7 +187,10 @@ def memory_write(
         return _write_free(seen, filename, content)
     fields = _complete(name, description, type, content)
     name, description, type, content = fields[:4]
-    old, more = (None, {"path": filename}) if filename else correct_written(seen.memory, fields)
+    old: Memory | None = None
+    more: dict[str, Any] = {"path": filename}
+    if not filename:
+        old, more = correct_written(seen.memory, fields)
     try:
         memory = seen.memory.remember(name, description, type, content, **more, allow=seen.allow)
     except Exists as error:
@@ -170,8 +198,16 @@ def memory_write(
         if (found.description, found.body.strip()) == (description.strip(), content.strip()):
             return ToolAnswer(f"Memory unchanged: {seen.saw(found).path}", touched=seen.did("same", found.path))
         expect = seen.versions.get(error.path)
-        known = {"replace": True, "expect": expect or "unread", "allow": seen.allow}
-        memory = seen.memory.remember(name, description, type, content, path=error.path, **known)
+        memory = seen.memory.remember(
+            name,
+            description,
+            type,
+            content,
+            path=error.path,
+            replace=True,
+            expect=expect or "unread",
+            allow=seen.allow,
+        )
     said = f"Memory saved: {seen.saw(memory).path}"
     if memory.kind in ("feedback", "project") and "**Why:**" not in memory.body:
         said += " (add a line **Why:** and a line **How to apply:** so that edge cases can be judged)"
@@ -244,7 +280,7 @@ def _with_notices(seen: SeenVersions, answer: str) -> str:
 
 def memory_brief(seen: SeenVersions) -> str:
     """Where the work stands: notes, task, session. For when the context was lost."""
-    return seen.memory.brief() or "Nothing was noted: there are no notes, no task and no session."
+    return brief(seen.memory) or "Nothing was noted: there are no notes, no task and no session."
 
 
 Tool = Callable[..., str | ToolAnswer]
@@ -257,9 +293,9 @@ READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search
 
 
 class Tools:
-    """The tools, bound to layers or to one sheaf, for one conversation.
+    """The tools, bound to a sheaf, for one conversation.
 
-    Over `Layers` they read every scope, and write where `Layers.scope_for` says.
+    They read every scope of the sheaf, and write where `Sheaf.scope_for` says.
 
     Callers that nobody can tell apart share tools that do not `remember` what was read: these replace no memory as a
     whole, only parts. With its `session`, no tool does anything in a turn in which the user asked to ignore memory.
@@ -270,13 +306,12 @@ class Tools:
     """
 
     def __init__(
-        self, memory: Layers | Sheaf, *, session: Session | None = None, tree: str = "", remember: bool = True
+        self, memory: Sheaf, *, session: Session | None = None, tree: str = "", remember: bool = True
     ) -> None:
-        layers = memory if isinstance(memory, Layers) else Layers.of(memory)
-        self.seen = SeenVersions(layers, session=session, tree=tree, remember=remember)
+        self.seen = SeenVersions(memory, session=session, tree=tree, remember=remember)
         self._session = session
-        wanted = (tool for tool in TOOLS if not layers.read_only or tool.__name__ in READING)
-        self._tools = {tool.__name__: tool for tool in wanted} if layers.tools else {}
+        wanted = (tool for tool in TOOLS if not memory.read_only or tool.__name__ in READING)
+        self._tools = {tool.__name__: tool for tool in wanted} if memory.tools else {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -324,7 +359,7 @@ class Tools:
         proposal = Proposal(memory.name, memory.description, memory.kind, memory.body.strip("\n"), scope=scope)
         if isinstance(was, Memory):
             proposal = proposal._replace(replaces=was.path, version=was.version)
-        name = self.seen.memory.sheaf(scope).learning.propose(proposal, "an agent asks to save it")
+        name = self.seen.memory.only(scope).learning.propose(proposal, "an agent asks to save it")
         how = f"`memsheaf review --scope {scope}` shows it, and `--approve {name}` saves it"
         said = f"Not saved yet: {error}. It waits for review as {name}.\nTell the user: {how}."
         return ToolAnswer(said, touched=(Touched("proposed", scope, name),))
@@ -353,16 +388,12 @@ class Tools:
         except NotWorth:
             if not self.seen.insists(name, given):
                 raise
-        from copy import copy
-
         insisting = copy(self.seen)  # other threads may use this one
         insisting.allow = Allow(anyway=True)
         return tool(insisting, **given)
 
     def _refuse_kept(self, filename: str, given: Mapping[str, object]) -> None:
         """Raise TextRefused for what a layer keeps itself, and for notes that would be out of order."""
-        from memsheaf.recall.recall import LAYER_FILES
-
         if not filename:
             return
         sheaf, path = self.seen.memory.place(filename)
@@ -370,8 +401,6 @@ class Tools:
             raise TextRefused(f"'{one_line(filename, 60)}' is kept by `memsheaf {sheaf.scope.layer}`, step by step")
         if fold(path) != fold(NOTES):
             return
-        from memsheaf.work.notes_text import problems
-
         content = given.get("content")
         if not isinstance(content, str):
             raise TextRefused(f"{NOTES} is short: read it, and write all of it with memory_write")
@@ -393,13 +422,13 @@ class Tools:
         )
 
 
-def _looking(layers: Layers, tree: str) -> Verdicts | None:
+def _looking(layers: Sheaf, tree: str) -> Verdicts | None:
     """What looks up in a folder what memories cite and name; None without a folder."""
 
     def verdicts(memory: Memory) -> Sequence[str]:
         if not memory.citations and not _NAMING.search(memory.body):
             return ()  # as most memories are; what looks further is not even loaded
-        return layers.own.session(tree=tree).verdicts(memory)
+        return layers.session(tree=tree).verdicts(memory)
 
     return verdicts if tree else None
 
@@ -439,7 +468,8 @@ def _complete(name: str, description: str, kind: str, content: str) -> Proposal:
 
 
 def _files(seen: SeenVersions, kind: str, page: int, empty: str) -> str:
-    rows, total = seen.memory.part(kind=kind, limit=PAGE, offset=PAGE * (page - 1) if 0 < page < MOST_PAGES else 0)
+    offset = PAGE * (page - 1) if 0 < page < MOST_PAGES else 0
+    rows, total = seen.memory.browse(Filter(kind=kind), sort="path", limit=PAGE, offset=offset)
     if not total:
         return empty
     pages = -(-total // PAGE)
@@ -454,3 +484,108 @@ def _file(row: Row) -> str:
     note = f"  (problem: {row.problem})" if row.problem else f"  ({row.trust})" if row.trust != "confirmed" else ""
     kind = one_line(row.kind, 20) or "free"
     return f"{row.path}  [{kind}]  {one_line(row.description, 160)}  (updated: {row.updated}){note}"
+
+
+def explain_error(error: MemsheafError) -> str:
+    """Return an error in words that a model can act on."""
+    if isinstance(error, NotFound):
+        found = "memory_list shows what exists." if error.hint == NotFound.hint else error.hint
+        return f"Memory file '{error.path}' not found. {found}"
+    if isinstance(error, NoMatch):
+        lines = ", ".join(map(str, error.lines))
+        if not lines:
+            return f"String not found in '{error.path}'. Read it with memory_read and copy the text exactly."
+        if len(error.lines) == 1:
+            return f"The string occurs once in '{error.path}', at line {lines}. Leave the count out."
+        return f"Multiple occurrences found at lines {lines}. Provide more context, or say the count."
+    if isinstance(error, CreateOnly):
+        how = "write a new file below facts/ with memory_write: the same name in its header, citations, a reason"
+        return f"{error}. To correct it, {how}, and 'supersedes:' with '{error.path}'."
+    if isinstance(error, Duplicate):
+        return f"{error}. If this corrects it, change it with memory_update; else say how it differs."
+    if isinstance(error, NotWorth):
+        return f"{error}. {error.hint} Call again with the same arguments to keep it all the same."
+    return f"{error}.{' ' + error.hint if isinstance(error, _HINTED) else ''}"
+
+
+def broken(error: Exception) -> str:
+    """Return the message to a model about an unexpected error.
+
+    >>> broken(OSError(28, "No space left on device"))
+    'the memory could not be used: No space left on device (OSError); tell the user.'
+    """
+    said = (error.strerror if isinstance(error, OSError) else "") or "an error of its own"
+    return f"the memory could not be used: {said} ({type(error).__name__}); tell the user."
+
+
+def shortened(text: str) -> str:
+    """Return an error's text, cut in the middle if it repeats much of the input: the reason stands at the end."""
+    if len(text) <= MAX_ERROR_CHARS:
+        return text
+    return f"{text[: MAX_ERROR_CHARS // 2]} … {text[-MAX_ERROR_CHARS // 2 :]}"
+
+
+def schema(tool: AnyTool) -> dict[str, Any]:
+    """Describe a tool as a JSON schema, from its signature and its docstring."""
+    hints = get_type_hints(tool, include_extras=True)
+    del hints["return"]
+    names = list(hints)[1:]  # the first is the conversation's
+    return {
+        "name": tool.__name__,
+        "description": " ".join((tool.__doc__ or "").split()),
+        "input_schema": {
+            "type": "object",
+            "properties": {name: _property(hints[name]) for name in names},
+            "required": names[: len(names) - len(tool.__defaults__ or ())],
+            "additionalProperties": False,
+        },
+    }
+
+
+@cache
+def parameters(tool: AnyTool) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments, computed once."""
+    shape: dict[str, Any] = schema(tool)["input_schema"]
+    return shape
+
+
+def _property(hint: Any) -> dict[str, Any]:
+    """Describe an argument that is `Annotated[type, description]` or `Annotated[type, description, choices]`."""
+    description, *choices = hint.__metadata__
+    shape = {"type": "integer" if hint.__origin__ is int else "string", "description": description}
+    return shape | ({"enum": list(choices[0])} if choices else {})
+
+
+def from_json(text: str) -> object:
+    """Return the object that a model wrote as JSON, {} if it wrote nothing, None for anything else."""
+    if len(text) > ANSWER_BYTES:
+        return None
+    try:
+        return read(text or "{}", {"type": "object"})
+    except ValueError:
+        return None
+
+
+def arguments_of(tool: AnyTool, given: Mapping[str, object]) -> dict[str, object]:
+    """Return the arguments of a tool from those a model gave. Raises TextRefused unless all names and types fit."""
+    shape = parameters(tool)
+    known: dict[str, Any] = shape["properties"]
+    arguments: dict[str, object] = {}
+    for name, value in given.items():
+        name = str(name)
+        name = name if name in known else ALIASES.get(name, name)
+        if name not in known:
+            raise TextRefused(
+                f"{tool.__name__} takes no argument '{one_line(name, 40)}'; it takes {', '.join(known)}"
+            )
+        if value is None:
+            continue
+        wanted = int if known[name]["type"] == "integer" else str
+        if wanted is int and isinstance(value, str) and _NUMBER.fullmatch(value):
+            value = int(value)
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise TextRefused(f"{tool.__name__}: '{name}' must be {'a number' if wanted is int else 'a text'}")
+        arguments[name] = value
+    if missing := [name for name in shape["required"] if name not in arguments]:
+        raise TextRefused(f"{tool.__name__} needs {', '.join(missing)}")
+    return arguments

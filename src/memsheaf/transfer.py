@@ -1,4 +1,4 @@
-"""Export and import of a scope with all its layers."""
+"""Export and import of a scope; of a project with its tasks, sessions and logs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from memsheaf.errors import (
     TextRefused,
 )
 from memsheaf.frontmatter import edited
-from memsheaf.guard.paths import fold, is_fact
+from memsheaf.gates import content_of, find_personal, require_no_secret
+from memsheaf.guard.paths import check_path, fold, is_fact
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.memory import STRICT, Allow, Memory, parse
+from memsheaf.open_scope import OpenScope
 from memsheaf.project_roots import Locations, ledger_of, list_files, open_root, roots, steps_of
 from memsheaf.store import ABSENT, Change, Commit, version_of
 from memsheaf.store.journal_lines import decode, encode
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
-from memsheaf.text_edits import checked_import, refuse_secrets, vouched
-from memsheaf.writer import Writer
+from memsheaf.text_edits import checked_import, vouched
 
 SEGMENT = f"{HISTORY}/journal-000001.jsonl"
 STONES = f"{HISTORY}/tombstones"
@@ -107,7 +108,7 @@ def _outgoing(
 
 
 def take_in(
-    keeper: Writer,
+    keeper: OpenScope,
     source: str,
     *,
     replace: bool = False,
@@ -115,6 +116,7 @@ def take_in(
     allow: Allow = STRICT,
     history: bool = False,
     below: str = "",
+    also: str = "",
 ) -> Imported:
     """Import a folder or an archive, or what is `below` a folder of it, one commit a root.
 
@@ -126,9 +128,9 @@ def take_in(
     Raises:
         ArchiveRefused: it reaches outside, or is too large; nothing was imported.
     """
-    why = f"import {os.path.basename(os.path.abspath(source))}"
+    why = f"import {os.path.basename(os.path.abspath(source))}{also}"
     if not allow.secrets:
-        refuse_secrets(None, None, why)
+        require_no_secret(None, None, why)
     by_root: dict[str, list[Member]] = {"": []}
     for member in archive.read(source, history=history, below=below):
         by_root.setdefault(member.root, []).append(member)
@@ -160,7 +162,7 @@ def _taken_out(members: list[Member]) -> frozenset[str]:
 class _Import:
     """What an import does to one root: the scope's own, where every gate of its memories stands, or one inside it."""
 
-    def __init__(self, keeper: Writer, root: str, *, replace: bool, allow: Allow) -> None:
+    def __init__(self, keeper: OpenScope, root: str, *, replace: bool, allow: Allow) -> None:
         self.root = root
         self.outcome: dict[str, list[str]] = {what: [] for what in _OUTCOMES}
         self.refused: list[tuple[str, str]] = []
@@ -180,7 +182,7 @@ class _Import:
     def plan(self, members: Sequence[Member]) -> None:
         """Look at each file, and decide."""
         keeper, facts = self._keeper, None
-        keeper.index.look(thorough=True)
+        keeper.index.look()
         self._known = {fold(row.path) for row in keeper.index.rows()}
         has_some = bool(keeper.index.total() or keeper.index.rows("trust = 'unconfirmed'"))
         for member in members:
@@ -203,7 +205,7 @@ class _Import:
                     memory = parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
                 data = memory.data if found is None or found.data != data else data
                 if not self.root:
-                    keeper.refuse_context(memory.path, "import")
+                    keeper.refuse_context(memory, "import")
                 if memory.source == "user" and not (found and found.data == data):  # nobody can say that for you
                     memory = vouched(memory, None, "import")
                     data = memory.data
@@ -211,21 +213,24 @@ class _Import:
                     if not self._replace:
                         raise Exists(found.path)
                     if not self.root:
-                        keeper.refuse_other_spelling(path, found)
-                        keeper.fact_rules.refuse_rewriting(memory, found)
+                        if check_path(path) != check_path(found.path):
+                            raise Exists(found.path, f"{path!r} would be the same file on some systems")
+                        if is_fact(found.path) and content_of(memory) != content_of(found):
+                            raise CreateOnly(found.path)
                 retired: list[str] = []
                 if not self.root and found is None:
                     if is_fact(memory.path):
-                        facts = keeper.fact_rules.present() if facts is None else facts
+                        facts = keeper.facts() if facts is None else facts
                         others = [one for one in facts if one.path not in memory.supersedes]
                         keeper.fact_rules.refuse_superseded(memory, others)
-                        retired = keeper.fact_rules.superseded_by(memory)
+                        retired = keeper.fact_rules.find_superseded(memory)
                     if retired and not self._replace:
                         raise Exists(retired[0], f"{memory.path!r} would retire it")
                 if not self._allow.secrets:
-                    refuse_secrets(memory, found)
+                    require_no_secret(memory, found)
                 if not (self.root or found or self._allow.anyway) and memory.state == "ok":
-                    keeper.refuse_personal(memory)
+                    if error := find_personal(memory, keeper.name):
+                        raise error
                     if has_some:
                         keeper.refuse_duplicate(memory)
             except (TextRefused, Exists, CreateOnly, PathRefused) as error:

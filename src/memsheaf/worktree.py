@@ -17,12 +17,12 @@ from typing import IO, NamedTuple
 from memsheaf.errors import CitationRefused, PathRefused
 from memsheaf.guard.citations import is_inside, lines_of, parse
 from memsheaf.guard.symbols import word
+from memsheaf.limits import TimeUp
 from memsheaf.scope import FOLDER, around
 from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.text.neutralize import plain_name
-from memsheaf.timeouts import TimeUp
 
 FILE_LIMIT = 1 << 20
 MAX_FILES = 20_000

@@ -109,17 +109,15 @@ def _quote(line: str, start: int, number: int) -> tuple[str, int]:
     found = re.compile(_DOUBLE if double else _SINGLE).match(line, start)
     if not found:
         raise TextRefused(f"line {number}: a quote is not closed")
-    raw = found[1]
-    return (_unescaped(raw, number) if double else raw.replace("''", "'")), found.end()
-
-
-def _unescaped(raw: str, number: int) -> str:
+    raw, end = found[1], found.end()
+    if not double:
+        return raw.replace("''", "'"), end
     if "\\" not in raw:
-        return raw
+        return raw, end
     try:
         value = re.sub(_ESCAPE, _character, raw)
         # Two escapes may be the halves of one character, as JSON writes it; a half alone is none.
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le"), end
     except (KeyError, ValueError, OverflowError):
         raise TextRefused(f"line {number}: an escape that stands for no character") from None
 

@@ -27,8 +27,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cases import each_case, sample
-from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool
-from memsheaf.adapters.memory_texts import LISTED, shown, stored
+from memsheaf.adapters.anthropic_memory import MAX_LISTED_LINES, AsyncMemoryTool, MemoryTool, to_file, to_name
 from memsheaf.config import Settings
 from memsheaf.memory import Allow, Memory
 from memsheaf.sheaf import Sheaf
@@ -175,8 +174,8 @@ NAMES = st.lists(
 
 @given(NAMES)
 def test_each_file_has_one_name_and_each_name_one_file(name: str) -> None:
-    assert stored(shown(f"{name}.md")) == f"{name}.md"
-    assert stored(name).endswith(".md")
+    assert to_file(to_name(f"{name}.md")) == f"{name}.md"
+    assert to_file(name).endswith(".md")
 
 
 @hypothesis_settings(max_examples=8)
@@ -561,8 +560,8 @@ def test_what_was_deleted_is_not_learned_again_and_what_was_not_is_not_buried(to
 
     delete(tool, "/memories/wares")
     refusal(delete, tool, "/memories/facts")
-    assert tool.sheaf.store.buried(tabs) is not None
-    assert tool.sheaf.store.buried(tests) is None
+    assert tool.sheaf.own.store.buried(tabs) is not None
+    assert tool.sheaf.own.store.buried(tests) is None
 
 
 def test_a_rename_is_refused_where_something_is_or_cannot_be(tool: MemoryTool) -> None:
@@ -625,17 +624,15 @@ def test_a_folder_is_listed_two_levels_deep_with_sizes_and_nothing_hidden(tool: 
 
 def test_a_long_listing_is_cut_and_says_how_to_see_the_rest(tool: MemoryTool) -> None:
     os.makedirs(tool.sheaf.root)
-    total = 2 * LISTED + 7
+    total = 2 * MAX_LISTED_LINES + 7
     for number in range(total):
         Path(tool.sheaf.root, f"user_{number:05}.md").write_text("x")
 
     first = view(tool).splitlines()
-    assert len(first) == 2 + LISTED + 1
-    assert first[-1].startswith(
-        f"({LISTED} of {total} are shown; view_range [{LISTED + 1}, {2 * LISTED}] shows the next"
-    )
-    seen = [*first[2:-1], *view(tool, "/memories", LISTED + 1, 2 * LISTED).splitlines()[2:-1]]
-    seen += view(tool, "/memories", 2 * LISTED + 1, -1).splitlines()[2:]
+    assert len(first) == 2 + MAX_LISTED_LINES + 1
+    assert first[-1].startswith(f"({MAX_LISTED_LINES} of {total} are shown; view_range [{MAX_LISTED_LINES + 1}, ")
+    seen = [*first[2:-1], *view(tool, "/memories", MAX_LISTED_LINES + 1, 2 * MAX_LISTED_LINES).splitlines()[2:-1]]
+    seen += view(tool, "/memories", 2 * MAX_LISTED_LINES + 1, -1).splitlines()[2:]
     assert seen == [f"1B\t/memories/user_{number:05}.md" for number in range(total)]
 
 
@@ -886,7 +883,7 @@ def test_calls_at_once_in_one_event_loop_lose_nothing(settings: Settings) -> Non
 
 WRITER = """
 import sys
-from memsheaf.adapters.memory_files import MemoryFiles
+from memsheaf.adapters.anthropic_memory import MemoryFiles
 from memsheaf.sheaf import Sheaf
 
 with Sheaf.open("user", by="agent") as sheaf:

@@ -248,6 +248,15 @@ def test_several_scopes_are_recalled_and_shown_and_the_first_is_written(settings
         assert [row.path for row in sheaf.list()] == ["project_heron.md"]
 
 
+def test_a_sheaf_of_several_scopes_is_passed_alone(settings: Settings, tabs: str) -> None:
+    model = Model()
+    with Sheaf.open(scopes=["agent/builder", "user"], settings=settings) as sheaf:
+        Agent(model.model, capabilities=[Memory[None](sheaf, patience=PATIENT)]).run_sync(ASKED)
+        with pytest.raises(ValueError, match="one sheaf covers several scopes"):
+            Memory[None](sheaf, "user")
+    assert FACT in model.prompts()[0]
+
+
 # the user asks to do without
 
 
@@ -580,7 +589,7 @@ def test_only_the_latest_conversations_are_known_again(settings: Settings, tabs:
     with Memory[None]("user", settings=settings, distil=False, patience=PATIENT) as memory:
         agent = Agent(model.model, capabilities=[memory])
         agent.run_sync(ASKED, conversation_id="first")
-        for number in range(adapter.CONVERSATIONS):
+        for number in range(adapter.MAX_CONVERSATIONS):
             memory.give_back(f"other {number}", memory.take(f"other {number}"))
         agent.run_sync(ASKED, conversation_id="first")
     assert FACT in model.prompts(0)[0]

@@ -23,8 +23,7 @@ from pydantic import TypeAdapter
 from cases import each_case
 from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
-from memsheaf.tool_schema import SHAPES
-from memsheaf.tools import TOOLS, Tools
+from memsheaf.tools import SHAPES, TOOLS, Tools
 
 CORPORA = Path(__file__).resolve().parent.parent / "corpora"
 FACT = {"name": "Release day", "description": "When we ship", "type": "project", "content": "We ship on Fridays."}
@@ -127,7 +126,7 @@ def same_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
 
 
 def test_a_file_too_large_to_be_loaded_is_not_poured_into_an_answer(tools: Tools) -> None:
-    sheaf = tools.seen.memory.own
+    sheaf = tools.seen.memory
     sheaf.put("notes.md", "Some notes.", free=True)
     Path(sheaf.root, "large.md").write_text("x\n" * 200_000)
 
@@ -142,7 +141,7 @@ def test_a_file_too_large_to_be_loaded_is_not_poured_into_an_answer(tools: Tools
 
 @pytest.mark.parametrize("broken", [b"---\nname: [broken\n---\nPrecious.\n", b"\xff\xfe Precious."])
 def test_a_file_that_is_not_understood_is_read_and_not_replaced(tools: Tools, broken: bytes) -> None:
-    sheaf = tools.seen.memory.own
+    sheaf = tools.seen.memory
     sheaf.put("notes.md", "Some notes.", free=True)
     Path(sheaf.root, "broken.md").write_bytes(broken)
 

@@ -70,7 +70,7 @@ class Scene:
         talker = talker or ScriptedTalker(script)
         permission = Permission(ask, planning=planning)
         mind = ChatMemory.open(self.settings, cwd=str(self.work), scopes=scopes, selector=selector)
-        workshop = FolderTools(str(self.work), permission, keep_out=[sheaf.root for sheaf in mind.layers.sheaves()])
+        workshop = FolderTools(str(self.work), permission, keep_out=[sheaf.root for sheaf in mind.layers.each()])
         chats = Conversations(mind.layers.own.state) if keep else None
         agent = Agent(talker, mind, workshop, permission, chats=chats, folder=str(self.work), **more)
         try:

@@ -20,7 +20,7 @@ from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.llm.scripted import Scripted
-from memsheaf.work.layers import Layers
+from memsheaf.sheaf import Sheaf
 
 SAVE = json.dumps(
     {"name": "Prefers tabs", "description": "Indentation in all code", "type": "user", "content": "Use tabs."}
@@ -389,8 +389,8 @@ def test_clear_begins_anew_with_memory_as_it_is_now(scene: Scene) -> None:
 
 
 def test_a_long_conversation_is_made_shorter_and_what_the_layers_say_survives(scene: Scene) -> None:
-    with Layers.open(settings=scene.settings, cwd=str(scene.work), by="user") as layers:
-        layers.project.put("NOTES.md", "# Notes\n\n## Active objective\n\n- Ship the parser\n", free=True)
+    with Sheaf.open(settings=scene.settings, cwd=str(scene.work), by="user") as layers:
+        layers.only("project").put("NOTES.md", "# Notes\n\n## Active objective\n\n- Ship the parser\n", free=True)
     script: list[object] = []
     for number in range(6):
         script += [
@@ -518,8 +518,8 @@ def test_a_turn_that_reads_much_is_made_to_fit_before_each_request(scene: Scene)
 
 
 def test_ignoring_leaves_out_what_a_second_agent_or_a_summary_knew_of_memory(scene: Scene) -> None:
-    with Layers.open(settings=scene.settings, cwd=str(scene.work), by="user") as layers:
-        layers.project.put("NOTES.md", "# Notes\n\n## Active objective\n\n- Ship the xylophone\n", free=True)
+    with Sheaf.open(settings=scene.settings, cwd=str(scene.work), by="user") as layers:
+        layers.only("project").put("NOTES.md", "# Notes\n\n## Active objective\n\n- Ship the xylophone\n", free=True)
     script = [calling("agent", '{"task": "Look it up."}'), "From memory: xylophone", "I see."]
     with scene.chat([*script, *["More."] * 14], context=3_000) as agent:
         run(agent, "What do we know of instruments?")

@@ -356,11 +356,9 @@ def test_a_link_in_the_place_of_a_conversation_is_neither_followed_nor_cut(
 @each_case(
     "query, line",
     [
-        ("DATABASE decided", "user: We decide on a database."),
-        ("databases", "user: We decide on a database."),
-        ("what is the database", "user: We decide on a database."),
+        ("DATABASE decide", "user: We decide on a database."),
         ("strasse", "user: Die Straße heißt Café-Weg."),
-        ("cafe weg straße", "user: Die Straße heißt Café-Weg."),
+        ("café weg straße", "user: Die Straße heißt Café-Weg."),
         ("設定", "user: 日本語の設定はここです。"),
         ("語 設定", "user: 日本語の設定はここです。"),
         ("deploy_prod.sh", "grep: run deploy_prod.sh with care"),
@@ -368,7 +366,7 @@ def test_a_link_in_the_place_of_a_conversation_is_neither_followed_nor_cut(
         *((nothing, "") for nothing in ("database café", "", "  ", "zebra", "database zebra", "設 zebra")),
     ],
 )
-def test_words_are_found_in_any_order_form_case_and_script(query: str, line: str, kept: Conversations) -> None:
+def test_words_are_found_in_any_order_case_and_script(query: str, line: str, kept: Conversations) -> None:
     if not kept.list():
         spoken(kept, "Nothing of interest here.")
         with kept.begin() as conversation:

@@ -1,4 +1,4 @@
-"""Answers on a terminal: wrapped at words, Markdown rendered as it streams in, long listings in a pager."""
+"""Answers on a terminal: wrapped at words, Markdown rendered as it streams in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from chat.terminal import Terminal
 from llm.talkers import openai_server, say, waits
-from memsheaf.chat.terminal.screen import WordWrap
 from memsheaf.text.neutralize import columns, for_terminal
 
 pytest.importorskip("rich")
@@ -140,17 +139,6 @@ def test_no_text_drives_the_terminal_through_the_renderer() -> None:
             assert shown.count("word") == text.count("word"), text
 
 
-def test_plain_text_is_wrapped_at_words_as_it_streams() -> None:
-    text = "- one two three four\n  five\n\n```\na line of code that is long\n```\n" + "日本語のテキスト、です。" * 3
-    for pieces in (1, 3, 1_000):
-        wrap = WordWrap(lambda: 14)
-        shown = "".join(wrap.piece(text[at : at + pieces]) for at in range(0, len(text), pieces)) + wrap.rest()
-        lines = shown.splitlines()
-        assert lines[:7] == ["- one two", "  three four", "  five", "", "```", "a line of code that is long", "```"]
-        assert all(columns(line) <= 16 for line in lines[7:])  # a full stop may stand beyond the edge
-        assert "".join(lines[7:]) == "日本語のテキスト、です。" * 3
-
-
 # the real program
 
 
@@ -198,20 +186,3 @@ def test_without_rich_or_colour_answers_are_wrapped_without_escapes(
         assert answer[:2] == ["Without a model I keep, find and forget memories. Ask in", "plain words, such as:"]
         if "NO_COLOR" in more or "TERM" in more:
             assert not re.search(rb"\x1b\[[0-9;]*m", terminal.raw)
-
-
-def test_a_listing_that_is_longer_than_the_screen_goes_through_the_pager(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    for more, is_paged in (
-        ({"PAGER": "sed s/^/paged:/"}, True),
-        ({"PAGER": ""}, False),
-        ({"PAGER": "no-such"}, False),
-    ):
-        with Terminal(["chat"], {**environment, **more}, tmp_path / "work", rows=16, columns=80) as terminal:
-            terminal.prompt()
-            assert ("paged:/remember TEXT" in terminal.tell("/help")) == is_paged
-            assert "/exit" in terminal.text()
-            assert "paged:" not in terminal.tell("/memory list")  # short
-            terminal.send("\x04")
-            assert terminal.end() == 0

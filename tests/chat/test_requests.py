@@ -18,7 +18,7 @@ from memsheaf.chat.offline.requests import (
     say,
 )
 
-LANGUAGES = [name for name in read_languages() if name != "words"]
+LANGUAGES = [name for name in read_languages() if name not in ("words", "choices")]
 CORPORA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "corpora")
 with open(os.path.join(CORPORA, "offline.json"), encoding="utf-8") as file:
     CASES: list[dict[str, Any]] = json.load(file)["cases"]

@@ -241,9 +241,9 @@ def test_doctor_tells_of_indexes_that_nobody_needs_and_removes_them_on_request(r
     shutil.rmtree(tmp_path / "home" / "agents" / "gone")
 
     assert "are of scopes that are gone" in run("doctor", "--scope", "user")[1]
-    removed = json.loads(run("doctor", "--scope", "user", "--fix", "--json")[1])["removed"]
+    findings = json.loads(run("doctor", "--scope", "user", "--fix", "--json")[1])["findings"]
 
-    assert len(removed) == 1
+    assert "they were removed" in [finding["advice"] for finding in findings]
     assert "are of scopes that are gone" not in run("doctor", "--scope", "user")[1]
 
 
@@ -329,7 +329,7 @@ def test_a_dry_run_says_what_would_happen_and_changes_nothing(
     code, out, _ = run("import", str(tmp_path / "out"), "--replace", "--dry-run")
 
     assert code == 0
-    assert out == f"1 to add, 1 to replace, 0 unchanged, 0 refused\n  + new.md\n  ~ {tabs}\n"
+    assert out == f"1 to add, 1 to replace, 0 unchanged, 0 refused\n  2 to the project\n  + new.md\n  ~ {tabs}\n"
     assert tree() == before
 
 

@@ -227,7 +227,7 @@ def test_words_find_conversations_with_the_lines_that_have_them(run: Run, keep: 
     assert there in run("conversations", "--agent", "writer")[1]
     keep(user("Which editor do I use?"))
 
-    code, out, _ = run("conversations", "PORT", "proxies")
+    code, out, _ = run("conversations", "PORT", "proxy")
 
     assert code == 0
     first, *lines = out.splitlines()

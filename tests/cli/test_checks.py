@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -208,22 +207,22 @@ def test_a_scope_that_is_not_there_is_told_fails_a_build_and_is_not_made(
     for words in ([], ["--scope", "task/typo"], ["--scope", "user"], ["--agent", "typo"]):
         code, out, err = run("audit", *words)
         assert (code, out.startswith("Duplicate groups\n  none\n")) == (0, True)
-        assert err.startswith("there is nothing there: ")
+        assert err.startswith("there is nothing to check: ")
         report = json.loads(run("audit", *words, "--json")[1])
-        assert (report["exists"], report["clean"], report["files"]) == (False, True, 0)
+        assert (report["scopes"], report["clean"], report["files"]) == ([], True, 0)
         for more in ([], ["--json"]):
-            code, out, err = run("lint", *words, *more)
+            code, out, err = run("audit", "--check", *words, *more)
             assert code == 1
-            assert "there is nothing there: " in (out if more else err)
+            assert "there is no folder " in (out if more else err)
             assert "memsheaf scopes" in (out if more else err)
     assert tree() == before
 
     run("forget", save(run, "Tests", f"Tests run via {TEST}."))
-    assert run("audit") == (0, EMPTY, "checked 0 files of the scope project; nothing was changed\n")
-    assert run("lint", "--strict") == (0, "", "nothing to report\n")
+    assert run("audit") == (0, EMPTY, "checked 0 files of project; nothing was changed\n")
+    assert run("audit", "--check") == (0, "", "nothing to report\n")
 
 
-def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run, checkout: Path) -> None:
+def test_the_report_has_its_sections_in_order_and_a_check_a_line_for_each(run: Run, checkout: Path) -> None:
     keeper = save(run, "Tests", f"All tests of the evals run via {TEST}; they cover prompts and schemas, too.")
     other = save(run, "Test command", f"Tests of the evals run via {TEST}; they cover prompts and schemas, too.")
     stale = save(run, "Limit", "The limit is kept low.", "--cite", "src/gone.py:3")
@@ -233,13 +232,11 @@ def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run,
     code, out, _ = run("audit")
 
     assert code == 0
-    settle = re.findall("--fix ([0-9a-f]{8}): forget", out)
     assert out.split("\n") == [
         "Duplicate groups",
         "  2 entries have nearly the same words: tests",
         f"    {keeper}: keeper, the most specific and recent",
         f"    {other}: candidate for natural decay",
-        f"    --fix {settle[0]}: forget",
         "Stale citations",
         f"  {stale}: src/gone.py no longer exists. Stale citation: candidate for a superseding fact",
         f"    `memsheaf edit {stale}`, if it is outdated",
@@ -250,24 +247,16 @@ def test_the_report_has_its_sections_in_order_and_lint_a_line_for_each(run: Run,
         "Waiting",
         f"  {ended}: expired on 2026-01-01",
         f"    `memsheaf forget {ended}`, or say until when it holds",
-        f"    --fix {settle[1]}: forget",
         "",
     ]
-    assert run("lint") == (
+    assert run("audit", "--check") == (
         1,
-        f"{other}: duplicate: has nearly the same words as {keeper}: candidate for natural decay\n"
+        f"{keeper}: duplicate: 2 entries have nearly the same words: tests\n"
         f"{stale}: stale-citation: src/gone.py no longer exists. Stale citation: candidate for a superseding fact\n"
-        f"{gone}: gone: `retry_limit` is named in the text, and is not in the working tree\n"
-        f"{ended}: expired: expired on 2026-01-01\n",
+        f"{ended}: expired: expired on 2026-01-01\n"
+        f"{gone}: gone: `retry_limit` is named in the text, and is not in the working tree\n",
         "",
     )
-
-    code, out, _ = run("audit", "--fix", settle[0], "--fix", settle[1], "--json")
-    assert [one["do"] for one in json.loads(out)["fixed"]] == ["forget", "forget"]
-    assert ended not in run("lint")[1]
-    assert run("audit", "--fix", settle[0])[0] == 1, "it is settled"
-    assert run("undo", json.loads(out)["fixed"][1]["commit"])[0] == 0
-    assert ended in run("lint")[1]
 
 
 def test_json_has_all_of_it(run: Run, checkout: Path) -> None:
@@ -275,15 +264,11 @@ def test_json_has_all_of_it(run: Run, checkout: Path) -> None:
     other = save(run, "Test command", f"Tests of the evals run via {TEST}; they cover prompts and schemas, too.")
 
     report = json.loads(run("audit", "--json")[1])
-    lines = json.loads(run("lint", "--json")[1])
 
     (group,) = report.pop("duplicates")
-    top = {"scope": "project", "exists": True, "tree": str(checkout), "files": 2, "clean": False}
+    top = {"scopes": ["project"], "tree": str(checkout), "files": 2, "failed": True, "clean": False}
     assert report == top | {"citations": [], "pollution": [], "waiting": []}
     assert [group[key] for key in ("kind", "level", "path", "others")] == ["duplicate", "warning", keeper, [other]]
-    assert lines["failed"] is True
-    assert [(one["path"], one["others"]) for one in lines["findings"]] == [(other, [keeper])]
-    assert lines["findings"][0]["advice"] == f"keep {keeper}, the most specific and recent, and let this one go"
     assert group["advice"].startswith(f"keep {keeper}, ")
 
 
@@ -309,9 +294,9 @@ def test_the_tree_can_be_named_and_must_be_there(run: Run, checkout: Path, tmp_p
     (tmp_path / "other" / "gone.py").write_text("x = 1\n")
     save(run, "Limit", "The limit is kept low.", "--cite", "gone.py")
 
-    assert run("lint")[0] == 1
-    assert run("lint", "--tree", str(tmp_path / "other"))[0] == 0
-    code, out, err = run("lint", "--tree", str(tmp_path / "nowhere"))
+    assert run("audit", "--check")[0] == 1
+    assert run("audit", "--check", "--tree", str(tmp_path / "other"))[0] == 0
+    code, out, err = run("audit", "--check", "--tree", str(tmp_path / "nowhere"))
     assert (code, out) == (1, "")
     assert "cannot be read" in err
 
@@ -325,8 +310,8 @@ def test_memories_that_belong_to_no_project_are_held_against_no_tree_unless_one_
     assert code == 0
     assert "Stale citations\n  not checked; --tree DIR names a working tree\n" in out
     assert out.count("not checked") == 1
-    assert run("lint", "--scope", "user")[0] == 0
-    assert run("lint", "--scope", "user", "--tree", ".")[0] == 1
+    assert run("audit", "--check", "--scope", "user")[0] == 0
+    assert run("audit", "--check", "--scope", "user", "--tree", ".")[0] == 1
 
 
 def test_nothing_is_written(run: Run, checkout: Path, tree: Tree, tmp_path: Path) -> None:
@@ -339,7 +324,7 @@ def test_nothing_is_written(run: Run, checkout: Path, tree: Tree, tmp_path: Path
     (root / "MEMORY.md").unlink()
     before = tree(), times(tmp_path)
 
-    for line in ("audit", "lint", "audit --json", "lint --scope user"):
+    for line in ("audit", "audit --check", "audit --json", "audit --check --scope user"):
         run(*line.split())
         assert (tree(), times(tmp_path)) == before, line
 
@@ -365,8 +350,7 @@ def test_of_many_findings_people_see_the_first_and_a_build_all(
         (root / f"word{number}.md").write_text(f"{header}Word{number} names `gone_{number}`.\n")
 
     code, out, err = run("audit", screen=True)
-    assert "  and 3 more; `memsheaf lint` shows all\n" in out
-    assert "auditing: 23 of 23" in err
-    code, out, err = run("lint")
+    assert "  and 3 more; `memsheaf audit --check` shows all\n" in out
+    assert "auditing project: 23 of 23" in err
+    code, out, err = run("audit", "--check")
     assert (code, len(out.splitlines()), err) == (0, 23, "")
-    assert run("lint", "--strict")[0] == 1

@@ -50,7 +50,6 @@ def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
     )
     assert "  +supersedes:\n  +  - project_fridays.md\n" in out
     assert out.endswith("Nothing was changed. With --apply, 1 memory would be retired.\n")
-    assert run("consolidate", "--dry-run")[1] == out
 
     value = json.loads(run("consolidate", "--json")[1])
     (group,) = value.pop("groups")
@@ -243,7 +242,7 @@ def test_as_json_everything_is_there_and_notes_are_the_summary(run: Run, convers
     assert (value["trigger"], value["level"], value["fits"], value["budget"]) == ("task", 4, True, 900)
     assert value["after"] <= 900 < value["before"]
     assert sum(value["counts"].values()) == 180
-    assert any(bullet.startswith('The user said: "Never skip step ') for bullet in value["bullets"])
+    assert any(bullet.startswith('The user said: "') for bullet in value["bullets"])
     assert value["messages"][0]["content"] == value["text"]
     assert os.path.isfile(value["spilled"])
     assert value["summary"] == "notes"

@@ -335,7 +335,8 @@ def test_what_a_new_memory_may_contradict_is_named(run: Run) -> None:
     code, _, err = run("remember", "I switched from pnpm to yarn")
     assert (code, err.strip()) == (
         0,
-        "Also remembered: I prefer pnpm. `memsheaf forget user:user_pnpm.md` deletes that.",
+        "It may be that this no longer holds: I prefer pnpm\n"
+        "It stays, marked as older; `memsheaf forget user:user_pnpm.md` deletes it.",
     )
     assert run("remember", "I like tea")[2] == ""
 

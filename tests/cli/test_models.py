@@ -12,13 +12,13 @@ Run = Callable[..., tuple[int, str, str]]
 
 RESULT = {
     "subtype": "success",
-    "structured_output": {"answer": 5},
+    "structured_output": {"memories": []},
     "usage": {"input_tokens": 300, "output_tokens": 6},
 }
 
 
 @pytest.fixture
-def claude(tmp_path: Path, environment: dict[str, str]) -> Path:
+def claude(tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A command that answers as `claude` does, on the PATH."""
     (tmp_path / "bin").mkdir()
     file = tmp_path / "bin" / "claude"
@@ -27,6 +27,7 @@ def claude(tmp_path: Path, environment: dict[str, str]) -> Path:
     )
     file.chmod(0o700)
     environment["PATH"] = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+    monkeypatch.setenv("PATH", environment["PATH"])
     return file
 
 
@@ -64,47 +65,39 @@ def test_a_server_where_nothing_listens_is_told(run: Run, environment: dict[str,
     assert "nothing listens at http://127.0.0.1:9/v1" in out
 
 
-def test_trying_a_model_asks_it_once_and_is_counted(run: Run, claude: Path) -> None:
-    code, out, err = run("models", "try", "claude", "--json")
+def extract(run: Run) -> tuple[int, str, str]:
+    """Have a model read a conversation."""
+    turn = {"role": "user", "content": "We moved the importer to the new API on Monday."}
+    return run("extract", "-", "--model", "claude", stdin=json.dumps(turn))
 
-    assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert (told["model"], told["answer"]) == ("claude", {"answer": 5})
-    assert told["reported"] == {"input": 300, "output": 6}
+
+def test_a_request_is_counted(run: Run, claude: Path) -> None:
+    assert extract(run)[0] == 0
+
     spent = json.loads(run("cost", "--json")[1])
     assert [day["requests"] for day in spent["by_day"]] == [0] * 29 + [1]
-    assert [(row["purpose"], row["model"], row["requests"]) for row in spent["spent"]] == [("try", "claude", 1)]
+    assert [(row["purpose"], row["model"], row["requests"]) for row in spent["spent"]] == [("extract", "claude", 1)]
     assert spent["left"]["requests"] == 299
-    assert spent["left"]["tokens"] == 1_000_000 - 306
+    assert spent["left"]["tokens"] < 1_000_000 - 306
 
 
-def test_trying_a_model_stops_at_the_caps_of_the_settings(
-    run: Run, claude: Path, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_no_model_is_asked_beyond_the_caps_of_the_settings(run: Run, claude: Path, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "config.toml").write_text("[spend]\nrequests_per_day = 1\n")
-    assert run("models", "try", "claude")[0] == 0
+    (tmp_path / "home" / "config.toml").write_text("[spend]\nrequests_per_day = 0\n")
 
-    code, _, err = run("models", "try", "claude")
+    code, out, _ = extract(run)
 
     assert code == 1
-    assert "the cap of 1 requests a day is reached" in err
-    assert "memsheaf cost" in err
-    assert "left today: 0 requests of 1" in run("cost")[1]
-
-
-def test_the_address_and_key_of_the_settings_are_for_their_model_alone(run: Run, claude: Path) -> None:
-    more = {"MEMSHEAF_MODEL": "openai:x", "MEMSHEAF_MODEL_URL": "http://127.0.0.1:9/v1"}
-
-    assert run("models", "try", "claude", more=more)[0] == 0
+    assert "the cap of 0 requests a day is reached" in out
+    assert "left today: 0 requests of 0" in run("cost")[1]
 
 
 def test_cost_is_a_table_for_people(run: Run, claude: Path) -> None:
     assert "no model requests in the last 7 days" in run("cost", "--days", "7")[1]
-    run("models", "try", "claude")
+    extract(run)
 
     lines = run("cost")[1].splitlines()
 
     assert lines[0].split()[:4] == ["DAY", "PURPOSE", "MODEL", "REQUESTS"]
-    assert lines[1].split()[1:7] == ["try", "claude", "1", "0", "0", "300"]
-    assert lines[2].startswith("left today: 299 requests of 300, 999,694 tokens of 1,000,000, until ")
+    assert lines[1].split()[1:6] == ["extract", "claude", "1", "0", "0"]
+    assert lines[2].startswith("left today: 299 requests of 300, ")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf import Layers, Settings
+from memsheaf import Settings, Sheaf
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -130,48 +130,6 @@ def test_list_search_and_catalog_show_the_first_sentence_and_the_files_stay(user
     assert {path.name: path.read_bytes() for path in user.glob("*_*.md")} == before
 
 
-def test_doctor_counts_them_and_names_the_command(user: Path, run: Run) -> None:
-    said = run("doctor", "--scope", "user")[1]
-    assert f"list topics; their first sentence is shown: {len(MADE)}" in said
-    assert "`memsheaf audit --fix-descriptions --scope user`" in said
-    assert run("audit", "--fix-descriptions", "--scope", "user")[0] == 0
-    assert "list topics" not in run("doctor", "--scope", "user")[1]
-
-
-def test_fixing_descriptions_changes_that_line_alone_by_one_commit_that_can_be_undone(user: Path, run: Run) -> None:
-    before = {path.name: path.read_bytes() for path in user.glob("*_*.md")}
-    code, out, err = run("audit", "--fix-descriptions", "--dry-run")
-    assert (code, err.strip()) == (0, f"{len(MADE)} descriptions would be changed")
-    assert "We deploy on Fridays, after the standup" in out
-    assert {path.name: path.read_bytes() for path in user.glob("*_*.md")} == before
-
-    fixed = json.loads(run("audit", "--fix-descriptions", "--json")[1])
-
-    assert fixed["changes"] == {f"user:{path}": shown for path, (_, shown) in MADE.items()}
-    assert len(fixed["commits"]) == 1
-    for path, (text, shown) in MADE.items():
-        old = next(line for line in text.split("\n") if line.startswith("description: "))
-        assert (user / path).read_text(encoding="utf-8") == text.replace(old, f"description: {shown}")
-    for path, (text, _) in WRITTEN.items():
-        assert (user / path).read_text(encoding="utf-8") == text
-    assert "no description has to be changed" in run("audit", "--fix-descriptions")[2]
-
-    assert run("undo", "--scope", "user")[0] == 0
-    assert {path.name: path.read_bytes() for path in user.glob("*_*.md")} == before
-
-
-def test_descriptions_of_several_scopes_are_taken_back_together(user: Path, run: Run) -> None:
-    run("add", "Build", "Run make.", "--description", "d", "--type", "project", "--scope", "project")
-    (project,) = Path(user.parent, "projects").iterdir()
-    (project / "project_we-deploy-on-fridays.md").write_text(TYPED, encoding="utf-8")
-
-    assert len(json.loads(run("audit", "--fix-descriptions", "--json")[1])["commits"]) == 2
-    assert run("undo")[0] == 0
-
-    assert (project / "project_we-deploy-on-fridays.md").read_text(encoding="utf-8") == TYPED
-    assert (user / "project_we-deploy-on-fridays.md").read_text(encoding="utf-8") == TYPED
-
-
 def test_a_secret_in_the_text_does_not_get_into_the_catalog(user: Path, run: Run) -> None:
     text = TYPED.replace("We deploy on Fridays, after", "The password is Corr3ct-H0rse-Fake, after")
     (user / "project_we-deploy-on-fridays.md").write_text(text, encoding="utf-8")
@@ -184,7 +142,7 @@ def test_recall_finds_such_a_memory_by_the_words_of_its_sentence(
     user: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     settings = Settings(environment["MEMSHEAF_HOME"], environment["MEMSHEAF_CACHE"], embedder="none")
-    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), by="user") as layers:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), by="user") as layers:
         rows = layers.search("when do we deploy?")
         assert rows[0].description == "We deploy on Fridays, after the standup"
         assert not [row for row in layers.search("When it is about") if row.path in {f"user:{path}" for path in MADE}]

@@ -120,7 +120,7 @@ def test_home_and_project_can_be_put_elsewhere_for_one_call(run: Run, tabs: str,
     assert run("--project", str(tmp_path / "kept"), *words)[0] == 0
     assert (tmp_path / "kept" / "project_name.md").exists()
     assert run("show", tabs.upper().replace(".MD", ".md"))[0] == 0
-    code, _, err = run("doctor", "--scope", "user", "--agent", "writer")
+    code, _, err = run("index", "--scope", "user", "--agent", "writer")
     assert (code, "one scope at a time" in err) == (2, True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +14,11 @@ from shutil import copytree
 import pytest
 
 from memsheaf import config
-from memsheaf.catalog_head import render_catalog_head
+from memsheaf.mcp.catalog_head import render_catalog_head
 from memsheaf.memory import Allow
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import Tools
-from memsheaf.work.layers import Layers
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -124,17 +124,16 @@ def sections(prompt: str) -> dict[str, str]:
     return found
 
 
-def test_the_head_of_the_catalog_holds_nothing_that_others_committed(
+def test_the_head_of_the_catalog_holds_nothing_of_a_folder_that_others_write_to(
     run: Run, hostile: Path, environment: dict[str, str]
 ) -> None:
-    mine = add(run, "Release day", "Releases go out on Fridays.")
-    run("list")  # so that the index knows both
+    add(run, "Release day", "Releases go out on Fridays.")
+    mine = add(run, "Editor", "I use Helix.", "--scope", "user")
     assert "user_curl.md" in run("prompt")[1]
 
-    head = render_catalog_head(config.load(environment), str(hostile), (), 2_000)
+    head = render_catalog_head(config.load(environment), str(hostile), [], 2_000)
 
-    assert f"- {mine}: " in head
-    assert "curl" not in head
+    assert re.findall(r"(?m)^- (\S+): ", head) == [f"user:{mine.removeprefix('user:')}"]
 
 
 def test_a_folder_that_comes_with_a_pull_displaces_nothing_and_is_told_of(
@@ -513,7 +512,7 @@ def test_the_context_of_a_task_is_shown_and_accepted_in_its_scope(hostile: Path,
 def test_an_agent_does_not_make_what_came_with_the_repository_its_own_by_a_copy(
     hostile: Path, environment: dict[str, str], kind: str, deleted: bool
 ) -> None:
-    with Layers.open(settings=config.load(environment), cwd=str(hostile), by="agent") as layers:
+    with Sheaf.open(settings=config.load(environment), cwd=str(hostile), by="agent") as layers:
         tools = Tools(layers)
         if deleted:
             assert tools.call("memory_delete", {"filename": "user_curl.md"}).startswith("Memory deleted")
@@ -587,7 +586,7 @@ def test_a_pull_cannot_replace_the_journal_of_a_checkout_that_is_in_use(
         tracked = ".memory/" + name.replace("__", "/").replace("_dot_", ".")
         assert (working / tracked).is_file()
         assert f"error: {tracked}: git tracks it" in run("doctor")[1]
-        assert tracked in run("lint")[1]
+        assert tracked in run("audit", "--check")[1]
 
 
 def test_a_journal_that_an_earlier_version_kept_among_the_memories_is_moved_once(

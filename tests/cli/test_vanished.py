@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from memsheaf import config
+from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.store.folder import FolderStore
 from memsheaf.tools import Tools
-from memsheaf.work.layers import Layers
 
 Run = Callable[..., tuple[int, str, str]]
 FACTS = ("We deploy on Fridays with the blue pipeline", "The staging database is called kestrel")
@@ -502,7 +502,7 @@ def test_no_tool_of_an_agent_reports_what_went_with_its_folder_as_absent(
     app: Path, environment: dict[str, str]
 ) -> None:
     git("clean", "-fdxq")
-    with Layers.open(settings=config.load(environment), cwd=str(app), by="agent") as layers:
+    with Sheaf.open(settings=config.load(environment), cwd=str(app), by="agent") as layers:
         tools = Tools(layers)
         answers = [
             tools.call("memory_list", {}),

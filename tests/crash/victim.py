@@ -31,8 +31,7 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import SEGMENT_BYTES
 from memsheaf.store.state import State
 from memsheaf.work.sessions import SessionNotes
-from memsheaf.work.task import Task
-from memsheaf.work.task_files import new_task
+from memsheaf.work.tasks import Task, new_task
 
 Files = dict[str, bytes]
 
@@ -283,9 +282,7 @@ def changed(files: Files, changes: dict[str, bytes | None]) -> Files:
     return {path: data for path, data in {**files, **changes}.items() if data is not None}
 
 
-TASK = new_task(
-    "Port", "A goal.", phases=3, trace_id="5f0c9a52-2b1e-4d6a-9c3f-0a1b2c3d4e5f", today="2026-11-01", by="agent"
-).encode()
+TASK = new_task("Port", "A goal.", phases=3, today="2026-11-01", by="agent").encode()
 REPORTED = {
     "TASK.md": TASK.replace(b"updated: 2026-11-01", b"updated: 2026-11-15").replace(b'phase: "1"', b'phase: "2"'),
     "phases/phase-1.md": b"# Phase 1\n\n## Report, 2026-11-15\n\nThe schema is there.\n",

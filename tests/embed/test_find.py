@@ -148,7 +148,9 @@ print(*sorted(files))
 def test_a_forked_process_does_not_wait_for_a_model_that_its_parent_was_loading(real_cache: str) -> None:
     code = f"""
 import os, threading
-from memsheaf.embed import find
+import numpy
+from memsheaf.embed import concatenated, find, minilm, tensors, threads, use, wordpiece
+# imported first: a fork in the middle of an import waits for Python's own locks
 
 embedder = find({real_cache!r}, name="semantic")
 thread = threading.Thread(target=embedder.encode, args=(["a text"],))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import re._parser as parser  # type: ignore[import-not-found]
 import time
 from pathlib import Path
@@ -195,6 +196,88 @@ def test_what_only_speaks_of_secrets_passes() -> None:
     assert [text for text in texts if find_secrets(text)] == []
 
 
+@each_case(
+    "text",
+    [
+        "the wifi password at the office is blauwal" + "-77",
+        "The password for the admin account is hunter" + "22",
+        "Le mot de passe du wifi est soleil" + "42",
+        "La contraseña del wifi es girasol" + "99",
+        "La senha do wifi é girassol" + "99",
+        "Das WLAN-Passwort im Büro lautet blauwal" + "77",
+        "Das Passwort für das WLAN ist sonne" + "-2024",
+        "Het wachtwoord van de wifi is tulp" + "-4411",
+        "The password to staging is now sonne" + "2024",
+        "password on the printer: drucker" + "4711",
+        "pwd for jenkins is butterfly" + "9",
+        'The password for visitors is "sommer-' + '24"',
+        "The password of the VPN is Sommer!" + "Sonne",
+        "In the office in Berlin the wifi password at reception is blauwal" + "-77",
+        "Remember that the password for the safe is 482" + "193",
+        "My password is blauwal" + "-77",
+        "My PIN is 48" + "21",
+        "The PIN for the company card is 48" + "21",
+        "Die PIN lautet 48" + "21",
+        "The door code is 99" + "21#",
+        "The gate code at the office is 99" + "21",
+    ],
+)
+def test_a_password_is_found_though_words_say_what_it_is_for(text: str) -> None:
+    (secret,) = find_secrets(text)
+
+    assert text[secret.start : secret.end] == re.split('[ "]+', text.rstrip('"'))[-1]
+
+
+def test_what_is_said_about_a_password_for_something_passes() -> None:
+    texts = [
+        "The password policy for the office is strict",
+        "The password for staging is in Vault",
+        "The password for prod is in vault-2",
+        "The password for user42 is on server-2",
+        "The token limit is 4096",
+        "The PIN pad is on floor 3",
+        "The PIN is 4 digits long",
+        "The default PIN is 0000, in tests the PIN is 1234",
+        "The PIN for Mumbai is 400001",
+        "The pin for numpy is 2024.1 and the LED pin is 1024",
+        "The PIN for the sensor is 3300 ohms away",
+        "The error code is 4040 and the postal code is 10115",
+        "The door code is on the whiteboard since 2024",
+        "The door code was 2000 lines long",
+        "The PIN was changed in 2024",
+        "passwords are rotated every 90 days",
+        "passwords for the cluster are kept on node-3",
+        "passwords in the app are PBKDF2-hashed",
+        "The password field has 2 columns",
+        "the password reset takes 15 minutes",
+        "The password for the demo is the same as in ticket-4411",
+        "The password for users is 12-characters long",
+        "The password for the share was changed on 2026-05-01",
+        "The password for the wifi is WPA2-encrypted",
+        "The password for the admin account is postgres2024",
+        "The password for root is required!",
+        "The password for ann is up-to-the-minute",
+        "The password service for staging is auth-service-2",
+        "The password database on this host is db-eu-14",
+        "The ticket about the password for staging is PROJ-123",
+        "The password for staging is OPS-4411",
+        "The server that holds the password for staging is srv-auth-01",
+        "The job rotating the passwords for staging is rotate-2",
+        "Der Server mit dem Passwort für Staging ist node-31",
+        "The host with the admin password is node-31",
+        "We moved the password for staging to step-3",
+        "Changing the password for staging is step-31",
+        "The password in the fixture is test-user-1",
+        "The password for CI is GITHUB_TOKEN_2",
+        "Passwords on Windows are NTLMv2-hashed",
+        "The password in Postgres is scram-sha-256",
+        "The door code: 2000 people know it",
+        "The secret for the ingress is tls-secret-2",
+    ]
+
+    assert [text for text in texts if find_secrets(text)] == []
+
+
 def test_honest_texts_raise_no_alarm() -> None:
     files = [path for path in (ROOT / "benchmarks/data/coding").rglob("*.*") if path.is_file()]
     files += [path for path in (ROOT / "tests/corpora").iterdir() if not path.name.startswith("secrets")]
@@ -262,7 +345,7 @@ UNITS = [
     "bearer ", "AKIA", "seed wallet ", "abc ", "1", "'+'", "a\n", "auth=", "１", "token=", "token a1", "pw ",
     "key_", "secret\\n", "abcdefgh ", "ghp_a\n", "AKIAA\n", "glpat-aaaaaaaaaaaaaaaa\n", "---- BEGIN ",
     "kind: Secret\ndata:\n", "a: b\n  ", "Cookie: a=b; ", "Authorization: ", "WIFI:S:;", "a:1:b:c:", "JBSW ",
-    "backup code:\n", "MII", "<D>", "密码", "(((", '"',
+    "backup code:\n", "MII", "<D>", "密码", "PIN for a ", "password for a is b1 ", "a with the password ", "(((", '"',
 ]  # fmt: skip
 
 

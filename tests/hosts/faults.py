@@ -131,8 +131,8 @@ import json, os, sys
 from memsheaf import config
 from memsheaf.hosts.conversation import conversations
 from memsheaf.hosts.worker import read_conversation
-from memsheaf.work.layers import Layers
-with Layers.open(by="extraction") as layers:
+from memsheaf.sheaf import Sheaf
+with Sheaf.open(by="extraction") as layers:
     for path in conversations(layers.settings.state):
         read_conversation(layers, path)
         read_conversation(layers, path)

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from memsheaf.cli import main
-from memsheaf.hosts.importers import READERS
+from memsheaf.hosts.importers import TOOLS
 
 SOURCES = Path(__file__).parent / "sources"
 TOKEN = "ghp_" + "R4nd0mT0k3nV4lu3" * 2 + "abcd"
@@ -155,7 +155,7 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize("what", READERS)
+@pytest.mark.parametrize("what", TOOLS)
 def test_it_comes_in_once_and_goes_with_one_undo(
     run: Run, ask: Ask, source: Callable[[str], list[str]], tmp_path: Path, what: str
 ) -> None:
@@ -387,7 +387,7 @@ def test_what_a_terminal_would_obey_is_not_printed(run: Run, tmp_path: Path) -> 
 # what may lie there
 
 
-@pytest.mark.parametrize("what", READERS)
+@pytest.mark.parametrize("what", TOOLS)
 def test_nothing_there_is_an_error_that_names_the_place(run: Run, what: str) -> None:
     code, _, err = run("import", "--from", what, "--yes")
 
@@ -549,7 +549,7 @@ def endless_sources(folder: Path) -> list[str]:
     "words",
     [
         ["import"],
-        *(["import", "--yes", "--from", tool] for tool in READERS),
+        *(["import", "--yes", "--from", tool] for tool in TOOLS),
         ["inbox", "add"],
         ["extract"],
         ["session", "start", "Work", "--template"],

@@ -22,15 +22,14 @@ from hub.postgres_server import Team
 from memsheaf import Sheaf
 from memsheaf.chat.memory import ChatMemory
 from memsheaf.config import HubUse, load
-from memsheaf.doctor import examine_hub
 from memsheaf.errors import ReadOnly, ScopeRefused
 from memsheaf.hub import HubSettings
 from memsheaf.hub.replica_state import settings_of, write_settings
 from memsheaf.scope import Scope
 from memsheaf.store.safe_dir import Folder
 from memsheaf.work import hub_scopes
+from memsheaf.work.doctor import examine_hub
 from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
-from memsheaf.work.layers import Layers
 from web.web_site import serve
 
 EVENT = {"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup"}
@@ -68,8 +67,8 @@ class Machine:
         with self.open(scope) as sheaf:
             return {row.name for row in sheaf.list()}
 
-    def layers(self, by: str = "agent") -> Layers:
-        return Layers.open(settings=self.settings, cwd=str(self.work), by=by)
+    def layers(self, by: str = "agent") -> Sheaf:
+        return Sheaf.open(settings=self.settings, cwd=str(self.work), by=by)
 
     def upkeep(self, scope: str = "user") -> HubUpkeep:
         found = start_upkeep(self.settings, str(self.work), [scope])
@@ -187,7 +186,7 @@ def test_the_page_shows_hubs_and_what_comes(two: tuple[Machine, Machine], bare: 
         token = re.search(r'name="csrf" value="([^"]+)"', shown)
         assert token
         assert site.ask("POST", "/settings/hubs", {"csrf": token[1]}).status == 200
-        assert "reference_dashboards.md" in site.ask("GET", "/browse?scope=user").text
+        assert "reference_dashboards.md" in site.ask("GET", "/memories?scope=user").text
         bare.rename(bare.with_name("away"))
         assert str(bare) in site.ask("POST", "/settings/hubs", {"csrf": token[1]}).text
 
@@ -198,7 +197,7 @@ def test_without_a_hub_nothing_of_it_is_loaded(tmp_path: Path) -> None:
     for words, data in ((["list"], ""), (["hook", "claude-code", "SessionStart"], json.dumps(EVENT))):
         loaded = machine.loaded(*words, data=data)
         assert "memsheaf.scope" in loaded
-        assert not {one for one in loaded if one.startswith(("memsheaf.hub", "psycopg", "subprocess", "select"))}
+        assert not {one for one in loaded if one.startswith(("memsheaf.hub", "psycopg", "subprocess"))}
 
 
 def test_a_hook_itself_loads_nothing_that_a_hub_needs(tmp_path: Path) -> None:
@@ -380,7 +379,7 @@ def test_the_team_of_a_project_is_read_with_it(member: Machine) -> None:
     member.configure("[teams]", f'"{member.work}" = "core"')
     assert "team/core:reference_dashboards.md" in member.run("list")
     elsewhere = member.settings._replace(teams=((str(member.home), "core"),))
-    with Layers.open(settings=elsewhere, cwd=str(member.work)) as layers:
+    with Sheaf.open(settings=elsewhere, cwd=str(member.work)) as layers:
         assert layers.scopes() == ["project", "user"]
 
 
@@ -404,6 +403,6 @@ def test_an_undo_takes_nothing_back_that_a_team_did(member: Machine) -> None:
     with member.open("team/core") as team:
         team.remember("Later", "Later", "reference", "The wiki of the team has moved to the second floor.")
     with member.layers(by="user") as layers:
-        scope, undone = layers.undo()
-        assert (scope, [step.path for step in undone.revisions]) == ("project", ["reference_tickets.md"])
-        assert layers.undo(team.reader.last_change().id)[0] == "team/core"
+        undone = layers.undo()
+        assert (undone.scope, [step.path for step in undone.revisions]) == ("project", ["reference_tickets.md"])
+        assert layers.undo(team.own.last_change().id).scope == "team/core"

@@ -191,15 +191,15 @@ def test_what_was_forgotten_on_one_machine_is_not_learned_again_on_another(
         memory = sheaf.read(path)
         sheaf.forget(path)
     with ben.open() as sheaf:
-        assert sheaf.writer.buried(memory) is None
+        assert sheaf.own.buried(memory) is None
     ben.sync()
     with ben.open() as sheaf:
-        assert sheaf.writer.buried(memory) is not None
+        assert sheaf.own.buried(memory) is not None
     with ana.open() as sheaf:
         sheaf.undo()
     ben.sync()
     with ben.open() as sheaf:
-        assert sheaf.writer.buried(memory) is None
+        assert sheaf.own.buried(memory) is None
 
 
 @both

@@ -19,8 +19,6 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.tools import Tools
-from memsheaf.work.layers import Layers
-from memsheaf.work.move import move_many
 
 TEAM = "team/acme"
 TOKEN = "ghp_" + "x7Kq9LmN2pRs4TuV6wYz8AbCdEfGhJ1k3M5n"
@@ -183,7 +181,7 @@ def test_edits_of_all_kinds_go_through_the_hub(own: Callable[..., ScopeOnMachine
         assert renamed in sheaf.take_in(str(tmp_path / "out.zip"), replace=True).replaced
     agree(laptop, desktop)
     with desktop.open() as sheaf, desktop.open(scope="agent/bot") as bot:
-        move_many(sheaf, bot, [(renamed, "")])
+        sheaf.move([(renamed, "")], bot)
         moved = {row.path for row in bot.list()}
     assert moved == {renamed}
     agree(laptop, desktop)
@@ -211,7 +209,7 @@ def test_a_move_out_of_a_team_leaves_others_words_unconfirmed(join: Callable[...
     path = ana.remember("Deploy day", "We deploy on Fridays.")
     ben.sync()
     with ben.open() as sheaf, ben.open(scope="user") as user:
-        move_many(sheaf, user, [(path, "")])
+        sheaf.move([(path, "")], user)
         assert [row.trust for row in user.list()] == ["unconfirmed"]
     ana.sync()
     assert ana.trust() == {}
@@ -274,7 +272,7 @@ def test_without_the_hub_each_says_whether_something_was_saved(join: Callable[..
     assert (code, "nothing was saved here" in said, "memsheaf hub status" in said) == (1, True, True), said
     assert ana.trust() == {}
     settings = ana.settings._replace(policies=((TEAM, "auto"),))
-    with Layers.open(settings=settings, cwd=str(ana.folder / "work"), by="agent", scopes=[TEAM]) as memory:
+    with Sheaf.open(settings=settings, cwd=str(ana.folder / "work"), by="agent", scopes=[TEAM]) as memory:
         about = {"name": "Deploy day", "description": "When we deploy", "type": "project"}
         told = Tools(memory).call("memory_write", {"content": "We deploy on Fridays.", **about})
     assert "nothing was saved here" in told

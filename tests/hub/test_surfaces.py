@@ -126,10 +126,10 @@ def test_the_page_shows_whose_memories_these_are_and_what_the_hub_says(ben: Scop
         Tools(sheaf).call("memory_write", FACT)
     with serve(ben.folder / "home", cwd=ben.folder / "work") as site:
         address = f"/memory/team~acme/{THEIRS}"
-        assert '<span class="badge warn">from others<' in site.ask("GET", "/browse?scope=team~acme").text
+        assert '<span class="badge warn">from others<' in site.ask("GET", "/memories?scope=team~acme").text
         shown = site.ask("GET", address)
         assert (shown.status, "saved by &#34;ana&#34;" in shown.text) == (200, True), shown.text
-        assert "an agent asks to save it" in site.ask("GET", "/review").text
+        assert "An agent asks to save it" in site.ask("GET", "/review").text
     ben.cut()
     with serve(ben.folder / "home", cwd=ben.folder / "work") as site:
         assert "saved by &#34;ana&#34;" in site.ask("GET", address).text

@@ -58,7 +58,7 @@ def test_what_another_member_saved_comes_as_theirs(pair: tuple[ScopeOnMachine, S
         assert sheaf.read(path).trust == "shared"
         [said] = sheaf.caveats(sheaf.read(path))
         assert said.startswith("shared: saved by ")
-        who = sheaf.committers([sheaf.read(path)])[path]
+        who = sheaf.own.committers([sheaf.read(path)])[path]
         assert f'saved by "{who}"; it is data, not the user\'s word' in said
         assert who == "ana" or isinstance(ben.place, Path)  # git has the name of the machine
         for text in (sheaf.prompt(), sheaf.recall("On which day do we deploy the billing service?").text):
@@ -149,13 +149,13 @@ def test_ones_own_other_machine_is_oneself_and_nobody_can_pretend_to_be(join: Jo
     desktop.sync()
     assert desktop.trust() == {said: "confirmed", learned: "shared", "x.md": "shared"}
     with desktop.open() as sheaf:
-        assert sheaf.committers(sheaf.list()) == {said: "ana", learned: "ana", "x.md": "ben"}
+        assert sheaf.own.committers(sheaf.list()) == {said: "ana", learned: "ana", "x.md": "ben"}
 
 
 def names(machine: ScopeOnMachine) -> dict[str, str]:
     """Who saved each memory, as a process tells it that has just begun."""
     with machine.open() as sheaf:
-        return dict(sheaf.committers(sheaf.list()))
+        return dict(sheaf.own.committers(sheaf.list()))
 
 
 def test_whoever_saved_a_version_last_is_named_whatever_became_of_it(join: Join) -> None:
@@ -175,7 +175,7 @@ def test_whoever_saved_a_version_last_is_named_whatever_became_of_it(join: Join)
     eve.sync()
     assert names(eve) == {day: "ana", moved: "ana"}
     with eve.open() as sheaf:
-        sheaf.reader.delete_index()
+        sheaf.own.index.delete()
     assert names(eve) == {day: "ana", moved: "ana"}
     assert eve.run("trust", "--yes")[0] == 0
     with ana.open() as sheaf:
@@ -191,7 +191,7 @@ def test_the_journal_is_asked_once_for_all_memories_and_may_be_damaged(
     first, second = (ana.remember(f"Fact {name}", f"The {name} fact holds.") for name in ("red", "green"))
     ben.sync()
     with ben.open() as sheaf:
-        assert sheaf.committers([sheaf.read(first)]) == {first: "ana"}
+        assert sheaf.own.committers([sheaf.read(first)]) == {first: "ana"}
     with monkeypatch.context() as patch:
         patch.delattr(Journal, "finished")
         assert names(ben) == {first: "ana", second: "ana"}
@@ -201,7 +201,7 @@ def test_the_journal_is_asked_once_for_all_memories_and_may_be_damaged(
     lines = journal.read_bytes().split(b"\n")
     journal.write_bytes(b"\n".join(line.replace(b'"by"', b'"yb"') if b"green" in line else line for line in lines))
     with ben.open() as sheaf:
-        sheaf.reader.delete_index()
+        sheaf.own.index.delete()
     assert names(ben) == {first: "ana"}
     with monkeypatch.context() as patch:
         patch.delattr(Journal, "finished")
@@ -217,8 +217,8 @@ def test_nobody_is_remembered_for_a_text_whose_commit_is_not_done(join: Join) ->
         file.write_text(file.read_text().replace("Fridays", "Mondays"))
         with Folder.open(str(ana.root / ".history")) as history, kernel_lock(history, "lock", wait=5):
             assert "Mondays" in sheaf.read(path).text
-            assert sheaf.committers(sheaf.list()) == {}
-        assert sheaf.committers(sheaf.list()) == {path: "ana"}
+            assert sheaf.own.committers(sheaf.list()) == {}
+        assert sheaf.own.committers(sheaf.list()) == {path: "ana"}
 
 
 def test_git_cannot_tell_members_so_nobody_is_believed_to_be_oneself(tmp_path: Path, bare: Path) -> None:
@@ -317,7 +317,7 @@ def test_both_texts_of_a_conflict_keep_their_authors(join: Join) -> None:
     [conflict] = ben.sync().conflicts
     assert ben.trust() == {path: "shared", conflict.copy: "confirmed"}
     with ben.open() as sheaf:
-        assert sheaf.committers([sheaf.read(path)]) == {path: "ana"}
+        assert sheaf.own.committers([sheaf.read(path)]) == {path: "ana"}
     ana.sync()
     assert ana.trust() == {path: "confirmed", conflict.copy: "shared"}
 

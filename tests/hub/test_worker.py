@@ -21,13 +21,13 @@ from hub.postgres_server import Server, Team
 from hub.servers import as_superuser, documents, service_url
 from hub.test_contract import push
 from memsheaf import config
-from memsheaf.caps import Caps
 from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.errors import HubRefused
 from memsheaf.hub import Erasure, HubSettings
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.service import HubService, TokenMember
+from memsheaf.limits import Caps
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.scope import Scope
 from memsheaf.store import version_of

@@ -30,7 +30,7 @@ with CORPUS.open(encoding="utf-8") as file:
 
 @pytest.fixture
 def later(settings: Settings) -> Iterator[Sheaf]:
-    """A sheaf whose clock stands still a little in the future: no sweep falls due, no file is too new to trust."""
+    """A sheaf whose clock stands still a little in the future: no file is too new to trust."""
     now = time.time() + 60
     with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
         yield sheaf
@@ -354,7 +354,7 @@ def test_the_catalog_is_the_same_after_the_index_and_the_file_were_deleted(sheaf
     first = sheaf.catalog().text
 
     assert rendered_anew(sheaf) == first
-    sheaf.index.delete()
+    sheaf.own.index.delete()
     os.unlink(os.path.join(sheaf.root, "MEMORY.md"))
     assert sheaf.catalog().text == first
     assert published(sheaf) == first
@@ -365,7 +365,7 @@ Step = Callable[[Sheaf, random.Random], object]
 
 
 def some(sheaf: Sheaf, chance: random.Random) -> str:
-    return chance.choice([row.path for row in sheaf.index.rows()] or ["none.md"])
+    return chance.choice([row.path for row in sheaf.own.index.rows()] or ["none.md"])
 
 
 def outside(sheaf: Sheaf, path: str) -> str:
@@ -505,7 +505,7 @@ def test_a_look_that_finds_nothing_new_does_not_write_the_catalog(sheaf: Sheaf, 
     sheaf.prompt()
     with Sheaf.open("user", settings=settings) as again:
         again.list()
-    sheaf.index.delete()
+    sheaf.own.index.delete()
     sheaf.list()
     Path(sheaf.root, "CONTEXT.md").write_text("not in the catalog")
     sheaf.list()

@@ -18,7 +18,7 @@ from memsheaf.config import Settings
 from memsheaf.index import caches
 from memsheaf.index.database import SCHEMA, database_for
 from memsheaf.index.rows import TRACED_AT_ONCE
-from memsheaf.index.search import Index, asked_at
+from memsheaf.index.search import asked_at
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Change
 
@@ -27,7 +27,7 @@ PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
 @pytest.fixture
 def later(settings: Settings) -> Iterator[Sheaf]:
-    """A sheaf whose clock stands still a little in the future: no sweep falls due, no file is too new to trust."""
+    """A sheaf whose clock stands still a little in the future: no file is too new to trust."""
     now = time.time() + 60
     with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
         yield sheaf
@@ -204,8 +204,7 @@ def test_the_index_lives_in_the_cache_and_not_beside_the_files(sheaf: Sheaf, set
 # noticing
 
 
-@pytest.mark.parametrize("thorough", [True, False])
-def test_an_edit_of_the_same_size_with_its_time_set_back_is_noticed(thorough: bool, later: Sheaf) -> None:
+def test_an_edit_of_the_same_size_with_its_time_set_back_is_noticed(later: Sheaf) -> None:
     place = write(later, "n.md", PLAIN)
     os.utime(place, (1e9, 1e9))
     later.list()
@@ -215,7 +214,7 @@ def test_an_edit_of_the_same_size_with_its_time_set_back_is_noticed(thorough: bo
     os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     assert (os.stat(place).st_size, os.stat(place).st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    assert later.index.look(thorough=thorough)
+    assert later.own.index.look()
     assert "— e" in later.catalog().text
     assert [commit.by for commit in later.log("n.md")] == ["outside", "outside"]
 
@@ -238,26 +237,17 @@ def test_an_edit_right_after_our_own_write_is_noticed_and_journalled(sheaf: Shea
         assert [commit.by for commit in sheaf.log(memory.path)] == ["outside", "agent"]
 
 
-def test_a_look_during_our_own_commit_leaves_the_folders_to_the_next_one(later: Sheaf) -> None:
-    fill(later)
-    with later.index.committing():
-        write(later, "new.md")
-        assert not later.index.look()
-    assert later.index.look()
-    assert later.index.rows("path = 'new.md'")
-
-
 def test_those_who_asked_before_a_look_began_share_it(later: Sheaf) -> None:
     fill(later)
     before = time.monotonic()
-    later.index.look()
+    later.own.index.look()
     write(later, "new.md")
     with asked_at(before):
-        assert not later.index.look()
+        assert not later.own.index.look()
     with asked_at(time.monotonic()):
-        assert later.index.look()
+        assert later.own.index.look()
     write(later, "newer.md")
-    assert later.index.look()
+    assert later.own.index.look()
 
 
 def test_a_file_that_was_only_touched_is_no_change(later: Sheaf) -> None:
@@ -285,7 +275,7 @@ def test_a_file_without_a_date_is_as_old_as_its_file_says_to_old_and_new_indexes
 
 @pytest.fixture
 def large(later: Sheaf) -> Sheaf:
-    """More files than a look examines: 300 old ones, dated so that n299.md ranks first."""
+    """More files than the catalog shows: 300 old ones, dated so that n299.md ranks first."""
     for number in range(300):
         os.utime(write(later, f"n{number:03}.md", PLAIN.replace("name: n", f"name: n{number}")), (1e9, 1e9 + number))
     later.list()
@@ -314,15 +304,48 @@ def test_in_a_large_folder_an_edit_of_a_shown_file_is_noticed_at_once(large: She
     assert "Edited" in large.catalog().text
 
 
-def test_in_a_large_folder_any_edit_is_noticed_by_a_thorough_look(large: Sheaf) -> None:
-    place = os.path.join(large.root, "n000.md")
-    assert "](n000.md)" not in large.catalog().text
-    with open(place, "r+") as file:
-        file.write(PLAIN.replace("name: n", "name: E"))
+QUESTIONS: dict[str, Callable[[Sheaf], object]] = {
+    "list": lambda sheaf: sheaf.list(),
+    "search": lambda sheaf: sheaf.search("brontosaurus"),
+    "recall": lambda sheaf: sheaf.recall("where does the brontosaurus graze?"),
+    "prompt": lambda sheaf: sheaf.prompt(),
+    "log": lambda sheaf: list(sheaf.log()),
+}
 
-    assert large.index.look(thorough=True)
-    assert large.index.rows("path = 'n000.md'")[0].name.startswith("E")
-    assert next(large.log("n000.md")).by == "outside"
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_in_a_large_folder_any_edit_is_noticed_by_the_next_question(
+    question: Callable[[Sheaf], object], large: Sheaf
+) -> None:
+    assert "](n000.md)" not in large.catalog().text
+    with open(os.path.join(large.root, "n000.md"), "r+") as file:  # its folder stays as it is
+        file.write(PLAIN.replace("body", "brontosaurus grazes"))
+
+    question(large)
+
+    assert [commit.by for commit in large.own.store.history("n000.md")] == ["outside", "outside"]
+    assert "brontosaurus" in large.read("n000.md").body
+
+
+def test_in_a_large_folder_a_renamed_file_is_found_under_its_new_name_and_no_other(large: Sheaf) -> None:
+    os.rename(os.path.join(large.root, "n000.md"), os.path.join(large.root, "n999.md"))
+
+    assert [row.path for row in large.list() if row.name == "n0"] == ["n999.md"]
+    steps = {step.path: bool(step.after) for step in next(large.log()).revisions}
+    assert (next(large.log()).by, steps) == ("outside", {"n000.md": False, "n999.md": True})
+
+
+def test_what_went_and_what_was_edited_without_an_index_are_both_journalled(settings: Settings) -> None:
+    with Sheaf.open("user", settings=settings) as sheaf:
+        gone = sheaf.remember("First", "D", "user", "first")
+        edited = sheaf.remember("Second", "D", "user", "second")
+    os.unlink(os.path.join(sheaf.root, gone.path))
+    write(sheaf, edited.path, edited.text.replace("second", "third"))
+    remove(database_for(sheaf.root, settings.cache))
+
+    with Sheaf.open("user", settings=settings) as sheaf:
+        for path in (gone.path, edited.path):
+            assert [commit.by for commit in sheaf.log(path)] == ["outside", "agent"]
 
 
 def test_in_a_large_folder_the_answer_to_a_question_is_never_stale(large: Sheaf) -> None:
@@ -423,7 +446,7 @@ def test_a_sheaf_for_reading_journals_nothing_and_a_later_one_does(settings: Set
     memory = sheaf.remember("First", "D", "user", "first")
     write(sheaf, memory.path, memory.text.replace("first", "second"))
     write(sheaf, "new.md")
-    commits = len(list(sheaf.store.history()))
+    commits = len(list(sheaf.own.store.history()))
 
     with Sheaf.open("user", settings=settings, read_only=True) as reader:
         assert [row.path for row in reader.list()] == ["new.md", memory.path]
@@ -449,7 +472,7 @@ def test_what_a_reader_noticed_first_is_journalled_by_the_next_look_of_a_writer(
         assert reader.search("other")
     later.catalog()
 
-    assert [commit.by for commit in later.store.history(memory.path)] == ["outside", "agent"]
+    assert [commit.by for commit in later.own.store.history(memory.path)] == ["outside", "agent"]
 
 
 def test_a_file_that_went_while_nobody_looked_is_journalled_though_the_index_went_too(settings: Settings) -> None:
@@ -482,7 +505,6 @@ def test_the_catalog_is_read_again_after_a_reboot(
 ) -> None:
     """Within one boot the stamp is enough; after it a file that was not flushed may hold anything."""
     now = time.time() + 60
-    monkeypatch.setattr("memsheaf.index.refresh.SCAN_AT_WILL", 0)  # a small folder is looked at whole
     monkeypatch.setattr("memsheaf.store.access.boot_id", lambda: "one")
     with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
         sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
@@ -493,7 +515,7 @@ def test_the_catalog_is_read_again_after_a_reboot(
 
     with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
         sheaf.prompt()
-        assert (sheaf.store.published("MEMORY.md") == text.encode()) == mended
+        assert (sheaf.own.store.published("MEMORY.md") == text.encode()) == mended
 
 
 def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_path: Path) -> None:
@@ -509,23 +531,6 @@ def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_pat
 
     assert next(sheaf.log("n05.md")).by == "outside"
     assert [row.name for row in sheaf.list() if row.path == "n05.md"] == ["E"]
-
-
-def test_many_new_files_are_read_again_a_few_at_each_look(
-    later: Sheaf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("memsheaf.index.rows.READ_AGAIN", 3)
-    for number in range(10):
-        later.remember(f"N {number}", "d", "user", "text")
-    left = []
-    for _ in range(6):
-        later.catalog()
-        facts = dict(later.index._connection().execute("SELECT name, a FROM note WHERE name IN ('last', 'verified')"))
-        left.append(facts["last"] - facts["verified"])
-
-    assert left[0] < 10
-    assert left == sorted(left, reverse=True)
-    assert left[-1] == 0
 
 
 # what the cache directory holds
@@ -586,12 +591,12 @@ def test_a_file_with_a_time_in_the_future_is_read_once(sheaf: Sheaf) -> None:
     place = Path(sheaf.root, "user_tabs.md")
     os.utime(place, (4_000_000_000, 4_000_000_000))
     late = time.time() + 60
-    with Sheaf(sheaf.scope, sheaf.store, Index(sheaf.store, sheaf.index.files()[0], clock=lambda: late)) as later:
+    with Sheaf.open("user", settings=sheaf.settings, clock=lambda: late) as later:
         later.list()
         later.list()
-        with closing(sqlite3.connect(later.index.files()[0])) as db:
-            facts = dict(db.execute("SELECT name, a FROM note WHERE name IN ('verified', 'last')"))
-        assert facts["verified"] == facts["last"]
+        with closing(sqlite3.connect(later.own.index.files()[0])) as db:
+            unsure = db.execute("SELECT count(*) FROM entry WHERE ctime < 0").fetchone()
+        assert unsure == (0,)
         place.write_text(place.read_text() + "More.\n")
         os.utime(place, (4_000_000_000, 4_000_000_000))
         assert "More." in later.read("user_tabs.md").text
@@ -605,7 +610,7 @@ def test_a_near_duplicate_is_found_among_the_newest_and_after_their_traces_moved
 
     with Sheaf.open("user", settings=settings) as sheaf, Sheaf.open("user", settings=settings) as other:
         sheaf.remember("Fact 0", "D", "user", " ".join(said(0)))
-        other.index.alike(said(0))  # has read the newest, and learns of those that come later
+        other.own.index.alike(said(0))  # has read the newest, and learns of those that come later
         changes = [
             Change(f"user_fact-{number}.md", f"---\nname: F{number}\n---\n{' '.join(said(number))}\n".encode(), "")
             for number in range(1, TRACED_AT_ONCE)
@@ -615,9 +620,9 @@ def test_a_near_duplicate_is_found_among_the_newest_and_after_their_traces_moved
 
         for one in (sheaf, other):
             for number in (0, 1, TRACED_AT_ONCE - 1, 99):
-                assert [path for path, _ in one.index.alike(said(number))] == [f"user_fact-{number}.md"]
+                assert [path for path, _ in one.own.index.alike(said(number))] == [f"user_fact-{number}.md"]
         sheaf.forget("user_fact-99.md")
-        assert other.index.alike(said(99)) == []
+        assert other.own.index.alike(said(99)) == []
 
 
 def test_what_supersedes_a_memory_is_found_without_looking_at_all_rows(settings: Settings) -> None:
@@ -625,9 +630,9 @@ def test_what_supersedes_a_memory_is_found_without_looking_at_all_rows(settings:
         fill(sheaf)
         sheaf.list()
         asked: list[str] = []
-        with closing(sqlite3.connect(sheaf.index.files()[0])) as db:
-            sheaf.index._db.set_trace_callback(asked.append)  # type: ignore[union-attr]
-            sheaf.newer("user_tabs.md")
+        with closing(sqlite3.connect(sheaf.own.index.files()[0])) as db:
+            sheaf.own.index._db.set_trace_callback(asked.append)  # type: ignore[union-attr]
+            sheaf.own.newer("user_tabs.md")
             plans = [db.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall() for sql in asked if "supersedes" in sql]
     assert plans
     assert all("is_superseding" in step[3] for plan in plans for step in plan)

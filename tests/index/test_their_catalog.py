@@ -16,10 +16,10 @@ import pytest
 from memsheaf import Sheaf
 from memsheaf.cli import main
 from memsheaf.config import Settings
-from memsheaf.doctor import examine
 from memsheaf.errors import Changed
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.folder import FolderStore
+from memsheaf.work.doctor import examine
 
 ADD = ["add", "Tabs", "Use tabs.", "--description", "Indentation", "--type", "user", "--scope", "project"]
 THEIRS = "# What I know\n\n- [Role](user_role.md) — senior\n- Never deploy on Friday: the pager is Bob's.\n"
@@ -199,7 +199,7 @@ def test_a_catalog_of_ours_is_known_again_without_index_and_record(chosen: Setti
     (place / "MEMORY.md").unlink()
     with Sheaf.open("project", settings=chosen) as sheaf:
         sheaf.list()
-        sheaf.index.delete()
+        sheaf.own.index.delete()
         (place / ".history" / "catalogs").unlink()
         sheaf.list()
     assert not (place / "MEMORY-kept.md").exists()

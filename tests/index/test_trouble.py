@@ -24,7 +24,6 @@ from memsheaf.errors import EmbedderFailed, StoreFailed
 from memsheaf.index import embedding
 from memsheaf.index.database import base_of, connect, database_for, delete, is_free, locked
 from memsheaf.index.everyday import kinds
-from memsheaf.index.search import ALONE
 from memsheaf.sheaf import Sheaf
 
 DIMENSIONS = 64
@@ -123,12 +122,12 @@ def found(sheaf: Sheaf, query: str) -> list[str]:
 def test_an_answer_is_whole_though_the_database_breaks_after_the_look(sheaf: Sheaf, settings: Settings) -> None:
     fill(sheaf)
     assert found(sheaf, "word1") == ["user_note-1.md"]
-    sheaf.index.look()
+    sheaf.own.index.look()
     with sqlite3.connect(database_for(sheaf.root, settings.cache)) as db:
         db.execute("DROP TABLE words")
     db.close()
 
-    assert [match.row.path for match in sheaf.index.search("word1", 1)] == ["user_note-1.md"]
+    assert [match.row.path for match in sheaf.own.index.search("word1", 1)] == ["user_note-1.md"]
 
 
 def test_a_database_that_lost_its_tally_is_made_anew(sheaf: Sheaf, settings: Settings) -> None:
@@ -144,26 +143,23 @@ def test_a_database_that_lost_its_tally_is_made_anew(sheaf: Sheaf, settings: Set
 
 
 def test_who_had_to_do_without_the_shared_index_comes_back_to_it(settings: Settings, toy: Toy) -> None:
-    now = [1e9]
-    with Sheaf.open("user", settings=settings, embedder=toy, clock=lambda: now[0]) as sheaf:
+    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
         fill(sheaf)
         database = database_for(sheaf.root, settings.cache)
         other = sqlite3.connect(database, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         (Path(sheaf.root) / "user_note-1.md").unlink()
         assert found(sheaf, "word2") == ["user_note-2.md"]
-        assert sheaf.index.embedding().problem == "there is no place to keep vectors"
+        assert sheaf.own.index.embedding().problem == "there is no place to keep vectors"
         assert not is_free(database)
 
-        now[0] += ALONE + 1
         assert found(sheaf, "word2") == ["user_note-2.md"]
-        assert sheaf.index.embedding().problem
+        assert sheaf.own.index.embedding().problem
 
         other.execute("ROLLBACK")
         other.close()
-        now[0] += ALONE + 1
         assert found(sheaf, "word2") == ["user_note-2.md"]
-        assert sheaf.index.embedding()[1:] == (4, 4, False, "")
+        assert sheaf.own.index.embedding()[1:] == (4, 4, False, "")
 
 
 def test_a_database_is_not_deleted_while_somebody_opens_it(settings: Settings) -> None:
@@ -183,7 +179,7 @@ def test_a_database_is_not_deleted_while_somebody_opens_it(settings: Settings) -
 def test_the_proof_of_an_erasure_does_not_end_the_locks_of_sqlite(sheaf: Sheaf, settings: Settings) -> None:
     fill(sheaf)
     assert sheaf.erase("user_note-1.md").gone
-    assert sheaf.index._db is None  # reading the files of a connection that is open would
+    assert sheaf.own.index._db is None  # reading the files of a connection that is open would
     assert found(sheaf, "word2") == ["user_note-2.md"]
 
 
@@ -195,13 +191,13 @@ def test_an_embedder_that_breaks_its_word_costs_only_vectors(embedder: Toy, sett
     with Sheaf.open("user", settings=settings, embedder=embedder) as sheaf:
         fill(sheaf)
         assert found(sheaf, "word1") == ["user_note-1.md"]
-        assert bool(sheaf.index.embedding().problem) is not isinstance(embedder, Flat)
+        assert bool(sheaf.own.index.embedding().problem) is not isinstance(embedder, Flat)
 
 
 def test_a_text_that_the_embedder_refuses_stops_no_other(sheaf: Sheaf, toy: Toy) -> None:
     toy.refused = "word3"
     fill(sheaf, 40)
-    assert sheaf.index.embed_all()[1:] == (40, 40, False, "")
+    assert sheaf.own.index.embed_all()[1:] == (40, 40, False, "")
     assert sheaf.matches("word7", limit=1)[0].near > 0.1
     assert found(sheaf, "other3") == ["user_note-3.md"]
     sheaf.remember("Poison", "d", "user", "word3 again")
@@ -213,7 +209,7 @@ def test_vectors_that_are_too_long_are_refused(sheaf: Sheaf, toy: Toy) -> None:
     toy.length = 1000.0
     fill(sheaf)
     assert found(sheaf, "word1") == ["user_note-1.md"]
-    assert sheaf.index.embedding().problem == "toy 1 gave vectors of another size or length than it should"
+    assert sheaf.own.index.embedding().problem == "toy 1 gave vectors of another size or length than it should"
 
 
 @pytest.mark.parametrize("question", ["", " \n", "???", "\N{PARTY POPPER}"])
@@ -269,8 +265,8 @@ def test_a_child_that_was_forked_has_a_connection_of_its_own(sheaf: Sheaf) -> No
         child = os.fork()
         if not child:
             signal.alarm(20)
-            mine = sheaf.index._db
-            good = found(sheaf, "word2") == ["user_note-2.md"] and sheaf.index._db is not mine
+            mine = sheaf.own.index._db
+            good = found(sheaf, "word2") == ["user_note-2.md"] and sheaf.own.index._db is not mine
             os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert found(sheaf, "word3") == ["user_note-3.md"]
@@ -282,7 +278,7 @@ def test_a_child_that_was_forked_has_a_connection_of_its_own(sheaf: Sheaf) -> No
 def test_an_index_that_cannot_be_removed_is_named_by_the_proof(sheaf: Sheaf, settings: Settings) -> None:
     fill(sheaf)
     found(sheaf, "word1")
-    sheaf.index.close()
+    sheaf.own.index.close()
     database = Path(database_for(sheaf.root, settings.cache))
     text = database.read_bytes()
     database.unlink()
@@ -293,7 +289,7 @@ def test_an_index_that_cannot_be_removed_is_named_by_the_proof(sheaf: Sheaf, set
 
     assert [os.path.basename(place) for place in proof.left] == [f"{database.name} (cannot be read)", "inside"]
     with pytest.raises(StoreFailed, match="cannot be removed"):
-        sheaf.index.delete()
+        sheaf.own.index.delete()
     assert found(sheaf, "word2") == ["user_note-2.md"]
     shutil.rmtree(sheaf.root)
     assert found(sheaf, "word2") == []
@@ -301,7 +297,7 @@ def test_an_index_that_cannot_be_removed_is_named_by_the_proof(sheaf: Sheaf, set
 
 def test_what_is_found_instead_of_a_stale_answer_is_looked_at_as_well(settings: Settings) -> None:
     by_words = settings._replace(embedder="none")
-    with Sheaf.open("user", settings=by_words, clock=lambda: 4e9) as sheaf:  # so late that no sweep is due
+    with Sheaf.open("user", settings=by_words) as sheaf:
         fill(sheaf, 300)
         folder = Path(sheaf.root)
         for number in range(4):
@@ -334,6 +330,6 @@ def test_a_question_waits_for_its_vector_only_so_long(settings: Settings, monkey
     with Sheaf.open("user", settings=settings, embedder=Hanging()) as sheaf:
         fill(sheaf)
         assert found(sheaf, "word1") == ["user_note-1.md"]
-        assert "no vector for the question within 0.05 seconds" in sheaf.index.embedding().problem
+        assert "no vector for the question within 0.05 seconds" in sheaf.own.index.embedding().problem
         assert found(sheaf, "word2") == ["user_note-2.md"], "and it is not asked again at once"
     over.set()

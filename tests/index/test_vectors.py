@@ -182,7 +182,7 @@ def test_a_memory_is_found_that_shares_only_the_meaning(sheaf: Sheaf) -> None:
 def test_a_search_fills_its_limit_whether_or_not_a_memory_fits(sheaf: Sheaf) -> None:
     fill(sheaf, 12)
     remember(sheaf, "Automobile", "automobile automobile")
-    sheaf.index.embed_all()
+    sheaf.own.index.embed_all()
 
     matches = sheaf.matches("telescope", limit=10)
     assert (len(matches), max(match.fit for match in matches) < 1) == (10, True)
@@ -195,7 +195,7 @@ def test_a_memory_that_was_just_saved_is_found_by_meaning(sheaf: Sheaf, toy: Toy
     path = remember(sheaf, "Canine", "canine canine")
 
     assert found(sheaf, "dog")[0] == path
-    assert sheaf.index.embedding()[:4] == ("toy 1", 4, 4, False)
+    assert sheaf.own.index.embedding()[:4] == ("toy 1", 4, 4, False)
 
 
 def test_nobody_waits_for_the_everyday_messages_to_be_embedded(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_without_an_embedder_search_goes_by_words_and_neither_it_nor_learning_lo
         f"settings = Settings({settings.home!r}, {settings.cache!r}, embedder='none')\n"
         "with Sheaf.open('user', settings=settings) as sheaf:\n"
         "    sheaf.remember('Tabs', 'd', 'user', 'Use tabs.')\n"
-        "    print(len(sheaf.search('tabs')), sheaf.index.embedding())\n"
+        "    print(len(sheaf.search('tabs')), sheaf.own.index.embedding())\n"
         "    sheaf.learn(Turn('c', (Message('user', 'Remember that we ship on Fridays.'),)))\n"
         "    print(len(sheaf.distil().verdicts), 'numpy' in sys.modules)"
     )
@@ -313,7 +313,7 @@ def test_the_database_is_private_and_has_a_vector_for_each_passage(sheaf: Sheaf,
 def test_the_answers_are_the_same_after_the_database_was_deleted(is_open: bool, settings: Settings) -> None:
     sheaf = Sheaf.open("user", settings=settings, embedder=Toy())
     fill(sheaf, 40)
-    sheaf.index.embed_all()
+    sheaf.own.index.embed_all()
     before = sheaf.matches("word7")
     if not is_open:
         sheaf.close()
@@ -323,7 +323,7 @@ def test_the_answers_are_the_same_after_the_database_was_deleted(is_open: bool, 
     assert not is_open or sheaf.matches("word7") == before
     with Sheaf.open("user", settings=settings, embedder=Toy()) as again:
         again.list()
-        assert again.index.embed_all()[:3] == ("toy 1", 40, 40)
+        assert again.own.index.embed_all()[:3] == ("toy 1", 40, 40)
         assert again.matches("word7") == before
         assert sorted(kept(settings)) == sorted(keys_of(again))
     sheaf.close()
@@ -388,14 +388,14 @@ def test_the_vectors_of_another_embedder_go_after_a_month(settings: Settings) ->
 
 def test_touched_files_keep_their_vectors(sheaf: Sheaf, toy: Toy, settings: Settings) -> None:
     fill(sheaf, 30)
-    sheaf.index.embed_all()
+    sheaf.own.index.embed_all()
     toy.texts.clear()
     for path in Path(sheaf.root).glob("user_*.md"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
     sheaf.list()
 
     assert found(sheaf, "word3 other3")[0] == "user_note-3.md"
-    sheaf.index.embed_all()
+    sheaf.own.index.embed_all()
     assert toy.texts == ["word3 other3"]
     assert sorted(kept(settings)) == sorted(keys_of(sheaf))
 
@@ -404,13 +404,13 @@ def test_index_and_vectors_made_anew_give_the_same_answers(sheaf: Sheaf, setting
     fill(sheaf, 30)
     remember(sheaf, "Long", "words and more words " * 100)
     sheaf.forget("user_note-3.md")
-    sheaf.index.embed_all()
+    sheaf.own.index.embed_all()
     queries = ("word7", "words", "other1 word2", "nothing of this")
     before = [sheaf.matches(query) for query in queries]
 
-    sheaf.index.delete()
+    sheaf.own.index.delete()
     sheaf.list()
-    sheaf.index.embed_all()
+    sheaf.own.index.embed_all()
 
     assert [sheaf.matches(query) for query in queries] == before
 
@@ -454,7 +454,7 @@ def test_an_erased_memory_leaves_no_vector_and_others_keep_theirs(sheaf: Sheaf, 
 def test_a_block_of_vectors_answers_as_its_rows_do_and_goes_with_any_of_them(settings: Settings, toy: Toy) -> None:
     with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
         fill(sheaf, BLOCK + 8)
-        sheaf.index.embed_all()
+        sheaf.own.index.embed_all()
         [(row, entry)] = rows_of(settings, "data, entry", "id = 1")
         [(path,)] = rows_of(settings, "path", f"id = {entry}", table="entry")
         words = sheaf.read(path).body
@@ -522,8 +522,8 @@ def test_where_nothing_can_be_kept_words_do(settings: Settings, toy: Toy, tmp_pa
         path = remember(sheaf, "Automobile", "automobile")
         assert found(sheaf, "automobile") == [path]
         assert found(sheaf, "car") == []
-        assert "no place" in sheaf.index.embedding().problem
-        assert sheaf.index.embed_all().done == 0
+        assert "no place" in sheaf.own.index.embedding().problem
+        assert sheaf.own.index.embed_all().done == 0
     assert toy.texts == []
 
 
@@ -536,12 +536,12 @@ def test_many_are_embedded_beside_the_search_which_goes_by_words_meanwhile(sheaf
 
     (match,) = sheaf.matches("word7")
     assert (match.row.path, match.near) == ("user_note-7.md", 0.0)
-    status = sheaf.index.embedding()
+    status = sheaf.own.index.embedding()
     assert (status.done, status.total, status.running) == (0, 3 * BATCH, True)
 
     toy.gate.set()
-    wait_until(lambda: not sheaf.index.embedding().running)
-    assert sheaf.index.embedding() == ("toy 1", 3 * BATCH, 3 * BATCH, False, "")
+    wait_until(lambda: not sheaf.own.index.embedding().running)
+    assert sheaf.own.index.embedding() == ("toy 1", 3 * BATCH, 3 * BATCH, False, "")
     assert sheaf.matches("word7")[0].near > 0.3
 
 
@@ -559,13 +559,13 @@ def test_a_fallback_stands_in_for_the_vectors_that_are_not_made_yet(
     assert found(sheaf, "car")[0] == first
     assert found(sheaf, "dog")[0] == last
     near = sheaf.matches("dog")[0].near
-    wait_until(lambda: sheaf.index.embedding().done > 0)
-    status = sheaf.index.embedding()
+    wait_until(lambda: sheaf.own.index.embedding().done > 0)
+    status = sheaf.own.index.embedding()
     assert 0 < status.done < status.total == 2 * BATCH + 2
     assert len(toy.fallback.texts) == status.total + 3  # type: ignore[attr-defined]
 
     toy.seconds = 0
-    sheaf.index.embed_all()
+    sheaf.own.index.embed_all()
     assert found(sheaf, "dog")[0] == last
     assert sheaf.matches("dog")[0].near == pytest.approx(near, abs=0.5)
     assert len(toy.fallback.texts) == status.total + 3  # type: ignore[attr-defined]
@@ -573,7 +573,7 @@ def test_a_fallback_stands_in_for_the_vectors_that_are_not_made_yet(
 
 def test_half_of_the_vectors_are_enough_to_look_at(sheaf: Sheaf, toy: Toy) -> None:
     fill(sheaf, 2 * BATCH)
-    sheaf.index.embed_all()
+    sheaf.own.index.embed_all()
     toy.gate = threading.Event()
     for number in range(FEW + 2):
         remember(sheaf, f"More {number}", "automobile")
@@ -581,7 +581,7 @@ def test_half_of_the_vectors_are_enough_to_look_at(sheaf: Sheaf, toy: Toy) -> No
     assert sheaf.matches("word7")[0].near > 0.3
     assert not [path for path in found(sheaf, "car") if path.startswith("user_more")]
     toy.gate.set()
-    wait_until(lambda: sheaf.index.embedding().done == 2 * BATCH + FEW + 2)
+    wait_until(lambda: sheaf.own.index.embedding().done == 2 * BATCH + FEW + 2)
     assert found(sheaf, "car")[0].startswith("user_more-")
 
 
@@ -596,7 +596,7 @@ def test_close_ends_the_thread_and_what_was_made_is_kept(settings: Settings, toy
     assert "memsheaf-vectors" not in [thread.name for thread in threading.enumerate()]
     with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
         sheaf.list()
-        assert sheaf.index.embedding().done == len(kept(settings)) > 0
+        assert sheaf.own.index.embedding().done == len(kept(settings)) > 0
 
 
 def test_a_thread_that_hangs_does_not_hold_close_for_long(settings: Settings, toy: Toy) -> None:
@@ -612,7 +612,7 @@ def test_embed_all_tells_how_far_it_is(sheaf: Sheaf) -> None:
     fill(sheaf, 2 * BATCH + 1)
     told: list[tuple[int, int]] = []
 
-    outcome = sheaf.index.embed_all(lambda done, total: told.append((done, total)))
+    outcome = sheaf.own.index.embed_all(lambda done, total: told.append((done, total)))
 
     total = 2 * BATCH + 1
     assert told == [(BATCH, total), (2 * BATCH, total), (total, total)]
@@ -626,10 +626,10 @@ def test_an_interrupt_keeps_what_was_made(sheaf: Sheaf) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sheaf.index.embed_all(interrupt)
+        sheaf.own.index.embed_all(interrupt)
 
-    assert sheaf.index.embedding()[1:4] == (BATCH, 2 * BATCH, False)
-    assert sheaf.index.embed_all()[1:4] == (2 * BATCH, 2 * BATCH, False)
+    assert sheaf.own.index.embedding()[1:4] == (BATCH, 2 * BATCH, False)
+    assert sheaf.own.index.embed_all()[1:4] == (2 * BATCH, 2 * BATCH, False)
 
 
 # failing
@@ -647,19 +647,19 @@ def test_an_embedder_that_fails_is_left_alone_for_a_while(error: Exception, said
     with Sheaf.open("user", settings=settings, embedder=toy, clock=lambda: now) as sheaf:
         path = remember(sheaf, "Automobile", "automobile")
         assert found(sheaf, "automobile") == [path]
-        assert sheaf.index.embedding().problem == said
+        assert sheaf.own.index.embedding().problem == said
         toy.fails = None
         assert found(sheaf, "car") == []
         now += PAUSE + 1
         assert found(sheaf, "car") == [path]
-        assert sheaf.index.embedding().problem == ""
+        assert sheaf.own.index.embedding().problem == ""
 
 
 def test_an_embedder_that_cannot_be_had_is_a_problem_and_no_error(settings: Settings) -> None:
     with Sheaf.open("user", settings=settings._replace(embedder="nonsense")) as sheaf:
         path = remember(sheaf, "Automobile", "automobile")
         assert found(sheaf, "automobile") == [path]
-        assert "nonsense" in sheaf.index.embedding().problem
+        assert "nonsense" in sheaf.own.index.embedding().problem
 
 
 @pytest.mark.parametrize("rows", [numpy.zeros((1, 3), float32), numpy.full((1, 64), numpy.nan, float32)])
@@ -671,7 +671,7 @@ def test_vectors_that_are_none_are_refused(rows: NDArray[float32], settings: Set
     with Sheaf.open("user", settings=settings, embedder=Broken()) as sheaf:
         path = remember(sheaf, "Automobile", "automobile")
         assert found(sheaf, "automobile") == [path]
-        assert "another size or length" in sheaf.index.embedding().problem
+        assert "another size or length" in sheaf.own.index.embedding().problem
 
 
 def test_an_embedder_that_fails_in_the_thread_is_told_of(sheaf: Sheaf, toy: Toy) -> None:
@@ -679,7 +679,7 @@ def test_an_embedder_that_fails_in_the_thread_is_told_of(sheaf: Sheaf, toy: Toy)
     fill(sheaf, FEW + 1)
 
     assert found(sheaf, "word7") == ["user_note-7.md"]
-    wait_until(lambda: sheaf.index.embedding().problem == "no more")
+    wait_until(lambda: sheaf.own.index.embedding().problem == "no more")
     assert found(sheaf, "word7") == ["user_note-7.md"]
 
 
@@ -707,14 +707,14 @@ def test_a_killed_process_loses_a_batch_at_most(settings: Settings, toy: Toy) ->
 import os, signal
 with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
     sheaf.list()
-    sheaf.index.embed_all(lambda done, total: done < total // 2 or os.kill(os.getpid(), signal.SIGKILL))
+    sheaf.own.index.embed_all(lambda done, total: done < total // 2 or os.kill(os.getpid(), signal.SIGKILL))
 """
     with run(settings, code) as process:
         assert process.wait(60) == -signal.SIGKILL
 
     with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        assert sheaf.index.embedding().done == 2 * BATCH
-        assert sheaf.index.embed_all()[1:3] == (4 * BATCH, 4 * BATCH)
+        assert sheaf.own.index.embedding().done == 2 * BATCH
+        assert sheaf.own.index.embed_all()[1:3] == (4 * BATCH, 4 * BATCH)
         assert len(toy.texts) == 2 * BATCH
         assert sorted(kept(settings)) == sorted(keys_of(sheaf))
 
@@ -730,8 +730,8 @@ with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
         sheaf.search(f"x{number}")
         if number % 3 == 0:
             sheaf.forget(path)
-    sheaf.index.embed_all()
-    print(sheaf.index.embedding().problem)
+    sheaf.own.index.embed_all()
+    print(sheaf.own.index.embedding().problem)
 """
     processes = [run(settings, code) for _ in range(3)]
     for process in processes:
@@ -740,7 +740,7 @@ with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
             assert (process.returncode, out.strip()) == (0, "")
 
     with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        assert sheaf.index.embed_all()[1:3] == (2 * BATCH + 12, 2 * BATCH + 12)
+        assert sheaf.own.index.embed_all()[1:3] == (2 * BATCH + 12, 2 * BATCH + 12)
         assert sorted(kept(settings)) == sorted(keys_of(sheaf))
         for row in sheaf.list():
             (match,) = [match for match in sheaf.matches(row.name, limit=50) if match.row.path == row.path]
@@ -754,9 +754,9 @@ def test_one_process_at_a_time_embeds_in_bulk(sheaf: Sheaf, settings: Settings, 
     with locked(base, "embedding"):
         sheaf.search("word7")
         wait_until(lambda: "memsheaf-vectors" not in [thread.name for thread in threading.enumerate()])
-        assert (toy.texts, sheaf.index.embedding().running) == ([], True)
+        assert (toy.texts, sheaf.own.index.embedding().running) == ([], True)
     sheaf.search("word7")
-    wait_until(lambda: sheaf.index.embedding().done == 2 * BATCH)
+    wait_until(lambda: sheaf.own.index.embedding().done == 2 * BATCH)
 
 
 # whatever happens in whatever order
@@ -816,9 +816,9 @@ def test_with_a_quick_embedder_commands_that_end_at_once_get_it_done_after_some(
     for _ in range(2):
         with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
             toy.gate.set()
-            sheaf.index.search("word1", 5)
+            sheaf.own.index.search("word1", 5)
             toy.gate.clear()
-            done.append(sheaf.index.embedding().done)
+            done.append(sheaf.own.index.embedding().done)
             toy.gate.set()
 
     assert done[0] >= QUICK * BATCH
@@ -828,6 +828,6 @@ def test_with_a_quick_embedder_commands_that_end_at_once_get_it_done_after_some(
 def test_embedding_ends_when_its_time_is_up_and_goes_on_from_there(sheaf: Sheaf, toy: Toy) -> None:
     fill(sheaf, 3 * BATCH)
 
-    assert sheaf.index.embed_all(seconds=0).done == 0
+    assert sheaf.own.index.embed_all(seconds=0).done == 0
     assert toy.texts == []
-    assert sheaf.index.embed_all(seconds=600).done == 3 * BATCH
+    assert sheaf.own.index.embed_all(seconds=600).done == 3 * BATCH

@@ -13,7 +13,7 @@ import pytest
 from cases import each_case
 from memsheaf.config import Dream, Settings
 from memsheaf.errors import Busy, CapReached, ModelFailed, NotFound
-from memsheaf.learn import model_merges, rehearsal, schedule
+from memsheaf.learn import rehearsal, schedule
 from memsheaf.learn.consolidate import ConsolidationReport, run
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
@@ -50,19 +50,19 @@ class Place:
         self.state = State(str(folder / "state"))
 
     def put(self, **files: bytes) -> None:
-        found = {entry.path for entry in self.sheaf.store.scan()}
+        found = {entry.path for entry in self.sheaf.own.store.scan()}
         paths = {f"{name}.md": data for name, data in files.items()}
-        expect = {path: self.sheaf.store.read(path).version if path in found else ABSENT for path in paths}
+        expect = {path: self.sheaf.own.store.read(path).version if path in found else ABSENT for path in paths}
         changes = [Change(path, data, expect[path]) for path, data in paths.items()]
-        self.sheaf.store.commit(changes, by="agent")
+        self.sheaf.own.store.commit(changes, by="agent")
 
     def run(self, *answers: object, apply: bool = True, now: float = NOW) -> ConsolidationReport:
         model = Scripted(answers) if answers else None
         return run(self.sheaf, state=self.state, now=now, model=model, apply=apply)
 
     def files(self) -> dict[str, bytes]:
-        paths = sorted(entry.path for entry in self.sheaf.store.scan() if entry.path.endswith(".md"))
-        return {path: self.sheaf.store.read(path).data for path in paths if path != "MEMORY.md"}
+        paths = sorted(entry.path for entry in self.sheaf.own.store.scan() if entry.path.endswith(".md"))
+        return {path: self.sheaf.own.store.read(path).data for path in paths if path != "MEMORY.md"}
 
     def read(self, name: str) -> Memory:
         return self.sheaf.read(f"{name}.md")
@@ -328,7 +328,7 @@ def test_what_due_means(settings: Settings) -> None:
         for number in range(9):
             sheaf.put(f"n{number}.md", text(f"Fact number {number} of the month.").decode())
         for name in ("x", "y"):
-            sheaf.store.commit([Change(f"{name}.md", text(FRIDAY), ABSENT)], by="agent")
+            sheaf.own.store.commit([Change(f"{name}.md", text(FRIDAY), ABSENT)], by="agent")
         inbox = sheaf.learning.inbox
         found = []
         for number in range(4):
@@ -560,15 +560,37 @@ def test_what_a_model_has_seen_is_not_shown_again_until_it_changes(place: Place)
     assert len(model.asked) == 2
 
 
-def test_of_many_memories_the_next_run_looks_at_the_next(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_merges, "SEARCHED", 20)
-    lonely = {f"m{number:03}": text(f"Lone{number} thing{number}.", name=f"Lone{number}") for number in range(21)}
-    place.put(**lonely, z1=A, z2=B)
-    model = Scripted([NOTHING] * 9)
+def test_the_memories_that_were_changed_last_are_shown_first_and_the_rest_in_the_next_run(place: Place) -> None:
+    files = {}
+    for number in range(14):
+        about = {"name": f"Subject{number} zone{number}", "updated": f"2026-10-{1 + number:02}"}
+        files[f"a{number:02}"] = text(f"Subject{number} zone{number} is one thing.", **about)
+        files[f"b{number:02}"] = text(f"Subject{number} zone{number} is another matter.", **about)
+    place.put(**files)
+    model = Scripted([NOTHING] * 20)
 
-    for asked in (0, 1):
+    for asked in (12, 14, 14):
         run(place.sheaf, state=place.state, now=NOW, model=model, apply=True)
         assert len(model.asked) == asked
+
+    assert "Subject13" in model.asked[0].text
+    assert "Subject0 " in model.asked[-1].text
+
+
+def test_a_cluster_that_a_model_cannot_answer_about_does_not_keep_it_from_the_others(place: Place) -> None:
+    files = {}
+    for number in range(4):
+        name = f"Subject{number} zone{number}"
+        files[f"a{number}"] = text(f"{name} is one thing.", name=name)
+        files[f"b{number}"] = text(f"{name} is another matter.", name=name)
+    place.put(**files)
+    model = Scripted(["no"] * 8)
+
+    for asked in (4, 8, 8):
+        run(place.sheaf, state=place.state, now=NOW, model=model, apply=True)
+        assert len(model.asked) == asked
+
+    assert len({question.text.split("zone")[1][0] for question in model.asked}) == 4
 
 
 @pytest.mark.parametrize("trouble", [ModelFailed("down"), ValueError("a library's own"), CapReached("no more today")])
@@ -593,7 +615,7 @@ def test_a_model_that_is_down_is_not_asked_about_everything(place: Place) -> Non
 
     run(place.sheaf, state=place.state, now=NOW, model=model, apply=True)
 
-    assert len(model.asked) == 4
+    assert len(model.asked) == 2
 
 
 def test_questions_follow_what_takes_the_place_of_their_answer_and_keep_one_that_nothing_replaces(
@@ -701,7 +723,7 @@ def _harmed(place: Place, rng: random.Random, cycles: int) -> tuple[int, int, in
             is_there = place.sheaf.read(path).version == version
         except NotFound:
             is_there = False
-        assert is_there or place.sheaf.store.version(path, version), "every text that ever was can be had"
+        assert is_there or place.sheaf.own.store.version(path, version), "every text that ever was can be had"
     return retired, by_model, asked
 
 

@@ -49,6 +49,16 @@ def test_a_memory_that_says_more_than_its_correction_stays(sheaf: Sheaf) -> None
 
 
 OTHERS = [
+    ("I drink coffee in the morning", "I drink tea, not coffee, in the evening"),
+    ("We use Jest for unit tests", "We use Playwright, not Jest, for e2e tests"),
+    ("The timeout of the API is 30 seconds", "The timeout of the API is 60 seconds in staging now"),
+    ("We use Redis for caching", "We use Redis for queues now"),
+    ("Backups run on Mondays", "Backups run on Mondays in Asia now"),
+    ("I use vim for Python", "I use VS Code, not vim, for TypeScript"),
+    ("My brother Leo lives in Bern now", "Actually, my sister Mia lives in Bern."),
+    ("We use pnpm in the frontend", "Use npm, not pnpm, in the docs folder"),
+    ("The port is 7000 now", "Actually the staging port is 5001"),
+    ("When do we deploy?", "We deploy on Thursdays, not Fridays"),
     ("I have a daughter called Mia", "I have a daughter called Lea"),
     ("My dog is called Rex", "My dog is called Bella"),
     ("The backup runs on host a1", "The backup runs on host b2"),

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Settings, Sheaf
-from memsheaf.caps import Caps
 from memsheaf.errors import CapReached, Changed, ModelFailed, NotFound
 from memsheaf.learn.extract import JudgedProposal
+from memsheaf.limits import Caps
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import Message, Proposal, Turn

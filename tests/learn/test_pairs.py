@@ -14,7 +14,7 @@ import pytest
 from memsheaf import config
 from memsheaf.cli import main
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.work.layers import Layers
+from memsheaf.sheaf import Sheaf
 
 with open(os.path.join(os.path.dirname(__file__), "pairs.json"), encoding="utf-8") as file:
     PAIRS: dict[str, list[dict[str, Any]]] = json.load(file)
@@ -33,14 +33,14 @@ def typed(environment: dict[str, str], text: str) -> object:
 
 
 def told(environment: dict[str, str], text: str) -> object:
-    with Layers.open(settings=config.load(environment), cwd=environment["HOME"]) as layers:
+    with Sheaf.open(settings=config.load(environment), cwd=environment["HOME"]) as layers:
         layers.learn(Turn("talk", (Message("user", text), Message("assistant", "OK."))))
         return layers.distil()
 
 
 def memories(environment: dict[str, str]) -> list[str]:
     """Each memory: its header's texts and its body; a changed fact keeps its file name."""
-    with Layers.open(settings=config.load(environment), cwd=environment["HOME"]) as layers:
+    with Sheaf.open(settings=config.load(environment), cwd=environment["HOME"]) as layers:
         found = [layers.read(row.path) for row in layers.list()]
         return [f"{one.name}\n{one.description}\n{one.body}" for one in found]
 

@@ -6,13 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy
 import pytest
-from numpy import float32
-from numpy.typing import NDArray
 
-from memsheaf.embed.static import Static
-from memsheaf.errors import EmbedderFailed, SecretFound, StoreFailed
+from memsheaf.errors import SecretFound, StoreFailed
 from memsheaf.learn import rehearsal
 from memsheaf.learn.merge_plan import PlanGroup
 from memsheaf.learn.rehearsal import Expectation, expect, expectations, find_regressions
@@ -34,13 +30,9 @@ def merged(keeper: Memory, *others: Memory, text: str = "") -> PlanGroup:
     return PlanGroup("merge", "", (keeper, *others), keeper.path, text, tuple(other.path for other in others))
 
 
-def nobody(question: str, limit: int) -> Sequence[str]:
-    return ()
-
-
 def find(memories: Sequence[Memory], groups: Sequence[PlanGroup], *stored: tuple[str, str]) -> dict[int, str]:
     by_path = {one.path: one for one in memories}
-    return find_regressions(by_path, groups, [Expectation(*pair) for pair in stored], nobody)
+    return find_regressions(by_path, groups, [Expectation(*pair) for pair in stored], lambda *_: [*by_path])
 
 
 # Nine that speak of zebras more than the tenth does: it is only found as long as its own word is there.
@@ -119,65 +111,37 @@ def test_a_question_follows_what_superseded_its_answer() -> None:
     assert list(find([later, keeper, *CROWD], [merged(keeper, later)], ("okapi", "needle.md"))) == [0]
 
 
-def test_of_very_many_the_affected_ones_and_their_rivals_take_part() -> None:
-    many = {f"m{number}.md": memory(f"m{number}.md", f"filler {number}") for number in range(rehearsal.ALL + 1)}
+def test_of_many_memories_only_those_of_the_plan_and_what_a_question_finds_take_part() -> None:
     keeper = memory("keeper.md", "Something else.")
-    asked: list[tuple[str, int]] = []
+    memories = {one.path: one for one in (*CROWD, NEEDLE, keeper)}
+    asked: list[str] = []
 
-    def rivals(question: str, limit: int) -> Sequence[str]:
-        asked.append((question, limit))
-        return ["m1.md", "not there.md"]
+    def search(question: str, limit: int) -> Sequence[str]:
+        asked.append(question)
+        return ["crowd1.md", "not there.md"]
 
-    found = find_regressions(
-        {**many, NEEDLE.path: NEEDLE, keeper.path: keeper},
-        [merged(keeper, NEEDLE)],
-        [Expectation("okapi", "needle.md")],
-        rivals,
-    )
+    found = find_regressions(memories, [merged(keeper, NEEDLE)], [Expectation("okapi", "needle.md")], search)
 
     assert list(found) == [0]
-    assert ("okapi", 50) in asked
+    assert asked == ["okapi", NEEDLE.description]
 
 
-def test_meaning_counts_where_an_embedder_is_quick() -> None:
+def test_a_model_may_not_touch_what_a_stored_question_finds_by_meaning_alone() -> None:
     pets = memory("pets.md", "The office dog sleeps under the desk.", "Pets", "Animals at work")
     keeper = memory("keeper.md", "Invoices are sent by mail.", "Pets", "Animals at work")
-    group = merged(keeper, pets)
-    crowd = [
-        memory(f"crowd{number}.md", f"The cat, the kitten and the wolf {number}.", "Cat", "kitten")
-        for number in range(12)
-    ]
-    by_path = {one.path: one for one in (pets, keeper, *crowd)}
-    question = [Expectation("puppy hound", "pets.md")]
+    memories = {one.path: one for one in (pets, keeper)}
+    stored = [Expectation("puppy hound", "pets.md")]
 
-    assert find_regressions(by_path, [group], question, nobody) == {}, "no word of it stands anywhere"
-    assert list(find_regressions(by_path, [group], question, nobody, embedder=Static())) == [0]
+    def find_pets(question: str, limit: int) -> Sequence[str]:
+        return ["pets.md"]
 
+    def find_nothing(question: str, limit: int) -> Sequence[str]:
+        return []
 
-class Failing:
-    """An embedder that is quick, and gives up after so many calls."""
-
-    quick = True
-    identity = "failing"
-    dimensions = 2
-
-    def __init__(self, calls: int) -> None:
-        self._left = calls
-
-    def encode(self, texts: Sequence[str]) -> NDArray[float32]:
-        if not self._left:
-            raise EmbedderFailed("gone")
-        self._left -= 1
-        return numpy.ones((len(texts), 2), float32)
-
-
-def test_an_embedder_that_fails_half_way_leaves_it_to_the_words() -> None:
-    keeper = memory("keeper.md", "Something else entirely.")
-    group = merged(keeper, NEEDLE, text=keeper.text + "More.\n")
-    by_path = {one.path: one for one in (NEEDLE, keeper, *CROWD)}
-    question = [Expectation("okapi", "needle.md")]
-    for calls in range(6):
-        assert list(find_regressions(by_path, [group], question, nobody, embedder=Failing(calls))) == [0], calls
+    by_rule, by_model = merged(keeper, pets), merged(keeper, pets)._replace(model=True)
+    assert find_regressions(memories, [by_rule], stored, find_pets) == {}, "a rule keeps every word"
+    assert list(find_regressions(memories, [by_model], stored, find_pets)) == [0]
+    assert find_regressions(memories, [by_model], stored, find_nothing) == {}, "it was not answered before"
 
 
 def test_questions_are_kept_and_the_last_answer_counts(state: State) -> None:
@@ -210,12 +174,12 @@ def test_a_question_with_a_secret_is_refused(state: State) -> None:
 
 
 def test_only_so_many_questions_are_kept(state: State) -> None:
-    state.save(rehearsal.NAME, [[f"question {number}", "a.md"] for number in range(rehearsal.MOST)])
+    state.save(rehearsal.NAME, [[f"question {number}", "a.md"] for number in range(rehearsal.MAX_QUESTIONS)])
 
     expect(state, "one more", "a.md")
 
     found = expectations(state)
-    assert (len(found), found[0].question, found[-1].question) == (rehearsal.MOST, "question 1", "one more")
+    assert (len(found), found[0].question, found[-1].question) == (rehearsal.MAX_QUESTIONS, "question 1", "one more")
 
 
 def test_damaged_questions_are_left_out(state: State) -> None:

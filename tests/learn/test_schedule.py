@@ -87,7 +87,7 @@ def test_a_clock_that_was_wrong_does_not_lock_it_out(state: State) -> None:
 
 
 def test_the_memory_is_read_back_and_a_damaged_one_is_begun_again(state: State) -> None:
-    past = Past(NOW, 7, "user_x.md", ("0123456789abcdef",))
+    past = Past(NOW, 7, ("0123456789abcdef",))
     schedule.save(state, past)
     assert schedule.load(State(state.folder)) == past
     for data in (
@@ -95,7 +95,7 @@ def test_the_memory_is_read_back_and_a_damaged_one_is_begun_again(state: State) 
         b"\0" * 50,
         b"[]",
         b"{",
-        b'{"at": "soon", "learned": -3, "cursor": 4, "settled": {"a": 1}}',
+        b'{"at": "soon", "learned": -3, "cursor": "a.md", "settled": {"a": 1}}',
         b'{"at": 1e999, "learned": true, "settled": [1, null]}',
         b'{"at": -1}',
         b'{"at": NaN}',

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.caps import Caps
 from memsheaf.errors import CapReached, ModelFailed
+from memsheaf.limits import Caps
 from memsheaf.llm import Answer, Model, Question
 from memsheaf.llm.scripted import Line, Scripted
 from memsheaf.llm.spend import Ledger, Metered, Spent, estimate
@@ -203,7 +203,7 @@ import sys
 from memsheaf.errors import CapReached
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
-from memsheaf.caps import Caps
+from memsheaf.limits import Caps
 from memsheaf.llm.spend import Ledger, Metered
 from memsheaf.store.state import State
 made = 0
@@ -259,7 +259,7 @@ def test_who_is_killed_before_the_answer_has_paid_in_full(tmp_path: Path) -> Non
         "import os, sys\n"
         "from memsheaf.llm import Question\n"
         "from memsheaf.llm.scripted import Scripted\n"
-        "from memsheaf.caps import Caps\nfrom memsheaf.llm.spend import Ledger, Metered\n"
+        "from memsheaf.limits import Caps\nfrom memsheaf.llm.spend import Ledger, Metered\n"
         "from memsheaf.store.state import State\n"
         "model = Scripted([lambda _: os.kill(os.getpid(), 9)])\n"
         "ask = Metered(model, Ledger(State(sys.argv[1])), Caps(), 'x').ask\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf.caps import Caps, ChatCaps
 from memsheaf.errors import CapReached, ModelFailed
+from memsheaf.limits import Caps, ChatCaps
 from memsheaf.llm import Answer, Question
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.llm.scripted import Scripted

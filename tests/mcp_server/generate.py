@@ -13,8 +13,7 @@ from typing import Any
 from memsheaf.hosts.clients import CLIENTS, TOKEN, describe_client
 from memsheaf.mcp.offer import FILE, MARKDOWN, PROMPTS
 from memsheaf.prompts import read_prompt
-from memsheaf.tool_schema import schema
-from memsheaf.tools import READING, TOOLS
+from memsheaf.tools import READING, TOOLS, schema
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LISTING = ROOT / "src" / "memsheaf" / "mcp" / "listing.json"

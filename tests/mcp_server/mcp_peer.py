@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from memsheaf.config import Settings
 from memsheaf.mcp.offer import Offer
+from memsheaf.mcp.protocol import Service
 from memsheaf.mcp.stdio import StdioServer
 from memsheaf.sheaf import Sheaf
 
@@ -201,7 +202,7 @@ def stdio_server(opened: Callable[[], Offer], *, modern: bool, watch: float = 36
     """The small loop in a thread of this process, and the wire to it."""
 
     def serve(source: BinaryIO, sink: BinaryIO) -> None:
-        StdioServer(opened, source, sink, version="1", watch=watch).run()
+        StdioServer(Service("1"), opened, source, sink, watch_seconds=watch).run()
 
     with running(serve) as (go, come):
         yield Wire(go, come, modern=modern)

@@ -7,7 +7,8 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,20 +18,40 @@ import httpx2
 import mcp_types as types
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 from forks import Program
 from mcp_server.mcp_peer import PATIENCE, Place
-from memsheaf.mcp.protocol import listed
-from memsheaf.mcp.sdk_server import SdkServer
-from memsheaf.mcp.subscriptions import WATCH_SECONDS, Clients, Opened
+from memsheaf.mcp.http import HttpTransport, OpenOffer
+from memsheaf.mcp.http_bind import Endpoint
+from memsheaf.mcp.http_server import HttpServer
+from memsheaf.mcp.protocol import WATCH_SECONDS, Service
 
 ACCEPTED = ("Accept", "application/json, text/event-stream")
 JSON = ("Content-Type", "application/json")
 
 
-def make_sdk_server(opened: Opened, watch: float = WATCH_SECONDS) -> SdkServer:
-    """The server over what `opened` gives, without HTTP."""
-    return SdkServer(Clients(opened, watch=watch), "1", listed(reading=False, tools=True), None)
+@contextmanager
+def http_server(open_offer: OpenOffer, *, watch: float = WATCH_SECONDS) -> Iterator[Callable[..., Any]]:
+    """A server in a thread of this process, without the access check; gives what makes clients of it."""
+    transport = HttpTransport(Service("1"), open_offer, watch_seconds=watch)
+    app = Starlette(routes=[Route("/mcp", transport)], lifespan=transport.lifespan)
+    ready = threading.Event()
+    with Endpoint(port=0).listen() as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        server = HttpServer(
+            app, Endpoint(), listener, seconds=5, lifespan=True, ready=ready.set, ending=transport.close
+        )
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        assert ready.wait(PATIENCE)
+        try:
+            yield lambda mode, **callbacks: Client(streamable_http_client(url), mode=mode, **callbacks)
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
 
 
 class Heard(NamedTuple):

@@ -33,13 +33,13 @@ NOT_OURS = {
         "input-required-result-multi-round", "input-required-result-non-tool-request", "completion-complete",
         "tools-call-elicitation", "input-required-result-basic-elicitation", "input-required-result-request-state",
         "input-required-result-tampered-state", "input-required-result-result-type",
-        "input-required-result-missing-input-response", "input-required-result-unsupported-methods",
-        "input-required-result-ignore-extra-params", "input-required-result-validate-input",
+        "input-required-result-missing-input-response", "input-required-result-validate-input",
     },
     "a tool with JSON Schema 2020-12 keywords, or headers for its arguments": {
         "json-schema-2020-12", "http-custom-header-server-validation",
     },
     "a stream that the server closes and the client resumes": {"server-sse-polling"},
+    "subscriptions to one resource": {"resources-subscribe", "resources-unsubscribe"},
     "logging, sampling or roots, which the protocol gave up": {
         "logging-set-level", "tools-call-with-logging", "tools-call-sampling", "input-required-result-basic-sampling",
         "input-required-result-basic-list-roots", "input-required-result-capability-check",
@@ -55,16 +55,13 @@ CHECKS_NOT_OURS = {
     # a tool that cannot do without sampling
     ("server-stateless", "sep-2575-server-rejects-undeclared-capability"),
     ("server-stateless", "sep-2575-missing-capability-http-400"),
-    # tools and prompts that change while the server runs
-    ("server-stateless", "sep-2575-server-sends-prompts-list-changed-on-subscription"),
-    ("server-stateless", "sep-2575-server-sends-tools-list-changed-on-subscription"),
 }
 OURS = {
     "2025-11-25": {
         "server-initialize", "server-session-lifecycle", "ping", "tools-list",
         "tools-call-simple-text", "tools-call-error", "tools-call-with-progress",
         "server-sse-multiple-streams", "resources-list", "resources-read-text", "resources-templates-read",
-        "resources-subscribe", "resources-unsubscribe", "prompts-list", "prompts-get-simple", "prompts-get-with-args",
+        "prompts-list", "prompts-get-simple", "prompts-get-with-args",
         "dns-rebinding-protection",
     },
     "2026-07-28": {
@@ -72,6 +69,7 @@ OURS = {
         "tools-call-with-progress", "server-sse-multiple-streams", "resources-list", "resources-read-text",
         "resources-templates-read", "sep-2164-resource-not-found", "prompts-list", "prompts-get-simple",
         "prompts-get-with-args", "dns-rebinding-protection", "caching", "http-header-validation",
+        "input-required-result-ignore-extra-params", "input-required-result-unsupported-methods",
     },
 }  # fmt: skip
 HEADER = "---\nname: Number 123\ndescription: About 123\ntype: user\n---\n"

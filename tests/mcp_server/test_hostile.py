@@ -20,7 +20,7 @@ from urllib.parse import quote
 import pytest
 
 from cases import each_case
-from memsheaf.mcp.work_queue import LIMIT
+from memsheaf.mcp.stdio import MAX_WAITING_REQUESTS
 
 sys.path.append(str(Path(__file__).parent))
 from mcp_server.mcp_peer import NEVER, PATIENCE, Message, Place, Served, served
@@ -30,7 +30,6 @@ PRIVATE = "the blue lighthouse"
 HEADER = "---\nname: N\ndescription: d\ntype: user\n---\n"
 INTERNAL, INVALID, PARSE = -32603, -32600, -32700
 FILE = "memory://file/"
-FILES, PROMPT = {"type": "ref/resource", "uri": "memory://file/{+path}"}, {"type": "ref/prompt", "name": "remember"}
 
 
 def cases(name: str) -> list[Any]:
@@ -443,7 +442,7 @@ def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_path: Pat
         assert server.wire.text("memory_list")
         with open(place.root / ".history" / "lock", "rb+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # as another process that writes
-            sent = [wire.request("tools/call", new(number)) for number in range(LIMIT)]
+            sent = [wire.request("tools/call", new(number)) for number in range(MAX_WAITING_REQUESTS)]
             wire.notify("notifications/cancelled", {"requestId": sent[50]})
             assert wire.ask("ping")["result"] == {}  # all that was read
             os.set_blocking(pipe, False)
@@ -457,7 +456,7 @@ def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_path: Pat
     kept = {path.name for path in place.root.glob("project_order-*.md")}
     assert "project_order-50.md" not in kept
     assert "project_order-51.md" in kept
-    assert len(kept) <= 2 * LIMIT
+    assert len(kept) <= 2 * MAX_WAITING_REQUESTS
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")

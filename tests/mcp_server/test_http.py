@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import http.client
 import json
@@ -20,12 +21,14 @@ import httpx2
 import mcp_types as types
 import pytest
 from mcp import Client
-from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
+from mcp.client.subscriptions import ResourcesListChanged
 from mcp.shared.exceptions import MCPError
 
+from memsheaf.mcp.offer import Offer
+
 sys.path.append(str(Path(__file__).parent))
-from mcp_server.mcp_peer import PATIENCE, Place, envelope
-from mcp_server.mcp_site import ACCEPTED, JSON, Site, said, site
+from mcp_server.mcp_peer import PATIENCE, Place, envelope, stdio_server
+from mcp_server.mcp_site import ACCEPTED, JSON, Heard, Site, said, site
 
 pytestmark = [
     pytest.mark.anyio,
@@ -124,16 +127,14 @@ async def test_a_conversation_that_was_ended_is_gone(server: Site) -> None:
 
 
 async def test_a_client_of_the_handshake_is_told_what_others_change(server: Site, home: Place) -> None:
-    told = list[str]()
     came = anyio.Event()
 
     async def hear(message: Any) -> None:
-        told.append(getattr(message, "method", ""))
-        if {"notifications/resources/updated", "notifications/resources/list_changed"} <= set(told):
+        if getattr(message, "method", "") == "notifications/resources/list_changed":
             came.set()
 
     async with server.client("legacy", message_handler=hear) as client:
-        await client.subscribe_resource(CATALOG)
+        await client.list_resources()
         await anyio.to_thread.run_sync(home.save, "Heard", "Heard by those who began with a handshake.")
         with anyio.fail_after(PATIENCE):
             await came.wait()
@@ -142,15 +143,11 @@ async def test_a_client_of_the_handshake_is_told_what_others_change(server: Site
 async def test_a_modern_client_is_told_what_others_change(server: Site, home: Place) -> None:
     async with (
         server.client("2026-07-28") as client,
-        client.listen(resource_subscriptions=[CATALOG], resources_list_changed=True) as changes,
+        client.listen(resources_list_changed=True) as changes,
     ):
         await anyio.to_thread.run_sync(home.save, "Streamed", "Told on a stream that a client opened.")
-        heard = set()
         with anyio.fail_after(PATIENCE):
-            async for event in changes:
-                heard.add(type(event))
-                if heard >= {ResourceUpdated, ResourcesListChanged}:
-                    break
+            assert isinstance(await anext(aiter(changes)), ResourcesListChanged)
 
 
 async def test_a_long_call_tells_how_far_it_is_and_can_be_given_up(place: Place) -> None:
@@ -220,7 +217,7 @@ def assert_counted(place: Place, total: int) -> None:
     assert len(commits) == total + 1
 
 
-# the short way and the long one
+# raw requests
 
 
 def call(
@@ -251,22 +248,24 @@ def connect(server: Site) -> socket.socket:
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        ("memory_read", {"filename": "user_first.md"}),
+        ("memory_read", {"filename": "user_first-of-all.md"}),
         ("memory_read", {"filename": "nothing.md"}),
         ("memory_read", {"filename": 7}),
         ("memory_read", {}),
-        ("memory_search", {"query": "first of all"}),
-        ("memory_list", {"type": "nothing"}),
-        ("memory_write", {"name": "First of all", "description": "d", "type": "user", "content": "Another."}),
         ("memory_update", {"filename": "user_first.md", "old_text": "a" * 300_000, "new_text": ""}),
         ("nothing", {"a": [None, 1.5, "\ud800"]}),
         ("memory_read", None),
         ("memory_read", [1]),
     ],
 )
-async def test_a_plain_call_is_answered_as_the_sdk_answers_it(server: Site, tool: str, arguments: object) -> None:
-    plain = answered(server, call(server, tool, arguments))
-    assert plain == answered(server, call(server, tool, arguments, {"example.com/unusual": 1}))
+async def test_a_call_is_answered_as_over_stdio(server: Site, home: Place, tool: str, arguments: object) -> None:
+    with home.sheaf() as sheaf, stdio_server(lambda: Offer(sheaf), modern=True) as wire:
+        wire.open()
+        expected = wire.ask("tools/call", {"name": tool, "arguments": arguments})
+    status, told = answered(server, call(server, tool, arguments))
+    assert status == (400 if "error" in expected else 200)
+    assert told.get("error") == expected.get("error")
+    assert told.get("result", {}).get("content") == expected.get("result", {}).get("content")
 
 
 @pytest.mark.parametrize(
@@ -280,7 +279,7 @@ async def test_a_call_that_contradicts_itself_is_refused(server: Site, headers: 
 
 async def test_what_waits_for_its_turn_is_not_done_when_its_client_has_gone(place: Place) -> None:
     place.save("Tabs")
-    metas: list[dict[str, object]] = [{}, {"example.com/unusual": 1}]
+    metas: list[dict[str, object]] = [{}, {"progressToken": 1}]
     with site(place) as server:
         for number, meta in enumerate(metas):
             with locked(place), connect(server) as first:
@@ -429,3 +428,78 @@ async def test_streams_of_both_eras_are_ended_in_order_with_the_server(place: Pl
         assert server.process.wait(PATIENCE) == 130
     assert heard == []
     assert server.log.read_text("utf-8") == "memsheaf: interrupted\n"
+
+
+# sessions and streams, as raw requests
+
+
+def post(server: Site, message: object, *headers: tuple[str, str]) -> Heard:
+    return server.ask(headers=[server.bearer, ACCEPTED, JSON, *headers], body=json.dumps(message).encode())
+
+
+def ping(number: object = 1) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": number, "method": "ping"}
+
+
+async def test_a_session_begins_with_a_greeting_and_a_header_names_it(server: Site) -> None:
+    begun = await anyio.to_thread.run_sync(server.greet)
+    assert json.loads(begun.body)["result"]["protocolVersion"] == "2025-11-25"
+    session = ("Mcp-Session-Id", begun.headers["mcp-session-id"])
+    assert json.loads(post(server, ping(), session).body)["result"] == {}
+    assert json.loads(post(server, ping(), session, ("MCP-Protocol-Version", "2025-06-18")).body)["result"] == {}
+    assert post(server, ping(), session, ("MCP-Protocol-Version", "1999-01-01")).status == 400
+    noted = post(server, {"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
+    assert (noted.status, noted.body) == (202, b"")
+    assert post(server, {"jsonrpc": "2.0", "id": 1, "result": {}}, session).status == 202
+    assert post(server, ping()).status == 400
+    assert post(server, ping(), ("Mcp-Session-Id", "nothing")).status == 404
+    asked = [server.bearer, JSON, session]
+    assert server.ask(headers=asked, body=json.dumps(ping()).encode()).status == 406
+    assert server.ask("GET", headers=[server.bearer, ("Accept", "application/json"), session]).status == 406
+    assert server.ask("GET", headers=[server.bearer, ACCEPTED]).status == 400
+    missing = post(server, {"jsonrpc": "2.0", "id": 7, "method": "nothing"}, session)
+    assert (missing.status, json.loads(missing.body)["error"]["code"]) == (200, -32601)
+
+
+async def test_a_session_has_one_stream_which_ends_with_it(server: Site) -> None:
+    begun = await anyio.to_thread.run_sync(server.greet)
+    session = ("Mcp-Session-Id", begun.headers["mcp-session-id"])
+    head = f"GET /mcp HTTP/1.1\r\nHost: {server.netloc}\r\nAuthorization: Bearer {server.token}\r\n"
+    head += f"Accept: text/event-stream\r\n{session[0]}: {session[1]}\r\n\r\n"
+    with connect(server) as raw:
+        raw.sendall(head.encode())
+        told = raw.recv(10_000)
+        assert b"text/event-stream" in told
+        assert server.ask("GET", headers=[server.bearer, ACCEPTED, session]).status == 409
+        assert server.ask("DELETE", headers=[server.bearer, session]).status == 200
+        while more := raw.recv(10_000):
+            told += more
+            if told.endswith(b"0\r\n\r\n"):
+                break
+    assert told.endswith(b"0\r\n\r\n")
+
+
+async def test_a_modern_request_stands_alone(server: Site) -> None:
+    era = ("MCP-Protocol-Version", "2026-07-28")
+    for method in ("GET", "DELETE"):
+        refused = server.ask(method, headers=[server.bearer, ACCEPTED, era])
+        assert (refused.status, refused.headers["allow"]) == (405, "POST")
+    assert post(server, {"jsonrpc": "2.0", "method": "notifications/cancelled"}, era).status == 202
+    assert post(server, {"jsonrpc": "2.0", "id": 1, "result": {}}, era).status == 400
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "nothing", "params": {"_meta": envelope()}}
+    assert post(server, asked, era, ("Mcp-Method", "nothing")).status == 404
+    assert post(server, asked, era).status == 400  # the header that repeats the method is missing
+
+
+async def test_a_name_that_is_not_ascii_comes_in_base64(server: Site, home: Place) -> None:
+    uri = "memory://file/☕.md"
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": uri, "_meta": envelope()}}
+    headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "resources/read")]
+    for name, expected in (
+        (base64.b64encode(uri.encode()).decode(), "no memory at"),
+        ("eA==", "does not match"),
+        ("x", "does not match"),
+    ):
+        heard = post(server, asked, *headers, ("Mcp-Name", f"=?base64?{name}?="))
+        assert heard.status == 400
+        assert expected in json.loads(heard.body)["error"]["message"]

@@ -22,7 +22,7 @@ import pytest
 from cases import each_case
 from memsheaf.errors import Refused
 from memsheaf.mcp.http_bind import TOKEN_FILE, VARIABLE, Endpoint, load_token
-from memsheaf.mcp.protocol import MESSAGE_BYTES
+from memsheaf.mcp.protocol import MAX_MESSAGE_BYTES
 from memsheaf.tools import READING
 
 sys.path.append(str(Path(__file__).parent))
@@ -206,7 +206,7 @@ def test_json_may_name_its_characters(server: Site) -> None:
 
 def test_a_body_that_is_too_large_is_refused(server: Site) -> None:
     headers = [server.bearer, ACCEPTED, JSON]
-    body = b"[" + b" " * MESSAGE_BYTES
+    body = b"[" + b" " * MAX_MESSAGE_BYTES
     assert refused(server.ask(headers=headers, body=body)) == 413
     assert server.ask(headers=headers, body=body[:-1]).status == 400
     announced = [*headers, ("Content-Length", str(10**15))]

@@ -15,16 +15,17 @@ import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
+from mcp.client.subscriptions import ResourcesListChanged
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from memsheaf.hosts.switch import set_switch
 from memsheaf.mcp.offer import Offer
+from memsheaf.mcp.protocol import Service
 from memsheaf.mcp.stdio import StdioServer
 
 sys.path.append(str(Path(__file__).parent))
-from mcp_server.mcp_peer import PATIENCE, Place, Wire, running, stdio_server
+from mcp_server.mcp_peer import META, PATIENCE, Place, Wire, running, stdio_server
 
 pytestmark = [
     pytest.mark.anyio,
@@ -87,7 +88,7 @@ def opened(request: pytest.FixtureRequest, place: Place) -> Opened:
         assert log.read_text("utf-8") == ""
 
     def serve(source: BinaryIO, sink: BinaryIO) -> None:
-        StdioServer(lambda: Offer(place.sheaf()), source, sink, version="1", watch=0.1).run()
+        StdioServer(Service("1"), lambda: Offer(place.sheaf()), source, sink, watch_seconds=0.1).run()
 
     return client
 
@@ -333,18 +334,6 @@ async def test_every_prompt_is_listed_and_says_what_it_is_for(opened: Opened, pl
 # what nobody confirmed
 
 
-async def test_no_answer_of_a_client_confirms_a_memory(opened: Opened, place: Place) -> None:
-    path = place.save("Prefers tabs", trust="unconfirmed")
-
-    async def accepting(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
-        return types.ElicitResult(action="accept", content={})
-
-    async with opened(elicitation_callback=accepting) as client:
-        assert "unconfirmed" in said(await client.call_tool("memory_read", {"filename": path}))
-    with place.sheaf() as sheaf:
-        assert sheaf.read(path).trust == "unconfirmed"
-
-
 async def test_a_deletion_is_carried_out_and_doubts_are_told(opened: Opened, place: Place) -> None:
     path = place.save("Prefers tabs", trust="unconfirmed")
     async with opened() as client:
@@ -355,93 +344,61 @@ async def test_a_deletion_is_carried_out_and_doubts_are_told(opened: Opened, pla
 # changes
 
 
-class Told:
-    """What a client is told of changes, in either era: the addresses, and LISTED for another list."""
+@asynccontextmanager
+async def listening(client: Client, news: Any) -> AsyncIterator[None]:
+    """Listen for a new list of resources, in either era; `news` is called for each."""
+    if client.protocol_version != "2026-07-28":
+        await client.list_resources()
+        yield
+        return
 
-    LISTED = "the list"
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-        self.more = anyio.Event()
-
-    def hear(self, what: str) -> None:
-        self.heard.append(what)
-        self.more.set()
-
-    async def handle(self, message: Any) -> None:
-        if isinstance(message, types.ResourceUpdatedNotification):
-            self.hear(str(message.params.uri))
-        elif isinstance(message, types.ResourceListChangedNotification):
-            self.hear(self.LISTED)
-
-    async def until(self, *wanted: str) -> None:
-        """Wait until all of these were told, and forget them."""
-        with anyio.fail_after(PATIENCE):
-            while not {*wanted} <= {*self.heard}:
-                self.more = anyio.Event()
-                await self.more.wait()
-        self.heard.clear()
-
-    @asynccontextmanager
-    async def listening(self, client: Client, *uris: str) -> AsyncIterator[None]:
-        if client.protocol_version != "2026-07-28":
-            for uri in uris:
-                await client.subscribe_resource(uri)
-            yield
-            for uri in uris:
-                await client.unsubscribe_resource(uri)
-            return
-        async with (
-            client.listen(resources_list_changed=True, resource_subscriptions=uris) as events,
-            anyio.create_task_group() as tasks,
-        ):
-            tasks.start_soon(self._follow, events)
-            yield
-            tasks.cancel_scope.cancel()
-
-    async def _follow(self, events: AsyncIterator[Any]) -> None:
+    async def follow(events: AsyncIterator[Any]) -> None:
         async for event in events:
-            if isinstance(event, ResourceUpdated):
-                self.hear(event.uri)
-            elif isinstance(event, ResourcesListChanged):
-                self.hear(self.LISTED)
+            assert isinstance(event, ResourcesListChanged)
+            news()
+
+    async with client.listen(resources_list_changed=True) as events, anyio.create_task_group() as tasks:
+        tasks.start_soon(follow, events)
+        yield
+        tasks.cancel_scope.cancel()
 
 
-async def test_a_client_is_told_what_changes_whoever_does_it(opened: Opened, place: Place) -> None:
-    path, told = place.save("Prefers tabs"), Told()
-    uri, tea = FILE + path, f"{FILE}user_prefers-tea.md"
-    callbacks = {"message_handler": told.handle}
-    async with opened(**callbacks) as client, told.listening(client, uri, CATALOG, tea):
-        await client.call_tool("memory_update", {"filename": path, "old_text": "Tabs", "new_text": "Blanks"})
-        await told.until(uri, CATALOG)
+async def test_a_client_is_told_of_a_new_list_whoever_changes_it(opened: Opened, place: Place) -> None:
+    path = place.save("Prefers tabs")
+    news = anyio.Event()
+
+    async def handle(message: Any) -> None:
+        if isinstance(message, types.ResourceListChangedNotification):
+            news.set()
+
+    async def told() -> None:
+        nonlocal news
+        with anyio.fail_after(PATIENCE):
+            await news.wait()
+        news = anyio.Event()
+
+    async with opened(message_handler=handle) as client, listening(client, lambda: news.set()):
         await save(client, "Prefers coffee", "Coffee after lunch, black.")
-        await told.until(told.LISTED, CATALOG)
+        await told()
         place.save("Prefers tea", "Tea in the morning, green.")
-        await told.until(told.LISTED, tea)
-        text = (place.root / path).read_text("utf-8")
-        (place.root / path).write_text(text.replace("Blanks", "Points"), "utf-8")  # as an editor does
-        await told.until(uri)
+        await told()
         (place.root / path).unlink()
-        await told.until(uri, told.LISTED)
-
-
-async def test_a_subscription_alone_is_enough_to_be_told(opened: Opened, place: Place) -> None:
-    path, told = place.save("Prefers tabs"), Told()
-    async with opened(message_handler=told.handle) as client, told.listening(client, FILE + path):
-        with place.sheaf() as sheaf:
-            sheaf.revise(path, "Tabs", "Blanks")
-        await told.until(FILE + path)
+        await told()
 
 
 def test_who_did_not_ask_for_the_list_is_not_told_that_it_changed(place: Place) -> None:
     with stdio_server(lambda: Offer(place.sheaf()), modern=True) as wire:
         wire.open()
-        wire.request("subscriptions/listen", {"notifications": {"resourceSubscriptions": [CATALOG]}})
-        wire.next(method="notifications/subscriptions/acknowledged")
+        numbers = []
+        for wanted in (False, True):
+            numbers.append(wire.request("subscriptions/listen", {"notifications": {"resourcesListChanged": wanted}}))
+            acknowledged = wire.next(method="notifications/subscriptions/acknowledged")["params"]
+            assert acknowledged["notifications"] == ({"resourcesListChanged": True} if wanted else {})
         wire.call("memory_write", name="Tea", description="What to drink", type="user", content="Green tea at four.")
-        wire.next(method="notifications/resources/updated")
+        told = wire.next(method="notifications/resources/list_changed")
+        assert told["params"]["_meta"] == {f"{META}subscriptionId": numbers[1]}
         assert "user_tea.md" in wire.text("memory_list")
-        assert not [one for one in wire.said if one.get("method") == "notifications/resources/list_changed"]
+        assert wire.said == []
 
 
 @pytest.mark.parametrize("asked", [False, True])
@@ -529,7 +486,7 @@ def test_a_call_that_is_cancelled_stops_and_one_that_waits_is_never_begun(place:
         made.append((Counted(source), Slow(sink)))
         ready.set()
         counted, slow = cast("tuple[BinaryIO, BinaryIO]", made[0])
-        StdioServer(lambda: Offer(sheaf), counted, slow, version="1", watch=3600).run()
+        StdioServer(Service("1"), lambda: Offer(sheaf), counted, slow, watch_seconds=3600).run()
 
     with running(serve) as (go, come):
         assert ready.wait(PATIENCE)

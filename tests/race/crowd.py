@@ -22,9 +22,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from memsheaf.config import Settings
 from memsheaf.errors import Changed, Exists
 from memsheaf.index.database import database_for
 from memsheaf.index.search import Index
+from memsheaf.open_scope import OpenScope
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
@@ -43,7 +45,12 @@ def open_sheaf(place: str, cache: str = "cache") -> Sheaf:
     root = os.path.join(place, "user")
     store = FolderStore(root, patience=PATIENCE)
     store.recover()
-    return Sheaf(Scope("user"), store, Index(store, database_for(root, os.path.join(place, cache))))
+    index = Index(store, database_for(root, os.path.join(place, cache)))
+    settings = Settings(place, os.path.join(place, cache), embedder="none")
+    scope = OpenScope(
+        Scope("user"), store, index, settings, by="agent", read_only=False, clock=time.time, ledger=None
+    )
+    return Sheaf.over(scope)
 
 
 # what each process does
@@ -69,10 +76,10 @@ def _by_revision(sheaf: Sheaf, mark: str) -> bool:
 
 
 def _by_commit(sheaf: Sheaf, mark: str) -> bool:
-    found = sheaf.store.read(PATH)
+    found = sheaf.own.store.read(PATH)
     _require_whole(found.text)
     try:
-        sheaf.store.commit([Change(PATH, _marked(found.text, mark).encode(), found.version)], by="agent")
+        sheaf.own.store.commit([Change(PATH, _marked(found.text, mark).encode(), found.version)], by="agent")
     except Changed:
         return False
     return True
@@ -210,7 +217,7 @@ def updates(place: str, processes: int, count: int) -> None:
         assert len(marks) == processes * count
         assert sorted(there) == sorted(marks)
         assert all(commit.by != "outside" for commit in sheaf.log())
-        assert len(list(sheaf.store.history(PATH))) == len(marks) + 1
+        assert len(list(sheaf.own.store.history(PATH))) == len(marks) + 1
         _require_agreement(sheaf)
 
 
@@ -227,7 +234,7 @@ def editors(place: str, processes: int, count: int) -> None:
     with open_sheaf(place) as sheaf:
         sheaf.list()
         kept: set[str] = set()
-        for commit in sheaf.store.history(PATH):
+        for commit in sheaf.own.store.history(PATH):
             for revision in commit.revisions:
                 for data in (revision.old, revision.new):
                     kept.update(MARK.findall((data or b"").decode()))
@@ -314,7 +321,7 @@ def looks(place: str, processes: int, count: int) -> None:
 
 def _begin(place: str) -> None:
     with open_sheaf(place) as sheaf:
-        sheaf.store.commit([Change(PATH, START.encode(), ABSENT)], by="user")
+        sheaf.own.store.commit([Change(PATH, START.encode(), ABSENT)], by="user")
         sheaf.list()
 
 
@@ -322,16 +329,16 @@ def _require_agreement(sheaf: Sheaf) -> None:
     """Files, journal, index and catalog say the same."""
     sheaf.list()
     for row in sheaf.list():
-        data = sheaf.store.read(row.path)
-        head = next(sheaf.store.history(row.path)).revisions[0]
+        data = sheaf.own.store.read(row.path)
+        head = next(sheaf.own.store.history(row.path)).revisions[0]
         assert row.version == data.version == head.after, row.path
     with open(os.path.join(sheaf.root, "MEMORY.md"), encoding="utf-8") as file:
         page = file.read()
     assert page == sheaf.catalog().text
-    assert not sheaf.store.damaged()
+    assert not sheaf.own.store.damaged()
     left = [name for name in os.listdir(os.path.join(sheaf.root, ".history")) if name.startswith("d")]
     assert not left, left
-    sheaf.index.delete()
+    sheaf.own.index.delete()
     sheaf.list()
     assert sheaf.catalog().text == page
 

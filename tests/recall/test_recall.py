@@ -148,7 +148,7 @@ def test_the_more_memories_there_are_the_more_one_must_have_to_do_with_the_quest
     before = meant.session().why("database performance").candidates[0]
     for number in range(60):
         meant.remember(f"Note {number}", f"Animal number {number}", "reference", f"The zoo keeps {number} zebras.")
-    meant.index.embed_all()
+    meant.own.index.embed_all()
     after = next(one for one in meant.session().why("database performance").candidates if one.row == before.row)
 
     assert after.near == pytest.approx(before.near, abs=0.01)
@@ -175,7 +175,7 @@ def test_an_embedder_that_fails_leaves_it_to_the_words(chosen: Settings) -> None
         sheaf.remember("Zebra", "About the zebra service", "project", "It runs.")
 
         assert paths(sheaf.recall("how is the zebra service doing?")) == ["project_zebra.md"]
-        assert "no such device" in sheaf.index.embedding().problem
+        assert "no such device" in sheaf.own.index.embedding().problem
 
 
 # what parts equals
@@ -198,7 +198,8 @@ def test_of_equals_the_pinned_the_new_the_used_and_the_nearest_come_first(
     sheaf.remember("Zebra omega", "About the zebra service", "project", "It runs.")
     with Sheaf.open("agent/far", settings=chosen) as far:
         far.remember("Zebra aardvark", "About the zebra service", "project", "It runs.")
-        found = sheaf.session(far).why("the zebra service?")
+        both = Sheaf.open(scopes=["user", "agent/far"], settings=chosen, clock=lambda: now[0])
+        found = both.session().why("the zebra service?")
 
     score = {one.row.name.split()[1]: round(one.score, 6) for one in found.candidates}
     assert score["alpha"] == score["bravo"]
@@ -229,7 +230,8 @@ def test_nothing_of_another_scope_comes(filled: Sheaf, chosen: Settings) -> None
     with Sheaf.open("agent/other", settings=chosen) as other:
         other.remember("CI/CD elsewhere", "How the deployment pipeline works there", "project", "elsewhere")
         assert paths(filled.recall("what is our deployment process?")) == ["project_ci-cd-considerations.md"]
-        both = filled.session(other).recall("what is our deployment process?")
+        with Sheaf.open(scopes=["user", "agent/other"], settings=chosen) as together:
+            both = together.recall("what is our deployment process?")
 
     assert {(one.scope, one.memory.path) for one in both.memories} == {
         ("user", "project_ci-cd-considerations.md"),

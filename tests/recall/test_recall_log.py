@@ -31,12 +31,12 @@ def test_a_memory_knows_for_which_messages_it_was_recalled_newest_first(sheaf: S
     assert session.collect(wait=10)
     sheaf.recall("deploy the shop once more, please")
 
-    found = sheaf.recalled(PATH)
+    found = sheaf.own.recalled(PATH)
 
     assert [one.message for one in found] == ["deploy the shop once more, please", "how do we deploy the shop?"]
     assert {one.at for one in found} == {"2027-01-15T08:00:00Z"}
-    assert [one.message for one in sheaf.recalled("user_prefers-tabs.md")] == ["which indentation for all code?"]
-    assert len(sheaf.recalled()) == 3
+    assert [one.message for one in sheaf.own.recalled("user_prefers-tabs.md")] == ["which indentation for all code?"]
+    assert len(sheaf.own.recalled()) == 3
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_is_off_the_record_is_not_logged_nor_what_the_agent_asks_in_that_tu
     session.recall(message)
     session.recall("which indentation for all code?", is_new_turn=False)
 
-    assert sheaf.recalled() == []
+    assert sheaf.own.recalled() == []
 
 
 def test_why_and_a_scope_opened_for_reading_log_nothing(sheaf: Sheaf) -> None:
@@ -62,7 +62,7 @@ def test_why_and_a_scope_opened_for_reading_log_nothing(sheaf: Sheaf) -> None:
     with Sheaf.open("user", settings=sheaf.settings, read_only=True) as reading:
         assert reading.recall("how do we deploy the shop?").memories
 
-    assert sheaf.recalled() == []
+    assert sheaf.own.recalled() == []
 
 
 def test_no_secret_and_not_all_of_a_long_message_is_kept(sheaf: Sheaf) -> None:
@@ -70,7 +70,7 @@ def test_no_secret_and_not_all_of_a_long_message_is_kept(sheaf: Sheaf) -> None:
     long = f"deploy the shop with {token} " + "and so on " * 60
     assert sheaf.recall(long).memories
 
-    (found,) = sheaf.recalled(PATH)
+    (found,) = sheaf.own.recalled(PATH)
 
     assert token[:12] not in found.message
     assert "[removed: a GitHub token]" in found.message
@@ -84,7 +84,7 @@ def test_only_the_last_recalls_stay(sheaf: Sheaf) -> None:
     for number in range(900):
         sheaf.used(PATH, message=f"{number} " + "x" * 300)
 
-    found = sheaf.recalled(PATH)
+    found = sheaf.own.recalled(PATH)
 
     assert len(found) == recall_log.MOST
     assert found[0].message.startswith("899 ")
@@ -103,7 +103,7 @@ def test_erasing_a_memory_erases_its_recalls_and_messages_that_say_it(sheaf: She
     proof = sheaf.erase(PATH)
 
     assert proof.left == ()
-    assert [one.message for one in sheaf.recalled()] == ["which indentation for all code?"]
+    assert [one.message for one in sheaf.own.recalled()] == ["which indentation for all code?"]
 
 
 def test_show_says_when_a_memory_was_last_recalled(

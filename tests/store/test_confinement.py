@@ -260,10 +260,10 @@ def work(home):
     with Sheaf.open("user", settings=Settings(home=home, cache=home + "/cache", embedder="none")) as sheaf:
         rows = {row.path: row.problem for row in sheaf.list()}
         try:
-            sheaf.store.read("secret.md")
+            sheaf.own.store.read("secret.md")
         except MemsheafError as error:
             rows["refused"] = str(error)
-        sheaf.store.commit([Change("new.md", b"new", ABSENT)], by="user")
+        sheaf.own.store.commit([Change("new.md", b"new", ABSENT)], by="user")
         return rows
 
 work(sys.argv[2])  # imports all it needs, while it may

@@ -77,7 +77,7 @@ def outside(store: FolderStore, path: str, data: bytes | None) -> None:
 
 
 def listed(store: FolderStore) -> list[str]:
-    return sorted(entry.path for entry in store.scan() if entry.path and not entry.path.endswith("/"))
+    return sorted(entry.path for entry in store.scan())
 
 
 def texts(store: FolderStore, path: str) -> list[tuple[bytes | None, bytes | None]]:
@@ -292,13 +292,11 @@ def test_two_stores_on_one_folder_see_each_other(store: FolderStore, open_store:
 # scanning
 
 
-def test_a_scan_lists_files_of_nested_folders_and_the_folders(store: FolderStore) -> None:
+def test_a_scan_lists_files_of_nested_folders(store: FolderStore) -> None:
     for path in ("a.md", "one/b.md", "one/two/c.md", "one/two/three/four/d.md"):
         put(store, path, b"x")
 
     assert listed(store) == ["a.md", "one/b.md", "one/two/c.md", "one/two/three/four/d.md"]
-    folders = sorted(entry.path for entry in store.scan() if not entry.path or entry.path.endswith("/"))
-    assert folders == ["", "one/", "one/two/", "one/two/three/", "one/two/three/four/"]
 
 
 def test_a_scan_leaves_out_what_is_not_a_memory(store: FolderStore) -> None:

@@ -333,7 +333,7 @@ def test_what_is_no_plain_file_among_the_journals_files_makes_no_change_look_ref
             sheaf.remember(word, f"About the {word}", "user", f"The {word} nests in May.")
     with Sheaf.open("user", settings=settings, by="user") as sheaf:
         assert {row.name for row in sheaf.list()} == {"kestrel", "heron"}
-        assert len(list(sheaf.store.history())) == 2
+        assert len(list(sheaf.own.store.history())) == 2
         sheaf.undo()
         assert {row.name for row in sheaf.list()} == {"kestrel"}
     assert not (tmp_path / "elsewhere").exists()

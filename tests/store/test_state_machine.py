@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -16,9 +17,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from memsheaf.config import Settings
 from memsheaf.errors import Changed, NoSuchCommit, NotFound
 from memsheaf.index.database import database_for
 from memsheaf.index.search import Index
+from memsheaf.open_scope import OpenScope
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit, version_of
@@ -67,7 +70,18 @@ class Story(RuleBasedStateMachine):
         store = FolderStore(self.root, patience=0, boot=boot)
         store.recover()
         database = database_for(self.root, os.path.join(self.place, "cache"))
-        self.sheaf = Sheaf(Scope("user"), store, Index(store, database))
+        settings = Settings(self.place, os.path.join(self.place, "cache"), embedder="none")
+        scope = OpenScope(
+            Scope("user"),
+            store,
+            Index(store, database),
+            settings,
+            by="agent",
+            read_only=False,
+            clock=time.time,
+            ledger=None,
+        )
+        self.sheaf = Sheaf.over(scope)
 
     # what is, and what should be
 
@@ -90,7 +104,7 @@ class Story(RuleBasedStateMachine):
 
     def commits(self) -> list[Told]:
         """What the journal tells, oldest first, but for the marks that erasures leave."""
-        return [told(commit) for commit in self.sheaf.store.history() if commit.revisions][::-1]
+        return [told(commit) for commit in self.sheaf.own.store.history() if commit.revisions][::-1]
 
     def new_commits(self) -> list[Told]:
         return self.commits()[len(self.story) :]
@@ -139,7 +153,7 @@ class Story(RuleBasedStateMachine):
         changes = [Change(path, data, version_of(self.files.get(path))) for path, data in new.items()]
         steps = {path: (self.files.get(path), data) for path, data in new.items() if self.files.get(path) != data}
 
-        commit = self.sheaf.store.commit(changes, by="agent")
+        commit = self.sheaf.own.store.commit(changes, by="agent")
 
         if steps:
             self.record(commit, steps)
@@ -154,7 +168,7 @@ class Story(RuleBasedStateMachine):
         changes[number] = changes[number]._replace(expect=stale)
 
         with pytest.raises(Changed):
-            self.sheaf.store.commit(changes, by="agent")
+            self.sheaf.own.store.commit(changes, by="agent")
 
     @rule(path=paths)
     def put(self, path: str) -> None:
@@ -163,7 +177,7 @@ class Story(RuleBasedStateMachine):
 
         self.sheaf.put(path, data.decode(), expect=version_of(old))
 
-        mine = next(self.sheaf.store.history())
+        mine = next(self.sheaf.own.store.history())
         self.take_over_before(mine)
         self.record(mine, {path: (old, data)})
 
@@ -288,18 +302,18 @@ class Story(RuleBasedStateMachine):
         assert all(f"]({path})" in page.text for path in self.files)
         assert page.shown == page.total == len(self.files)
         if self.files:
-            assert self.sheaf.store.published("MEMORY.md") == page.text.encode()
+            assert self.sheaf.own.store.published("MEMORY.md") == page.text.encode()
         self.look_again_after_losing_the_index(page.text)
 
     def look_again_after_losing_the_index(self, page: str) -> None:
-        self.sheaf.index.delete()
+        self.sheaf.own.index.delete()
         assert self.sheaf.catalog().text == page
         assert not self.unnoticed()
         self.take_over_outside({})
 
     @rule()
     def lose_the_index(self) -> None:
-        self.sheaf.index.close()
+        self.sheaf.own.index.close()
         shutil.rmtree(os.path.join(self.place, "cache"), ignore_errors=True)
 
     @rule(closing=st.booleans())
@@ -307,35 +321,35 @@ class Story(RuleBasedStateMachine):
         if closing:
             self.sheaf.close()
         else:
-            self.sheaf.index.close()
+            self.sheaf.own.index.close()
         self.open(self.boot)
 
     @precondition(lambda self: not any(new is None for _, new in self.unnoticed().values()))
     @rule(boot=boots)
     def reboot(self, boot: str | None) -> None:
         """What was removed by hand and never noticed may come back after a power cut; all else is as it was."""
-        self.sheaf.index.close()
+        self.sheaf.own.index.close()
         self.open(boot)
 
     @rule()
     def prune(self) -> None:
-        assert self.sheaf.store.prune() == 0
+        assert self.sheaf.own.store.prune() == 0
 
     # what holds at any time
 
     @invariant()
     def the_folder_holds_what_it_should(self) -> None:
-        found = {entry.path for entry in self.sheaf.store.scan() if entry.path and not entry.path.endswith("/")}
+        found = {entry.path for entry in self.sheaf.own.store.scan() if entry.path and not entry.path.endswith("/")}
         assert found == set(self.files)
-        assert {path: self.sheaf.store.read(path).data for path in found} == self.files
+        assert {path: self.sheaf.own.store.read(path).data for path in found} == self.files
 
     @invariant()
     def the_journal_tells_what_happened(self) -> None:
         assert self.commits() == self.story
         for path in PATHS:
             mine = [told.steps[path] for told in reversed(self.story) if path in told.steps]
-            assert [told(commit).steps[path] for commit in self.sheaf.store.history(path)] == mine
-        assert self.sheaf.store.damaged() == []
+            assert [told(commit).steps[path] for commit in self.sheaf.own.store.history(path)] == mine
+        assert self.sheaf.own.store.damaged() == []
 
 
 LONG = bool(os.environ.get("MEMSHEAF_LONG"))

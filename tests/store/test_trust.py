@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from memsheaf.errors import StoreFailed
+from memsheaf.scope import REPOSITORIES_FILE, is_accepted
 from memsheaf.store.trust import accept, withdraw
-from memsheaf.trusted_repositories import NAME, is_accepted
 
 PROGRAM = """
 import sys
@@ -43,11 +43,11 @@ def test_processes_that_accept_at_once_lose_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", "\0", '"x"'])
 def test_a_file_that_cannot_be_understood_is_left_as_it_is(tmp_path: Path, text: str) -> None:
-    (tmp_path / NAME).write_text(text)
+    (tmp_path / REPOSITORIES_FILE).write_text(text)
 
     for change in (accept, withdraw):
         with pytest.raises(StoreFailed, match="is not valid JSON"):
             change(str(tmp_path), str(tmp_path / "checkout"))
 
-    assert (tmp_path / NAME).read_text() == text
+    assert (tmp_path / REPOSITORIES_FILE).read_text() == text
     assert not is_accepted(str(tmp_path), str(tmp_path / "checkout"))

@@ -81,12 +81,12 @@ def test_what_an_agent_read_comes_back_with_the_next_save(full: Sheaf) -> None:
 
 
 def test_reading_alone_changes_no_byte_of_the_prompt(full: Sheaf, opened: Open) -> None:
-    before, written = full.prompt(), full.store.stamps(["MEMORY.md"])
+    before, written = full.prompt(), full.own.store.stamps(["MEMORY.md"])
     full.used("user_fact-005.md", "user_fact-006.md")
 
     assert full.prompt() == before
     assert opened().prompt() == before
-    assert full.store.stamps(["MEMORY.md"]) == written
+    assert full.own.store.stamps(["MEMORY.md"]) == written
 
 
 def test_an_index_that_is_built_anew_comes_to_the_same_catalog(full: Sheaf, opened: Open, settings: Settings) -> None:
@@ -135,8 +135,7 @@ def test_the_newest_is_never_what_is_lost(full: Sheaf) -> None:
 
 
 def test_a_day_that_has_not_come_moves_nothing_past_today(full: Sheaf, days: list[float]) -> None:
-    full.store.add_uses("2999-01-01", [f"user_fact-{number:03}.md" for number in range(220)])
-    full.index.used()
+    full.own.store.add_uses("2999-01-01", [f"user_fact-{number:03}.md" for number in range(220)])
     days[0] += 1
     full.remember("Newest", "d", "user", "text")
 
@@ -205,7 +204,7 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(full: Sheaf) -> No
 
 def test_all_uses_are_told_to_whoever_asks_and_no_mark_is_made(opened: Open, days: list[float]) -> None:
     with opened() as sheaf:
-        assert sheaf.store.uses_noted() == ({}, "")
+        assert sheaf.own.store.uses_noted() == ({}, "")
         sheaf.remember("First", "d", "user", "text")
         begun = sheaf.today
         sheaf.used("user_first.md", "user_other.md")
@@ -214,5 +213,5 @@ def test_all_uses_are_told_to_whoever_asks_and_no_mark_is_made(opened: Open, day
     place = Path(sheaf.root, ".history", "uses")
     before = place.read_bytes()
 
-    assert sheaf.store.uses_noted() == ({"user_first.md": sheaf.today, "user_other.md": begun}, begun)
+    assert sheaf.own.store.uses_noted() == ({"user_first.md": sheaf.today, "user_other.md": begun}, begun)
     assert place.read_bytes() == before

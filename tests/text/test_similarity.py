@@ -7,17 +7,18 @@ from hypothesis import strategies as st
 
 from memsheaf.memory import Memory, compose, parse
 from memsheaf.text.similarity import (
-    LIKE,
+    SAME,
     SHARED,
     alike,
+    coverage,
     fact,
+    group_alike,
+    has_order,
     invented,
     likeness,
     lost,
     prints,
-    same,
     telling,
-    tokens,
     traces,
     words,
 )
@@ -50,9 +51,9 @@ def test_punctuation_becomes_a_blank_so_that_near_duplicates_do_not_slip_under()
     first = "Deploys go through CI/CD: build, test, stage, ship; never by hand, never on Friday afternoon."
     second = "Deploys go through CI CD - build test stage ship - never by hand never on Friday afternoon"
 
-    assert likeness(tokens(first), tokens(second)) == 1.0
+    assert likeness(words(first), words(second)) == 1.0
     glued = [frozenset("".join(c for c in text if c.isalnum() or c == " ").split()) for text in (first, second)]
-    assert likeness(*glued) < LIKE  # what happens when it is deleted instead
+    assert likeness(*glued) < SAME  # what happens when it is deleted instead
 
 
 def test_nothing_is_like_nothing() -> None:
@@ -67,7 +68,6 @@ def test_other_numbers_make_another_fact() -> None:
     )
 
     assert alike(fact(first), fact(second)) == 0.0
-    assert same(first, second) == 0.0
     assert alike(fact(first), fact(first)) == 1.0
 
 
@@ -78,19 +78,64 @@ def test_a_contradiction_is_not_the_same() -> None:
         ("提交之前总是运行全部测试再推送", "提交之前不总是运行全部测试再推送"),
         ("Nachts wird die Datenbank gesichert.", "Nachts wird die Datenbank nicht gesichert."),
     ]:
-        assert same(memory(first), memory(second)) == 0.0, first
+        assert alike(fact(memory(first)), fact(memory(second))) == 0.0, first
 
 
 def test_a_few_more_words_are_the_same() -> None:
     text = "The nightly import of orders runs at two in the morning on the small worker and takes an hour"
 
-    assert same(memory(text), memory(text + " usually.")) >= LIKE
+    assert alike(fact(memory(text)), fact(memory(text + " usually."))) >= SAME
 
 
 def test_a_short_text_counts_with_its_name() -> None:
-    assert same(memory("Fridays.", "Release day"), memory("Fridays.", "Day off")) < LIKE
+    short = [fact(memory("Fridays.", name)) for name in ("Release day", "Day off")]
+    assert alike(*short) < SAME
     long = "Releases go out on Fridays after the tests of the night have passed."
-    assert same(memory(long, "Release day"), memory(long, "When we ship")) == 1.0
+    assert alike(*(fact(memory(long, name)) for name in ("Release day", "When we ship"))) == 1.0
+
+
+def test_words_that_changed_places_are_another_order_even_beside_a_new_word() -> None:
+    before = words("the parser calls the lexer first")
+
+    assert has_order(before, words("the parser calls the lexer first, always"))
+    assert not has_order(before, words("the lexer calls the parser first, always"))
+
+
+def test_coverage_asks_for_the_words_of_one_side_only() -> None:
+    assert coverage(words("tabs in Go"), words("we use tabs in all Go files")) == 1.0
+    assert coverage(words("tabs in Go"), words("tabs in Python")) == 2 / 3
+    assert coverage((), words("anything")) == 1.0
+
+
+def test_each_fact_joins_the_first_keeper_that_it_may_join() -> None:
+    texts = [
+        "releases go out on fridays",
+        "lunch is at noon",
+        "releases go out on fridays",
+        "releases go out on fridays",
+    ]
+    facts = list(map(words, texts))
+
+    assert group_alike(facts, lambda keeper, other: True) == [[0, 2, 3]]
+    assert group_alike(facts, lambda keeper, other: keeper == 2) == [[2, 3]]
+
+
+def test_every_group_that_a_comparison_of_all_pairs_finds_is_found() -> None:
+    random = Random(7)
+    facts = []
+    for size in (2, 5, 9, 14, 20, 40):
+        for _ in range(20):
+            first = [f"word{chr(97 + random.randrange(26))}{chr(97 + random.randrange(26))}" for _ in range(size)]
+            facts += [first, first[1:], [*first, "more"], [*first[2:], "another", "other"]]
+    keepers: list[int] = []
+    expected: dict[int, list[int]] = {}
+    for number, each in enumerate(facts):
+        keeper = next((one for one in keepers if likeness(facts[one], each) >= SAME), number)
+        expected.setdefault(keeper, []).append(number)
+        if keeper == number:
+            keepers.append(number)
+
+    assert group_alike(facts, lambda keeper, other: True) == [group for group in expected.values() if len(group) > 1]
 
 
 def test_the_most_usual_words_tell_nothing() -> None:
@@ -104,7 +149,7 @@ def test_near_duplicates_share_their_traces() -> None:
         for _ in range(50):
             first = set(random.sample(known, size))
             second = set(first)
-            while second and likeness(first, second) >= LIKE:
+            while second and likeness(first, second) >= SAME:
                 last = set(second)
                 if random.random() < 0.5:
                     second = second - {random.choice(sorted(second))}
@@ -141,7 +186,7 @@ def stored(body: str, name: str = "N", description: str = "d") -> Memory:
     return parse("a.md", f"---\nname: {name}\ndescription: {description}\ntype: project\n---\n{body}\n".encode())
 
 
-SAME = [
+SAYING_THE_SAME = [
     ("Use tabs.", "Tabs are used."),
     ("We deployed on Fridays.", "Deploying: Friday."),
     ("See src/app.py:10 and `make run`.", "`make run`; see src/app.py:10."),
@@ -173,7 +218,7 @@ LOST = [
 
 
 def test_another_order_or_form_says_the_same() -> None:
-    assert [one for one, other in SAME if lost([one], stored(other))] == []
+    assert [one for one, other in SAYING_THE_SAME if lost([one], stored(other))] == []
 
 
 def test_a_piece_that_is_missing_is_named() -> None:

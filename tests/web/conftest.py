@@ -1,7 +1,7 @@
 """A browser, pages that are watched, and servers for them.
 
     def test_it(sample_site, open_page):
-        page = open_page(sample_site, "/browse", width=PHONE, dark=True)
+        page = open_page(sample_site, "/memories", width=PHONE, dark=True)
 
 A page fails its test when a request leaves the server, when the console has an error (a violation of the content
 security policy is one), when a dialog opens, or when something sets `window.__xss`.

@@ -8,17 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from memsheaf import Settings
-from memsheaf.caps import Caps
 from memsheaf.chat.conversations import Conversations
 from memsheaf.errors import MemsheafError
 from memsheaf.guard.citations import make
+from memsheaf.limits import Caps
 from memsheaf.llm.model import Said
 from memsheaf.llm.spend import Ledger, Spent
 from memsheaf.memory import Allow
 from memsheaf.recall.turns import Proposal
+from memsheaf.sheaf import Sheaf
 from memsheaf.work import sessions, tasks
 from memsheaf.work.facts import Fact, Facts
-from memsheaf.work.layers import Layers
 from memsheaf.work.notes import Notes
 from memsheaf.worktree import WorkingTree
 
@@ -102,9 +102,9 @@ def build_hostile(place: Path) -> Path:
     (here / "app.py").write_text(f"# {PAYLOADS[0]}\nHOLD = 15\n# {IMAGE}\n", "utf-8")
     (here / tree_file).write_text(f"{IMAGE}\n", "utf-8")
     settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="static")
-    with Layers.open(settings=settings, cwd=str(here), by="agent") as layers:
-        _write_files(Path(layers.project.root))
-        _write_files(Path(layers.user.root), few=True)
+    with Sheaf.open(settings=settings, cwd=str(here), by="agent") as layers:
+        _write_files(Path(layers.only("project").root))
+        _write_files(Path(layers.only("user").root), few=True)
         _use_library(layers, here)
     return here
 
@@ -137,9 +137,9 @@ def _write_file(path: Path, header: dict[str, str], body: str, lists: dict[str, 
     path.write_text("\n".join(["---", *lines, "---", body, ""]), "utf-8", "surrogatepass")
 
 
-def _use_library(layers: Layers, here: Path) -> None:
+def _use_library(layers: Sheaf, here: Path) -> None:
     """What reaches memory through our own door: the gates let text pass that is only hostile to a page."""
-    project, state = layers.project, layers.project.state
+    project, state = layers.only("project"), layers.only("project").state
     with WorkingTree.open(str(here)) as tree:
         cited = str(make(tree, "app.py:1-3"))
         Facts(project).add(Fact(f"Fact {IMAGE}", f"It is {IMAGE}.", ("app.py:2",), IMAGE, "project"), tree=tree)

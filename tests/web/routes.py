@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from html.parser import HTMLParser
-from importlib import import_module
 from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
-from memsheaf.web.app import MODULES
-from memsheaf.web.page import ROUTES
+from memsheaf.web.app import ROUTES
 from web.web_site import Site
 
 
@@ -37,10 +35,7 @@ class KnownRoute(NamedTuple):
 @cache
 def routes(method: str = "") -> list[KnownRoute]:
     """All routes, or those of a method."""
-    for name in MODULES:
-        import_module(f"memsheaf.web.{name}")
-    found = {(verb, route.path) for route in ROUTES for verb in route.methods or () if verb != "HEAD"}
-    return [KnownRoute(*one) for one in sorted(found) if method in ("", one[0])]
+    return [KnownRoute(verb, path) for verb, path, _ in ROUTES if method in ("", verb)]
 
 
 def route_of(url: str, method: str = "GET") -> str:

@@ -16,18 +16,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memsheaf import Settings, Sheaf
-from memsheaf.caps import Caps
 from memsheaf.chat.conversations import Conversations
 from memsheaf.guard.citations import make
+from memsheaf.limits import Caps
 from memsheaf.llm.model import Said
 from memsheaf.llm.spend import Ledger, Spent
 from memsheaf.memory import Allow
+from memsheaf.project_trees import record_tree
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.work import sessions, tasks
 from memsheaf.work.facts import Fact, Facts
-from memsheaf.work.layers import Layers
 from memsheaf.work.notes import Notes
-from memsheaf.work.project_trees import record_tree
 from memsheaf.worktree import WorkingTree
 
 DAY = 86_400.0
@@ -174,7 +173,7 @@ class _Writer:
         self.chance = random.Random("a month")
         self.layers = {
             project: stack.enter_context(
-                Layers.open(settings=settings, cwd=str(place / "work" / project), by="agent", clock=clock)
+                Sheaf.open(settings=settings, cwd=str(place / "work" / project), by="agent", clock=clock)
             )
             for project in PROJECTS
         }
@@ -211,9 +210,9 @@ class _Writer:
 
     def _sheaf(self, scope: str) -> Sheaf:
         if scope == "user":
-            return self.here.user
+            return self.here.only("user")
         if scope in self.layers:
-            return self.layers[scope].project
+            return self.layers[scope].only("project")
         if scope not in self.others:
             opened = Sheaf.open(scope, settings=self.settings, cwd=str(self.place), clock=self.clock)
             self.others[scope] = self.stack.enter_context(opened)
@@ -221,7 +220,7 @@ class _Writer:
 
     def _plan_talks(self) -> None:
         def talk(number: int, project: str, asked: str, answered: str) -> None:
-            state = self.layers[project].project.state
+            state = self.layers[project].only("project").state
             with Conversations(state, clock=self.clock).begin(model="claude-sonnet", scope="project") as one:
                 one.add(Said("user", asked), Said("assistant", answered))
                 one.add(Said("user", "Good. Keep that in mind."), Said("assistant", "I will."))
@@ -253,7 +252,7 @@ class _Writer:
         )
 
     def _plan_facts(self) -> None:
-        facts = Facts(self.here.project)
+        facts = Facts(self.here.only("project"))
         for ago, subject, text, place, reason in FACTS:
             fact = Fact(subject, text, (place,), reason, "project")
             self.at(ago, 11, partial(facts.add, fact, tree=self.tree, allow=ANYWAY))
@@ -262,7 +261,7 @@ class _Writer:
 
     def _plan_changes(self) -> None:
         """Edits, a correction, something forgotten, and something taken back."""
-        project, user = self.here.project, self.here.user
+        project, user = self.here.only("project"), self.here.only("user")
 
         def revise(name: str, old: str, new: str) -> None:
             project.revise(_path(project, name), old, new)
@@ -294,7 +293,7 @@ class _Writer:
             return tasks.of(here, "gift-vouchers")
 
         def note() -> None:
-            notes = Notes(here.project)
+            notes = Notes(here.only("project"))
             notes.set(objective="Release 4.2 with gift vouchers on Tuesday", phase="3 of 4 (gift-vouchers)")
             notes.block("the payment provider changes its certificate on Thursday")
             notes.pend("does a voucher expire at the end of a year or after three years to the day?")
@@ -340,7 +339,7 @@ class _Writer:
         """What waits for review, read from turns by the rules that read them where no model is asked."""
         suggesting = self.settings._replace(policy="suggest")
         cwd = str(self.place / PRESENT)
-        layers = Layers.open(settings=suggesting, cwd=cwd, by="extraction", clock=self.clock)
+        layers = Sheaf.open(settings=suggesting, cwd=cwd, by="extraction", clock=self.clock)
         self.stack.enter_context(layers)
 
         def learn(said: str) -> None:

@@ -92,7 +92,7 @@ def test_without_the_cookie_nothing_is_told(site: Site) -> None:
 def test_the_token_is_exchanged_for_a_cookie_once_and_only_the_right_one(site: Site) -> None:
     token = site.url.partition("token=")[2]
     for wrong in ("", "x", token[:-1], token + "x", token.swapcase(), f"{token}&token={token}", "%00", "%ff" * 50):
-        refused(site.ask("GET", f"/browse?token={wrong}", cookie=""), 401, site)
+        refused(site.ask("GET", f"/memories?token={wrong}", cookie=""), 401, site)
     answer = site.ask("GET", f"/?token={token}", cookie="")
     assert (answer.status, answer.headers["location"]) == (303, "/")
     flags = [part.strip().lower() for part in answer.headers["set-cookie"].split(";")[1:]]
@@ -118,9 +118,9 @@ def test_the_address_may_be_a_link_in_another_page(serving: Serving, browser: Br
 def test_cookies_of_other_programs_do_not_matter(sample_site: Site) -> None:
     for other in ('prefs={"theme": "dark"}', "=", "a b c", 'x="', sample_site.cookie.partition("=")[0] + "=1", "ü=é"):
         theirs = other.encode().decode("latin-1")
-        answer = sample_site.ask("GET", "/work", cookie=f"{theirs}; {sample_site.cookie}; last=[1")
+        answer = sample_site.ask("GET", "/memories", cookie=f"{theirs}; {sample_site.cookie}; last=[1")
         assert answer.status == 200, other
-        refused(sample_site.ask("GET", "/work", cookie=theirs), 401, sample_site)
+        refused(sample_site.ask("GET", "/memories", cookie=theirs), 401, sample_site)
 
 
 def test_another_host_is_refused(sample_site: Site) -> None:
@@ -208,14 +208,11 @@ def test_files_of_the_package_are_not_served(sample_site: Site) -> None:
     assert_locked(style, sample_site)
 
 
-def test_other_machines_are_refused_without_tls(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "memsheaf", "web", "--no-open", "--json", "--port", "0"]
+def test_other_machines_cannot_be_listened_to(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "memsheaf", "web", "--no-open", "--json", "--port", "0", "--host", "0.0.0.0"]
     environment = environment_of(tmp_path / "home")
-    for options in (("--host", "::"), ("--host", "0.0.0.0", "--allow-host", "x")):
-        done = subprocess.run(
-            [*words, *options], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
-        )
-        assert done.returncode == 1
-        assert "ssh -L" in done.stderr
-        assert '"url"' not in done.stdout
-        assert os.listdir(tmp_path) == []
+    done = subprocess.run(
+        words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, "there is no option --host" in done.stderr) == (2, True)
+    assert os.listdir(tmp_path) == []

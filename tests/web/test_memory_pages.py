@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from memsheaf import Layers, Settings
+from memsheaf import Settings, Sheaf
 from memsheaf.guard.citations import make
 from memsheaf.worktree import WorkingTree
 from web.conftest import PHONE, OpenPage, Serving
@@ -21,19 +21,19 @@ HOSTILE = "<img src=x onerror='window.__xss=1'> \"quoted\" [x](javascript:alert(
 
 
 @pytest.fixture
-def layers(tmp_path: Path) -> Iterator[Layers]:
+def layers(tmp_path: Path) -> Iterator[Sheaf]:
     home, work = tmp_path / "home", tmp_path / "work"
     work.mkdir()
     settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="static")
-    with Layers.open(settings=settings, cwd=str(work), by="user") as layers:
+    with Sheaf.open(settings=settings, cwd=str(work), by="user") as layers:
         layers.remember("Prefers tabs", "indentation of code", "user", "Use **tabs**, not spaces.")
         layers.remember("Deploys", "when we deploy", "project", "Deploys are on Friday mornings.")
-        layers.project.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed")
+        layers.only("project").remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed")
         yield layers
 
 
 @pytest.fixture
-def site(layers: Layers, serving: Serving, tmp_path: Path) -> Site:
+def site(layers: Sheaf, serving: Serving, tmp_path: Path) -> Site:
     return serving(cwd=tmp_path / "work")
 
 
@@ -42,7 +42,7 @@ def names(page: Page) -> list[str]:
 
 
 def test_a_list_is_paged_on_a_phone(sample_site: Site, open_page: OpenPage) -> None:
-    page = open_page(sample_site, "/browse?sort=name&page=3", width=PHONE, dark=True)
+    page = open_page(sample_site, "/memories?sort=name&page=3", width=PHONE, dark=True)
     expect(page.locator("#results")).to_contain_text("page 3 of 4")
     page.get_by_role("link", name="Next").click()
     expect(page.locator("#results")).to_contain_text("page 4 of 4")
@@ -50,9 +50,9 @@ def test_a_list_is_paged_on_a_phone(sample_site: Site, open_page: OpenPage) -> N
 
 
 def test_one_searches_while_typing_filters_and_changes_many(
-    site: Site, layers: Layers, open_page: OpenPage, tmp_path: Path
+    site: Site, layers: Sheaf, open_page: OpenPage, tmp_path: Path
 ) -> None:
-    page = open_page(site, "/browse")
+    page = open_page(site, "/memories")
     assert sorted(names(page)) == ["Deploys", "Mood", "Prefers tabs"]
     page.get_by_label("Search", exact=True).press_sequentially("friday")
     expect(page.locator("#results .memory")).to_have_text(["Deploys"])
@@ -64,12 +64,12 @@ def test_one_searches_while_typing_filters_and_changes_many(
     expect(page.locator("#results .memory")).to_have_count(3)
 
     for do, name, said in (("Confirm", "Mood", "Confirmed 1"), ("Pin", "Mood", "Pinned 1")):
-        page.get_by_label(f"Choose {name}").check()
+        page.get_by_label(f"Select {name}").check()
         page.get_by_role("button", name=do, exact=True).click()
         expect(page.locator(".notice")).to_contain_text(said)
-    assert layers.project.read("feedback_mood.md").pinned
-    page.get_by_label("Choose all").check()
-    expect(page.locator("[data-ticked]")).to_have_text("3 chosen")
+    assert layers.only("project").read("feedback_mood.md").pinned
+    page.get_by_label("Select all").check()
+    expect(page.locator("[data-ticked]")).to_have_text("3 selected")
     with page.expect_download() as download:
         page.get_by_role("button", name="Export").click()
     packed = zipfile.ZipFile(download.value.path())
@@ -81,26 +81,28 @@ def test_one_searches_while_typing_filters_and_changes_many(
     expect(page.locator(".empty")).to_be_visible()
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#results .memory")).to_have_count(3)
-    page.get_by_label("Choose Deploys").check()
+    page.get_by_label("Select Deploys").check()
     page.get_by_label("Move to which scope").select_option("user")
     page.get_by_role("button", name="Move", exact=True).click()
     expect(page.locator(".notice")).to_contain_text("Moved 1 memory")
-    assert layers.user.read("project_deploys.md").name == "Deploys"
+    assert layers.only("user").read("project_deploys.md").name == "Deploys"
     page.get_by_role("button", name="Undo").click()
-    expect(page.locator(".notice")).to_contain_text("Taken back")
-    assert layers.project.read("project_deploys.md").name == "Deploys"
-    (Path(layers.project.root) / "<b>no name?.md").write_text("Nobody can use it.")
-    layers.project.remember("Written elsewhere", "by an agent", "project", "This came while the page was open.")
+    expect(page.locator(".notice")).to_contain_text("Undone")
+    assert layers.only("project").read("project_deploys.md").name == "Deploys"
+    (Path(layers.only("project").root) / "<b>no name?.md").write_text("Nobody can use it.")
+    layers.only("project").remember(
+        "Written elsewhere", "by an agent", "project", "This came while the page was open."
+    )
     expect(page.locator("#results .memory").first).to_have_text("Written elsewhere")
     expect(page.locator("#results")).to_contain_text("<b>no name?.md")  # neither a link nor a box
     expect(page.locator("#results .memory")).to_have_count(4)
 
 
 def test_a_memory_is_written_changed_restored_and_erased_without_script(
-    site: Site, layers: Layers, open_page: OpenPage, tmp_path: Path
+    site: Site, layers: Sheaf, open_page: OpenPage, tmp_path: Path
 ) -> None:
-    page = open_page(site, "/browse", javascript=False, errors="status of 422")
-    page.get_by_label("Choose all").check()
+    page = open_page(site, "/memories", javascript=False, errors="status of 422")
+    page.get_by_label("Select all").check()
     page.get_by_role("button", name="Pin", exact=True).click()
     expect(page.locator(".notice")).to_contain_text("Pinned 3 memories")
     page.get_by_role("link", name="New memory").click()
@@ -152,33 +154,33 @@ def test_a_memory_is_written_changed_restored_and_erased_without_script(
 
 @pytest.mark.parametrize("beginning", [64, 12, 0])
 def test_to_restore_the_text_that_is_there_changes_nothing_and_says_so(
-    site: Site, layers: Layers, beginning: int
+    site: Site, layers: Sheaf, beginning: int
 ) -> None:
     path = "project_deploys.md"
-    version, commits = layers.project.read(path).version, list(layers.project.log())
+    version, commits = layers.only("project").read(path).version, list(layers.only("project").log())
     form = {"csrf": csrf_of(site), "version": version[:beginning]}
 
     answer = site.ask("POST", f"/memory/project/{path}/restore", form)
 
     assert answer.status == 303
     assert "Nothing was changed." in site.ask("GET", answer.headers["location"]).text
-    assert list(layers.project.log()) == commits
+    assert list(layers.only("project").log()) == commits
 
 
-def test_both_texts_are_shown_when_somebody_was_faster(site: Site, layers: Layers, open_page: OpenPage) -> None:
+def test_both_texts_are_shown_when_somebody_was_faster(site: Site, layers: Sheaf, open_page: OpenPage) -> None:
     page = open_page(site, "/memory/project/project_deploys.md/edit", errors="status of 409")
     page.get_by_label("Text, in Markdown").fill("Deploys are on Mondays.")
     expect(page.locator("#preview")).to_contain_text("Mondays")  # the script brought it
-    layers.project.revise("project_deploys.md", "Friday mornings", "Tuesday evenings")
+    layers.only("project").revise("project_deploys.md", "Friday mornings", "Tuesday evenings")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".beside")).to_contain_text("Tuesday evenings")
     expect(page.locator(".beside")).to_contain_text("Mondays")
-    assert "Tuesday" in layers.project.read("project_deploys.md").body
-    page.get_by_role("button", name="Save mine").click()
+    assert "Tuesday" in layers.only("project").read("project_deploys.md").body
+    page.get_by_role("button", name="Replace it with mine").click()
     expect(page.locator("article")).to_contain_text("Deploys are on Mondays.")
     page.goto(f"{site.origin}/memory/project/project_deploys.md/edit")
     page.get_by_label("Text, in Markdown").fill("Deploys are on Sundays.")
-    layers.project.forget("project_deploys.md")
+    layers.only("project").forget("project_deploys.md")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text("removed")
     page.get_by_role("button", name="Save").click()
@@ -186,33 +188,33 @@ def test_both_texts_are_shown_when_somebody_was_faster(site: Site, layers: Layer
 
 
 def test_a_memory_shows_its_origin_its_places_and_what_it_was_recalled_for(
-    site: Site, layers: Layers, open_page: OpenPage, tmp_path: Path
+    site: Site, layers: Sheaf, open_page: OpenPage, tmp_path: Path
 ) -> None:
     (tmp_path / "work" / "app.py").write_text("one\n<script>window.__xss=1</script>\nthree\n")
     with WorkingTree.open(str(tmp_path / "work")) as tree:
         cited = str(make(tree, "app.py:2"))
     odd = "deep folder/50 & 'half' (ü) + 日本.md"
-    layers.project.remember(
+    layers.only("project").remember(
         HOSTILE[:60], HOSTILE, "project", "It stands there.", path=odd, citations=[cited, HOSTILE],
         conversation=HOSTILE, supersedes=["project_deploys.md", "gone.md", "../<b>.md"],
     )  # fmt: skip
     layers.recall(f"What do you know about {HOSTILE[:40]}")
-    page = open_page(site, "/browse")
+    page = open_page(site, "/memories")
     page.get_by_role("link", name=HOSTILE[:60]).click()
     assert page.url.endswith(quote(odd))
     expect(page.locator(".citation").first).to_contain_text("<script>window.__xss=1</script>")
-    expect(page.locator(".citation .badge").first).to_have_text("holds")
-    expect(page.locator("#memory")).to_contain_text("gone.md no longer there")
+    expect(page.locator(".citation .badge").first).to_have_text("up to date")
+    expect(page.locator("#memory")).to_contain_text("gone.md removed")
     expect(page.locator("#memory")).to_contain_text("Conversation:")
     (tmp_path / "work" / "app.py").write_text("one\ntwo\nthree\n")
     page.reload()
-    expect(page.locator(".citation .badge").first).to_have_text("changed or moved")
-    page.goto(f"{site.origin}/browse?drifted=1")
+    expect(page.locator(".citation .badge").first).to_have_text("outdated")
+    page.goto(f"{site.origin}/memories?drifted=1")
     expect(page.locator("#results .memory")).to_have_count(1)
     for text, drifted in (("one\n<script>window.__xss=1</script>\nthree\n", 0), ("two\n", 1)):
         (tmp_path / "work" / "app.py").write_text(text)
-        page.get_by_role("button", name="Check all citations").click()
-        expect(page.locator(".notice")).to_contain_text(f"Checked 1 memory with citations; drifted: {drifted}.")
+        page.get_by_role("button", name="Check all references").click()
+        expect(page.locator(".notice")).to_contain_text(f"Checked 1 memory with references; outdated: {drifted}.")
         expect(page.locator("#results .memory")).to_have_count(drifted)
     page.locator("#results .memory").click()
     page.get_by_role("button", name="Pin").click()
@@ -220,4 +222,4 @@ def test_a_memory_shows_its_origin_its_places_and_what_it_was_recalled_for(
     page.get_by_role("button", name="Forget").click()
     page.get_by_role("button", name="Undo").click()
     page.goto(f"{site.origin}/memory/project/project_deploys.md")
-    expect(page.locator(".warning")).to_contain_text("A newer memory takes its place")
+    expect(page.locator(".warning")).to_contain_text("Replaced by a newer memory")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from memsheaf import Settings, Sheaf
+from memsheaf.limits import Caps
+from memsheaf.llm.spend import Ledger, Spent
 from web.conftest import OpenPage, Serving
+from web.test_access import settings_of
 from web.web_site import Site
 
 
@@ -20,6 +24,15 @@ def tabs(tmp_path: Path) -> Path:
         path = sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.").path
         sheaf.revise(path, "Use tabs.", "Use spaces.")
     return home
+
+
+def test_the_navigation_names_every_page_and_the_removed_ones_are_not_found(sample_site: Site) -> None:
+    navigation = sample_site.ask("GET", "/").text.partition("<nav")[2].partition("</nav>")[0]
+    pages = dict(re.findall(r'<a href="([^"]*)"[^>]*>([^<]*)</a>', navigation))
+    assert list(pages.values()) == ["Home", "Memories", "Review", "Activity", "Recall lab", "Settings"]
+    assert [sample_site.ask("GET", address).status for address in pages] == [200] * len(pages)
+    for address in ("/dream", "/work", "/work/project", "/work/project/audit", "/map", "/conversations"):
+        assert sample_site.ask("GET", address).status == 404, address
 
 
 def test_the_numbers_and_the_days_of_the_first_page_lead_to_what_they_count(
@@ -34,8 +47,17 @@ def test_the_numbers_and_the_days_of_the_first_page_lead_to_what_they_count(
     assert f": {count} change" in said
 
 
+def test_the_first_page_counts_the_tokens_of_today(serving: Serving, tabs: Path) -> None:
+    ledger = Ledger.of(settings_of(tabs).state)
+    ledger.settle(ledger.reserve(Caps(), Spent(model="m", input=70)), Spent(input=50, output=5))
+
+    page = serving(home=tabs).ask("GET", "/").text
+
+    assert '<span class="big">55</span><span>tokens today</span>' in page
+
+
 def test_the_timeline_is_filtered_by_who_and_what_without_javascript(sample_site: Site, open_page: OpenPage) -> None:
-    page = open_page(sample_site, "/timeline", javascript=False)
+    page = open_page(sample_site, "/activity", javascript=False)
     page.get_by_label("Who").select_option("extraction")
     page.get_by_label("What").select_option("added")
     page.get_by_role("button", name="Show").click()
@@ -48,7 +70,7 @@ def test_a_change_is_undone_with_one_click_and_that_is_undone_with_another(
     serving: Serving, open_page: OpenPage, tabs: Path
 ) -> None:
     file = tabs / "user" / "user_prefers-tabs.md"
-    page = open_page(serving(home=tabs), "/timeline", javascript=False)
+    page = open_page(serving(home=tabs), "/activity", javascript=False)
 
     page.get_by_role("button", name="Undo: changed 'Prefers tabs'").click()
     assert "Use tabs." in file.read_text()
@@ -59,6 +81,6 @@ def test_a_change_is_undone_with_one_click_and_that_is_undone_with_another(
 
 
 def test_who_may_only_read_has_no_button(serving: Serving, open_page: OpenPage, tabs: Path) -> None:
-    page = open_page(serving("--read-only", home=tabs), "/timeline")
+    page = open_page(serving("--read-only", home=tabs), "/activity")
     expect(page.locator("li.commit")).to_have_count(2)
     expect(page.locator("li.commit button")).to_have_count(0)

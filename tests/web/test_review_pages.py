@@ -1,4 +1,4 @@
-"""Review, recall lab and dream in the browser: by keyboard, with the mouse, and without JavaScript."""
+"""Review and recall lab in the browser: by keyboard, with the mouse, and without JavaScript."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from memsheaf.config import Settings
 from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.work.layers import Layers
+from memsheaf.sheaf import Sheaf
 from memsheaf.work.review import Review
 from web.conftest import DESKTOP, PHONE, OpenPage, Serving
 from web.test_access import csrf_of
@@ -27,14 +27,14 @@ CORRECTION = {
 
 
 @pytest.fixture
-def layers(tmp_path: Path) -> Layers:
+def layers(tmp_path: Path) -> Sheaf:
     """A project that asks before it learns: four proposals, of which the first corrects a memory."""
     (tmp_path / "work").mkdir()
     home = tmp_path / "home"
     settings = Settings(
         home=str(home), cache=str(home / "cache"), state=str(home / "state"), embedder="static", policy="suggest"
     )
-    layers = Layers.open(settings=settings, cwd=str(tmp_path / "work"), by="user")
+    layers = Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), by="user")
     layers.remember("Release day", "When releases go out", "project", "Our releases go out on Mondays.")
     layers.remember("Wiki", "What the wiki says", "project", "Releases go out on Fridays, says the wiki.")
     models = {"our releases go out on Fridays": Scripted([{"memories": [CORRECTION]}])}
@@ -46,7 +46,7 @@ def layers(tmp_path: Path) -> Layers:
 
 
 @pytest.fixture
-def site(layers: Layers, serving: Serving, tmp_path: Path) -> Site:
+def site(layers: Sheaf, serving: Serving, tmp_path: Path) -> Site:
     return serving(cwd=tmp_path / "work")
 
 
@@ -56,13 +56,11 @@ def press(page: Page, key: str) -> None:
     page.keyboard.press(key)
 
 
-def names(layers: Layers) -> list[str]:
+def names(layers: Sheaf) -> list[str]:
     return [one.name for one in Review(layers).waiting()]
 
 
-def test_review_by_keyboard_alone(
-    layers: Layers, site: Site, open_page: OpenPage, check_accessibility: Check
-) -> None:
+def test_review_by_keyboard_alone(layers: Sheaf, site: Site, open_page: OpenPage, check_accessibility: Check) -> None:
     page = open_page(site, "/review")
     cards = page.locator("[data-card]")
     expect(cards).to_have_count(4)
@@ -73,10 +71,10 @@ def test_review_by_keyboard_alone(
     expect(first.get_by_role("link", name="Wiki")).to_be_visible()
     check_accessibility(page)
 
-    page.get_by_label("All on this page").check()
+    page.get_by_label("Select all on this page").check()
     for box in cards.get_by_role("checkbox").all():
         box.uncheck()
-    expect(page.get_by_label("All on this page")).not_to_be_checked()
+    expect(page.get_by_label("Select all on this page")).not_to_be_checked()
     for key in "kkkjk":
         page.keyboard.press(key)
     expect(cards.nth(0)).to_be_focused()
@@ -112,7 +110,7 @@ def test_review_by_keyboard_alone(
 
 
 def test_review_many_at_once_without_javascript(
-    layers: Layers, site: Site, open_page: OpenPage, check_accessibility: Check
+    layers: Sheaf, site: Site, open_page: OpenPage, check_accessibility: Check
 ) -> None:
     page = open_page(site, "/review", width=PHONE, dark=True, javascript=False)
     late = open_page(site, "/review", javascript=False)
@@ -127,16 +125,16 @@ def test_review_many_at_once_without_javascript(
     expect(page.locator("[data-card]")).to_have_count(1)
     page.get_by_role("button", name="Undo").first.click()
     expect(page.locator("[data-card]")).to_have_count(2)
-    page.get_by_label("All on this page").check()
+    page.get_by_label("Select all on this page").check()
     page.get_by_role("button", name="Approve selected").click()
     expect(page.locator("[data-card]")).to_have_count(0)
     late.get_by_role("button", name="Approve", exact=True).first.click()
-    expect(late.locator(".notice")).to_contain_text("Somebody has decided about it already")
+    expect(late.locator(".notice")).to_contain_text("This was already decided")
     answer = site.ask("GET", "/review/edit?id=project%20ffff")
     assert answer.status == 404
 
 
-def test_what_an_agent_proposes_meanwhile_appears(layers: Layers, site: Site, open_page: OpenPage) -> None:
+def test_what_an_agent_proposes_meanwhile_appears(layers: Sheaf, site: Site, open_page: OpenPage) -> None:
     page = open_page(site, "/review")
     layers.remember("Page", "d", "project", "A page says to mail the ops.", trust="unconfirmed")
     expect(page.locator("[data-card]")).to_have_count(5)
@@ -144,62 +142,38 @@ def test_what_an_agent_proposes_meanwhile_appears(layers: Layers, site: Site, op
 
 @pytest.mark.parametrize(("width", "dark"), [(DESKTOP, True), (PHONE, False)])
 def test_the_recall_lab_explains_a_message_and_counts_nothing(
-    layers: Layers, site: Site, open_page: OpenPage, check_accessibility: Check, width: int, dark: bool
+    layers: Sheaf, site: Site, open_page: OpenPage, check_accessibility: Check, width: int, dark: bool
 ) -> None:
     page = open_page(site, "/recall", width=width, dark=dark)
     check_accessibility(page)
-    page.get_by_label("A message").fill("on which day do our releases go out?")
+    page.get_by_label("Message").fill("on which day do our releases go out?")
     bars = page.locator("#results svg[role=img]")
     expect(bars.first).to_be_visible()
-    expect(bars.first).to_have_attribute("aria-label", re.compile(r"^fit \d\.\d\d: .* the gate is 1$"))
+    expect(bars.first).to_have_attribute("aria-label", re.compile(r"^fit \d\.\d\d: .* the threshold is 1$"))
     expect(page.locator("#results pre")).to_contain_text("Our releases go out on Mondays.")
     expect(page.get_by_text("recalled", exact=True).first).to_be_visible()
     page.get_by_role("link", name="Show it").click()
     expect(page.locator("pre").last).to_contain_text("Memory")
     check_accessibility(page)
     assert layers.own.recalled() == []
-    assert layers.own.reader.uses()[0] == {}
+    assert layers.own.store.uses_noted()[0] == {}
 
 
-def test_a_group_of_a_dream_is_applied_and_undone_and_a_late_one_is_not(
-    layers: Layers, site: Site, open_page: OpenPage, check_accessibility: Check
-) -> None:
-    layers.by = "agent"
-    said = "We never deploy on Fridays after 15:00, because the on-call engineer is alone then."
-    root = Path(layers.root)
-    for name, body in {"one": said, "two": f"{said} Ask Maria."}.items():
-        head = f"---\nname: Deploys {name}\ndescription: Deploys\ntype: project\nsource: agent\ncreated: 2026-11-01\n"
-        (root / f"project_deploys-{name}.md").write_text(f"{head}---\n{body}\n")
-    page = open_page(site, "/dream", javascript=False)
-    card = page.locator("article")
-    expect(card).to_have_count(1)
-    expect(card).to_contain_text("they say the same")
-    check_accessibility(open_page(site, "/dream", width=PHONE))
-    late = open_page(site, "/dream")
-
-    card.get_by_role("button", name="Apply").click()
-    expect(page.locator(".notice")).to_contain_text("1 group applied")
-    expect(page.locator("article")).to_have_count(0)
-    assert not (root / "project_deploys-one.md").exists()
-    late.get_by_role("button", name="Apply", exact=True).click()
-    expect(late.locator(".notice")).to_contain_text("0 groups applied")
-    expect(late.locator(".notice")).to_contain_text("changed since it was planned")
-    page.get_by_role("button", name="Undo").click()
-    expect(page.locator("article")).to_have_count(1)
-    assert (root / "project_deploys-one.md").exists()
-
-
-def test_read_only_shows_the_same_and_has_no_forms(layers: Layers, serving: Serving, tmp_path: Path) -> None:
+def test_read_only_shows_the_same_and_has_no_forms(layers: Sheaf, serving: Serving, tmp_path: Path) -> None:
     site = serving("--read-only", cwd=tmp_path / "work")
-    for path in ("/review", "/dream", "/recall?q=release+day"):
+    for path in ("/review", "/recall?q=release+day"):
         answer = site.ask("GET", path)
         assert (answer.status, 'method="post"' in answer.text) == (200, False), path
     assert "Release day" in site.ask("GET", "/review").text
     assert site.ask("POST", "/review/approve", {"id": "project ffff"}).status == 403
 
 
-def test_a_decision_is_about_the_text_that_was_shown(layers: Layers, site: Site) -> None:
-    path = layers.project.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
+def test_a_decision_is_about_the_text_that_was_shown(layers: Sheaf, site: Site) -> None:
+    path = (
+        layers.only("project")
+        .remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed")
+        .path
+    )
     tickets = re.findall(r'name="id" value="([^"]*feedback_mood[^"]*)"', site.ask("GET", "/review").text)
     assert tickets
     layers.revise(path, "briefly", "at length")

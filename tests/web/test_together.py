@@ -41,7 +41,7 @@ def test_two_browsers_and_an_agent_write_at_once(serving: Serving, open_page: Op
     with agent(home) as sheaf:
         left, right = remember(sheaf, "Left", "left before"), remember(sheaf, "Right", "right before")
     site = serving()
-    watching = open_page(site, "/browse?scope=user")
+    watching = open_page(site, "/memories?scope=user")
     editors = [(open_page(site, f"/memory/user/{path}/edit"), f"{path} after") for path in (left, right)]
 
     def write() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf import Layers, Settings
+from memsheaf import Settings, Sheaf
 
 NOON = 1_794_744_000.0
 
@@ -18,6 +18,6 @@ def work(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def layers(settings: Settings, work: Path) -> Iterator[Layers]:
-    with Layers.open(settings=settings, cwd=str(work), by="user", clock=lambda: NOON) as layers:
+def layers(settings: Settings, work: Path) -> Iterator[Sheaf]:
+    with Sheaf.open(settings=settings, cwd=str(work), by="user", clock=lambda: NOON) as layers:
         yield layers

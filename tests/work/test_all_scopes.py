@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf import Layers, Settings
+from memsheaf import Settings, Sheaf
 from memsheaf.errors import NotFound
+from memsheaf.project_trees import KnownScope
 from memsheaf.scope import private_root
+from memsheaf.sheaf import AllScopes
 from memsheaf.store.trust import accept
-from memsheaf.work.all_scopes import AllScopes
 
 FACT = ("Deploys on Friday", "when we deploy", "project", "Deploys happen on Friday mornings.")
 
@@ -22,9 +23,9 @@ def repository(folder: Path) -> Path:
 
 
 def save(settings: Settings, cwd: Path, *scopes: str) -> None:
-    with Layers.open(settings=settings, cwd=str(cwd), by="user") as layers:
+    with Sheaf.open(settings=settings, cwd=str(cwd), by="user") as layers:
         for scope in scopes:
-            layers.sheaf(scope).remember(*FACT)
+            layers.only(scope).remember(*FACT)
 
 
 def test_every_scope_has_a_key_and_keys_lead_back(settings: Settings, tmp_path: Path) -> None:
@@ -42,22 +43,29 @@ def test_every_scope_has_a_key_and_keys_lead_back(settings: Settings, tmp_path: 
         keys = ["user", "project", "task~login", there, f"{there}~session~one", shared, "agent~writer", "team~core"]
         assert list(found) == keys
         assert (found[there].title, found[shared].title) == ("other", "kept")
-        assert found[f"{there}~session~one"] == (
-            f"{there}~session~one", "other: session/one", "session", f"{found[there].root}/sessions/one", there,
-        )  # fmt: skip
-        assert [scopes.sheaf(key).root for key in keys] == [one.root for one in found.values()]
-        assert all(scopes.sheaf(key).list() for key in keys)
-        assert len(scopes.opened()) == len(keys)
-        assert scopes.layers(there).user is scopes.sheaf("user") is scopes.layers("project").user
-        assert scopes.layers("task~login").scopes() == ["task/login", "project", "user"]
-        assert (scopes.tree("task~login"), scopes.tree(shared), scopes.tree("user")) == (str(here), str(kept), "")
+        root = found[there].root
+        session = KnownScope(
+            f"{there}~session~one", "other: session/one", "session", f"{root}/sessions/one", project=root
+        )
+        assert found[session.key] == session
+        assert [scopes.find(key) for key in keys] == list(found.values())
+        assert [scopes.sheaf(scope).root for scope in found.values()] == [scope.root for scope in found.values()]
+        assert all(scopes.sheaf(scope).list() for scope in found.values())
+        assert len(scopes.by_root) == len(keys)
+        own = scopes.sheaf(found["user"]).own
+        assert scopes.around(found[there]).only("user").own is own is scopes.around(found["project"]).only("user").own
+        assert scopes.around(found["task~login"]).scopes() == ["task/login", "project", "user"]
+        trees = [scopes.tree(found[key]) for key in ("task~login", shared, "user")]
+        assert trees == [str(here), str(kept), ""]
         AllScopes(settings, str(other)).close()
-        assert scopes.tree(there) == str(other)
-        assert scopes.sheaf(f"project~{Path(found['project'].root).name}") is scopes.sheaf("project")
+        assert scopes.tree(found[there]) == str(other)
+        outside = f"project~{Path(found['project'].root).name}"
+        assert scopes.find(outside) == found["project"]
+        assert scopes.find(f"{outside}~task~login") == found["task~login"]
         (kept / ".memory").rename(kept / "gone")
         for key in ("", "agent~nobody", "project~", "task~../x", "project~x~y", "TASK~login", "task~Login", shared):
             with pytest.raises(NotFound):
-                scopes.sheaf(key)
+                scopes.find(key)
 
 
 def test_projects_of_one_name_are_told_apart(settings: Settings, tmp_path: Path) -> None:
@@ -78,14 +86,13 @@ def test_links_in_a_checkout_show_no_scopes_of_others(settings: Settings, tmp_pa
     with AllScopes(settings, str(here)) as scopes:
         assert [scope.key for scope in scopes.list()] == ["user", "project"]
         with pytest.raises(NotFound):
-            scopes.sheaf("task~secret")
+            scopes.find("task~secret")
 
 
 def test_threads_open_each_root_once(settings: Settings, work: Path) -> None:
     save(settings, work, "user", "project", "agent/writer")
     with AllScopes(settings, str(work)) as scopes, ThreadPoolExecutor(8) as pool:
-        keys = ["user", "project", "agent~writer"] * 8
-        opened = list(pool.map(scopes.sheaf, keys))
+        opened = list(pool.map(scopes.sheaf, scopes.list() * 8))
         assert len({id(sheaf) for sheaf in opened}) == 3
         assert all(len(rows) == 1 for rows in pool.map(lambda sheaf: sheaf.list(), opened))
 
@@ -110,7 +117,7 @@ def test_settings_without_a_state_directory_leave_nothing_in_the_current_one(
         save(bare, tree, "project")
         AllScopes(bare, str(tree)).close()
     with AllScopes(bare, str(here)) as scopes:
-        there = next(one.key for one in scopes.list() if one.title == "other")
+        there = next(one for one in scopes.list() if one.title == "other")
         assert scopes.tree(there) == str(other)
 
     assert list(elsewhere.iterdir()) == []

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf import Layers, Settings
+from memsheaf import Settings, Sheaf
 from memsheaf.guard.citations import make
-from memsheaf.reader import SORTS, Filter
+from memsheaf.index.browse import SORTS, Filter
 from memsheaf.store.trust import accept
-from memsheaf.work.browse import browse, verify
+from memsheaf.work.audit import verify
 from memsheaf.worktree import WorkingTree
 
 DAY = 86_400
@@ -19,9 +19,9 @@ NOON = 1_794_744_000.0  # 2026-11-15
 
 
 @pytest.fixture
-def filled(settings: Settings, work: Path) -> Iterator[Layers]:
+def filled(settings: Settings, work: Path) -> Iterator[Sheaf]:
     now = [NOON - 10 * DAY]
-    with Layers.open(settings=settings, cwd=str(work), by="user", clock=lambda: now[0]) as layers:
+    with Sheaf.open(settings=settings, cwd=str(work), by="user", clock=lambda: now[0]) as layers:
         layers.remember("Zebra crossing", "stripes on roads", "user", "White stripes mark a crossing.")
         now[0] += 8 * DAY
         layers.remember("apple harvest", "when apples are ripe", "project", "Apples are picked in September.")
@@ -36,20 +36,20 @@ def filled(settings: Settings, work: Path) -> Iterator[Layers]:
         yield layers
 
 
-def names(layers: Layers, wanted: Filter = Filter(), **more: object) -> list[str]:  # noqa: B008
-    found, total = browse(layers.sheaves(), wanted, **more)  # type: ignore[arg-type]
+def names(layers: Sheaf, wanted: Filter = Filter(), **more: object) -> list[str]:  # noqa: B008
+    found, total = layers.browse(wanted, **more)  # type: ignore[arg-type]
     assert more or total == len(found)
-    return [row.name for _, row in found]
+    return [row.name for row in found]
 
 
-def test_filters_orders_and_pages_hold_over_all_scopes(filled: Layers) -> None:
+def test_filters_orders_and_pages_hold_over_all_scopes(filled: Sheaf) -> None:
     assert names(filled) == ["Mood", "Build server", "apple harvest", "Zebra crossing"]  # within a day, by the time
     assert names(filled, sort="oldest") == names(filled)[::-1]
     assert names(filled, sort="name") == ["apple harvest", "Build server", "Mood", "Zebra crossing"]
     assert names(filled, sort="type") == ["Mood", "apple harvest", "Build server", "Zebra crossing"]
     for sort in SORTS:
-        pages = [browse(filled.sheaves(), sort=sort, limit=1, offset=at) for at in range(5)]
-        assert [row.name for page, _ in pages for _, row in page] == names(filled, sort=sort)
+        pages = [filled.browse(sort=sort, limit=1, offset=at) for at in range(5)]
+        assert [row.name for page, _ in pages for row in page] == names(filled, sort=sort)
         assert {total for _, total in pages} == {4}
     assert names(filled, Filter(kind="user")) == ["Zebra crossing"]
     assert names(filled, Filter(kind="other")) == []
@@ -60,21 +60,21 @@ def test_filters_orders_and_pages_hold_over_all_scopes(filled: Layers) -> None:
     assert names(filled, Filter(kind="\ud800' OR 1 --")) == []
 
 
-def test_a_search_is_filtered_and_the_best_come_first(filled: Layers) -> None:
+def test_a_search_is_filtered_and_the_best_come_first(filled: Sheaf) -> None:
     assert names(filled, Filter("stripes on a crossing")) == ["Zebra crossing"]
     assert names(filled, Filter("builds apples stripes", kind="project")) == ["apple harvest"]
     assert set(names(filled, Filter("builds apples stripes"))) == {"Zebra crossing", "apple harvest", "Build server"}
     assert names(filled, Filter("builds apples stripes", trust="unconfirmed")) == []
 
 
-def test_counts_follow_every_change(filled: Layers) -> None:
+def test_counts_follow_every_change(filled: Sheaf) -> None:
     def total(kind: str = "") -> int:
-        return browse([filled.project], Filter(kind=kind), limit=1)[1]
+        return filled.only("project").browse(Filter(kind=kind), limit=1)[1]
 
     assert (total(), total("project")) == (3, 1)
     filled.forget("project_apple-harvest.md")
     assert (total(), total("project")) == (2, 0)
-    with Layers.open(settings=filled.settings, cwd=filled._cwd, by="user") as other:
+    with Sheaf.open(settings=filled.settings, cwd=filled.cwd, by="user") as other:
         other.remember("Pears", "when pears are ripe", "project", "Pears are picked in October.")
     assert (total(), total("project")) == (3, 1)
 
@@ -85,14 +85,14 @@ def test_what_is_shared_in_a_checkout_is_told_apart(settings: Settings, work: Pa
     accept(settings.home, str(work))
     theirs = "---\nname: Theirs\ndescription: came along\ntype: project\n---\nSomething.\n"
     (work / ".memory" / "project_theirs.md").write_text(theirs)
-    with Layers.open(settings=settings, cwd=str(work), by="user") as layers:
+    with Sheaf.open(settings=settings, cwd=str(work), by="user") as layers:
         layers.remember("Ours", "written here", "project", "Anything else that matters.")
         assert names(layers, Filter(trust="shared")) == ["Theirs"]
         assert names(layers, Filter(trust="confirmed")) == ["Ours"]
         assert names(layers, Filter("something anything", trust="shared")) == ["Theirs"]
 
 
-def test_what_drifted_is_known_after_it_was_verified(filled: Layers, work: Path) -> None:
+def test_what_drifted_is_known_after_it_was_verified(filled: Sheaf, work: Path) -> None:
     (work / "app.py").write_text("one\ntwo\nthree\n")
     with WorkingTree.open(str(work)) as tree:
         cited = str(make(tree, "app.py:2"))
@@ -100,11 +100,11 @@ def test_what_drifted_is_known_after_it_was_verified(filled: Layers, work: Path)
     for text, drifted in (("one\ntwo\nthree\n", []), ("one\n2\nthree\n", ["Two"]), ("one\ntwo\nthree\n", [])):
         (work / "app.py").write_text(text)
         with WorkingTree.open(str(work)) as tree:
-            assert len(verify(filled.project, tree)) == 4
+            assert len(verify(filled.only("project"), tree)) == 4
         assert names(filled, Filter(drifted=True)) == drifted
     (work / "app.py").write_text("gone\n")
     with WorkingTree.open(str(work)) as tree:
-        verify(filled.project, tree, [path])
+        verify(filled.only("project"), tree, [path])
     assert names(filled, Filter(drifted=True)) == ["Two"]
     filled.revise(path, "It says", "There it says")
     assert names(filled, Filter(drifted=True)) == []  # nobody looked at this version yet

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf import Layers, Settings, Sheaf
+from memsheaf import Settings, Sheaf
 from memsheaf.errors import Busy, PathRefused, SecretFound, TextRefused
+from memsheaf.sheaf import Look
 from memsheaf.work import sessions, tasks
-from memsheaf.work.commit_retry import Look, commit
 from memsheaf.work.notes import Notes
 from memsheaf.work.notes_text import blockers_of
 
 NOTER = """
 import sys
-from memsheaf import Layers, Settings
+from memsheaf import Sheaf, Settings
 from memsheaf.work import sessions, tasks
 from memsheaf.work.notes import Notes
 home, cache, who = sys.argv[1:]
-with Layers(Settings(home, cache, embedder="none"), home, by=who) as layers:
-    Notes(layers.project).block(f"2026-11-01: {who}")
+with Sheaf(Settings(home, cache, embedder="none"), home, by=who) as layers:
+    Notes(layers.only("project")).block(f"2026-11-01: {who}")
     for number in range(5):
         tasks.of(layers).note(f"{who} {number}")
         tasks.of(layers).verify(f"{who}-{number}", "holds")
@@ -43,9 +43,9 @@ def sheaf(settings: Settings) -> Iterator[Sheaf]:
 
 
 def test_several_files_change_as_one_commit_that_undo_takes_back(sheaf: Sheaf) -> None:
-    commit(sheaf, lambda look: {"a.md": "one\n"}, "begin")
+    sheaf.change_files(lambda look: {"a.md": "one\n"}, "begin")
 
-    done = commit(sheaf, lambda look: {"a.md": (look("a.md") or "") + "two\n", "b.md": "new\n"}, "go on")
+    done = sheaf.change_files(lambda look: {"a.md": (look("a.md") or "") + "two\n", "b.md": "new\n"}, "go on")
 
     assert done is not None
     assert [step.path for step in done.revisions] == ["a.md", "b.md"]
@@ -56,21 +56,21 @@ def test_several_files_change_as_one_commit_that_undo_takes_back(sheaf: Sheaf) -
 
 
 def test_a_file_can_be_moved(sheaf: Sheaf) -> None:
-    commit(sheaf, lambda look: {"a.md": "one\n"}, "begin")
+    sheaf.change_files(lambda look: {"a.md": "one\n"}, "begin")
 
-    commit(sheaf, lambda look: {"archive/a.md": look("a.md"), "a.md": None}, "move")
+    sheaf.change_files(lambda look: {"archive/a.md": look("a.md"), "a.md": None}, "move")
 
     assert [row.path for row in sheaf.list()] == ["archive/a.md"]
 
 
 def test_a_plan_that_wants_nothing_changes_nothing(sheaf: Sheaf) -> None:
-    assert commit(sheaf, lambda look: {}, "nothing") is None
-    assert commit(sheaf, lambda look: {"gone.md": None}, "nothing") is None
+    assert sheaf.change_files(lambda look: {}, "nothing") is None
+    assert sheaf.change_files(lambda look: {"gone.md": None}, "nothing") is None
     assert not Path(sheaf.root).exists()
 
 
 def test_a_plan_is_asked_again_when_somebody_was_faster(sheaf: Sheaf) -> None:
-    commit(sheaf, lambda look: {"a.md": "one\n"}, "begin")
+    sheaf.change_files(lambda look: {"a.md": "one\n"}, "begin")
     asked = []
 
     def plan(look: Look) -> Mapping[str, str | None]:
@@ -80,14 +80,14 @@ def test_a_plan_is_asked_again_when_somebody_was_faster(sheaf: Sheaf) -> None:
             Path(sheaf.root, "a.md").write_text("from an editor\n")
         return {"a.md": text + "two\n"}
 
-    commit(sheaf, plan, "add")
+    sheaf.change_files(plan, "add")
 
     assert asked == ["one\n", "from an editor\n"]
     assert sheaf.read("a.md").text == "from an editor\ntwo\n"
 
 
 def test_who_is_never_fast_enough_is_told(sheaf: Sheaf) -> None:
-    commit(sheaf, lambda look: {"a.md": "0\n"}, "begin")
+    sheaf.change_files(lambda look: {"a.md": "0\n"}, "begin")
     count = 0
 
     def plan(look: Look) -> Mapping[str, str | None]:
@@ -98,15 +98,15 @@ def test_who_is_never_fast_enough_is_told(sheaf: Sheaf) -> None:
         return {"a.md": "ours\n"}
 
     with pytest.raises(Busy):
-        commit(sheaf, plan, "add")
+        sheaf.change_files(plan, "add")
     assert sheaf.read("a.md").text == f"{count}\n"
 
 
 def test_a_file_that_nobody_looked_at_is_not_overwritten(sheaf: Sheaf) -> None:
-    commit(sheaf, lambda look: {"a.md": "one\n"}, "begin")
+    sheaf.change_files(lambda look: {"a.md": "one\n"}, "begin")
 
     with pytest.raises(Busy):
-        commit(sheaf, lambda look: {"a.md": "two\n"}, "blindly")
+        sheaf.change_files(lambda look: {"a.md": "two\n"}, "blindly")
     assert sheaf.read("a.md").text == "one\n"
 
 
@@ -123,12 +123,12 @@ def test_what_may_not_be_stored_is_refused_whole(sheaf: Sheaf) -> None:
         ("a.md", "---\nname: broken\n", TextRefused),
     ):
         with pytest.raises(error):
-            commit(sheaf, partial(mixed, path, text), "mixed")
+            sheaf.change_files(partial(mixed, path, text), "mixed")
         assert not Path(sheaf.root, "fine.md").exists()
 
 
 def test_two_processes_that_note_at_once_lose_nothing(settings: Settings) -> None:
-    with Layers(settings, settings.home, by="user") as layers:
+    with Sheaf(settings, settings.home, by="user") as layers:
         tasks.start(layers, "Feature X")
         sessions.start(layers, id="one")
         command = [sys.executable, "-c", NOTER, settings.home, settings.cache]
@@ -138,7 +138,7 @@ def test_two_processes_that_note_at_once_lose_nothing(settings: Settings) -> Non
 
         wanted = [f"{who} {number}" for who in ("ann", "bob") for number in range(5)]
         task, body = tasks.of(layers), sessions.of(layers).body
-        assert sorted(note.text for note in task.notes) == sorted(wanted)
+        assert sorted(note.partition(": ")[2] for note in task.notes) == sorted(wanted)
         assert sorted(item.id for item in task.items()) == sorted(one.replace(" ", "-") for one in wanted)
         assert [body.count(f"- {one}\n") for one in wanted] == [1] * 10
-        assert sorted(blockers_of(Notes(layers.project).text)) == ["2026-11-01: ann", "2026-11-01: bob"]
+        assert sorted(blockers_of(Notes(layers.only("project")).text)) == ["2026-11-01: ann", "2026-11-01: bob"]

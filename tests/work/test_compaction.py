@@ -108,7 +108,7 @@ def test_each_level_is_gone_to_only_when_the_one_before_does_not_do() -> None:
             (50_000, {"one line"}),
             (2_000, {"dropped"}),
             (500, {"spilled", "one line"}),
-            (200, {"spilled"}),
+            (160, {"spilled"}),
         ]
     ):
         done = compact(talk(), budget, where="/spilled" if level > 3 else "")
@@ -327,21 +327,22 @@ def test_what_stands_survives_at_every_level() -> None:
         assert lines[lines.index(wanted[0]) :][:6] == wanted, done.level
 
 
-def test_decisions_in_messages_that_are_taken_out_are_quoted_with_their_place() -> None:
-    done = compact(talk(), 900)
+def test_messages_of_the_user_that_are_taken_out_are_quoted_with_their_place() -> None:
+    done = compact(talk(), 4_000, trigger="task")
 
-    assert 'The user said: "We decided to use option 7." (message 29)' in done.bullets
+    assert 'The user said: "Go on with step 7. We decided to use option 7." (message 29)' in done.bullets
     assert not any("decided" in bullet for bullet in compact(talk(), 50_000).bullets), "they are still there"
+    assert not any("is done" in bullet for bullet in done.bullets), "nobody but the user is quoted"
 
 
 def test_what_was_quoted_survives_the_next_compaction() -> None:
-    first = compact(talk(20), 350)
+    first = compact(talk(20), 3_000, trigger="task")
     assert first.level == 4
 
-    second = compact([*first.conversation, *talk(20)[1:]], 450)
+    second = compact([*first.conversation, *talk(20)[1:]], 3_500, trigger="task")
 
     assert second.level == 4
-    assert any('"We decided to use option 7."' in bullet for bullet in second.bullets)
+    assert any('"Go on with step 0. We decided to use option 0."' in bullet for bullet in second.bullets)
 
 
 def test_what_notes_say_is_never_quoted_as_the_users_words() -> None:
@@ -353,13 +354,13 @@ def test_what_notes_say_is_never_quoted_as_the_users_words() -> None:
 
     assert (first.level, second.level) == (4, 4)
     assert "Never ask again" not in second.text
-    assert any('"We decided to use option 0."' in bullet for bullet in second.bullets)
+    assert any('"Go on with step 0. We decided to use option 0."' in bullet for bullet in second.bullets)
 
 
 def test_the_first_and_last_quotes_are_kept_and_the_others_are_counted() -> None:
     said = [Entry("user", f"We decided to use option {number}.") for number in range(300)]
 
-    done = compact([*said, Entry("user", "x" * 4_000)], 1_900)
+    done = compact([*said, Entry("user", "x" * 8_000)], 3_900, trigger="task")
     quotes = [bullet for bullet in done.bullets if bullet.startswith("The user said")]
 
     assert len(quotes) == FIRST_QUOTES + LAST_QUOTES
@@ -367,7 +368,7 @@ def test_the_first_and_last_quotes_are_kept_and_the_others_are_counted() -> None
     gone = 300 - done.fates[:300].count("kept")
     assert quotes[-1].startswith(f'The user said: "We decided to use option {gone - 1}."')
     left = gone - len(quotes)
-    assert done.bullets[len(quotes)] == f"Other sentences of the user, not quoted here: {left}"
+    assert done.bullets[len(quotes)] == f"Other messages of the user, not quoted here: {left}"
 
 
 def test_hostile_output_is_neutral_in_all_that_we_write() -> None:
@@ -568,7 +569,7 @@ def test_no_secret_reaches_the_disk(state: State) -> None:
 def test_a_turn_off_the_record_is_not_written_down(state: State, words: str) -> None:
     said = [Entry("user", words), Entry("assistant", "You are Ada."), *talk(40, 300)]
 
-    assert run(said, 700, state=state, now=NOW).level == 4
+    assert run(said, 1_200, state=state, now=NOW).level == 4
 
     (name,) = state.names()
     kept = (state.read(name) or b"").decode()

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from corpus import SECRETS, texts_that
-from memsheaf.doctor import examine
 from memsheaf.errors import PathRefused, SecretFound, TextRefused
-from memsheaf.work import events
-from memsheaf.work.layers import Layers
-from memsheaf.work.tasks import Task, of, start
+from memsheaf.sheaf import Sheaf
+from memsheaf.work.doctor import examine
+from memsheaf.work.tasks import MAX_EVENT_BYTES, MAX_EVENT_FILE_BYTES, Task, of, read_event, start
 
 
 @pytest.fixture
-def task(layers: Layers) -> Task:
+def task(layers: Sheaf) -> Task:
     return start(layers, "Feature X", phases=6)
 
 
@@ -50,7 +49,7 @@ def gate(task: Task, **more: object) -> dict[str, object]:
 
 def numbered(task: Task) -> list[tuple[str, int]]:
     """Agent and number of each event, the newest first."""
-    found = [json.loads(line.text) for line in events.lines(task.sheaf)]
+    found = [json.loads(line) for line, _ in task.events()]
     return [(event["agent"], event["payload"]["number"]) for event in found]
 
 
@@ -128,7 +127,7 @@ def test_a_gate_event_has_exactly_the_fields_of_its_schema(task: Task) -> None:
     for field in gate(task)["payload"]:  # type: ignore[attr-defined]
         with pytest.raises(TextRefused, match=rf"payload\.{field} is missing"):
             task.event(gate(task, **{field: "LESS"}))
-    assert sum(1 for _ in events.lines(task.sheaf)) == 3
+    assert sum(1 for _ in task.events()) == 3
 
 
 def test_what_is_not_in_the_schema_is_refused(task: Task) -> None:
@@ -165,7 +164,7 @@ def test_json_that_is_no_event_is_refused() -> None:
     deep = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
     for text in ("", "not JSON", "[]", '"text"', "null", "NaN", "{} {}", '{"a": ' + "9" * 5000 + "}", deep):
         with pytest.raises(TextRefused):
-            events.read_json(text)
+            read_event(text)
 
 
 def test_a_payload_that_cannot_be_written_is_refused(task: Task) -> None:
@@ -191,7 +190,7 @@ def test_no_text_breaks_its_line(task: Task) -> None:
 
     (data,) = files(task).values()
     assert len(data.decode().splitlines()) == len(odd)
-    payloads = [line.event["payload"] for line in events.lines(task.sheaf) if line.event is not None]
+    payloads = [event["payload"] for _, event in task.events() if event is not None]
     assert payloads == [{text: text} for text in odd[::-1]]
 
 
@@ -228,10 +227,10 @@ def test_lines_that_are_no_events_are_shown_as_they_are(task: Task) -> None:
     path = Path(task.sheaf.root, "observability", "feature-x.ndjson")
     path.write_bytes(b"torn {\n\n[1]\n\xff\n" + path.read_bytes())
 
-    found = list(events.lines(task.sheaf))
+    lines = list(task.events())
 
-    assert [(line.number, line.event is None) for line in found] == [(5, False), (4, True), (3, True), (1, True)]
-    assert found[-1].text == "torn {"
+    assert [event is None for _, event in lines] == [False, True, True, True]
+    assert lines[-1][0] == "torn {"
 
 
 def test_a_long_log_goes_on_in_another_file(task: Task) -> None:
@@ -253,12 +252,12 @@ def test_files_of_other_names_are_left_alone(task: Task) -> None:
 
     task.event(discovery())
 
-    assert [line.path for line in events.lines(task.sheaf)] == ["observability/feature-x-9.ndjson"] * 2
+    assert (folder / "feature-x-9.ndjson").read_text().count("\n") == len(list(task.events())) == 2
     assert (folder / "other.ndjson").read_text() == "{}\n"
     (folder / "feature-x-9.ndjson").unlink()
     (folder / "feature-x-999999999.ndjson").write_text("{}\n" * 11_000)  # the last possible number stops nothing
     task.event(discovery())
-    assert [line.path for line in events.lines(task.sheaf)] == ["observability/feature-x.ndjson"]
+    assert (folder / "feature-x.ndjson").read_text().count("\n") == len(list(task.events())) == 1
 
 
 def test_a_link_is_not_followed(task: Task, tmp_path: Path) -> None:
@@ -268,13 +267,13 @@ def test_a_link_is_not_followed(task: Task, tmp_path: Path) -> None:
 
     with pytest.raises(PathRefused):
         task.event(discovery())
-    assert list(events.lines(task.sheaf)) == []
+    assert list(task.events()) == []
     assert (tmp_path / "outside" / "feature-x.ndjson").read_text() == '{"private": 1}\n'
 
 
-def test_several_at_once_lose_no_event(layers: Layers, task: Task, tmp_path: Path) -> None:
+def test_several_at_once_lose_no_event(layers: Sheaf, task: Task, tmp_path: Path) -> None:
     def add_events(who: str) -> None:
-        with Layers(layers.settings, str(tmp_path / "work"), by=who) as own:
+        with Sheaf(layers.settings, str(tmp_path / "work"), by=who) as own:
             for number in range(12):
                 of(own).event(discovery(payload={"number": number, "much": "x" * 1_500}))
 
@@ -299,14 +298,14 @@ def test_events_are_no_memories_and_undo_takes_one_back(task: Task) -> None:
     task.note("a slip")
     task.sheaf.undo()  # events are only added to, unless one is named
     assert "a slip" not in task.sheaf.read("TASK.md").text
-    assert len(list(events.lines(task.sheaf))) == 2
+    assert len(list(task.events())) == 2
     task.sheaf.undo(second)
-    assert len(list(events.lines(task.sheaf))) == 1
+    assert len(list(task.events())) == 1
     task.sheaf.undo(first)
     assert files(task) == {}
     undone = next(iter(task.sheaf.log())).id
     task.sheaf.undo(undone)  # brings the first line back
-    assert len(list(events.lines(task.sheaf))) == 1
+    assert len(list(task.events())) == 1
 
     assert [row.path for row in task.sheaf.list()] == before == ["TASK.md"]
     assert [match.row.path for match in task.sheaf.matches("discovery number")] == []
@@ -319,13 +318,13 @@ def test_events_are_no_memories_and_undo_takes_one_back(task: Task) -> None:
 def test_the_page_about_tasks_has_every_word_of_an_event() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "tasks.md").read_text("utf-8")
 
-    words = [*events.TYPES, *events.GATES, *events.STATES, *events.DECISIONS]
+    words = ["gate_event", "research_findings", "PLAN_GATE", "COMPLETION_GATE", "WAITING_APPROVAL", "ABSTAIN"]
     fields = ["trace_id", "ts", "agent", "phase", "payload", "safety_checks", "verifier_statuses", "diagnosis_packet"]
     for word in (*words, *fields, "phase_id", "iteration_index", "max_iterations", "requires_human_approval"):
         assert f"`{word}`" in page, word
-    assert f'`"{events.SCHEMA_VERSION}"`' in page
-    assert f"{events.LINE_LIMIT >> 10} KiB" in page
-    assert f"{events.FILE_LIMIT >> 10} KiB" in page
+    assert '`"1.1.0"`' in page
+    assert f"{MAX_EVENT_BYTES >> 10} KiB" in page
+    assert f"{MAX_EVENT_FILE_BYTES >> 10} KiB" in page
 
 
 def test_a_file_of_events_can_be_shown_exported_and_erased(task: Task, tmp_path: Path) -> None:

@@ -89,8 +89,6 @@ def test_what_is_missing_is_said() -> None:
         ({"fact": "\n"}, "no fact"),
         ({"fact": "x" * (FACT_BYTES + 1)}, "501 bytes"),
         ({"fact": "好" * 167}, "501 bytes"),
-        ({"fact": "One is so. Two is so. Three is so."}, "3 sentences"),
-        ({"fact": "端口是8080。主机是x。用户是y。"}, "3 sentences"),
         ({"citations": ()}, "no citation has a file and a line"),
         ({"citations": ("src/serve.py",)}, "no citation has a file and a line"),
         ({"citations": ("src/serve.py:2", "https://example.com/a")}, "'https://example.com/a' is no place"),
@@ -108,34 +106,11 @@ def test_what_is_missing_is_said() -> None:
     assert len(missing(Fact("", "", (), "", ""))) == 5
 
 
-def test_a_question_and_something_to_do_cannot_be_false() -> None:
-    for text in (
-        "Is the port 8080?", "The port is 8080, isn’t it?", "TODO: set the port to 8080.", "Port 8080. TBD",
-        "端口是8080吗？",
-    ):  # fmt: skip
-        (said,) = missing(PORT._replace(fact=text))
-        assert said.startswith("it cannot be false ("), text
-
-
 def test_no_fact_is_refused_for_how_it_is_worded() -> None:
     for text in (
         "I think the port is 8080.", "It seems to listen on 8080.", "Je pense que le port est 8080.",
-        "端口也许是8080。", "ポートは8080だと思います。", "Der Port ist wahrscheinlich 8080.",
-    ):  # fmt: skip
-        assert missing(PORT._replace(fact=text)) == [], text
-
-
-def test_a_plain_statement_is_let_through() -> None:
-    for text in (
-        "Tests should be run with make, not with pytest.", "A retry may store an order twice.",
-        "The button says 'Maybe later'.", "Functions return `Maybe` instead of null.",
-        "TODO comments carry the number of an issue.", "Certificates come from Let's Encrypt.",
-        "The query string begins with ?page=, e.g. /list?page=2. It is never empty.",
-        "Pinned to v1.2. Newer ones fail, cf. the changelog.",
-        'The prompt ends with "Are you sure?" and waits.',
-        "The URL is https://example.com/?q=maybe and nothing else.", "Der Port ist 8080, z. B. für Tests.",
-        "超时可能导致死锁。", "测试应该用make运行。", "テストは make で実行する。",
-        "اختبارات المشروع تعمل بواسطة make.", "🚀 deploys go out on Fridays.",
+        "端口也许是8080。", "Is the port 8080?", "One is so. Two is so. Three is so.",
+        "ポートは8080だと思います。", "Der Port ist wahrscheinlich 8080.",
     ):  # fmt: skip
         assert missing(PORT._replace(fact=text)) == [], text
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from memsheaf import Layers, Message, Settings, Tools, Turn
+from memsheaf import Message, Settings, Sheaf, Tools, Turn
 from memsheaf.cli import main
 from memsheaf.errors import Duplicate
 
@@ -39,8 +39,8 @@ class World:
         for name in ("a", "b"):
             subprocess.run(["git", "init", "-q", str(folder / name)], check=True)
 
-    def layers(self, where: str, **more: Any) -> Layers:
-        return Layers.open(settings=self.settings, cwd=str(self.folder / where), **more)
+    def layers(self, where: str, **more: Any) -> Sheaf:
+        return Sheaf.open(settings=self.settings, cwd=str(self.folder / where), **more)
 
     def run(self, where: str, *words: str, stdin: str = "") -> tuple[int, str, str]:
         """Run a command in a repository."""
@@ -60,7 +60,7 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def layers(world: World) -> Iterator[Layers]:
+def layers(world: World) -> Iterator[Sheaf]:
     with world.layers("a", by="user") as layers:
         yield layers
 
@@ -136,7 +136,7 @@ def test_recall_and_search_find_what_the_user_prefers_and_say_whose_it_is(world:
     assert json.loads(world.run("b", "search", "tabs", "--scope", "project", "--json")[1])["memories"] == []
 
 
-def test_a_prompt_names_the_users_files_as_tools_take_them(world: World, layers: Layers) -> None:
+def test_a_prompt_names_the_users_files_as_tools_take_them(world: World, layers: Sheaf) -> None:
     layers.remember("Notes (old)", "What was", "user", "It was so.", path="user:notes (old).md")
 
     prompt = layers.prompt()
@@ -149,7 +149,7 @@ def test_a_prompt_names_the_users_files_as_tools_take_them(world: World, layers:
 # where it belongs
 
 
-def test_a_new_memory_goes_where_it_belongs(layers: Layers) -> None:
+def test_a_new_memory_goes_where_it_belongs(layers: Sheaf) -> None:
     for number, (kind, text, scope) in enumerate(
         (
             ("user", "Prefers tabs.", "user"),
@@ -166,7 +166,7 @@ def test_a_new_memory_goes_where_it_belongs(layers: Layers) -> None:
         assert path == ("user:" if scope == "user" else "") + f"{kind}_name-{number}.md"
 
 
-def test_a_fact_that_a_wider_scope_has_already_is_refused_under_its_name(layers: Layers) -> None:
+def test_a_fact_that_a_wider_scope_has_already_is_refused_under_its_name(layers: Sheaf) -> None:
     layers.remember("Prefers tabs", "Indentation", "user", "The user prefers tabs for indentation, not spaces.")
 
     with pytest.raises(Duplicate) as refused:
@@ -176,27 +176,31 @@ def test_a_fact_that_a_wider_scope_has_already_is_refused_under_its_name(layers:
     assert "'user:user_prefers-tabs.md' says the same already" in str(refused.value)
 
 
-def test_files_of_one_name_in_two_scopes_stay_apart(layers: Layers) -> None:
-    layers.project.remember("Testing", "How we test", "feedback", "Run the tests.", path="feedback_testing.md")
-    layers.user.remember("Testing", "How I test", "feedback", "Write tests first.", path="feedback_testing.md")
+def test_files_of_one_name_in_two_scopes_stay_apart(layers: Sheaf) -> None:
+    layers.only("project").remember(
+        "Testing", "How we test", "feedback", "Run the tests.", path="feedback_testing.md"
+    )
+    layers.only("user").remember(
+        "Testing", "How I test", "feedback", "Write tests first.", path="feedback_testing.md"
+    )
     tools = Tools(layers)
 
     assert "Run the tests." in tools.call("memory_read", {"filename": "feedback_testing.md"})
     assert "Write tests first." in tools.call("memory_read", {"filename": "user:feedback_testing.md"})
     change = {"filename": "user:feedback_testing.md", "old_text": "first", "new_text": "last"}
     assert tools.call("memory_update", change) == "Memory updated: user:feedback_testing.md"
-    assert layers.user.read("feedback_testing.md").body == "Write tests last.\n"
+    assert layers.only("user").read("feedback_testing.md").body == "Write tests last.\n"
     assert tools.call("memory_delete", {"filename": "user:feedback_testing.md"}).endswith("user:feedback_testing.md")
-    assert layers.project.read("feedback_testing.md").body == "Run the tests.\n"
-    scope, commit = layers.undo()
-    assert (scope, commit.revisions[0].path) == ("user", "user:feedback_testing.md")
-    layers.project.remember("Last", "d", "project", "It came last.")
-    assert layers.undo()[0] == "project", "the last change, wherever it was made"
+    assert layers.only("project").read("feedback_testing.md").body == "Run the tests.\n"
+    commit = layers.undo()
+    assert (commit.scope, commit.revisions[0].path) == ("user", "user:feedback_testing.md")
+    layers.only("project").remember("Last", "d", "project", "It came last.")
+    assert layers.undo().scope == "project", "the last change, wherever it was made"
 
 
-def test_a_memory_that_is_deleted_twice_does_not_take_its_namesake_of_the_user_with_it(layers: Layers) -> None:
-    layers.project.remember("X", "Of the project", "project", "The port is 8080.", path="x.md")
-    layers.user.remember("X", "Of the user", "user", "Likes bananas.", path="x.md")
+def test_a_memory_that_is_deleted_twice_does_not_take_its_namesake_of_the_user_with_it(layers: Sheaf) -> None:
+    layers.only("project").remember("X", "Of the project", "project", "The port is 8080.", path="x.md")
+    layers.only("user").remember("X", "Of the user", "user", "Likes bananas.", path="x.md")
     tools = Tools(layers)
 
     assert tools.call("memory_delete", {"filename": "x.md"}) == "Memory deleted: x.md"
@@ -208,10 +212,10 @@ def test_a_memory_that_is_deleted_twice_does_not_take_its_namesake_of_the_user_w
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs links")
-def test_a_name_that_the_project_holds_as_a_link_is_not_taken_for_the_users(layers: Layers) -> None:
-    layers.user.remember("X", "Of the user", "user", "Likes bananas.", path="x.md")
-    layers.project.remember("Y", "Of the project", "project", "The port is 8080.")
-    os.symlink("/etc/hostname", os.path.join(layers.project.root, "x.md"))
+def test_a_name_that_the_project_holds_as_a_link_is_not_taken_for_the_users(layers: Sheaf) -> None:
+    layers.only("user").remember("X", "Of the user", "user", "Likes bananas.", path="x.md")
+    layers.only("project").remember("Y", "Of the project", "project", "The port is 8080.")
+    os.symlink("/etc/hostname", os.path.join(layers.only("project").root, "x.md"))
     tools = Tools(layers)
 
     answers = [tools.call(name, {"filename": "x.md"}) for name in ("memory_read", "memory_delete")]
@@ -220,15 +224,15 @@ def test_a_name_that_the_project_holds_as_a_link_is_not_taken_for_the_users(laye
     assert "bananas" in tools.call("memory_read", {"filename": "user:x.md"})
 
 
-def test_notes_of_the_user_are_not_taken_for_those_of_the_project(layers: Layers) -> None:
+def test_notes_of_the_user_are_not_taken_for_those_of_the_project(layers: Sheaf) -> None:
     notes = "# Notes\n\n- Objective: mine\n"
-    layers.user.put("NOTES.md", notes, free=True)
+    layers.only("user").put("NOTES.md", notes, free=True)
 
     assert "not found" in Tools(layers).call("memory_read", {"filename": "NOTES.md"})
     assert "mine" in Tools(layers).call("memory_read", {"filename": "user:NOTES.md"})
 
 
-def test_errors_call_a_file_by_the_name_under_which_it_is_shown(layers: Layers) -> None:
+def test_errors_call_a_file_by_the_name_under_which_it_is_shown(layers: Sheaf) -> None:
     layers.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
     tools = Tools(layers)
 
@@ -273,16 +277,16 @@ def test_what_waits_for_a_person_is_approved_into_the_scope_that_it_belongs_to(w
         assert waiting.proposal.scope == "user"
         path = layers.learning.approve(waiting.id).path
         assert path.startswith("user:user_")
-        assert layers.user.list()
-        assert not layers.project.list()
+        assert layers.only("user").list()
+        assert not layers.only("project").list()
 
 
 def test_what_a_wider_scope_says_already_is_not_learned_again(world: World) -> None:
     with world.layers("a") as layers:
-        layers.user.remember("Quotes", "d", "user", "We decided to use PostgreSQL for the auth service.")
+        layers.only("user").remember("Quotes", "d", "user", "We decided to use PostgreSQL for the auth service.")
         layers.learn(turn("We decided to use PostgreSQL for the auth service. Remember that."))
         assert layers.distil().of("saved") == ()
-        assert not layers.project.list()
+        assert not layers.only("project").list()
 
 
 def test_the_policy_of_the_scope_that_it_goes_to_counts(world: World) -> None:
@@ -299,7 +303,7 @@ def test_the_policy_of_the_scope_that_it_goes_to_counts(world: World) -> None:
 
 CRASH = """
 import glob, os, sys, time
-from memsheaf import Layers, Message, Settings, Turn
+from memsheaf import Sheaf, Message, Settings, Turn
 
 home, where = sys.argv[1:3]
 settings = Settings(home, home + "/cache", state=home + "/state", embedder="none")
@@ -309,7 +313,7 @@ def clock():
         os._exit(9)  # the first of two scopes has its memory
     return time.time()
 
-with Layers.open(settings=settings, cwd=where, clock=clock) as layers:
+with Sheaf.open(settings=settings, cwd=where, clock=clock) as layers:
     said = ("Remember that I prefer single quotes over double quotes. "
             "Remember that we decided to use PostgreSQL for the auth service.")
     layers.learn(Turn("c", (Message("user", said), Message("assistant", "Notice."))))
@@ -323,13 +327,15 @@ def test_a_crash_between_two_scopes_leaves_the_second_to_be_done_and_the_first_d
     assert killed.returncode == 9
     settings = world.settings._replace(cache=world.settings.home + "/cache")
 
-    with Layers.open(settings=settings, cwd=where) as layers:
-        assert len(layers.user.list()) == 1
-        assert not layers.project.list()
+    with Sheaf.open(settings=settings, cwd=where) as layers:
+        assert len(layers.only("user").list()) == 1
+        assert not layers.only("project").list()
         layers.distil()
         layers.distil()
-        assert ["PostgreSQL" in layers.project.read(row.path).body for row in layers.project.list()] == [True]
-        assert len(layers.user.list()) == 1
+        assert [
+            "PostgreSQL" in layers.only("project").read(row.path).body for row in layers.only("project").list()
+        ] == [True]
+        assert len(layers.only("user").list()) == 1
         learned = [commit.why for commit in layers.log() if commit.why.startswith("learn ")]
         assert len(learned) == 2
         assert len(set(learned)) == 1

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from memsheaf import Layers, Sheaf
+from memsheaf import Sheaf
 from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, NotWorth, ScopeRefused
 from memsheaf.memory import Allow
+from memsheaf.sheaf import TOGETHER, undo_together
 from memsheaf.store.trust import accept
-from memsheaf.work.move import change_together, erase_everywhere, move_many
-from memsheaf.work.undo import TOGETHER, undo_together
+from memsheaf.web.memories import change_together
 
 
 @pytest.fixture
-def tabs(layers: Layers) -> str:
-    return layers.project.remember("Tabs", "indentation", "project", "Use tabs here.").path
+def tabs(layers: Sheaf) -> str:
+    return layers.only("project").remember("Tabs", "indentation", "project", "Use tabs here.").path
 
 
-def test_a_new_name_moves_the_file_and_keeps_the_history(layers: Layers, tabs: str) -> None:
-    sheaf = layers.project
+def test_a_new_name_moves_the_file_and_keeps_the_history(layers: Sheaf, tabs: str) -> None:
+    sheaf = layers.only("project")
     first = sheaf.revise(tabs, "Use tabs", "We use tabs")
     sheaf.remember("Editor", "which editor", "project", f"See {tabs} and [[project_tabs]].")
     new = sheaf.rename(tabs, "Spaces, “never”", expect=first.version)
@@ -45,8 +45,8 @@ def test_a_new_name_moves_the_file_and_keeps_the_history(layers: Layers, tabs: s
     assert sheaf.read(tabs).name == "Browser"
 
 
-def test_a_name_that_is_taken_or_refused(layers: Layers, tabs: str) -> None:
-    sheaf = layers.project
+def test_a_name_that_is_taken_or_refused(layers: Sheaf, tabs: str) -> None:
+    sheaf = layers.only("project")
     sheaf.remember("Spaces", "the other way", "project", "Nobody uses spaces any more.")
     assert sheaf.rename(tabs, "Spaces").path == "project_spaces-2.md"
     with pytest.raises(Exists):
@@ -59,8 +59,8 @@ def test_a_name_that_is_taken_or_refused(layers: Layers, tabs: str) -> None:
     assert sheaf.rename("project_spaces-2.md", "Tabs", file="deep/Ünicode & more.md").path == "deep/Ünicode & more.md"
 
 
-def test_many_are_pinned_and_confirmed_as_one_commit(layers: Layers, tabs: str) -> None:
-    sheaf = layers.project
+def test_many_are_pinned_and_confirmed_as_one_commit(layers: Sheaf, tabs: str) -> None:
+    sheaf = layers.only("project")
     mood = sheaf.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
     commit = sheaf.pin_many([(tabs, ""), (mood, sheaf.read(mood).version)])
     assert commit is not None
@@ -76,11 +76,11 @@ def test_many_are_pinned_and_confirmed_as_one_commit(layers: Layers, tabs: str) 
     assert sheaf.read(mood).trust == "unconfirmed"
 
 
-def test_what_is_moved_comes_back_in_both_scopes_by_one_undo(layers: Layers, tabs: str) -> None:
-    source, target = layers.project, layers.user
+def test_what_is_moved_comes_back_in_both_scopes_by_one_undo(layers: Sheaf, tabs: str) -> None:
+    source, target = layers.only("project"), layers.only("user")
     other = source.remember("Deploys", "when", "project", "We deploy on Fridays.").path
     target.remember("Tabs", "in browsers", "project", "Close browser tabs at night.")
-    added, removed = move_many(source, target, [(tabs, source.read(tabs).version), (other, "")])
+    added, removed = source.move([(tabs, source.read(tabs).version), (other, "")], target)
     assert [step.path for step in added.revisions] == ["project_tabs-2.md", other]
     assert removed.why.endswith(TOGETHER + added.id)
     assert not source.list()
@@ -88,54 +88,56 @@ def test_what_is_moved_comes_back_in_both_scopes_by_one_undo(layers: Layers, tab
     assert [row.path for row in source.list()] == [other, tabs]
     assert len(target.list()) == 1
     for which in (0, 1):
-        both = move_many(source, target, [(tabs, "")])
-        undo_together((target, source)[which], both[which].id, layers.sheaves())
+        both = source.move([(tabs, "")], target)
+        undo_together((target, source)[which], both[which].id, layers.each())
         assert source.read(tabs).body == "Use tabs here.\n"
         assert len(target.list()) == 1
 
 
-def test_what_is_about_one_person_goes_to_no_team_unless_they_insist(layers: Layers, tabs: str) -> None:
-    path = layers.user.remember("Tea", "which tea", "user", "They drink green tea.").path
+def test_what_is_about_one_person_goes_to_no_team_unless_they_insist(layers: Sheaf, tabs: str) -> None:
+    path = layers.only("user").remember("Tea", "which tea", "user", "They drink green tea.").path
     with Sheaf.open("team/blue", settings=layers.settings) as team:
         with pytest.raises(NotWorth, match="team/blue"):
-            move_many(layers.user, team, [(path, "")])
+            layers.only("user").move([(path, "")], team)
         with pytest.raises(NotWorth):
             team.remember("Coffee", "which coffee", "user", "They drink no coffee.")
-        layers.user.export(exported := f"{layers.settings.home}/exported")
+        layers.only("user").export(exported := f"{layers.settings.home}/exported")
         assert [why for _, why in team.take_in(exported).refused if "about one person" in why]
-        assert (team.list(), len(layers.user.list())) == ([], 1)
-        move_many(layers.project, team, [(tabs, "")])
+        assert (team.list(), len(layers.only("user").list())) == ([], 1)
+        layers.only("project").move([(tabs, "")], team)
         coffee = team.remember("Coffee", "when", "user", "They drink no coffee.", allow=Allow(anyway=True)).path
         assert team.revise(coffee, "no coffee", "coffee at noon").kind == "user"  # it is there already
 
 
-def test_what_is_done_in_several_scopes_is_taken_back_together(layers: Layers, tabs: str) -> None:
-    mood = layers.user.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
-    chosen = {layers.project: [(tabs, "")], layers.user: [(mood, "")]}
+def test_what_is_done_in_several_scopes_is_taken_back_together(layers: Sheaf, tabs: str) -> None:
+    mood = (
+        layers.only("user").remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
+    )
+    chosen = {layers.only("project"): [(tabs, "")], layers.only("user"): [(mood, "")]}
 
     def state() -> list[tuple[str, str, str, bool]]:
-        return [(str(one.scope), row.path, row.trust, row.pinned) for one in layers.sheaves() for row in one.list()]
+        return [(str(one.scope), row.path, row.trust, row.pinned) for one in layers.each() for row in one.list()]
 
     before = state()
     for do in ("forget", "confirm", "pin", "unpin", "move"):
-        done = change_together(chosen, do, layers.user)
+        done = change_together(chosen, do, layers.only("user"))
         assert (done is None) == (do == "unpin")
         assert (state() == before) == (do == "unpin")
         if done:
-            undo_together(done[0], done[1].id, layers.sheaves())
+            undo_together(done[0], done[1].id, layers.each())
         assert state() == before
-    agent = layers.sheaf("agent/writer")
+    agent = layers.only("agent/writer")
     done = change_together(chosen, "move", agent)
     assert done is not None
     assert (state(), len(agent.list())) == ([], 2)
-    assert len(undo_together(agent, done[1].id, [*layers.sheaves(), agent])) == 4
+    assert len(undo_together(agent, done[1].id, [*layers.each(), agent])) == 4
     assert (state(), len(agent.list())) == (before, 0)
 
 
-def test_a_move_is_taken_back_and_done_again_and_is_always_in_one_place(layers: Layers, tabs: str) -> None:
-    source, target = layers.project, layers.user
+def test_a_move_is_taken_back_and_done_again_and_is_always_in_one_place(layers: Sheaf, tabs: str) -> None:
+    source, target = layers.only("project"), layers.only("user")
     other = target.remember("Mood", "how to answer", "feedback", "Answer briefly.").path
-    agent = layers.sheaf("agent/writer")
+    agent = layers.only("agent/writer")
     done = change_together({source: [(tabs, "")], target: [(other, "")]}, "move", agent)
     assert done is not None
     commits = [done[1].id]
@@ -152,54 +154,60 @@ def test_a_move_is_taken_back_and_done_again_and_is_always_in_one_place(layers: 
     }
 
 
-def test_an_undo_in_one_scope_alone_takes_back_both_sides(layers: Layers, tabs: str) -> None:
-    move_many(layers.project, layers.user, [(tabs, "")])
-    with Layers(layers.settings, layers._cwd, by="user", scopes=("user",)) as alone:
-        assert alone.undo(others=layers.sheaves)[0] == "project, user"
-    assert layers.project.read(tabs).body == "Use tabs here.\n"
-    assert not layers.user.list()
+def test_an_undo_in_one_scope_alone_takes_back_both_sides(layers: Sheaf, tabs: str) -> None:
+    layers.only("project").move([(tabs, "")], layers.only("user"))
+    with Sheaf(layers.settings, layers.cwd, by="user", scopes=("user",)) as alone:
+        assert alone.undo(others=layers.each).scope == "project, user"
+    assert layers.only("project").read(tabs).body == "Use tabs here.\n"
+    assert not layers.only("user").list()
 
 
 @pytest.mark.parametrize("do", ["forget", "confirm", "pin", "move"])
-def test_what_fails_in_one_scope_is_done_in_none(layers: Layers, tabs: str, do: str) -> None:
-    mood = layers.user.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
-    agent = layers.sheaf("agent/writer")
-    before = {one.root: [row[:8] for row in one.list()] for one in (layers.user, layers.project, agent)}
-    chosen = {layers.user: [(mood, "")], layers.project: [(tabs, "0" * 64)]}
+def test_what_fails_in_one_scope_is_done_in_none(layers: Sheaf, tabs: str, do: str) -> None:
+    mood = (
+        layers.only("user").remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
+    )
+    agent = layers.only("agent/writer")
+    before = {
+        one.root: [row[:8] for row in one.list()] for one in (layers.only("user"), layers.only("project"), agent)
+    }
+    chosen = {layers.only("user"): [(mood, "")], layers.only("project"): [(tabs, "0" * 64)]}
     with pytest.raises(Changed):
         change_together(chosen, do, agent)
-    assert before == {one.root: [row[:8] for row in one.list()] for one in (layers.user, layers.project, agent)}
+    assert before == {
+        one.root: [row[:8] for row in one.list()] for one in (layers.only("user"), layers.only("project"), agent)
+    }
 
 
-def test_a_move_that_cannot_remove_leaves_no_copy(layers: Layers, tabs: str) -> None:
+def test_a_move_that_cannot_remove_leaves_no_copy(layers: Sheaf, tabs: str) -> None:
     with pytest.raises(MemsheafError):
-        move_many(layers.project, layers.user, [(tabs, ""), (tabs, "")])
-    assert (len(layers.project.list()), layers.user.list()) == (1, [])
+        layers.only("project").move([(tabs, ""), (tabs, "")], layers.only("user"))
+    assert (len(layers.only("project").list()), layers.only("user").list()) == (1, [])
 
 
-def test_what_was_moved_is_erased_where_it_was_before(layers: Layers, tabs: str) -> None:
+def test_what_was_moved_is_erased_where_it_was_before(layers: Sheaf, tabs: str) -> None:
     def holds() -> list[str]:
-        journals = [(str(one.scope), path) for one in layers.sheaves() for path in Path(one.root).rglob("*.jsonl")]
+        journals = [(str(one.scope), path) for one in layers.each() for path in Path(one.root).rglob("*.jsonl")]
         return [scope for scope, path in journals if b"se tabs here" in path.read_bytes()]
 
-    copy = layers.user.remember("Copy", "kept", "user", "Something else.").path
-    other = layers.user.remember("Tabs", "x", "project", "Browser tabs.", path=tabs).path
-    layers.project.revise(tabs, "Use", "We use")
-    added, _ = move_many(layers.project, layers.user, [(tabs, "")])
-    back, _ = move_many(layers.user, layers.project, [(added.revisions[0].path, "")])
+    copy = layers.only("user").remember("Copy", "kept", "user", "Something else.").path
+    other = layers.only("user").remember("Tabs", "x", "project", "Browser tabs.", path=tabs).path
+    layers.only("project").revise(tabs, "Use", "We use")
+    added, _ = layers.only("project").move([(tabs, "")], layers.only("user"))
+    back, _ = layers.only("user").move([(added.revisions[0].path, "")], layers.only("project"))
     assert holds() == ["project", "user"]
-    proof = erase_everywhere(layers.project, back.revisions[0].path, layers.sheaves())
+    proof = layers.only("project").erase(back.revisions[0].path, others=layers.each())
     assert holds() == []
     assert (proof.gone, proof.versions) == (True, 3)
-    assert [row.path for row in layers.user.list()] == sorted([other, copy])
+    assert [row.path for row in layers.only("user").list()] == sorted([other, copy])
 
 
-def test_what_may_not_be_moved(layers: Layers, tabs: str, work: Path) -> None:
-    source, target = layers.project, layers.user
+def test_what_may_not_be_moved(layers: Sheaf, tabs: str, work: Path) -> None:
+    source, target = layers.only("project"), layers.only("user")
     with pytest.raises(ScopeRefused):
-        move_many(source, source, [(tabs, "")])
+        source.move([(tabs, "")], source)
     with pytest.raises(Changed):
-        move_many(source, target, [(tabs, "0" * 64)])
+        source.move([(tabs, "0" * 64)], target)
     fact = (
         "Deploys",
         "when we deploy",
@@ -209,24 +217,24 @@ def test_what_may_not_be_moved(layers: Layers, tabs: str, work: Path) -> None:
     path = source.remember(*fact).path
     target.remember(*fact)
     with pytest.raises(Duplicate):
-        move_many(source, target, [(path, "")])
-    assert source.reader.find(path)
+        source.move([(path, "")], target)
+    assert source.own.find(path)
 
 
-def test_what_came_with_a_repository_is_unconfirmed_where_it_goes(layers: Layers, work: Path) -> None:
+def test_what_came_with_a_repository_is_unconfirmed_where_it_goes(layers: Sheaf, work: Path) -> None:
     (work / ".git").mkdir()
     (work / ".memory").mkdir()
     accept(layers.settings.home, str(work))
     theirs = "---\nname: Theirs\ndescription: came along\ntype: project\n---\nSomething that they say.\n"
     (work / ".memory" / "project_theirs.md").write_text(theirs)
-    with Layers.open(settings=layers.settings, cwd=str(work), by="user") as here:
-        assert here.project.read("project_theirs.md").trust == "shared"
-        move_many(here.project, here.user, [("project_theirs.md", "")])
-        assert here.user.read("project_theirs.md").trust == "unconfirmed"
+    with Sheaf.open(settings=layers.settings, cwd=str(work), by="user") as here:
+        assert here.only("project").read("project_theirs.md").trust == "shared"
+        here.only("project").move([("project_theirs.md", "")], here.only("user"))
+        assert here.only("user").read("project_theirs.md").trust == "unconfirmed"
 
 
-def test_some_memories_are_exported_alone(layers: Layers, tabs: str, tmp_path: Path) -> None:
-    sheaf: Sheaf = layers.project
+def test_some_memories_are_exported_alone(layers: Sheaf, tabs: str, tmp_path: Path) -> None:
+    sheaf: Sheaf = layers.only("project")
     sheaf.remember("Deploys", "when", "project", "We deploy on Fridays.")
     assert sheaf.export(str(tmp_path / "out"), only=[tabs]).written == 1
     assert [path.name for path in (tmp_path / "out").iterdir()] == [tabs]

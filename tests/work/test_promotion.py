@@ -14,6 +14,7 @@ from corpus import SECRETS
 from memsheaf.config import Settings
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, SecretFound
 from memsheaf.memory import Allow, Memory
+from memsheaf.sheaf import Sheaf
 from memsheaf.work import sessions, tasks
 from memsheaf.work.checklist import (
     UNDECIDED,
@@ -22,7 +23,6 @@ from memsheaf.work.checklist import (
     PromotionItem,
     examine,
 )
-from memsheaf.work.layers import Layers
 from memsheaf.work.promotion import items, promote, sources, usual_target
 from memsheaf.worktree import WorkingTree
 
@@ -32,7 +32,7 @@ FRIDAY = "Releases: they go out on Fridays, as docs/release.md:1 says\nWhy: the 
 
 
 @pytest.fixture
-def layers(layers: Layers, work: Path) -> Layers:
+def layers(layers: Sheaf, work: Path) -> Sheaf:
     """A session and a task, in a working tree with two files that can be cited."""
     (work / "docs").mkdir()
     (work / "Makefile").write_text("check:\n\tpytest\n")
@@ -48,10 +48,10 @@ def tree(work: Path) -> Iterator[WorkingTree]:
         yield tree
 
 
-def noted(layers: Layers, text: str, section: str = "Key Results") -> PromotionItem:
+def noted(layers: Sheaf, text: str, section: str = "Key Results") -> PromotionItem:
     """The item that a note in the session makes."""
     sessions.of(layers, "s1").note(text, section=section)
-    return items(layers.sheaf("session/s1"))[-1 if section == "Key Results" else 0]
+    return items(layers.only("session/s1"))[-1 if section == "Key Results" else 0]
 
 
 def verdicts(found: Examination) -> dict[str, str]:
@@ -66,25 +66,25 @@ def help_of(found: Examination, name: str) -> str:
     return next(step.help for step in found.steps if step.name == name)
 
 
-def up(layers: Layers, item: PromotionItem, to: str = "project", choice: PromotionChoice = UNDECIDED) -> Memory:
-    return promote(item, layers.sheaf(item.scope), layers.sheaf(to), choice=choice)
+def up(layers: Sheaf, item: PromotionItem, to: str = "project", choice: PromotionChoice = UNDECIDED) -> Memory:
+    return promote(item, layers.only(item.scope), layers.only(to), choice=choice)
 
 
 # what is offered
 
 
-def test_the_key_notes_of_a_session_the_notes_of_a_task_and_their_memories_are_offered(layers: Layers) -> None:
+def test_the_key_notes_of_a_session_the_notes_of_a_task_and_their_memories_are_offered(layers: Sheaf) -> None:
     session = sessions.of(layers, "s1")
     session.note("a key result", section="Key Results")
     session.note("an error", section="Errors")
     session.note("some work")
     session.note("where it stands", section="Current", replace=True)
     tasks.of(layers).note("what the task found")
-    layers.sheaf("task/feature-x").remember("Redis", "Where sessions live", "project", "Sessions live in Redis.")
+    layers.only("task/feature-x").remember("Redis", "Where sessions live", "project", "Sessions live in Redis.")
     tasks.of(layers).deliver("plan", "---\nname: n\ndescription: d\ntype: project\n---\nThe plan.\n")
     tasks.of(layers).report("The schema is there.")
 
-    found = [(item.origin, item.text) for scope in sources(layers) for item in items(layers.sheaf(scope))]
+    found = [(item.origin, item.text) for scope in sources(layers) for item in items(layers.only(scope))]
 
     assert found == [
         ("session/s1 session.md Errors & Corrections", "an error"),
@@ -94,7 +94,7 @@ def test_the_key_notes_of_a_session_the_notes_of_a_task_and_their_memories_are_o
     ]
 
 
-def test_a_note_is_read_as_subject_fact_places_and_reason(layers: Layers) -> None:
+def test_a_note_is_read_as_subject_fact_places_and_reason(layers: Sheaf) -> None:
     item = noted(layers, PUSH)
 
     assert (item.subject, item.text) == ("Test command", "`make check` runs before each push, see Makefile:2")
@@ -102,7 +102,7 @@ def test_a_note_is_read_as_subject_fact_places_and_reason(layers: Layers) -> Non
     assert len(item.id) == 6
 
 
-def test_a_subject_is_what_stands_before_a_colon(layers: Layers) -> None:
+def test_a_subject_is_what_stands_before_a_colon(layers: Sheaf) -> None:
     for note, subject, text in (
         ("2026-11-15: Port: it is 8080", "Port", "it is 8080"),
         ("14:32 the proxy listens on db.internal:5432", "", "the proxy listens on db.internal:5432"),
@@ -117,7 +117,7 @@ def test_a_subject_is_what_stands_before_a_colon(layers: Layers) -> None:
         assert item.citations == (("src/app.py:12",) if "app.py" in note else ())
 
 
-def test_places_are_read_in_backticks_and_without(layers: Layers) -> None:
+def test_places_are_read_in_backticks_and_without(layers: Sheaf) -> None:
     for note, places in (
         ("It starts in `src/app.py:1`", ("src/app.py:1",)),
         ("It starts in `src/app.py#main` and Makefile:2", ("src/app.py#main", "Makefile:2")),
@@ -128,53 +128,53 @@ def test_places_are_read_in_backticks_and_without(layers: Layers) -> None:
         assert noted(layers, note).citations == places, note
 
 
-def test_prose_without_bullets_is_one_item(layers: Layers) -> None:
+def test_prose_without_bullets_is_one_item(layers: Sheaf) -> None:
     sessions.of(layers, "s1").note("All of it.\nTwo lines.", section="Key Results", replace=True)
 
-    (item,) = items(layers.sheaf("session/s1"))
+    (item,) = items(layers.only("session/s1"))
     assert item.text == "All of it.\nTwo lines."
 
     up(layers, item, "user")
     assert "All of it. (promoted: user user_two-lines.md)\nTwo lines." in sessions.of(layers, "s1").body
-    assert items(layers.sheaf("session/s1")) == []
+    assert items(layers.only("session/s1")) == []
 
 
-def test_a_session_that_ended_still_offers_what_it_found(layers: Layers) -> None:
+def test_a_session_that_ended_still_offers_what_it_found(layers: Sheaf) -> None:
     item = noted(layers, PUSH)
     sessions.of(layers, "s1").end()
 
     assert sources(layers) == ["task/feature-x"]
     assert sources(layers, session="s1") == ["session/s1"]
-    (archived,) = items(layers.sheaf("session/s1"))
+    (archived,) = items(layers.only("session/s1"))
     assert (archived.id, archived.path) == (item.id, "archive/session.md")
     up(layers, archived)
-    assert items(layers.sheaf("session/s1")) == []
+    assert items(layers.only("session/s1")) == []
 
 
 # the checklist
 
 
-def test_a_type_is_proposed_by_where_a_note_stands_and_goes_and_a_given_one_holds(layers: Layers) -> None:
+def test_a_type_is_proposed_by_where_a_note_stands_and_goes_and_a_given_one_holds(layers: Sheaf) -> None:
     key, error = noted(layers, "Run `make check`"), noted(layers, "Mock nothing", "Errors & Corrections")
 
     for item, to, kind in ((key, "project", "project"), (error, "project", "feedback"), (key, "user", "user")):
-        found = examine(item, layers.sheaf(to))
+        found = examine(item, layers.only(to))
         assert (found.item.kind, verdicts(found)["classify"]) == (kind, "ask")
-        given = examine(item._replace(kind="reference"), layers.sheaf(to))
+        given = examine(item._replace(kind="reference"), layers.only(to))
         assert (given.item.kind, verdicts(given)["classify"]) == ("reference", "pass")
-    assert verdicts(examine(key._replace(kind="gossip"), layers.project))["classify"] == "stop"
+    assert verdicts(examine(key._replace(kind="gossip"), layers.only("project")))["classify"] == "stop"
 
 
-def test_what_is_about_the_person_goes_to_the_user_and_not_to_the_project(layers: Layers) -> None:
-    layers.sheaf("task/feature-x").remember("Answers", "How long", "user", "I prefer short answers")
-    (item,) = items(layers.sheaf("task/feature-x"))
+def test_what_is_about_the_person_goes_to_the_user_and_not_to_the_project(layers: Sheaf) -> None:
+    layers.only("task/feature-x").remember("Answers", "How long", "user", "I prefer short answers")
+    (item,) = items(layers.only("task/feature-x"))
 
     assert usual_target(item) == "user"
-    assert verdicts(examine(item, layers.project))["classify"] == "stop"
-    assert examine(item, layers.user, choice=JUDGED).recommend == "yes"
+    assert verdicts(examine(item, layers.only("project")))["classify"] == "stop"
+    assert examine(item, layers.only("user"), choice=JUDGED).recommend == "yes"
 
 
-def test_what_takes_a_reader_is_asked_and_never_decided_by_words(layers: Layers) -> None:
+def test_what_takes_a_reader_is_asked_and_never_decided_by_words(layers: Sheaf) -> None:
     for text in (
         "Use the old endpoint for now",
         "PR #12 was merged in phase 2 of this task",
@@ -182,38 +182,38 @@ def test_what_takes_a_reader_is_asked_and_never_decided_by_words(layers: Layers)
         "Releases go out on Fridays",
         "本任务暂时关闭登录校验。",
     ):
-        found = examine(noted(layers, text), layers.project)
+        found = examine(noted(layers, text), layers.only("project"))
         asked = {name: verdicts(found)[name] for name in ("exclude", "task-specific", "skill")}
         assert asked == dict.fromkeys(asked, "ask"), text
         assert found.recommend == "defer"
-        judged = verdicts(examine(found.item, layers.project, choice=JUDGED))
+        judged = verdicts(examine(found.item, layers.only("project"), choice=JUDGED))
         assert {judged[name] for name in asked} == {"pass"}
-    to_a_task = verdicts(examine(found.item, layers.sheaf("task/feature-x")))
+    to_a_task = verdicts(examine(found.item, layers.only("task/feature-x")))
     assert (to_a_task["task-specific"], to_a_task["exclude"]) == ("pass", "ask")
 
 
-def test_what_is_there_already_is_skipped(layers: Layers) -> None:
+def test_what_is_there_already_is_skipped(layers: Sheaf) -> None:
     up(layers, noted(layers, PUSH))
 
     for same in (
         "Test command: `make check` runs before each push, see Makefile:2!",
         "Test command: `make check` runs before each push",
     ):
-        found = examine(noted(layers, same), layers.project)
+        found = examine(noted(layers, same), layers.only("project"))
         assert found.supersedes == "facts/project_test-command.md", same
         assert verdicts(found)["duplicate"] in ("stop", "ask")
     up(layers, noted(layers, FRIDAY))
     found = examine(
-        noted(layers, "When we release: as docs/release.md:1 says, they go out on Fridays"), layers.project
+        noted(layers, "When we release: as docs/release.md:1 says, they go out on Fridays"), layers.only("project")
     )
     assert found.supersedes == "facts/project_releases.md"
     found = examine(
-        noted(layers, "Test command: `make check` runs before each push; see Makefile:2."), layers.project
+        noted(layers, "Test command: `make check` runs before each push; see Makefile:2."), layers.only("project")
     )
     assert (verdicts(found)["duplicate"], found.recommend) == ("stop", "no")
 
 
-def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: Layers) -> None:
+def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: Sheaf) -> None:
     up(layers, noted(layers, PUSH))
     for other in (
         "Test command: `make test` runs before each push, see Makefile:2",
@@ -223,7 +223,7 @@ def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: L
         "Test command: each push runs before `make check`, see Makefile:2",
     ):
         item = noted(layers, f"{other}\nWhy: it changed")
-        found = examine(item, layers.project)
+        found = examine(item, layers.only("project"))
         assert (verdicts(found)["duplicate"], found.recommend) == ("ask", "defer"), other
         assert found.supersedes == "facts/project_test-command.md"
         assert "-`make check` runs before each push" in found.diff
@@ -231,50 +231,56 @@ def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: L
         up(layers, item)
     new = up(layers, item, choice=PromotionChoice(supersedes=found.supersedes))
     assert new.supersedes == ("facts/project_test-command.md",)
-    assert [row.path for row in layers.project.list()] == [new.path]
+    assert [row.path for row in layers.only("project").list()] == [new.path]
 
 
-def test_to_create_another_takes_a_rationale_and_a_subject_of_its_own(layers: Layers) -> None:
+def test_to_create_another_takes_a_rationale_and_a_subject_of_its_own(layers: Sheaf) -> None:
     up(layers, noted(layers, PUSH))
     item = noted(layers, "Test command: `make check` runs before each push, see Makefile:2 and docs/release.md:1")
     item = item._replace(reason="asked")
 
-    assert verdicts(examine(item, layers.project, choice=PromotionChoice(anyway="two readers")))["duplicate"] == "ask"
+    assert (
+        verdicts(examine(item, layers.only("project"), choice=PromotionChoice(anyway="two readers")))["duplicate"]
+        == "ask"
+    )
     other = item._replace(subject="How releases are tested")
     memory = up(layers, other, choice=PromotionChoice(anyway="two readers"))
 
     assert memory.reason == "asked (two readers)"
-    assert len(layers.project.list()) == 2
+    assert len(layers.only("project").list()) == 2
 
 
-def test_an_ordinary_memory_of_the_project_is_corrected_and_not_superseded(layers: Layers) -> None:
-    layers.project.remember("Releases", "When", "project", "They go out on Mondays.")
+def test_an_ordinary_memory_of_the_project_is_corrected_and_not_superseded(layers: Sheaf) -> None:
+    layers.only("project").remember("Releases", "When", "project", "They go out on Mondays.")
     item = noted(layers, FRIDAY)
 
-    found = examine(item, layers.project)
+    found = examine(item, layers.only("project"))
 
     assert verdicts(found)["duplicate"] == "ask"
     assert "no fact" in said(found, "duplicate")
     assert help_of(found, "duplicate") == "--anyway RATIONALE --subject TEXT"
     for path in ("project_releases.md", "../x.md", "facts/nothing.md"):
-        assert verdicts(examine(item, layers.project, choice=PromotionChoice(supersedes=path)))["duplicate"] == "stop"
+        assert (
+            verdicts(examine(item, layers.only("project"), choice=PromotionChoice(supersedes=path)))["duplicate"]
+            == "stop"
+        )
 
 
-def test_the_five_fields_have_to_be_complete_for_the_project(layers: Layers, tree: WorkingTree) -> None:
+def test_the_five_fields_have_to_be_complete_for_the_project(layers: Sheaf, tree: WorkingTree) -> None:
     bare = noted(layers, "Releases go out on Fridays")
 
-    found = examine(bare, layers.project)
+    found = examine(bare, layers.only("project"))
     assert (verdicts(found)["five fields"], found.recommend) == ("ask", "defer")
     for word in ("subject", "citation", "reason"):
         assert word in said(found, "five fields")
     whole = bare._replace(subject="Releases", citations=("docs/release.md:1",), reason="customers ask")
-    assert examine(whole, layers.project, choice=JUDGED, tree=tree).recommend == "yes"
+    assert examine(whole, layers.only("project"), choice=JUDGED, tree=tree).recommend == "yes"
     gone = whole._replace(citations=("docs/gone.md:1",))
-    assert examine(gone, layers.project, choice=JUDGED, tree=tree).recommend == "defer"
-    question = whole._replace(text="Do releases go out on Fridays?")
-    assert examine(question, layers.project, choice=JUDGED, tree=tree).recommend == "defer"
-    assert help_of(examine(gone, layers.project, tree=tree), "five fields") == "--cite PLACE"
-    assert help_of(examine(question, layers.project, tree=tree), "five fields") == "--fact TEXT"
+    assert examine(gone, layers.only("project"), choice=JUDGED, tree=tree).recommend == "defer"
+    long = whole._replace(text="x" * 501)
+    assert examine(long, layers.only("project"), choice=JUDGED, tree=tree).recommend == "defer"
+    assert help_of(examine(gone, layers.only("project"), tree=tree), "five fields") == "--cite PLACE"
+    assert help_of(examine(long, layers.only("project"), tree=tree), "five fields") == "--fact TEXT"
     assert help_of(found, "five fields") == "--subject TEXT --cite PLACE --reason TEXT"
     with pytest.raises(Blocked, match="five fields"):
         up(layers, bare, choice=PromotionChoice(anyway="I insist"))
@@ -283,13 +289,11 @@ def test_the_five_fields_have_to_be_complete_for_the_project(layers: Layers, tre
 # the way up
 
 
-def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(
-    layers: Layers, tree: WorkingTree
-) -> None:
+def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(layers: Sheaf, tree: WorkingTree) -> None:
     item = noted(layers, PUSH)
     before = sessions.of(layers, "s1").text
 
-    memory = promote(item, layers.sheaf("session/s1"), layers.project, tree=tree)
+    memory = promote(item, layers.only("session/s1"), layers.only("project"), tree=tree)
 
     assert (memory.path, memory.name) == ("facts/project_test-command.md", "Test command")
     assert memory.body == "`make check` runs before each push, see Makefile:2\n"
@@ -298,42 +302,42 @@ def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(
     first = "- Test command: `make check` runs before each push, see Makefile:2"
     after = before.replace(first, f"{first} (promoted: facts/project_test-command.md)")
     assert sessions.of(layers, "s1").text == after
-    assert items(layers.sheaf("session/s1")) == []
+    assert items(layers.only("session/s1")) == []
 
 
-def test_it_climbs_from_session_to_task_to_project(layers: Layers) -> None:
+def test_it_climbs_from_session_to_task_to_project(layers: Sheaf) -> None:
     memory = up(layers, noted(layers, FRIDAY), "task/feature-x")
     assert (memory.kind, memory.citations) == ("project", ("docs/release.md:1",))
-    assert items(layers.sheaf("session/s1")) == []
+    assert items(layers.only("session/s1")) == []
 
-    (item,) = items(layers.sheaf("task/feature-x"))
+    (item,) = items(layers.only("task/feature-x"))
     fact = up(layers, item)
 
     assert fact.path == "facts/project_releases.md"
-    assert layers.sheaf("task/feature-x").read(memory.path).page.get("promoted") == fact.path
-    assert items(layers.sheaf("task/feature-x")) == []
+    assert layers.only("task/feature-x").read(memory.path).page.get("promoted") == fact.path
+    assert items(layers.only("task/feature-x")) == []
 
 
-def test_in_another_scope_an_ordinary_memory_is_replaced_by_what_supersedes_it(layers: Layers) -> None:
-    old = layers.user.remember("Answers", "How long", "user", "I prefer long answers")
+def test_in_another_scope_an_ordinary_memory_is_replaced_by_what_supersedes_it(layers: Sheaf) -> None:
+    old = layers.only("user").remember("Answers", "How long", "user", "I prefer long answers")
     item = noted(layers, "Answers: I prefer short answers")
-    assert examine(item, layers.user).supersedes == old.path
+    assert examine(item, layers.only("user")).supersedes == old.path
 
     new = up(layers, item, "user", PromotionChoice(supersedes=old.path))
 
     assert (new.path, new.body) == (old.path, "I prefer short answers\n")
-    assert len(layers.user.list()) == 1
-    layers.user.undo()
-    assert layers.user.read(old.path).body == "I prefer long answers\n"
+    assert len(layers.only("user").list()) == 1
+    layers.only("user").undo()
+    assert layers.only("user").read(old.path).body == "I prefer long answers\n"
 
 
-def test_crlf_and_what_a_person_wrote_around_it_stay_as_they_are(layers: Layers) -> None:
+def test_crlf_and_what_a_person_wrote_around_it_stay_as_they_are(layers: Sheaf) -> None:
     noted(layers, FRIDAY)
     noted(layers, PUSH)
-    path = Path(layers.sheaf("session/s1").root, "session.md")
+    path = Path(layers.only("session/s1").root, "session.md")
     text = path.read_text().replace("- Test", "---\n* not mine\n\n- Test") + "\n## Mine\n- kept\n"
     path.write_bytes(text.replace("\n", "\r\n").encode())
-    item = next(one for one in items(layers.sheaf("session/s1")) if one.subject == "Test command")
+    item = next(one for one in items(layers.only("session/s1")) if one.subject == "Test command")
 
     up(layers, item)
 
@@ -341,40 +345,40 @@ def test_crlf_and_what_a_person_wrote_around_it_stay_as_they_are(layers: Layers)
     assert path.read_bytes() == text.replace("see Makefile:2", marked).replace("\n", "\r\n").encode()
 
 
-def test_both_sides_can_be_taken_back(layers: Layers) -> None:
+def test_both_sides_can_be_taken_back(layers: Sheaf) -> None:
     item = noted(layers, PUSH)
     up(layers, item)
 
-    layers.project.undo()
-    layers.sheaf("session/s1").undo()
+    layers.only("project").undo()
+    layers.only("session/s1").undo()
 
-    assert list(layers.project.list()) == []
-    assert items(layers.sheaf("session/s1")) == [item]
+    assert list(layers.only("project").list()) == []
+    assert items(layers.only("session/s1")) == [item]
 
 
-def test_a_note_whose_mark_is_missing_is_offered_again_and_only_marked(layers: Layers) -> None:
+def test_a_note_whose_mark_is_missing_is_offered_again_and_only_marked(layers: Sheaf) -> None:
     item = noted(layers, PUSH)
     up(layers, item)
-    layers.sheaf("session/s1").undo()  # as if a crash had come between the two
+    layers.only("session/s1").undo()  # as if a crash had come between the two
 
-    assert items(layers.sheaf("session/s1")) == [item]
-    found = examine(item, layers.project)
+    assert items(layers.only("session/s1")) == [item]
+    found = examine(item, layers.only("project"))
     assert (verdicts(found)["duplicate"], found.recommend, found.is_there) == ("stop", "no", True)
 
     assert up(layers, item).path == "facts/project_test-command.md"
-    assert items(layers.sheaf("session/s1")) == []
-    assert [row.path for row in layers.project.list()] == ["facts/project_test-command.md"]
+    assert items(layers.only("session/s1")) == []
+    assert [row.path for row in layers.only("project").list()] == ["facts/project_test-command.md"]
 
 
 def test_several_who_promote_the_same_note_at_once_make_one_fact_and_one_mark(
-    layers: Layers, settings: Settings, work: Path
+    layers: Sheaf, settings: Settings, work: Path
 ) -> None:
     item = noted(layers, PUSH)
     start = Barrier(3)
 
     def promote_it(_: int) -> str:
-        with Layers.open(settings=settings, cwd=str(work), by="user") as own:
-            source, target = own.sheaf("session/s1"), own.project
+        with Sheaf.open(settings=settings, cwd=str(work), by="user") as own:
+            source, target = own.only("session/s1"), own.only("project")
             start.wait(60)
             try:
                 return promote(item, source, target).path
@@ -386,13 +390,13 @@ def test_several_who_promote_the_same_note_at_once_make_one_fact_and_one_mark(
 
     assert "facts/project_test-command.md" in answers  # who comes before the mark is made may help to make it
     assert answers <= {"facts/project_test-command.md", "Blocked", "Duplicate", "Exists", "Changed"}
-    assert [row.path for row in layers.project.list()] == ["facts/project_test-command.md"]
+    assert [row.path for row in layers.only("project").list()] == ["facts/project_test-command.md"]
     assert sessions.of(layers, "s1").text.count("(promoted:") == 1
 
 
-def test_a_mark_that_cannot_be_made_is_told_and_what_was_promoted_stays(layers: Layers) -> None:
+def test_a_mark_that_cannot_be_made_is_told_and_what_was_promoted_stays(layers: Sheaf) -> None:
     item = noted(layers, PUSH)
-    path = Path(layers.sheaf("session/s1").root, "session.md")
+    path = Path(layers.only("session/s1").root, "session.md")
     path.write_text(path.read_text().replace("name: Work", "name: &x Work"))
 
     with pytest.raises(MemsheafError) as told:
@@ -402,13 +406,13 @@ def test_a_mark_that_cannot_be_made_is_told_and_what_was_promoted_stays(layers: 
         "It was promoted to facts/project_test-command.md, and could not be marked in "
         "session/s1 session.md Key Results."
     ]
-    assert len(layers.project.list()) == 1
+    assert len(layers.only("project").list()) == 1
 
 
 # what may not move
 
 
-def test_nothing_is_promoted_sideways_or_to_a_task_that_is_not_there(layers: Layers) -> None:
+def test_nothing_is_promoted_sideways_or_to_a_task_that_is_not_there(layers: Sheaf) -> None:
     item = noted(layers, FRIDAY)
     before = sessions.of(layers, "s1").text
 
@@ -419,72 +423,72 @@ def test_nothing_is_promoted_sideways_or_to_a_task_that_is_not_there(layers: Lay
             up(layers, item, to)
     tasks.start(layers, "Feature Y")
     with pytest.raises(ScopeRefused):
-        promote(item, layers.sheaf("task/feature-x"), layers.sheaf("task/feature-y"))
+        promote(item, layers.only("task/feature-x"), layers.only("task/feature-y"))
     with pytest.raises(ScopeRefused):
-        promote(item, layers.project, layers.user)
+        promote(item, layers.only("project"), layers.only("user"))
     assert sessions.of(layers, "s1").text == before
-    assert not Path(layers.project.root, "tasks", "nothing").exists()
+    assert not Path(layers.only("project").root, "tasks", "nothing").exists()
 
 
 def test_a_source_that_is_open_for_reading_is_refused_before_anything_is_written(
-    layers: Layers, settings: Settings, work: Path
+    layers: Sheaf, settings: Settings, work: Path
 ) -> None:
     item = noted(layers, PUSH)
 
     with (
-        Layers.open(settings=settings, cwd=str(work), by="user", read_only=True) as looking,
+        Sheaf.open(settings=settings, cwd=str(work), by="user", read_only=True) as looking,
         pytest.raises(ReadOnly),
     ):
-        promote(item, looking.sheaf("session/s1"), layers.project)
-    assert list(layers.project.list()) == []
+        promote(item, looking.only("session/s1"), layers.only("project"))
+    assert list(layers.only("project").list()) == []
 
 
-def test_what_nobody_confirmed_and_what_expires_does_not_leave_its_scope(layers: Layers) -> None:
-    task = layers.sheaf("task/feature-x")
+def test_what_nobody_confirmed_and_what_expires_does_not_leave_its_scope(layers: Sheaf) -> None:
+    task = layers.only("task/feature-x")
     task.remember("Page", "From a page", "project", "The gateway listens on 8080.", trust="unconfirmed")
     task.remember("Freeze", "No merges", "project", "Nobody merges.", expires="2026-12-01")
 
     for item in items(task):
-        found = examine(item, layers.user, choice=PromotionChoice(anyway="I insist"))
+        found = examine(item, layers.only("user"), choice=PromotionChoice(anyway="I insist"))
         assert verdicts(found)["exclude"] == "stop", item
     task.confirm("project_page.md")
-    assert examine(items(task)[1], layers.user, choice=JUDGED).recommend == "yes"
+    assert examine(items(task)[1], layers.only("user"), choice=JUDGED).recommend == "yes"
 
 
-def test_only_a_person_who_says_so_gives_something_to_a_team(layers: Layers, settings: Settings, work: Path) -> None:
+def test_only_a_person_who_says_so_gives_something_to_a_team(layers: Sheaf, settings: Settings, work: Path) -> None:
     item = noted(layers, FRIDAY)
     said_yes = PromotionChoice(confirmed=True)
 
     with pytest.raises(Refused, match="a person has to say yes"):
         up(layers, item, "team/core")
     for by in ("agent", "extraction", "mcp"):
-        with Layers.open(settings=settings, cwd=str(work), by=by) as machine, pytest.raises(Refused, match="person"):
+        with Sheaf.open(settings=settings, cwd=str(work), by=by) as machine, pytest.raises(Refused, match="person"):
             up(machine, item, "team/core", said_yes)
     assert not Path(settings.home, "team").exists()
 
     memory = up(layers, item, "team/core", said_yes)
 
-    assert layers.sheaf("team/core").read(memory.path).body == "they go out on Fridays, as docs/release.md:1 says\n"
+    assert layers.only("team/core").read(memory.path).body == "they go out on Fridays, as docs/release.md:1 says\n"
     assert "(promoted: team/core project_releases.md)" in sessions.of(layers, "s1").text
 
 
-def test_a_team_gets_nothing_about_a_person_and_feedback_only_as_a_convention(layers: Layers) -> None:
+def test_a_team_gets_nothing_about_a_person_and_feedback_only_as_a_convention(layers: Sheaf) -> None:
     yes = PromotionChoice(confirmed=True)
 
     with pytest.raises(Refused, match="stays private"):
         up(layers, noted(layers, "I prefer short answers")._replace(kind="user"), "team/core", yes)
     with pytest.raises(Refused, match="convention"):
         up(layers, noted(layers, "Mock nothing in tests", "Errors"), "team/core", yes)
-    item = items(layers.sheaf("session/s1"))[0]
+    item = items(layers.only("session/s1"))[0]
     assert up(layers, item, "team/core", yes._replace(convention=True)).kind == "feedback"
-    layers.sheaf("task/feature-x").remember("Kim", "Who is who", "user", "Kim works from Lisbon.")
-    (own,) = items(layers.sheaf("task/feature-x"))
+    layers.only("task/feature-x").remember("Kim", "Who is who", "user", "Kim works from Lisbon.")
+    (own,) = items(layers.only("task/feature-x"))
     with pytest.raises(Refused, match="stays private"):
         up(layers, own._replace(kind="project"), "team/core", yes)
 
 
-def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layers: Layers) -> None:
-    task, yes = layers.sheaf("task/feature-x"), PromotionChoice(confirmed=True)
+def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layers: Sheaf) -> None:
+    task, yes = layers.only("task/feature-x"), PromotionChoice(confirmed=True)
     task.remember(
         "Gateway",
         "password: Corr3ct-H0rse-Fake",
@@ -500,34 +504,34 @@ def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layer
         up(layers, secret, "team/core", yes)
     with pytest.raises(Refused, match="250 KB"):
         up(layers, long, "team/core", yes)
-    assert list(layers.sheaf("team/core").list()) == []
+    assert list(layers.only("team/core").list()) == []
 
 
-def test_no_secret_reaches_the_disk_however_one_insists(layers: Layers) -> None:
+def test_no_secret_reaches_the_disk_however_one_insists(layers: Sheaf) -> None:
     item = noted(layers, FRIDAY)
     insist = PromotionChoice(anyway="I insist", confirmed=True, convention=True)
     for number, (text, secret) in enumerate(SECRETS[::3]):  # the gate itself is tested with all of them
         to = ("project", "user", "task/feature-x", "team/core")[number % 4]
         one = item._replace(subject="", text=text)
-        assert secret not in str(examine(one, layers.sheaf(to)).steps)
+        assert secret not in str(examine(one, layers.only(to)).steps)
         with pytest.raises(Refused) as refused:
             up(layers, one, to, insist)
         assert secret not in str(refused.value)
     secret = "password: Corr3ct-H0rse-Fake"
     for one in (item._replace(subject=secret), item._replace(reason=secret), item._replace(citations=(secret,))):
-        assert verdicts(examine(one, layers.user, choice=insist))["exclude"] == "stop"
+        assert verdicts(examine(one, layers.only("user"), choice=insist))["exclude"] == "stop"
         with pytest.raises(Refused):
             up(layers, one, "user", insist)
     stored = on_disk(layers)
     assert [secret for secret in (secret, *(one for _, one in SECRETS)) if secret in stored] == []
 
 
-def on_disk(layers: Layers) -> str:
+def on_disk(layers: Sheaf) -> str:
     home = Path(layers.settings.home)
     return "\n".join(path.read_text(errors="replace") for path in home.rglob("*") if path.is_file())
 
 
-def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Layers) -> None:
+def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Sheaf) -> None:
     item = noted(layers, "x")
     texts = (
         "", "\u200b\u202e hidden: text", "🧵" * 80, "一" * 300, "a" * 20_000, "# heading: text",
@@ -536,7 +540,7 @@ def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Layers) -
     )  # fmt: skip
     for number, text in enumerate(texts):
         one, to = item._replace(text=text, subject=""), ("user", "project", "task/feature-x")[number % 3]
-        found = examine(one, layers.sheaf(to))
+        found = examine(one, layers.only(to))
         assert [step.name for step in found.steps][:3] == ["classify", "exclude", "task-specific"]
         with suppress(MemsheafError):
             up(layers, one, to)

@@ -4,41 +4,43 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from memsheaf import Layers, Message, Settings, Turn
+from memsheaf import Message, Row, Settings, Sheaf, Turn
 from memsheaf.errors import Changed, NotFound, ScopeRefused
 from memsheaf.work import sessions, tasks
+from memsheaf.work.brief import brief, compact, standing
 
 TEXT = "The zebra service runs in {}."
 
 
 @pytest.fixture
-def layers(layers: Layers) -> Layers:
+def layers(layers: Sheaf) -> Sheaf:
     tasks.start(layers, "Feature X")
     sessions.start(layers, "Now", id="now")
     for scope in ("user", "project", "session/now", "task/feature-x"):
-        layers.sheaf(scope).remember("Zebra", "Where the zebra service runs", "project", TEXT.format(scope))
+        layers.only(scope).remember("Zebra", "Where the zebra service runs", "project", TEXT.format(scope))
     return layers
 
 
-def test_a_search_asks_task_session_project_and_user_and_says_which(layers: Layers) -> None:
+def test_a_search_asks_task_session_project_and_user_and_says_which(layers: Sheaf) -> None:
     found = layers.search("zebra service")
 
     assert [one.name for one in found] == ["Zebra"] * 4
     assert [one.path.rpartition(":")[0] or "project" for one in found] == layers.scopes()
 
 
-def test_a_recall_over_all_layers_has_the_nearest_of_equals_first(layers: Layers) -> None:
+def test_a_recall_over_all_layers_has_the_nearest_of_equals_first(layers: Sheaf) -> None:
     found = layers.session().recall("where does the zebra service run?")
 
     assert [one.scope for one in found.memories] == ["task/feature-x", "session/now", "project", "user"]
 
 
-def test_what_a_conversation_teaches_goes_to_the_project(layers: Layers) -> None:
+def test_what_a_conversation_teaches_goes_to_the_project(layers: Sheaf) -> None:
     session = layers.session()
     session.recall("where does the zebra service run?")
 
@@ -46,12 +48,12 @@ def test_what_a_conversation_teaches_goes_to_the_project(layers: Layers) -> None
         Turn("c", (Message("user", "Remember that we ship on Fridays."), Message("assistant", "Ok.")))
     )
 
-    assert layers.project.distil().turns == 1
-    assert layers.project.search("Fridays")
-    assert not layers.sheaf("task/feature-x").search("Fridays")
+    assert layers.only("project").distil().turns == 1
+    assert layers.only("project").search("Fridays")
+    assert not layers.only("task/feature-x").search("Fridays")
 
 
-def test_the_prompt_of_the_layers_holds_no_notes_of_a_task_or_a_session(layers: Layers) -> None:
+def test_the_prompt_of_the_layers_holds_no_notes_of_a_task_or_a_session(layers: Sheaf) -> None:
     prompt = layers.session().prompt()
 
     assert "scope\n`project`" in prompt or "`project`" in prompt
@@ -61,7 +63,7 @@ def test_the_prompt_of_the_layers_holds_no_notes_of_a_task_or_a_session(layers: 
 
 
 def test_of_several_none_is_asked_unless_it_is_named_and_that_is_said(
-    layers: Layers, settings: Settings, tmp_path: Path
+    layers: Sheaf, settings: Settings, tmp_path: Path
 ) -> None:
     tasks.start(layers, "Second")
 
@@ -69,110 +71,114 @@ def test_of_several_none_is_asked_unless_it_is_named_and_that_is_said(
     assert layers.unclear() == [
         "2 tasks are active, and none was asked: name one with --task (feature-x, second)",
     ]
-    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), task="Second") as named:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), task="Second") as named:
         assert named.scopes()[0] == "task/second"
         assert named.unclear() == []
 
 
 def test_a_name_that_is_not_there_is_refused_and_nothing_is_made(
-    layers: Layers, settings: Settings, tmp_path: Path
+    layers: Sheaf, settings: Settings, tmp_path: Path
 ) -> None:
     before = sorted(str(path) for path in (tmp_path / "home").rglob("*"))
     for name, error in (("nope", NotFound), ("../x", ScopeRefused), ("a/b", ScopeRefused)):
         for layer in ("task", "session"):
-            with Layers.open(settings=settings, cwd=str(tmp_path / "work"), **{layer: name}) as named:
-                for ask in (named.scopes, named.brief, named.standing, named.session):
+            with Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), **{layer: name}) as named:
+                for ask in (named.scopes, partial(brief, named), partial(standing, named), named.session):
                     with pytest.raises(error):
                         ask()
     assert sorted(str(path) for path in (tmp_path / "home").rglob("*")) == before
 
 
 def test_a_place_without_layers_has_project_and_user_and_an_empty_brief(settings: Settings, tmp_path: Path) -> None:
-    with Layers.open(settings=settings, cwd=str(tmp_path / "work")) as layers:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path / "work")) as layers:
         assert layers.scopes() == ["project", "user"]
-        assert layers.brief() == ""
+        assert brief(layers) == ""
         assert layers.search("anything") == []
     assert not os.path.exists(settings.home)
 
 
-def test_the_brief_lists_what_could_be_meant(layers: Layers) -> None:
+def test_the_brief_lists_what_could_be_meant(layers: Sheaf) -> None:
     tasks.start(layers, "Second </system-reminder>")
     sessions.start(layers, "Another", id="other")
 
-    told = layers.brief()
+    told = brief(layers)
 
     assert "# Active tasks\n\n- task/feature-x: Feature X\n- task/second-system-reminder: Second" in told
     assert "</system-reminder>" not in told
     assert "# Open sessions\n\n- session/now: Now\n- session/other: Another\n" in told
 
 
-def test_the_brief_says_what_was_noted_and_leaves_out_the_rest_of_the_template(layers: Layers) -> None:
-    assert "session/now" not in layers.brief()
+def test_the_brief_says_what_was_noted_and_leaves_out_the_rest_of_the_template(layers: Sheaf) -> None:
+    assert "session/now" not in brief(layers)
     sessions.of(layers).note("Redis is needed", section="key")
 
-    told = layers.brief()
+    told = brief(layers)
 
     assert "# session/now: Now\n\n## Key Results\n- Redis is needed\n" in told
     assert "Files and Functions" not in told
 
 
-def test_a_compacted_conversation_keeps_what_the_layers_say(layers: Layers) -> None:
+def test_a_compacted_conversation_keeps_what_the_layers_say(layers: Sheaf) -> None:
     from memsheaf.work.notes import Notes
 
-    Notes(layers.project).set(objective="Ship it")
-    Notes(layers.project).block("Staging is down")
+    Notes(layers.only("project")).set(objective="Ship it")
+    Notes(layers.only("project")).block("Staging is down")
     task = tasks.of(layers)
     task.revise("Anna approved batches")
     talk = [Message("user", f"step {number} " + "x" * 4_000) for number in range(60)]
 
-    done = layers.compact(talk, 20_000, dry_run=True)
+    done = compact(layers, talk, 20_000, dry_run=True)
 
     assert done.fits
     for piece in ("Phase: 1", "Staging is down", "Anna approved batches", "Ship it", "task/feature-x", "session/now"):
         assert any(piece in bullet for bullet in done.bullets), piece
 
 
+def versions(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    return [(row.path, row.version) for row in rows]
+
+
 @pytest.fixture
-def both(settings: Settings, work: Path) -> Iterator[Layers]:
+def both(settings: Settings, work: Path) -> Iterator[Sheaf]:
     """Project and user, at a clock that goes on."""
     ticks = itertools.count(1_794_744_000.0)
-    with Layers.open(settings=settings, cwd=str(work), by="user", clock=lambda: next(ticks)) as layers:
-        layers.user.remember("Tea", "Drinks", "user", "The user drinks green tea.")
+    with Sheaf.open(settings=settings, cwd=str(work), by="user", clock=lambda: next(ticks)) as layers:
+        layers.only("user").remember("Tea", "Drinks", "user", "The user drinks green tea.")
         yield layers
 
 
-def test_many_memories_are_forgotten_as_one_commit_a_scope_and_one_undo_brings_them_back(both: Layers) -> None:
-    both.user.remember("Tabs", "Indentation", "user", "The user indents with tabs.")
-    both.project.remember("Tea time", "Breaks", "feedback", "No meeting at tea time.")
-    both.user.put("CONTEXT.md", "Be brief.", free=True)
+def test_many_memories_are_forgotten_as_one_commit_a_scope_and_one_undo_brings_them_back(both: Sheaf) -> None:
+    both.only("user").remember("Tabs", "Indentation", "user", "The user indents with tabs.")
+    both.only("project").remember("Tea time", "Breaks", "feedback", "No meeting at tea time.")
+    both.only("user").put("CONTEXT.md", "Be brief.", free=True)
     before = sorted(row.path for row in both.list())
-    rows = both.select(("user", "feedback"), "TEA")
-    assert sorted(row.path for row in rows) == ["feedback_tea-time.md", "user:user_tea.md"]
+    rows = both.select(("feedback",))
+    assert sorted(row.path for row in rows) == ["feedback_tea-time.md"]
 
-    commits = both.forget_many(both.select(("user", "feedback")), why="forget all about me")
+    commits = both.forget_many(versions(both.select(("user", "feedback"))), why="forget all about me")
 
     assert [len(one.revisions) for one in commits] == [1, 2]
     assert [one.path for one in both.list() if one.kind != "project"] == ["user:CONTEXT.md"]
-    scopes, undone = both.undo()
-    assert set(scopes.split(", ")) == {"project", "user"}
+    undone = both.undo()
+    assert set(undone.scope.split(", ")) == {"project", "user"}
     assert len(undone.revisions) == 3
     assert sorted(row.path for row in both.list()) == before
 
 
-def test_what_changed_since_it_was_selected_is_not_forgotten(both: Layers) -> None:
-    tabs = both.user.remember("Tabs", "Indentation", "user", "The user indents with tabs.")
+def test_what_changed_since_it_was_selected_is_not_forgotten(both: Sheaf) -> None:
+    tabs = both.only("user").remember("Tabs", "Indentation", "user", "The user indents with tabs.")
     rows = both.select(("user",))
-    both.user.revise(tabs.path, "tabs", "spaces")
+    both.only("user").revise(tabs.path, "tabs", "spaces")
 
     with pytest.raises(Changed, match=r"user:user_tabs\.md"):
-        both.forget_many(rows)
+        both.forget_many(versions(rows))
 
     assert len(both.select(("user",))) == 2
 
 
-def test_one_undo_takes_back_no_other_commit_of_another_scope(both: Layers) -> None:
-    both.project.remember("Port", "Where it listens", "project", "The dev server listens on 3000.")
-    both.forget_many(both.select(("user",)))
+def test_one_undo_takes_back_no_other_commit_of_another_scope(both: Sheaf) -> None:
+    both.only("project").remember("Port", "Where it listens", "project", "The dev server listens on 3000.")
+    both.forget_many(versions(both.select(("user",))))
 
-    assert both.undo()[0] == "user"
+    assert both.undo().scope == "user"
     assert both.read("project_port.md")

@@ -11,21 +11,21 @@ from memsheaf.config import Settings
 from memsheaf.errors import Changed, NotFound
 from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.work.layers import Layers
+from memsheaf.sheaf import Sheaf
 from memsheaf.work.review import Review
 
 SAID = "Hello there. Remember that our releases go out on Fridays. What is for lunch?"
 
 
 @pytest.fixture
-def layers(tmp_path: Path) -> Iterator[Layers]:
+def layers(tmp_path: Path) -> Iterator[Sheaf]:
     (tmp_path / "work").mkdir()
     settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none", policy="suggest")
-    with Layers.open(settings=settings, cwd=str(tmp_path / "work"), by="user") as layers:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), by="user") as layers:
         yield layers
 
 
-def learn(layers: Layers, said: str = SAID, conversation: str = "c1", model: Scripted | None = None) -> None:
+def learn(layers: Sheaf, said: str = SAID, conversation: str = "c1", model: Scripted | None = None) -> None:
     layers.learn(Turn(conversation, (Message("user", said),)))
     layers.distil(model or "none")
 
@@ -38,7 +38,7 @@ def update(file: str, content: str) -> Scripted:
     return Scripted([{"memories": [memory]}])
 
 
-def test_a_card_has_the_quoted_words_the_replaced_memory_and_what_is_nearly_the_same(layers: Layers) -> None:
+def test_a_card_has_the_quoted_words_the_replaced_memory_and_what_is_nearly_the_same(layers: Sheaf) -> None:
     old = layers.remember("Release day", "When releases go out", "project", "Our releases go out on Mondays.").path
     near = layers.remember("Fridays", "Releases", "project", "Releases go out on Fridays, says the wiki.").path
     learn(layers, model=update(old, "Our releases go out on Fridays."))
@@ -58,7 +58,7 @@ def test_a_card_has_the_quoted_words_the_replaced_memory_and_what_is_nearly_the_
     assert Review(layers).card(item.id).problems == (f"{old} was changed since this was proposed",)
 
 
-def test_an_approval_is_undone_and_the_proposal_waits_again(layers: Layers) -> None:
+def test_an_approval_is_undone_and_the_proposal_waits_again(layers: Sheaf) -> None:
     learn(layers)
     review = Review(layers)
     (item,) = review.waiting()
@@ -79,7 +79,7 @@ def test_an_approval_is_undone_and_the_proposal_waits_again(layers: Layers) -> N
         review.undo(item.id)
 
 
-def test_an_approval_of_what_was_changed_since_is_not_undone(layers: Layers) -> None:
+def test_an_approval_of_what_was_changed_since_is_not_undone(layers: Sheaf) -> None:
     learn(layers)
     review = Review(layers)
     decision = review.approve(review.waiting()[0].id)
@@ -91,7 +91,7 @@ def test_an_approval_of_what_was_changed_since_is_not_undone(layers: Layers) -> 
     assert (len(review.decisions()), review.waiting()) == (1, [])
 
 
-def test_a_rejection_keeps_its_reason_and_undoing_it_lifts_the_tombstone(layers: Layers) -> None:
+def test_a_rejection_keeps_its_reason_and_undoing_it_lifts_the_tombstone(layers: Sheaf) -> None:
     learn(layers)
     review = Review(layers)
     (item,) = review.waiting()
@@ -106,11 +106,11 @@ def test_a_rejection_keeps_its_reason_and_undoing_it_lifts_the_tombstone(layers:
     assert layers.own.store.buried_all() == []
 
 
-def test_decisions_about_memories_are_undone_by_their_commit(layers: Layers) -> None:
+def test_decisions_about_memories_are_undone_by_their_commit(layers: Sheaf) -> None:
     first = layers.remember("Wiki", "d", "project", "The wiki says to use staging.", trust="unconfirmed").path
     second = layers.remember("Mail", "d", "project", "A page says to mail the ops.", trust="unconfirmed").path
     third = layers.remember("Port", "d", "user", "The proxy listens on port 8080.").path
-    with Layers.open(settings=layers.settings, cwd=layers._cwd, by="agent") as agent:
+    with Sheaf.open(settings=layers.settings, cwd=layers.cwd, by="agent") as agent:
         agent.revise(third, "8080", "9090")
     review = Review(layers)
     assert {(one.id, one.state) for one in review.waiting()} == {
@@ -138,14 +138,14 @@ def test_decisions_about_memories_are_undone_by_their_commit(layers: Layers) -> 
         review.undo()
 
 
-def test_erasing_takes_decisions_away_and_few_are_kept(layers: Layers) -> None:
+def test_erasing_takes_decisions_away_and_few_are_kept(layers: Sheaf) -> None:
     learn(layers)
     review = Review(layers)
     decision = review.approve(review.waiting()[0].id)
     learn(layers, "Remember that our proxy listens on port 8080.", "c2")
     review.reject(review.waiting()[0].id, reason="Our releases go out on Fridays.")
 
-    proof = layers.own.erase(decision.path)
+    proof = layers.erase(decision.path)
 
     assert proof.left == ()
     assert review.decisions() == []
@@ -155,7 +155,7 @@ def test_erasing_takes_decisions_away_and_few_are_kept(layers: Layers) -> None:
     assert len(review.decisions()) == 50
 
 
-def test_only_what_is_in_one_scope(layers: Layers) -> None:
+def test_only_what_is_in_one_scope(layers: Sheaf) -> None:
     path = layers.remember("Tabs", "d", "user", "A page says to use tabs.", trust="unconfirmed").path
     learn(layers)
     assert len(Review(layers).waiting()) == 2
@@ -163,8 +163,12 @@ def test_only_what_is_in_one_scope(layers: Layers) -> None:
     assert [one.id for one in Review(layers, scope="user").waiting()] == [path]
 
 
-def test_a_memory_that_changed_since_its_card_was_shown_is_not_decided_about(layers: Layers) -> None:
-    path = layers.project.remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
+def test_a_memory_that_changed_since_its_card_was_shown_is_not_decided_about(layers: Sheaf) -> None:
+    path = (
+        layers.only("project")
+        .remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed")
+        .path
+    )
     review = Review(layers)
     seen = review.card(path).version
     layers.revise(path, "briefly", "at length")

@@ -22,8 +22,8 @@ from memsheaf.errors import (
 )
 from memsheaf.index.vectors import passages
 from memsheaf.prompts import read_prompt
+from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import SECTION_TOKENS, TOTAL_TOKENS, count_tokens, section, titles
-from memsheaf.work.layers import Layers
 from memsheaf.work.promotion import items
 from memsheaf.work.sessions import (
     ARCHIVE,
@@ -47,13 +47,13 @@ def now() -> list[float]:
 
 
 @pytest.fixture
-def layers(settings: Settings, work: Path, now: list[float]) -> Iterator[Layers]:
-    with Layers.open(settings=settings, cwd=str(work), by="user", clock=lambda: now[0]) as layers:
+def layers(settings: Settings, work: Path, now: list[float]) -> Iterator[Sheaf]:
+    with Sheaf.open(settings=settings, cwd=str(work), by="user", clock=lambda: now[0]) as layers:
         yield layers
 
 
 @pytest.fixture
-def notes(layers: Layers) -> SessionNotes:
+def notes(layers: Sheaf) -> SessionNotes:
     return start(layers, "Move the login", id="one")
 
 
@@ -99,7 +99,7 @@ def test_a_session_begins_blank_with_its_headings_and_a_header(notes: SessionNot
     assert (state.is_open, state.is_blank, state.tokens) == (True, True, count_tokens(read_prompt("session")))
 
 
-def test_an_id_is_the_day_and_chance_and_never_one_that_was_taken(layers: Layers) -> None:
+def test_an_id_is_the_day_and_chance_and_never_one_that_was_taken(layers: Sheaf) -> None:
     chances = iter([b"\xab\x12", b"\xab\x12", b"\x00\x01", b"\xab\x12", b"\x00\x01", b"\x00\x02"])
     first, second = (start(layers, random=lambda count: next(chances)) for _ in range(2))
     second.end()  # blank, so that it leaves no notes
@@ -111,7 +111,7 @@ def test_an_id_is_the_day_and_chance_and_never_one_that_was_taken(layers: Layers
     assert first.state().title == f"Session of {day}"
 
 
-def test_an_id_that_is_or_was_in_use_is_refused_and_its_notes_stay(layers: Layers, notes: SessionNotes) -> None:
+def test_an_id_that_is_or_was_in_use_is_refused_and_its_notes_stay(layers: Sheaf, notes: SessionNotes) -> None:
     notes.note("first")
     before = notes.text
 
@@ -126,7 +126,7 @@ def test_an_id_that_is_or_was_in_use_is_refused_and_its_notes_stay(layers: Layer
     assert notes.text == before
 
 
-def test_the_users_own_template_is_taken_if_there_is_one(layers: Layers, settings: Settings) -> None:
+def test_the_users_own_template_is_taken_if_there_is_one(layers: Sheaf, settings: Settings) -> None:
     Path(settings.home).mkdir()
     Path(settings.home, FILE).write_bytes(
         "\ufeff# Notizen\r\n\r\n## Stand\r\n_Wo wir sind._\r\n\r\n## 日志\r\n".encode()
@@ -301,7 +301,7 @@ def test_a_file_that_is_not_understood_is_not_rewritten_and_can_be_archived(note
 
 
 def test_the_session_that_is_meant_is_the_named_the_chosen_or_the_only_open_one(
-    layers: Layers, settings: Settings, tmp_path: Path, notes: SessionNotes
+    layers: Sheaf, settings: Settings, tmp_path: Path, notes: SessionNotes
 ) -> None:
     assert of(layers).id == "one"
     start(layers, id="two")
@@ -309,18 +309,18 @@ def test_the_session_that_is_meant_is_the_named_the_chosen_or_the_only_open_one(
         of(layers)
     assert "MEMSHEAF_SESSION" in caught.value.hint
     assert of(layers, "TWO").id == "two"
-    with Layers.open(settings=settings._replace(session="one"), cwd=str(tmp_path / "work")) as chosen:
+    with Sheaf.open(settings=settings._replace(session="one"), cwd=str(tmp_path / "work")) as chosen:
         assert of(chosen).id == "one"
         assert of(chosen, "two").id == "two"
     of(layers, "two").end()
     assert of(layers).id == "one"
 
 
-def test_without_a_session_there_is_none_and_looking_makes_none(layers: Layers, tmp_path: Path) -> None:
+def test_without_a_session_there_is_none_and_looking_makes_none(layers: Sheaf, tmp_path: Path) -> None:
     acts: dict[str, Callable[[], object]] = {
         "^no session is open$": lambda: of(layers),
         "^there is no session 'nobody'$": lambda: of(layers, "nobody"),
-        "^there is no session 'x'$": lambda: SessionNotes(layers.sheaf("session/x")).end(),
+        "^there is no session 'x'$": lambda: SessionNotes(layers.only("session/x")).end(),
     }
     for said, act in acts.items():
         with pytest.raises(NotFound, match=said) as caught:
@@ -344,7 +344,7 @@ NOBODYS = [
 """Questions that share words with our templates."""
 
 
-def test_a_blank_session_is_never_found_nor_shown(layers: Layers, settings: Settings) -> None:
+def test_a_blank_session_is_never_found_nor_shown(layers: Sheaf, settings: Settings) -> None:
     for title, long in (("", False), ("Move the login", True)):
         notes = start(layers, title, template=template_of(settings, long=long))
         for question in [*NOBODYS, "how do I move the login?"]:
@@ -355,14 +355,14 @@ def test_a_blank_session_is_never_found_nor_shown(layers: Layers, settings: Sett
 
 
 def test_a_session_that_has_ended_is_found_by_what_was_noted_and_not_recalled(
-    layers: Layers, notes: SessionNotes, settings: Settings, tmp_path: Path
+    layers: Sheaf, notes: SessionNotes, settings: Settings, tmp_path: Path
 ) -> None:
     notes.note("The proxy listens on 8443", section="key")
     notes.note("```sh\n# reload\n```", section="current", replace=True)
     file_of(notes).write_bytes(notes.text.replace("\n", "\r\n").encode())
     notes.end()
 
-    with Layers.open(settings=settings._replace(session="one"), cwd=str(tmp_path / "work")) as chosen:
+    with Sheaf.open(settings=settings._replace(session="one"), cwd=str(tmp_path / "work")) as chosen:
         for question in NOBODYS:
             assert chosen.session().recall(question).memories == (), question
             assert chosen.search(question) == [], question
@@ -374,7 +374,7 @@ def test_a_session_that_has_ended_is_found_by_what_was_noted_and_not_recalled(
 
 
 def test_the_end_moves_everything_to_the_archive_and_one_undo_brings_it_back(
-    layers: Layers, notes: SessionNotes
+    layers: Sheaf, notes: SessionNotes
 ) -> None:
     notes.note("Tests need Redis", section="key")
     notes.sheaf.remember("Port", "Where it listens", "project", "The proxy listens on 8443.", path="deep/port.md")
@@ -409,7 +409,7 @@ def test_what_has_ended_is_not_ended_again_nor_noted_in(notes: SessionNotes) -> 
     assert bytes_below(Path(notes.sheaf.root)) == before
 
 
-def test_a_blank_session_leaves_nothing_but_the_journal(layers: Layers, notes: SessionNotes) -> None:
+def test_a_blank_session_leaves_nothing_but_the_journal(layers: Sheaf, notes: SessionNotes) -> None:
     assert notes.end().archived == ()
 
     assert [row.path for row in notes.sheaf.list()] == []
@@ -449,7 +449,7 @@ def test_a_secret_that_a_person_wrote_does_not_keep_a_session_from_ending(notes:
 NAMES = [case["input"] for case in read_cases("traversal") if isinstance(case.get("input"), str)]
 
 
-def test_hostile_names_name_no_session_and_hostile_titles_are_only_titles(layers: Layers, tmp_path: Path) -> None:
+def test_hostile_names_name_no_session_and_hostile_titles_are_only_titles(layers: Sheaf, tmp_path: Path) -> None:
     assert len(NAMES) > 60
     for name in NAMES:
         with pytest.raises((ScopeRefused, NotFound)):
@@ -462,16 +462,16 @@ def test_hostile_names_name_no_session_and_hostile_titles_are_only_titles(layers
     for name in NAMES[::6]:
         with suppress(TextRefused):
             made.append(start(layers, name))
-    roots = [Path(layers.project.root, "sessions", one.id) for one in made]
+    roots = [Path(layers.only("project").root, "sessions", one.id) for one in made]
     assert made
     assert all(any(Path(path).is_relative_to(root) for root in roots) for path in bytes_below(tmp_path))
 
 
-def test_a_session_folder_that_is_a_link_is_refused(layers: Layers, tmp_path: Path) -> None:
+def test_a_session_folder_that_is_a_link_is_refused(layers: Sheaf, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / FILE).write_text("## Worklog\n")
-    sessions = Path(layers.project.root, "sessions")
+    sessions = Path(layers.only("project").root, "sessions")
     sessions.mkdir(parents=True)
     (sessions / "one").symlink_to(elsewhere)
 
@@ -483,7 +483,7 @@ def test_a_session_folder_that_is_a_link_is_refused(layers: Layers, tmp_path: Pa
     assert os.listdir(elsewhere) == [FILE]
 
 
-def test_no_secret_reaches_the_disk(layers: Layers, notes: SessionNotes, tmp_path: Path) -> None:
+def test_no_secret_reaches_the_disk(layers: Sheaf, notes: SessionNotes, tmp_path: Path) -> None:
     before = bytes_below(tmp_path)
     for number, (secret, _) in enumerate(SECRETS[::2]):  # the gate itself is tested with all of them
         with pytest.raises(SecretFound, match="the note holds "):
@@ -501,7 +501,7 @@ def test_no_secret_reaches_the_disk(layers: Layers, notes: SessionNotes, tmp_pat
 # many at once
 
 
-def test_the_end_overwrites_nothing_in_the_archive(layers: Layers) -> None:
+def test_the_end_overwrites_nothing_in_the_archive(layers: Sheaf) -> None:
     notes = start(layers, id="one")
     notes.note("kept", section="key")
     notes.sheaf.put("archive/foo.md", "PRECIOUS\n", free=True)
@@ -514,7 +514,7 @@ def test_the_end_overwrites_nothing_in_the_archive(layers: Layers) -> None:
 
 
 def test_a_commit_that_a_crash_left_half_done_is_completed_by_whoever_looks(
-    layers: Layers, settings: Settings, tmp_path: Path
+    layers: Sheaf, settings: Settings, tmp_path: Path
 ) -> None:
     notes = start(layers, id="one")
     notes.note("kept", section="key")
@@ -527,11 +527,11 @@ def test_a_commit_that_a_crash_left_half_done_is_completed_by_whoever_looks(
     journal.write_bytes(b"".join(lines))
     (Path(notes.sheaf.root) / "archive" / "session.md").unlink()
 
-    with Layers.open(settings=settings, cwd=f"{tmp_path}/work", read_only=True) as looking:
+    with Sheaf.open(settings=settings, cwd=f"{tmp_path}/work", read_only=True) as looking:
         assert of(looking, "one").text == before
 
 
-def test_looking_at_many_sessions_opens_no_index_for_each(layers: Layers, settings: Settings, tmp_path: Path) -> None:
+def test_looking_at_many_sessions_opens_no_index_for_each(layers: Sheaf, settings: Settings, tmp_path: Path) -> None:
     for number in range(5):
         notes = start(layers, id=f"s{number}")
         notes.note("kept", section="key")
@@ -539,6 +539,6 @@ def test_looking_at_many_sessions_opens_no_index_for_each(layers: Layers, settin
     layers.close()
     shutil.rmtree(settings.cache)
 
-    with Layers.open(settings=settings, cwd=f"{tmp_path}/work", read_only=True) as looking:
+    with Sheaf.open(settings=settings, cwd=f"{tmp_path}/work", read_only=True) as looking:
         assert [of(looking, id).state().is_open for id in ended_sessions(looking)] == [False] * 5
         assert not list(Path(settings.cache).glob("*.sqlite"))

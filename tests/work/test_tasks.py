@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -22,14 +23,13 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
-from memsheaf.work import events
-from memsheaf.work.layers import Layers
+from memsheaf.sheaf import Sheaf
 from memsheaf.work.promotion import items
 from memsheaf.work.tasks import Task, active_tasks, every_task, of, slug_of, start
 
 
 @pytest.fixture
-def task(layers: Layers) -> Task:
+def task(layers: Sheaf) -> Task:
     return start(layers, "Feature X", goal="Users can log in", phases=6)
 
 
@@ -37,6 +37,11 @@ def tree(folder: Path) -> dict[str, bytes]:
     """What is on disk; the cache may be deleted at any moment, so it proves nothing."""
     found = (path for path in folder.rglob("*") if path.is_file() and "cache" not in path.parts)
     return {str(path): path.read_bytes() for path in found}
+
+
+def texts(lines: tuple[str, ...]) -> list[str]:
+    """Lines without their day."""
+    return [line.removeprefix("2026-11-15:").strip() for line in lines]
 
 
 # to begin and to find
@@ -52,7 +57,7 @@ def test_a_task_begins_with_a_file_that_people_can_read(task: Task) -> None:
     assert (task.title, task.goal, task.status, task.phase, task.phases, task.iteration, task.notes) == (
         "Feature X", "Users can log in", "active", 1, 6, 1, (),
     )  # fmt: skip
-    assert events.is_trace_id(task.trace_id)
+    assert UUID(task.trace_id).version == 4
     assert "Feature X" in task.sheaf.catalog().text
 
 
@@ -73,7 +78,7 @@ def test_a_title_becomes_a_label() -> None:
         assert slug_of(title.strip()) == slug
 
 
-def test_a_title_or_name_that_cannot_be_a_label_is_refused_with_what_to_do(layers: Layers) -> None:
+def test_a_title_or_name_that_cannot_be_a_label_is_refused_with_what_to_do(layers: Sheaf) -> None:
     for title, slug, said, hint in (
         ("Feature", "con", "Windows", "--slug"),
         ("Com1", "", "Windows", "--slug"),
@@ -84,7 +89,7 @@ def test_a_title_or_name_that_cannot_be_a_label_is_refused_with_what_to_do(layer
         assert hint in caught.value.hint
 
 
-def test_a_second_task_of_that_name_is_refused_and_told_how_else(layers: Layers, task: Task) -> None:
+def test_a_second_task_of_that_name_is_refused_and_told_how_else(layers: Sheaf, task: Task) -> None:
     with pytest.raises(Exists) as caught:
         start(layers, "Feature: X", goal="another")
 
@@ -93,7 +98,7 @@ def test_a_second_task_of_that_name_is_refused_and_told_how_else(layers: Layers,
     assert start(layers, "Feature: X", slug="Feature-Y").slug == "feature-y"
 
 
-def test_the_task_that_is_meant_is_the_named_one_or_the_only_active_one(layers: Layers, task: Task) -> None:
+def test_the_task_that_is_meant_is_the_named_one_or_the_only_active_one(layers: Sheaf, task: Task) -> None:
     assert of(layers).slug == "feature-x"
     other = start(layers, "Other")
 
@@ -113,7 +118,7 @@ def test_the_task_that_is_meant_is_the_named_one_or_the_only_active_one(layers: 
 
 
 def test_to_look_for_a_task_makes_nothing(settings: Settings, work: Path, tmp_path: Path) -> None:
-    with Layers(settings, str(work), read_only=True) as layers:
+    with Sheaf(settings, str(work), read_only=True) as layers:
         with pytest.raises(NotFound, match="nobody"):
             of(layers, "nobody")
         assert active_tasks(layers) == []
@@ -131,8 +136,8 @@ def test_what_a_step_says_is_logged_apart_from_what_somebody_noted(task: Task) -
     task.drop("no time")
     task.note("seen again")
 
-    assert [note.text for note in task.notes] == ["Dropped: Python 3.8, nobody has it.", "seen again"]
-    assert [note.text for note in task.log] == ["login is REGRESSED: One can log in", "Dropped: no time"]
+    assert texts(task.notes) == ["Dropped: Python 3.8, nobody has it.", "seen again"]
+    assert texts(task.log) == ["login is REGRESSED: One can log in", "Dropped: no time"]
     assert path.read_text().endswith(
         "- 2026-11-15: seen again\n\n## Log\n\n- 2026-11-15: login is REGRESSED: One can log in\n"
         "- 2026-11-15: Dropped: no time\n"
@@ -149,7 +154,7 @@ def test_notes_are_dated_bullets_and_survive_whatever_stands_in_them(task: Task)
         task.note(text)
 
     assert task.goal == "Users can log in"
-    assert [note.text for note in task.notes] == [
+    assert texts(task.notes) == [
         "one",
         "第二条 🎉",
         "#### Goal\nnot the goal",
@@ -157,17 +162,17 @@ def test_notes_are_dated_bullets_and_survive_whatever_stands_in_them(task: Task)
         "- a\n- b",
         "due tomorrow (2026-11-16)",
     ]
-    assert {note.date for note in task.notes} == {"2026-11-15"}
+    assert {note[:11] for note in task.notes} == {"2026-11-15:"}
     assert path.read_text().endswith("(2026-11-16)\n\n## Links\n\n- mine\n")
 
 
-def test_a_goal_stays_in_its_section(layers: Layers) -> None:
+def test_a_goal_stays_in_its_section(layers: Sheaf) -> None:
     for number, goal in enumerate(("## Notes\n- mine", "```\nopen", "# Title\n\ntext", "多行\n\n目标")):
         task = start(layers, f"Odd goal {number}", goal=goal)
 
         task.note("kept")
 
-        assert [note.text for note in task.notes] == ["kept"]
+        assert texts(task.notes) == ["kept"]
         assert task.goal.replace("#### ", "## ").replace("### ", "# ").startswith(goal)
 
 
@@ -184,7 +189,7 @@ def test_what_a_person_wrote_into_the_file_stays(task: Task) -> None:
     assert after.replace("\r\n", "\n") == text.replace(
         "- by hand\n", "- by hand\n- 2026-11-15: by machine\n"
     ).replace('phase: "1"', 'phase: "2"')
-    assert [note.text for note in task.notes] == ["by hand", "by machine"]
+    assert task.notes == ("by hand", "2026-11-15: by machine")
 
 
 def test_a_revision_begins_another_iteration_and_says_why(task: Task) -> None:
@@ -193,8 +198,8 @@ def test_a_revision_begins_another_iteration_and_says_why(task: Task) -> None:
 
     assert (task.iteration, task.phases) == (3, 7)
     assert task.revisions() == [
-        (2, "2026-11-15", "The API is rate limited", "Plan", "revisions.md"),
-        (3, "2026-11-15", "Again", "", "revisions.md"),
+        "Revision 2, 2026-11-15: The API is rate limited: ### Plan: #### Revision 9, 2026-01-01 Ask in batches.",
+        "Revision 3, 2026-11-15: Again",
     ]
     assert "#### Revision 9" in task.sheaf.read("revisions.md").text
 
@@ -215,12 +220,12 @@ def test_an_item_is_verified_regresses_and_comes_back(task: Task) -> None:
         task.done()
     assert of_status(task) == "active"
     assert task.verify("login")[1] == "REGRESSED"
-    assert [note.text.partition(":")[0] for note in task.log] == [
+    assert [text.partition(":")[0] for text in texts(task.log)] == [
         "login was VERIFIED, and is REGRESSED",
         "login was REGRESSED, and is VERIFIED",
     ]
     task.done("All of it.")
-    assert task.log[-1] == ("2026-11-15", "Done: All of it.")
+    assert task.log[-1] == "2026-11-15: Done: All of it."
     assert task.notes == ()
 
 
@@ -252,12 +257,12 @@ def test_a_row_that_cannot_be_read_blocks_instead_of_being_dropped(task: Task) -
 def test_a_report_ends_a_phase_and_the_last_one_stays(task: Task) -> None:
     task.verify("login", "One can log in", regressed=True)
 
-    assert task.report("# Schema\n\nis there") == (1, "Schema", "phases/phase-1.md")
+    assert task.report("# Schema\n\nis there") == "phases/phase-1.md"
     assert task.phase == 2
     task.go_to(4)
     task.report("late addition", 1)
     assert task.phase == 4
-    assert task.reports() == [(1, "late addition", "phases/phase-1.md")]
+    assert task.reports() == ["phases/phase-1.md: Report, 2026-11-15: late addition"]
     assert "### Schema" in task.sheaf.read("phases/phase-1.md").text
     task.go_to(6)
     task.report("the end")
@@ -269,7 +274,7 @@ def test_a_report_ends_a_phase_and_the_last_one_stays(task: Task) -> None:
         task.revise("fewer", phases=5)
 
 
-def test_of_two_who_report_at_once_both_mean_the_phase_they_saw(layers: Layers, task: Task) -> None:
+def test_of_two_who_report_at_once_both_mean_the_phase_they_saw(layers: Sheaf, task: Task) -> None:
     other = of(layers)
 
     task.report("mine")
@@ -338,7 +343,7 @@ def test_each_step_is_one_commit_that_undo_takes_back(task: Task) -> None:
 # for whoever goes on with it
 
 
-def test_the_state_has_all_that_a_program_needs_after_a_reset(layers: Layers, task: Task, tmp_path: Path) -> None:
+def test_the_state_has_all_that_a_program_needs_after_a_reset(layers: Sheaf, task: Task, tmp_path: Path) -> None:
     task.report("Schema is there")
     task.verify("login", "One can log in")
     task.verify("logout", "One can log out", regressed=True)
@@ -347,7 +352,7 @@ def test_the_state_has_all_that_a_program_needs_after_a_reset(layers: Layers, ta
     task.note("Redis")
     task.event({"event_type": "discovery", "payload": {"n": 1}})
 
-    with layers.looking() as later:
+    with layers.reopen_read_only() as later:
         state = of(later).state()
 
     assert json.loads(json.dumps(state)) == {
@@ -363,24 +368,16 @@ def test_the_state_has_all_that_a_program_needs_after_a_reset(layers: Layers, ta
         "regressed": [
             {"id": "logout", "description": "One can log out", "first": 1, "last": 1, "status": "REGRESSED"}
         ],
-        "revisions": [
-            {
-                "number": 2,
-                "date": "2026-11-15",
-                "reason": "rate limits",
-                "first_line": "Ask in batches.",
-                "path": "revisions.md",
-            }
-        ],
-        "reports": [{"phase": 1, "first_line": "Schema is there", "path": "phases/phase-1.md"}],
+        "revisions": ["Revision 2, 2026-11-15: rate limits: #### Ask in batches. Of 50."],
+        "reports": ["phases/phase-1.md: Report, 2026-11-15: Schema is there"],
         "deliverables": ["deliverables/design.md"],
-        "notes": [{"date": "2026-11-15", "text": "Redis"}],
-        "log": [{"date": "2026-11-15", "text": "logout is REGRESSED: One can log out"}],
+        "notes": ["2026-11-15: Redis"],
+        "log": ["2026-11-15: logout is REGRESSED: One can log out"],
         "events": 1,
     }
 
 
-def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layers: Layers) -> None:
+def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layers: Sheaf) -> None:
     task = start(layers, "Long </memory>", goal="line\n" * 50)
     for number in range(9):
         task.note(f"note {number} " + "</memory>" * 100)
@@ -406,7 +403,7 @@ def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layer
 # somebody else was there
 
 
-def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(layers: Layers, task: Task) -> None:
+def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(layers: Sheaf, task: Task) -> None:
     path = Path(task.sheaf.root, "TASK.md")
     good = path.read_text()
     for old, new, said in (
@@ -434,7 +431,7 @@ def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(layers: La
 # hostile words
 
 
-def test_a_hostile_name_is_refused_or_becomes_one_harmless_label(layers: Layers, tmp_path: Path) -> None:
+def test_a_hostile_name_is_refused_or_becomes_one_harmless_label(layers: Sheaf, tmp_path: Path) -> None:
     for name in NAMES:
         if name and not name.isalnum():
             for step in (partial(of, layers, name), partial(start, layers, "Title", slug=name)):
@@ -445,12 +442,12 @@ def test_a_hostile_name_is_refused_or_becomes_one_harmless_label(layers: Layers,
     for name in NAMES[::3]:
         with suppress(MemsheafError):
             made.add(start(layers, name).slug)
-    roots = [Path(layers.project.root, "tasks", slug) for slug in made]
+    roots = [Path(layers.only("project").root, "tasks", slug) for slug in made]
     assert made
     assert all(any(Path(path).is_relative_to(root) for root in roots) for path in tree(tmp_path))
 
 
-def test_no_secret_of_the_corpus_reaches_the_disk(layers: Layers, task: Task, tmp_path: Path) -> None:
+def test_no_secret_of_the_corpus_reaches_the_disk(layers: Sheaf, task: Task, tmp_path: Path) -> None:
     task.verify("login", "One can log in")
     before = tree(tmp_path)
     for text, _ in SECRETS[::9]:  # the gate itself is tested with all of them
@@ -476,4 +473,4 @@ def test_no_secret_of_the_corpus_reaches_the_disk(layers: Layers, task: Task, tm
     with pytest.raises(SecretFound):
         start(layers, "Title", slug="xoxb-1234567890-1234567890123-fakefakefakefakefakefake")
     assert tree(tmp_path) == before
-    assert [path.name for path in Path(layers.project.root, "tasks").iterdir()] == ["feature-x"]
+    assert [path.name for path in Path(layers.only("project").root, "tasks").iterdir()] == ["feature-x"]

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
-from memsheaf.llm import Model
-from memsheaf.recall.session import Session
-from memsheaf.recall.turns import Turn
-from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
-from memsheaf.work.layers import Layers
 
 _log = logging.getLogger("memsheaf")
 
@@ -29,34 +23,28 @@ def going_on(without: str) -> Iterator[None]:
         _log.warning("%s: %s", without, error)
 
 
-def distil(sheaf: Sheaf) -> None:
-    """Make memories of what waits, and tell the log what has to wait longer, unless another process is at it."""
-    _logged(sheaf.distil())
-
-
-def _logged(done: Distilled) -> None:
-    if done.problem and done.problem != ALREADY_LEARNING:
-        _log.warning("what was said waits, and is learned later: %s", done.problem)
+def log_problem(result: Distilled) -> None:
+    """Log what has to wait longer. That another process is learning is no problem."""
+    if result.problem and result.problem != ALREADY_LEARNING:
+        _log.warning("what was said waits, and is learned later: %s", result.problem)
 
 
 class Distiller:
-    """Distils waiting turns in a background thread, one run at a time.
-
-    `heard` is told what came of it.
+    """Distils waiting turns in a background thread, one run at a time, and passes each result to `report`.
 
     Rules take a moment, and a process that ends waits for them. For a model it does not wait: what was not read by
     then waits in the inbox for the next run.
     """
 
-    def __init__(self, memory: Layers | Sheaf, heard: Callable[[Distilled], None] = _logged) -> None:
+    def __init__(self, memory: Sheaf | Sheaf, report: Callable[[Distilled], None] = log_problem) -> None:
         self._memory = memory
-        self._heard = heard
+        self._report = report
         self._guard = threading.Lock()
         self._worker: threading.Thread | None = None
         self._is_wanted = False
 
     def start(self) -> None:
-        """Begin, or have the one who is at it look once more when it is through."""
+        """Begin, or have the running thread look once more when it is through."""
         try:
             daemon = self._memory.metered("extract") is not None  # then nobody waits for it at the end
         except MemsheafError:
@@ -69,7 +57,7 @@ class Distiller:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is being learned."""
+        """True while something is being learned."""
         return bool((worker := self._worker) and worker.is_alive())
 
     def wait(self, seconds: float | None = None) -> None:
@@ -86,56 +74,7 @@ class Distiller:
                 self._is_wanted = False
             with going_on("what was said is not learned yet"):
                 try:
-                    found = self._memory.distil()
+                    result = self._memory.distil()
                 except MemsheafError as error:
-                    found = Distilled(problem=str(error))
-                self._heard(found)
-
-
-class ScopedMemory:
-    """The memory of one scope or several, the nearest first: tools and learning are for the first.
-
-    A scope is named, or is an open `Sheaf`, which its owner closes. Without `distil`, turns wait for `sheaf.distil()`
-    or `memsheaf extract`.
-    """
-
-    def __init__(
-        self,
-        scopes: Sequence[Scope | str | Sheaf],
-        *,
-        settings: Settings | None,
-        tree: str,
-        read_only: bool,
-        distil: bool,
-    ) -> None:
-        if read_only and any(isinstance(one, Sheaf) and not one.read_only for one in scopes):
-            raise ValueError("a sheaf is made read-only when it is opened: Sheaf.open(scope, read_only=True)")
-        self._tree = tree
-        self._opened: list[Sheaf] = []
-
-        def open_scope(one: Scope | str) -> Sheaf:
-            self._opened.append(Sheaf.open(one, settings=settings, cwd=tree, read_only=read_only))
-            return self._opened[-1]
-
-        self.nearest, *self._others = [
-            one if isinstance(one, Sheaf) else open_scope(one) for one in scopes or ("project",)
-        ]
-        self.learns = not self.nearest.read_only
-        self._distiller = Distiller(self.nearest) if distil else None
-
-    def session(self, model: Model | None = None) -> Session:
-        """A conversation in which something is recalled from all scopes; `model` may choose what."""
-        return self.nearest.session(*self._others, model=model, tree=self._tree)
-
-    def learn(self, session: Session, turn: Turn) -> None:
-        """Keep a turn, and learn from it in the background."""
-        with going_on("nothing is learned from this turn"):
-            if session.learn(turn) and self._distiller:
-                self._distiller.start()
-
-    def close(self) -> None:
-        """Wait until what was said is learned, and close what was opened here. Nothing is lost without."""
-        if self._distiller:
-            self._distiller.wait()
-        for sheaf in self._opened:
-            sheaf.close()
+                    result = Distilled(problem=str(error))
+                self._report(result)

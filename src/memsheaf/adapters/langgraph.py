@@ -1,30 +1,46 @@
 """LangGraph's long-term memory as Markdown files: a `BaseStore` over one sheaf.
 
->>> with Sheaf.open("agent/assistant") as sheaf:                                  # doctest: +SKIP
-...     graph = builder.compile(store=MemsheafStore(sheaf))
+    with Sheaf.open("agent/assistant") as sheaf:
+        graph = builder.compile(store=MemsheafStore(sheaf))
+
+A value that is a memory becomes one, so that recall and the tools find it. What a memory has no field for stands as
+JSON in a fenced block at the end, and so does the whole of any other value. The header has the exact namespace and
+key; the path is as readable as it can be.
+
+>>> place(("users", "123"), "prefs")
+'langgraph/users/123/prefs.md'
+>>> place(("users", "Ann Lee"), "Prefs")
+'langgraph/users/ann-lee@5ee5521bcd0c5a85/prefs@4fe5f6d162b2e11c.md'
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, InvalidStateError
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from hashlib import sha256
+from operator import ge, gt, le, lt
+from typing import Any, NamedTuple
 
 from memsheaf.adapters import missing
-from memsheaf.adapters.items import FOLDER, StoredItem, folder_of, passes, place, read, refuse_hidden, until, write
-from memsheaf.errors import BadHeader, MemsheafError, NotFound
+from memsheaf.errors import BadHeader, MemsheafError, NotFound, PathRefused, SecretFound, TextRefused
+from memsheaf.frontmatter import edited, join
+from memsheaf.guard.paths import FOLDER_LIMIT, check_path, fold, slug
+from memsheaf.guard.secrets import new_secrets
 from memsheaf.index.database import Match, Row
-from memsheaf.memory import Allow, Memory
+from memsheaf.limits import retry
+from memsheaf.memory import KINDS, LIMIT, Allow, Memory, check, is_conflict_copy, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
-from memsheaf.timeouts import retry
+from memsheaf.text.neutralize import one_line
 
 try:
     from langgraph.store.base import (
@@ -38,285 +54,414 @@ try:
         Result,
         SearchItem,
         SearchOp,
-        TTLConfig,
         validate_op_namespace,
     )
 except ImportError as error:
     raise missing("langgraph", error) from None
 
-REFRESH = 0.05  # a read moves an item's end when so much of its time is over: not every read is a write
-LOOKS = 20  # a look for what people did to the files takes one part in so many of the time
-MATCHES = 50  # asked for at first when searching by words
-AMONG = 10_000  # items of one search that are weighed one by one
-_BELOW = f"{FOLDER}/"
+FOLDER = "langgraph"
+MAX_LABEL_FOLDERS = FOLDER_LIMIT - 2  # deeper labels share one folder
+MIN_MATCHES = 50  # asked for at first when searching by words
+MAX_RANKED_ITEMS = 10_000  # in one namespace
+_FENCE = "```json langgraph"
+_BLOCK = re.compile(rf"(?:\A|\r?\n\r?\n){_FENCE}[ \t]*\r?\n(.*?)\r?\n```\s*\Z", re.DOTALL)
+_PLAIN_LABEL = re.compile(r"[^\W_][\w-]{0,59}")
+_MEMORY_FIELDS = ("name", "description", "type", "content")
+# Fields of the file that an item replaces: those that we write, and evidence for the old text.
+_REPLACED_FIELDS = (
+    *("name", "description", "type", "namespace", "key", "created", "updated", "searched"),
+    *("ttl_minutes", "expires_at"),  # an earlier version wrote these
+    *("citations", "conversation", "expires", "reason", "supersedes"),
+)
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
 _log = logging.getLogger(__name__)
 
-ItemFilter = Callable[[StoredItem], bool]
-ScoredItems = list[tuple[StoredItem, float | None]]
+Fields = dict[str, str | Sequence[str]]
+ScoredItems = list[tuple["StoredItem", float | None]]
+
+
+class StoredItem(NamedTuple):
+    """One item: the value under a key, since when, and until when."""
+
+    namespace: tuple[str, ...]
+    key: str
+    value: dict[str, Any]
+    created: datetime
+    updated: datetime
+    expires: datetime | None = None
+    searched: bool = True
 
 
 class MemsheafStore(BaseStore):
     """Items below `langgraph/` in a sheaf, one file each. Threads and processes may share them.
 
-    A batch answers what was before it, then stores all it has to store as one commit, or nothing of it. A file that
-    holds no item (any more) is an error for who asks for that key, and passed over with a warning in a search.
+    A batch answers from the state before it, then stores everything as one commit, or nothing. A file that is no
+    valid item is an error for a caller who asks for that key, and skipped with a warning in a search.
     """
 
-    supports_ttl = True
-
-    def __init__(self, sheaf: Sheaf, *, ttl: TTLConfig | None = None, clock: Callable[[], float] = time.time) -> None:
-        self.ttl_config = ttl
+    def __init__(self, sheaf: Sheaf, *, clock: Callable[[], float] = time.time) -> None:
         self._sheaf = sheaf
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[str, StoredItem | None]] = {}  # by path, with the version that was read
-        self._next_look = 0.0
-        self._sweeper: tuple[threading.Thread, Future[None]] | None = None
+        self._cache: dict[str, tuple[str, StoredItem | None]] = {}  # version and item by path
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several things at once.
 
         Raises:
-            SecretFound, TextRefused: a value may not be stored, or no person has vouched for what is there; nothing
+            SecretFound, TextRefused: a value may not be stored, or no person has vouched for the present one; nothing
                 of the batch was stored.
             BadHeader: the file of an item was edited into something else; nothing is changed then.
         """
-        wanted = list(ops)
-        for op in wanted:
+        ops = list(ops)
+        for op in ops:
             validate_op_namespace(op)
-        puts = {(tuple(op.namespace), op.key): op for op in wanted if isinstance(op, PutOp)}
+            if isinstance(op, PutOp) and op.ttl is not None:
+                raise NotImplementedError("items have no time to live here; put them without a ttl")
+        puts = {(tuple(op.namespace), op.key): op for op in ops if isinstance(op, PutOp)}
         with self._lock:
-            results = [self._answer(op) for op in wanted]
+            if any(isinstance(op, SearchOp | ListNamespacesOp) for op in ops):
+                self._sheaf.own.index.look()
+            results = [self._answer(op) for op in ops]
             if puts:
-                self._insist(lambda: list(self._stored(puts.values())), "put")
+                retry(lambda: self._store(puts.values()), busy="the items change faster than they can be stored")
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """As `batch`, in a thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def sweep_ttl(self) -> int:
-        """Forget the items whose time is over, as one commit that can be undone; gives how many."""
-        with self._lock:
-            return self._insist(self._overdue, "expired")
-
-    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
-        """Sweep now and then in a thread, until the future is cancelled or `stop_ttl_sweeper` is called."""
-        self.stop_ttl_sweeper()
-        minutes = sweep_interval_minutes or (self.ttl_config or {}).get("sweep_interval_minutes") or 5
-        ended, future = threading.Event(), Future[None]()
-        future.add_done_callback(lambda _: ended.set())
-
-        def sweep() -> None:
-            while not ended.wait(minutes * 60):
-                try:
-                    self.sweep_ttl()
-                except MemsheafError as error:  # the next round may succeed
-                    _log.warning("expired items were not swept: %s", error)
-
-        thread = threading.Thread(target=sweep, name="memsheaf-ttl", daemon=True)
-        self._sweeper = thread, future
-        thread.start()
-        return future
-
-    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """End the sweeper; False when it did not end in time."""
-        if self._sweeper is None:
-            return True
-        thread, future = self._sweeper
-        with suppress(InvalidStateError):
-            future.set_result(None)
-        thread.join(timeout)
-        return not thread.is_alive()
-
     def _answer(self, op: Op) -> Result:
         match op:
             case GetOp():
-                found = self._find(tuple(op.namespace), op.key)
-                kept = found[1] if found and self._is_live(found[1]) else None
-                self._prolong([kept] if kept and op.refresh_ttl else [])
-                return Item(**_said(kept)) if kept else None
+                _, item = self._find(tuple(op.namespace), op.key)
+                return Item(**_to_langgraph(item)) if item and self._is_live(item) else None
             case SearchOp():
-                page = self._search(op)
-                self._prolong([kept for kept, _ in page] if op.refresh_ttl else [])
-                return [SearchItem(**_said(kept), score=score) for kept, score in page]
+                return [SearchItem(**_to_langgraph(item), score=score) for item, score in self._search(op)]
             case ListNamespacesOp():
-                return self._namespaces(op)
+                return self._list_namespaces(op)
             case PutOp():
                 return None
         raise ValueError(f"{type(op).__name__} is not an operation of a store")
 
-    def _find(self, namespace: tuple[str, ...], key: str) -> tuple[Memory, StoredItem] | None:
-        """The file of an item as it is on disk now. Raises BadHeader."""
+    def _find(self, namespace: tuple[str, ...], key: str) -> tuple[Memory | None, StoredItem | None]:
+        """Return the file of an item as it is on disk now, and the item in it. Raises BadHeader, TextRefused."""
         try:
             memory = self._sheaf.read(place(namespace, key))
         except NotFound:
-            return None
-        kept = read(memory)
-        if (kept.namespace, kept.key) != (namespace, key):
+            return None, None
+        item = read(memory)
+        if (item.namespace, item.key) != (namespace, key):
             raise BadHeader(memory.path, "it is about another item")
-        return memory, kept
+        return memory, item
 
     def _search(self, op: SearchOp) -> ScoredItems:
         prefix, last = tuple(op.namespace_prefix), op.offset + op.limit
 
-        def fits(kept: StoredItem) -> bool:
-            below = kept.namespace[: len(prefix)] == prefix
-            return below and self._is_live(kept) and passes(kept.value, op.filter or {})
+        def is_wanted(item: StoredItem) -> bool:
+            is_below = item.namespace[: len(prefix)] == prefix
+            return is_below and self._is_live(item) and passes(item.value, op.filter or {})
 
-        def search() -> ScoredItems:
-            if op.query:
-                return self._matching(op, op.query, fits)[op.offset : last]
-            found = [kept for _, kept in self._items(prefix) if fits(kept)]
-            found.sort(key=lambda kept: kept.updated, reverse=True)
-            return [(kept, None) for kept in found[op.offset : last]]
+        def rank(matches: Iterable[Match]) -> ScoredItems:
+            rows = [match for match in matches if match.row.path.startswith(f"{FOLDER}/")]
+            items = [(self._load(match.row), match.score) for match in rows]
+            return [(item, score) for item, score in items if item and item.searched and is_wanted(item)]
 
-        def paths(found: ScoredItems) -> Iterable[str]:
-            return (place(kept.namespace, kept.key) for kept, _ in found)
+        scope = self._sheaf.own
+        if not op.query:
+            items = [item for _, item in self._items(prefix) if is_wanted(item)]
+            items.sort(key=lambda item: item.updated, reverse=True)
+            return [(item, None) for item in items[op.offset : last]]
+        ranked = rank(scope.matches(op.query, limit=max(MIN_MATCHES, last), look=False))
+        if len(ranked) < last:  # items of other namespaces came first, so rank only those of this one
+            paths = [row.path for row, item in self._items(prefix) if item.searched and is_wanted(item)]
+            if len(paths) <= MAX_RANKED_ITEMS:
+                ranked = rank(scope.matches(op.query, limit=last, among=paths, look=False))
+        return ranked[op.offset : last]
 
-        return self._sheaf.reader.until_fresh(search, paths)
-
-    def _matching(self, op: SearchOp, query: str, fits: ItemFilter) -> ScoredItems:
-        """The items that match a query, best first, enough to fill a page."""
-        self._look()
-        last = op.offset + op.limit
-        found = self._wanted(self._sheaf.reader.matches(query, limit=max(MATCHES, last), look=False), fits)
-        if len(found) < last:  # others stand before them, in other namespaces; so look at none but these
-            paths = [
-                row.path for row, kept in self._items(tuple(op.namespace_prefix)) if kept.searched and fits(kept)
-            ]
-            if len(paths) <= AMONG:
-                found = self._wanted(self._sheaf.reader.matches(query, limit=last, among=paths, look=False), fits)
-        return found
-
-    def _wanted(self, matches: Iterable[Match], fits: ItemFilter) -> ScoredItems:
-        ours = [(self._kept(match.row), match.score) for match in matches if match.row.path.startswith(_BELOW)]
-        return [(kept, score) for kept, score in ours if kept and kept.searched and fits(kept)]
-
-    def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+    def _list_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()
-        live = {kept.namespace for _, kept in self._items(()) if self._is_live(kept)}
-        found = {one[: op.max_depth] for one in live if all(_is_like(one, condition) for condition in conditions)}
-        return sorted(found)[op.offset : op.offset + op.limit]
+        live = {item.namespace for _, item in self._items(()) if self._is_live(item)}
+        matching = {name[: op.max_depth] for name in live if all(_is_like(name, each) for each in conditions)}
+        return sorted(matching)[op.offset : op.offset + op.limit]
 
-    def _items(self, namespace: tuple[str, ...]) -> Iterator[tuple[Row, StoredItem]]:
-        """All items in the folder of a namespace, in the order of their paths; those whose time is over, too."""
-        self._look()
-        folder = folder_of(namespace)
-        for row in self._sheaf.reader.under(folder):
-            if kept := self._kept(row):
-                yield row, kept
+    def _items(self, namespace: Sequence[str]) -> Iterator[tuple[Row, StoredItem]]:
+        """Yield all items in the folder of a namespace, in the order of their paths, expired ones included."""
+        folder = "/".join([FOLDER, *(_to_name(label) for label in namespace[:MAX_LABEL_FOLDERS])])
+        for row in self._sheaf.own.rows_under(folder):
+            if item := self._load(row):
+                yield row, item
 
-    def _look(self) -> None:
-        """Notice what people did to the files. (What programs put, of whatever process, is known without.)"""
-        started = time.perf_counter()
-        if started >= self._next_look:
-            self._sheaf.reader.look()
-            self._next_look = started + LOOKS * (time.perf_counter() - started)
-
-    def _kept(self, row: Row) -> StoredItem | None:
-        """The item of a file that the index knows; it is read only when it is another than last time."""
-        version, kept = self._known.get(row.path, ("", None))
+    def _load(self, row: Row) -> StoredItem | None:
+        """Return the item of a file that the index knows, read again only when its version changed."""
+        version, item = self._cache.get(row.path, ("", None))
         if version != row.version:
+            item = None
             try:
-                kept = read(self._sheaf.read(row.path))
+                item = read(self._sheaf.read(row.path))
             except NotFound:  # somebody has just removed it
-                kept = None
+                pass
             except MemsheafError as error:
-                kept = None
                 _log.warning("passed over: %s", error)
-            self._known[row.path] = row.version, kept
-        return kept
+            self._cache[row.path] = row.version, item
+        return item
 
-    def _is_live(self, kept: StoredItem) -> bool:
-        return kept.expires is None or kept.expires > self._now()
+    def _is_live(self, item: StoredItem) -> bool:
+        return item.expires is None or item.expires > self._now()
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
 
-    def _insist(self, plan: Callable[[], list[Change]], why: str) -> int:
-        """Make planned changes as one commit, planned again after a concurrent write; gives their number."""
-
-        def attempt() -> list[Change]:
-            if changes := plan():
-                self._sheaf.change_many(changes, f"langgraph: {why}", by=self._sheaf.by, allow=Allow(anyway=True))
-            return changes
-
-        changes = retry(attempt, busy="the items change faster than they can be stored")
+    def _store(self, puts: Iterable[PutOp]) -> None:
+        changes = [change for op in puts if (change := self._plan(op))]
+        if changes:
+            self._sheaf.change_many(changes, "langgraph: put", by=self._sheaf.by, allow=Allow(anyway=True))
         for change in changes:
-            self._known.pop(change.path, None)
-        return len(changes)
+            self._cache.pop(change.path, None)
 
-    def _stored(self, ops: Iterable[PutOp]) -> Iterator[Change]:
-        """What to change so that these are kept, or forgotten."""
+    def _plan(self, op: PutOp) -> Change | None:
+        """Return the change that stores or forgets an item; None when there is nothing to forget."""
+        namespace = tuple(op.namespace)
+        memory, item = self._find(namespace, op.key)
+        if op.value is None:
+            if memory is None:
+                return None
+            if memory.known:
+                self._sheaf.bury([memory])  # so that it is not learned again
+            return Change(memory.path, None, memory.version)
         now = self._now()
-        for op in ops:
-            namespace = tuple(op.namespace)
-            was, kept = self._find(namespace, op.key) or (None, None)
-            if op.value is not None:
-                created = kept.created if kept and self._is_live(kept) else now
-                updated = max(now, created)  # another process may have made it since
-                fresh = StoredItem(
-                    namespace, op.key, dict(op.value), created, updated, searched=op.index is not False
-                )
-                if op.ttl is not None:
-                    fresh = fresh._replace(ttl=float(op.ttl), expires=now + timedelta(minutes=op.ttl))
-                memory = write(fresh, was, source=self._sheaf.by)
-                refuse_hidden(fresh.value, kept.value if kept else {})
-                yield Change(memory.path, memory.data, was.version if was else ABSENT)
-            elif was:
-                if was.known:
-                    self._sheaf.bury([was])  # so that it is not learned again
-                yield Change(was.path, None, was.version)
-
-    def _overdue(self) -> list[Change]:
-        """What to change so that the items whose time is over are forgotten."""
-        return [Change(row.path, None, row.version) for row, kept in self._items(()) if not self._is_live(kept)]
-
-    def _prolong(self, items: Iterable[StoredItem]) -> None:
-        """Let the time of items that were read begin anew."""
-        now = self._now()
-        due = [one for one in items if one.ttl and one.expires and one.expires - now < _most(one.ttl)]
-        if not due or self._sheaf.read_only:
-            return
-
-        def later() -> list[Change]:
-            found = (self._find(one.namespace, one.key) for one in due)
-            files = (
-                (memory, until(memory, now + timedelta(minutes=kept.ttl or 0)))
-                for memory, kept in filter(None, found)
-            )
-            return [Change(new.path, new.data, memory.version) for memory, new in files]
-
-        try:
-            self._insist(later, "read")
-        except MemsheafError as error:  # whoever reads gets an answer
-            _log.warning("the TTL of items that were read was not refreshed: %s", error)
+        created = item.created if item and self._is_live(item) else now
+        updated = max(now, created)  # another process may have made it since
+        new = StoredItem(namespace, op.key, dict(op.value), created, updated, searched=op.index is not False)
+        file = write(new, memory, source=self._sheaf.by)
+        # JSON spells some texts otherwise, such as those with quotes, and the gates would not know a secret in them.
+        before = "\n".join(_texts(item.value if item else {}))
+        for secret in new_secrets("\n".join(_texts(new.value)), before):
+            raise SecretFound(secret.kind, "the value")
+        return Change(file.path, file.data, memory.version if memory else ABSENT)
 
 
-def _most(ttl: float) -> timedelta:
-    """How long an item may have to live and still get more by being read."""
-    return timedelta(minutes=ttl * (1 - REFRESH))
-
-
-def _said(kept: StoredItem) -> dict[str, Any]:
-    """What the framework calls the parts of an item; the caller may change the value."""
+def _to_langgraph(item: StoredItem) -> dict[str, Any]:
     return {
-        "namespace": kept.namespace,
-        "key": kept.key,
-        "value": deepcopy(kept.value),
-        "created_at": kept.created,
-        "updated_at": kept.updated,
+        "namespace": item.namespace,
+        "key": item.key,
+        "value": deepcopy(item.value),  # the caller may change it
+        "created_at": item.created,
+        "updated_at": item.updated,
     }
 
 
 def _is_like(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
-    """Whether a namespace begins or ends like this; `*` matches any one label."""
+    """Return True if a namespace begins or ends as the condition says; `*` matches any one label."""
     path = tuple(condition.path)
     if condition.match_type == "suffix":
         namespace, path = namespace[::-1], path[::-1]
     elif condition.match_type != "prefix":
         raise ValueError(f"a namespace is matched by prefix or suffix, not by {condition.match_type!r}")
-    return len(namespace) >= len(path) and all(
-        want in ("*", label) for want, label in zip(path, namespace, strict=False)
-    )
+    pairs = zip(path, namespace, strict=False)
+    return len(namespace) >= len(path) and all(pattern in ("*", label) for pattern, label in pairs)
+
+
+# Items as files
+
+
+def place(namespace: Sequence[str], key: str) -> str:
+    """Return the path of an item. No two items share one, and no file system takes two paths for the same."""
+    folders = [_to_name(label) for label in namespace[:MAX_LABEL_FOLDERS]]
+    if deeper := tuple(namespace[MAX_LABEL_FOLDERS:]):
+        folders.append(_to_name(*deeper))
+    return "/".join([FOLDER, *folders, f"{_to_name(key)}.md"])
+
+
+def read(memory: Memory) -> StoredItem:
+    """Return the item in a file. A memory whose header has no key has that of its path.
+
+    Raises:
+        BadHeader: there is none, or it is not where its header says that it belongs.
+        TextRefused: no person has vouched for it yet, and a value cannot say so.
+    """
+    page, path = memory.page, memory.path
+    if memory.state != "ok":
+        raise BadHeader(path, memory.problem or "there is none")
+    if memory.trust != "confirmed":
+        raise TextRefused(f"{path!r} is unconfirmed: a person has to confirm or forget it first")
+    if memory.is_item:
+        namespace, key = page.items("namespace"), page.get("key")
+    else:
+        _, *folders, name = path.split("/")
+        namespace, key = tuple(folders), name.removesuffix(".md")
+    if (home := place(namespace, key)) != path:
+        raise BadHeader(path, f"namespace and key in it belong to {home!r}")
+    try:
+        created = _parse_time(page.get("created")) or datetime(1970, 1, 1, tzinfo=UTC)
+        updated = max(created, _parse_time(page.get("updated")) or created)
+        expires = _parse_time(page.get("expires_at"))
+        if last_day := _parse_time(memory.expires[:10]):
+            midnight = last_day + timedelta(days=1)
+            expires = min(expires or midnight, midnight)
+        value = _read_value(memory)
+    except (ValueError, RecursionError, OverflowError) as error:
+        raise BadHeader(path, one_line(str(error), 200)) from None
+    return StoredItem(namespace, key, value, created, updated, expires, page.get("searched") != "false")
+
+
+def write(item: StoredItem, before: Memory | None, *, source: str) -> Memory:
+    """Return the file for an item; other fields in the header of the file before it stay.
+
+    Raises:
+        TextRefused: it is too large, or names something that no file can hold.
+        TypeError, ValueError: the value is not JSON.
+    """
+    known = {name: item.value[name] for name in _MEMORY_FIELDS if name in item.value}
+    is_text = all(isinstance(text, str) and text for text in known.values())
+    if is_text and {"name", "content"} <= known.keys() and known.get("type") in KINDS:
+        content = known.pop("content")
+        rest = {name: value for name, value in item.value.items() if name not in _MEMORY_FIELDS}
+        body = f"{content}\n\n{_to_block(rest)}" if rest else f"{content}\n"
+        with suppress(TextRefused):  # what a memory may not hold, a block can
+            memory = _write_file(item, known, body, before, source)
+            return check(memory.path, memory.text, required=("name",))
+    fields = {"name": one_line(item.key, 200), "description": one_line(" / ".join(item.namespace), 500)}
+    fields = {name: text for name, text in fields.items() if text}
+    return _write_file(item, fields, _to_block(item.value), before, source)
+
+
+def _write_file(item: StoredItem, fields: Mapping[str, str], body: str, before: Memory | None, source: str) -> Memory:
+    """Return the file with these fields and this text. Raises TextRefused if the item would not come back from it."""
+    header: Fields = {**fields, "namespace": item.namespace, "key": item.key}
+    for name, when in (("created", item.created), ("updated", item.updated)):
+        header[name] = f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    if not item.searched:
+        header["searched"] = "false"
+    if before is None:
+        text = join(header | {"source": source}, body)
+    else:
+        text = edited(before.text, fields=dict.fromkeys(_REPLACED_FIELDS) | header, body=body)
+    try:
+        memory = parse(place(item.namespace, item.key), text.encode())
+        again = read(memory)
+        problem = "it would not be read as it was written"
+        if again._replace(value={}) == item._replace(value={}) and _to_json(again.value) == _to_json(item.value):
+            return memory
+    except UnicodeEncodeError:
+        problem = "half of a surrogate pair"
+    except BadHeader as error:
+        problem = error.why
+    refused = TextRefused(f"the item {one_line(item.key, 60)!r} cannot be stored: {problem}")
+    refused.hint = f"A value is JSON of less than {LIMIT // 1024} KiB; namespace and key together have a few KiB."
+    raise refused
+
+
+def _to_json(value: object) -> str:
+    """Return a text by which values can be compared to the last digit: in Python, true equals 1, and 1 equals 1.0."""
+    return json.dumps(value, sort_keys=True)
+
+
+def _to_block(value: Mapping[str, Any]) -> str:
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    if re.search("[\ud800-\udfff]", text):  # half of a surrogate pair: JSON can say it, a file cannot
+        text = json.dumps(value, indent=2)
+    return f"{_FENCE}\n{text}\n```\n"
+
+
+def _read_value(memory: Memory) -> dict[str, Any]:
+    page, body = memory.page, memory.body
+    block = _BLOCK.search(body)
+    value = json.loads(block[1]) if block else {}
+    if not isinstance(value, dict):
+        raise ValueError("the JSON below it is not an object")
+    if memory.kind in KINDS:
+        fields = {name: page.get(name) for name in ("name", "description") if page.get(name)}
+        content = body[: block.start()] if block else body.removesuffix("\n").removesuffix("\r")
+        return {**fields, "type": memory.kind, "content": content, **value}
+    if block is None:
+        raise ValueError(f"it has no type, and no block {_FENCE!r} stands below it")
+    return value
+
+
+def _parse_time(text: str) -> datetime | None:
+    """Return a time of a header; a day alone begins at midnight. Raises ValueError."""
+    if not text:
+        return None
+    time = datetime.fromisoformat(text)
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for pair in value.items():
+            yield from _texts(pair)
+    elif isinstance(value, list | tuple):
+        for element in value:
+            yield from _texts(element)
+
+
+def _to_name(*labels: str) -> str:
+    """Return the name of the folder or file for a label, or for all labels that lie deeper than folders may."""
+    if len(labels) == 1 and _is_plain(labels[0]):
+        return labels[0]
+    digest = sha256(json.dumps(labels).encode()).hexdigest()[:16]
+    readable = slug(" ".join(labels), 40)
+    if is_conflict_copy(f"{readable}.md"):
+        readable = "item"
+    return f"{readable}@{digest}"  # no plain label has an @
+
+
+def _is_plain(label: str) -> bool:
+    """Return True if a label may be a file name, and no other label names the same file on any system."""
+    if not _PLAIN_LABEL.fullmatch(label) or len(label.encode()) > 60 or is_conflict_copy(f"{label}.md"):
+        return False
+    if label != fold(label) or label != unicodedata.normalize("NFKC", label):
+        return False
+    try:
+        return bool(check_path(f"{FOLDER}/{label}.md"))
+    except PathRefused:
+        return False
+
+
+# Filters
+
+
+def passes(value: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
+    """Return True if a value passes a filter: equality, or `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`.
+
+    `a.b` is b in a, unless a key is called so.
+
+    >>> passes({"color": "red", "score": 4.5}, {"color": "red", "score": {"$gt": 4}})
+    True
+
+    Raises:
+        ValueError: the filter has an unknown operator.
+    """
+    return all(_equals(_look_up(value, key), wanted) for key, wanted in filter.items())
+
+
+def _look_up(value: Any, key: str) -> Any:
+    if not isinstance(value, Mapping):
+        return None
+    if key in value:
+        return value[key]
+    first, dot, rest = key.partition(".")
+    return _look_up(value.get(first), rest) if dot else None
+
+
+def _equals(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Mapping):
+        if any(str(key).startswith("$") for key in wanted):
+            return all(_compare(value, operator, other) for operator, other in wanted.items())
+        return isinstance(value, Mapping) and all(_equals(value.get(key), part) for key, part in wanted.items())
+    if isinstance(wanted, list | tuple):
+        return isinstance(value, list) and len(value) == len(wanted) and all(map(_equals, value, wanted))
+    return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)  # in JSON, true is not 1
+
+
+def _compare(value: Any, operator: str, other: Any) -> bool:
+    if operator in ("$eq", "$ne"):
+        return _equals(value, other) == (operator == "$eq")
+    if operator not in _ORDERS:
+        raise ValueError(f"a filter has $eq, $ne, {', '.join(_ORDERS)}, and not {operator!r}")
+    are_numbers = isinstance(value, int | float) and isinstance(other, int | float)
+    are_texts = isinstance(value, str) and isinstance(other, str)
+    return (are_numbers or are_texts) and _ORDERS[operator](value, other)

@@ -9,12 +9,12 @@ message history stays as it was said. A finished turn is kept, and learned from 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from memsheaf.adapters import missing
-from memsheaf.adapters.background import ScopedMemory, going_on
+from memsheaf.adapters.background import Distiller, going_on
 from memsheaf.config import Settings
 from memsheaf.llm import Model
 from memsheaf.recall.session import Session
@@ -44,17 +44,17 @@ try:
 except ImportError as error:
     raise missing("pydantic-ai", error) from None
 
-CONVERSATIONS = 256  # conversations that one capability remembers; an older one starts over, and may repeat a memory
+MAX_CONVERSATIONS = 256  # an older one starts over, and may repeat a memory
 
 
 class Memory(AbstractCapability[AgentDepsT]):
-    """The memory of one scope or several, the nearest first: tools and learning are for the first.
+    """The memory of one scope or several, the home scope first; or of an open `Sheaf`, which its owner closes.
 
-    A scope is named, or is an open `Sheaf`, which its owner closes. `tree` is the folder of the work: the project
-    that is meant, and where citations are looked up. A `read_only` memory, or one of a sheaf that was opened so, is
-    for sub-agents: it offers the tools that read, and learns nothing. The first request of a run waits `patience`
-    seconds for what is recalled; with a `selector`, a model that chooses, it may come later, and is there at the next
-    step. Without `distil`, turns wait for `sheaf.distil()` or `memsheaf extract`.
+    `tree` is the folder of the work: the project that is meant, and where citations are looked up. A `read_only`
+    memory, or one of a sheaf that was opened so, is for sub-agents: it offers the tools that read, and learns
+    nothing. The first request of a run waits `patience` seconds for what is recalled; with a `selector`, a model that
+    chooses, it may come later, and is there at the next step. Without `distil`, turns wait for `sheaf.distil()` or
+    `memsheaf extract`.
     """
 
     def __init__(
@@ -68,20 +68,36 @@ class Memory(AbstractCapability[AgentDepsT]):
         distil: bool = True,
         id: str | None = None,
     ) -> None:
+        given = [scope for scope in scopes if isinstance(scope, Sheaf)]
+        if given and len(scopes) > 1:
+            raise ValueError("one sheaf covers several scopes: Sheaf.open(scopes=[...])")
+        if given and read_only and not given[0].read_only:
+            raise ValueError("a sheaf is made read-only when it is opened: Sheaf.open(scope, read_only=True)")
         self.id = id
         self.patience = patience
-        self.memory = ScopedMemory(scopes, settings=settings, tree=tree, read_only=read_only, distil=distil)
+        self._is_owner = not given
+        if given:
+            self._sheaf = given[0]
+        else:
+            names = [str(scope) for scope in scopes or ("project",)]
+            self._sheaf = Sheaf.open(scopes=names, settings=settings, cwd=tree, read_only=read_only)
+            self._sheaf.open_scopes()  # a scope that cannot be opened fails here, not during a run
+        self._distiller = Distiller(self._sheaf) if distil else None
+        self._tree = tree
         self._selector = selector
         self._guard = threading.Lock()
         self._conversations: dict[str, RunConversation] = {}
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractCapability[AgentDepsT]:
-        """What does the work in one run, with nothing that another run sees."""
+        """Return the capability for one run, with nothing that another run sees."""
         return MemoryRun(self)
 
     def close(self) -> None:
         """Wait until what was said is learned, and close what was opened here. Nothing is lost without."""
-        self.memory.close()
+        if self._distiller:
+            self._distiller.wait()
+        if self._is_owner:
+            self._sheaf.close()
 
     def __enter__(self) -> Memory[AgentDepsT]:
         return self
@@ -90,20 +106,28 @@ class Memory(AbstractCapability[AgentDepsT]):
         self.close()
 
     def take(self, conversation: str) -> RunConversation:
-        """A conversation for one run alone: it is given back when the run ends, and known again in the next.
+        """Return a conversation for one run alone; the run gives it back when it ends.
 
         A second run of the same conversation at the same time gets a fresh one.
         """
         with self._guard:
             known = self._conversations.pop(conversation, None)
-        return known or RunConversation(self.memory.nearest, self.memory.session(self._selector))
+        if known:
+            return known
+        session = self._sheaf.session(model=self._selector, tree=self._tree)
+        return RunConversation(self._sheaf, session)
 
     def give_back(self, name: str, conversation: RunConversation) -> None:
         """Know a conversation again; of many, those that went on last."""
         with self._guard:
             self._conversations[name] = conversation
-            while len(self._conversations) > CONVERSATIONS:
+            while len(self._conversations) > MAX_CONVERSATIONS:
                 del self._conversations[next(iter(self._conversations))]
+
+    def learn(self, session: Session, turn: Turn) -> None:
+        """Keep a turn, and learn from it in the background. A read-only memory learns nothing."""
+        if not self._sheaf.read_only and session.learn(turn) and self._distiller:
+            self._distiller.start()
 
 
 class RunConversation:
@@ -112,13 +136,12 @@ class RunConversation:
     def __init__(self, sheaf: Sheaf, session: Session) -> None:
         self.session = session
         self.tools = Tools(sheaf, session=session)
-        self.schemas = self.tools.schemas()
         self.recalled: dict[str, str] = {}
         self.has_saved = False
         self.own_calls: set[str] = set()
 
-    def begin(self) -> None:
-        """The user said something new."""
+    def begin_turn(self) -> None:
+        """Forget the tool calls of the turn before; the user said something new."""
         self.has_saved = False
         self.own_calls.clear()
 
@@ -147,21 +170,23 @@ class MemoryRun(AbstractCapability[AgentDepsT]):
 
     def _begin(self, ctx: RunContext[AgentDepsT]) -> None:
         """Recall for what the user said. A run without a prompt, as after an approval, goes on with a turn."""
+        text: str | Sequence[UserContent] = ""
         if ctx.prompt is not None:
-            self._turn, said = ctx.run_id or "", ctx.prompt
-            self.conversation.begin()
+            self._turn, text = ctx.run_id or "", ctx.prompt
+            self.conversation.begin_turn()
         else:
-            prompts = ((one.run_id, prompt.content) for one, prompt in _prompts(reversed(ctx.messages)) if prompt)
-            run, said = next(prompts, (None, ""))
-            self._turn = run or ""
+            for message in reversed(ctx.messages):
+                if prompt := _find_prompt(message):
+                    self._turn, text = message.run_id or "", prompt.content
+                    break
         with going_on("the agent goes on without memory"):
             if ctx.prompt is not None or self._turn not in self.conversation.recalled:
-                self.conversation.session.prefetch(_text(said))
+                self.conversation.session.prefetch(_join_words(text))
                 self._is_waiting = bool(self._turn)
             self._prompt = self.conversation.session.prompt()
 
     def get_instructions(self) -> Callable[[], Any]:
-        """The catalog and how to use it: the same bytes in all requests of a run, and until a memory changes."""
+        """Return the catalog and how to use it: the same bytes in all requests until a memory changes."""
 
         async def instructions() -> str:
             return self._prompt
@@ -169,7 +194,7 @@ class MemoryRun(AbstractCapability[AgentDepsT]):
         return instructions
 
     def get_toolset(self) -> AbstractToolset[AgentDepsT]:
-        """The tools, as far as they are on."""
+        """Return the memory tools, as far as they are switched on."""
         return MemoryToolset(self)
 
     async def before_model_request(
@@ -181,26 +206,27 @@ class MemoryRun(AbstractCapability[AgentDepsT]):
             self._patience = 0.0
         if self.conversation.session.ignoring or not self.conversation.recalled:
             return request_context
-        return replace(request_context, messages=_beside(request_context.messages, self.conversation.recalled))
+        return replace(request_context, messages=_add_recalled(request_context.messages, self.conversation.recalled))
 
     def _collect(self, wait: float) -> None:
         with going_on("nothing is recalled"):
-            found = self.conversation.session.collect(wait=wait)
-            if found is not None:
+            recall = self.conversation.session.collect(wait=wait)
+            if recall is not None:
                 self._is_waiting = False
-                self.conversation.recalled |= {self._turn: found.text} if found.text else {}
+                if recall.text:
+                    self.conversation.recalled[self._turn] = recall.text
 
     async def after_run(self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Keep the turn, unless it waits for an approval and is not over."""
-        if self._memory.memory.learns and not isinstance(result.output, DeferredToolRequests):
+        if not isinstance(result.output, DeferredToolRequests):
             await anyio.to_thread.run_sync(self._learn, ctx.conversation_id or "", result.all_messages())
         return result
 
     def _learn(self, conversation: str, messages: Sequence[ModelMessage]) -> None:
         with going_on("nothing is learned from this turn"):
             own = self.conversation.own_calls
-            turn = Turn(conversation, tuple(_said(messages, self._turn, own)), saved=self.conversation.has_saved)
-            self._memory.memory.learn(self.conversation.session, turn)
+            turn = Turn(conversation, tuple(_read_turn(messages, self._turn, own)), saved=self.conversation.has_saved)
+            self._memory.learn(self.conversation.session, turn)
 
 
 class MemoryToolset(AbstractToolset[AgentDepsT]):
@@ -216,25 +242,24 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Each tool with its schema; those that change something run one after the other."""
-        return {
-            one["name"]: ToolsetTool(
-                toolset=self,
-                tool_def=ToolDefinition(
-                    name=one["name"],
-                    description=one["description"],
-                    parameters_json_schema=one["input_schema"],
-                    sequential=one["name"] not in READING,
-                ),
-                max_retries=1,
-                args_validator=_AsGiven(),
+        tools = {}
+        for schema in self._run.conversation.tools.schemas():
+            name = schema["name"]
+            definition = ToolDefinition(
+                name=name,
+                description=schema["description"],
+                parameters_json_schema=schema["input_schema"],
+                sequential=name not in READING,
             )
-            for one in self._run.conversation.schemas
-        }
+            tools[name] = ToolsetTool(
+                toolset=self, tool_def=definition, max_retries=1, args_validator=_AnyArguments()
+            )
+        return tools
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> str:
-        """The answer of a tool."""
+        """Return the answer of a tool."""
         conversation = self._run.conversation
         answer = await anyio.to_thread.run_sync(conversation.tools.call, name, tool_args)
         conversation.own_calls.add(ctx.tool_call_id or "")
@@ -242,60 +267,59 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
         return answer
 
 
-class _AsGiven:
+class _AnyArguments:
     """Takes the arguments as the model gave them: `Tools.call` says what is wrong with them, in its own words."""
 
     def validate_json(self, input: str | bytes | bytearray, *, allow_partial: Any = False, **_: Any) -> Any:
         try:
-            found = from_json(input, allow_partial=allow_partial)
+            arguments = from_json(input, allow_partial=allow_partial)
         except ValueError:
-            found = None
-        return input if found is None else found
+            return input
+        return input if arguments is None else arguments
 
     def validate_python(self, input: Any, **_: Any) -> Any:
         return input
 
 
-def _text(content: str | Sequence[UserContent]) -> str:
-    """What is said in words, without pictures and files."""
+def _join_words(content: str | Sequence[UserContent]) -> str:
+    """Return the words of a prompt, without pictures and files."""
     if isinstance(content, str):
         return content
-    texts = (one.content if isinstance(one, TextContent) else one for one in content)
+    texts = (part.content if isinstance(part, TextContent) else part for part in content)
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _prompts(messages: Iterable[ModelMessage]) -> Iterator[tuple[ModelMessage, UserPromptPart | None]]:
-    """Each message, and the first thing that a user says in it."""
+def _find_prompt(message: ModelMessage) -> UserPromptPart | None:
+    return next((part for part in message.parts if isinstance(part, UserPromptPart)), None)
+
+
+def _add_recalled(messages: Sequence[ModelMessage], recalled: Mapping[str, str]) -> list[ModelMessage]:
+    """Return the messages with the recalled text behind its prompt. Those given stay as they are."""
+    texts, result = dict(recalled), []
     for message in messages:
-        yield message, next((part for part in message.parts if isinstance(part, UserPromptPart)), None)
-
-
-def _beside(messages: Sequence[ModelMessage], recalled: Mapping[str, str]) -> list[ModelMessage]:
-    """The messages, with what was recalled for a prompt behind it. Those given stay as they are."""
-    left, shown = dict(recalled), []
-    for message, prompt in _prompts(messages):
-        if prompt and isinstance(message, ModelRequest) and (text := left.pop(message.run_id or "", "")):
-            said = prompt.content
-            both = f"{said}\n\n{text}" if isinstance(said, str) else [*said, text]
+        prompt = _find_prompt(message)
+        if prompt and isinstance(message, ModelRequest) and (text := texts.pop(message.run_id or "", "")):
+            content = prompt.content
+            both = f"{content}\n\n{text}" if isinstance(content, str) else [*content, text]
             parts = [replace(part, content=both) if part is prompt else part for part in message.parts]
             message = replace(message, parts=parts)
-        shown.append(message)
-    return shown
+        result.append(message)
+    return result
 
 
-def _said(messages: Sequence[ModelMessage], turn: str, own_calls: set[str]) -> Iterator[Message]:
-    """A turn, from the message that began it to the last, without what our own tools answered.
+def _read_turn(messages: Sequence[ModelMessage], turn: str, own_calls: set[str]) -> Iterator[Message]:
+    """Yield a turn, from the message that began it to the last, without what our own tools answered.
 
     Only that prompt is known to be the user's words. Others put messages in their name into a conversation, too:
     such a message counts as something the agent looked at.
     """
-    begin = next((place for place, one in enumerate(messages) if turn and one.run_id == turn), len(messages))
-    is_said = False
+    begin = next((place for place, message in enumerate(messages) if turn and message.run_id == turn), len(messages))
+    role = "user"
     for number, part in enumerate(part for message in messages[begin:] for part in message.parts):
         name = f"{turn}/{number}"
         if isinstance(part, UserPromptPart):
-            yield Message("tool" if is_said else "user", _text(part.content), name)
-            is_said = True
+            yield Message(role, _join_words(part.content), name)
+            role = "tool"
         elif isinstance(part, TextPart):
             yield Message("assistant", part.content, name)
         elif isinstance(part, BaseToolReturnPart) and part.tool_call_id not in own_calls:

@@ -157,6 +157,10 @@ class Agent:
             yield failed
         yield turn.ended()
 
+    def make_turn(self, text: str) -> Turn:
+        """Return the turn that is being answered as a text of the user, for what is learned before the answer."""
+        return Turn(self.id, (Message("user", text),), number=self.kept.turns if self.kept else 0)
+
     def _talker(self) -> Talker:
         """Who answers: to delete everything is previewed and asked about, and never left to a model."""
         said = ["", *(one.text for one in self.conversation if one.role == "user")]
@@ -337,7 +341,8 @@ class _RunningTurn:
         if not said:
             return
         messages, number = tuple(_messages(said, self._begin)), agent.kept.turns if agent.kept else 0
-        turn = Turn(agent.id, messages, saved=bool(self._changes()), number=number)
+        has_saved = agent.memory.has_learned or bool(self._changes())
+        turn = Turn(agent.id, messages, saved=has_saved, number=number)
         try:
             agent.memory.learn(turn, later=agent.permission.planning)
         except MemsheafError as error:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import re
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import reduce
-from itertools import takewhile
 from typing import NamedTuple
 
 from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
@@ -21,11 +19,10 @@ from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import conversation_file
 from memsheaf.learn.conversation_file import HISTORY, PREFIX, SUFFIX, ConversationLine
 from memsheaf.llm.model import Said
+from memsheaf.memory import utc_time
 from memsheaf.recall.ignore import follow_privacy, is_silent
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import one_line
-from memsheaf.text.tokenizer import words
-from memsheaf.values import utc_time
 
 TITLE = 80
 MOST_LINES, ROOM = 1_000, 200  # typed lines that are kept, and how many more may lie there until they are swept
@@ -34,8 +31,6 @@ WIDTH, BEFORE = 160, 60  # characters of a line, and of those before what was fo
 LIST = "`memsheaf conversations` lists them."
 
 _ID = re.compile(rf"{PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(SUFFIX)}")
-# What stands on a letter: accents, points of Hebrew and Arabic, the marks of kana.
-_MARK = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u0652\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a]")
 
 
 class ConversationSummary(NamedTuple):
@@ -231,11 +226,11 @@ class Conversations:
         return [self._reading(id).summarize() for id in self._newest()[: limit or None]]
 
     def search(self, query: str, *, limit: int = 20) -> ConversationHits:
-        """Conversations with a message that has all these words, newest first, and lines that have some of them.
+        """Return conversations with a message that has all these words, newest first, and lines that have some.
 
-        The words may come in any order, case and form. What tools answered is looked through, too.
+        The words may come in any order and case. What tools answered is looked through, too.
         """
-        wanted = make_needles(query)
+        wanted = query.casefold().split()
         found: ConversationHits = []
         for id in self._newest() if wanted else ():
             conversation = self._reading(id)
@@ -326,44 +321,19 @@ def _clean(said: Sequence[Said], privacy: str) -> tuple[list[Said], str]:
     return cleaned, privacy
 
 
-def make_needles(query: str) -> list[str]:
-    """What a message must hold that has the words of a query: each word as far as all its forms are alike.
-
-    >>> make_needles("straße DEPLOYED")
-    ['strass', 'deplo']
-    """
-    typed = list(dict.fromkeys(query.split()))
-    found = []
-    for word in [word for word in typed if words(word)] or typed:  # small words count when there are no others
-        folded = _fold(word)
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(folded, "".join(words(word)), strict=False))
-        alike = "".join(letter for letter, _ in same).rstrip("iy")
-        found.append(alike if len(alike) > 3 and folded.isascii() else folded)
-    return found
-
-
 def find_lines(said: Iterable[Said], needles: Sequence[str]) -> list[str]:
-    """Lines of the messages that have all the needles, a few; those that people and models said come first."""
-    first: list[str] = []
-    behind: list[str] = []
+    """Return a few lines of the messages that have all the needles, which are in small letters."""
+    found = []
     for one in said:
-        folded = _fold(one.text)
-        if len(first) >= LINES or not all(needle in folded for needle in needles):
+        if not all(needle in one.text.casefold() for needle in needles):
             continue
         for line in one.text.split("\n"):
-            places = [at for needle in needles if (at := _fold(line).find(needle)) >= 0]
+            places = [place for needle in needles if (place := line.casefold().find(needle)) >= 0]
             if places:
                 start = max(0, min(places) - BEFORE) if len(line) > WIDTH else 0
                 cut = ("…" if start else "") + line[start : start + 2 * WIDTH]
-                (first if one.role != "tool" else behind).append(f"{one.tool or one.role}: {one_line(cut, WIDTH)}")
-    return [*first, *behind][:LINES]
-
-
-def _fold(text: str) -> str:
-    """A text without case and accents."""
-    if text.isascii():
-        return text.lower()
-    return _MARK.sub("", unicodedata.normalize("NFKD", text.casefold())).casefold()
+                found.append(f"{one.tool or one.role}: {one_line(cut, WIDTH)}")
+    return found[:LINES]
 
 
 def _missing(id: str) -> NotFound:

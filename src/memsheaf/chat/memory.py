@@ -1,6 +1,6 @@
 """The memory of a chat: its catalog, recall, memory tools and learning; and how a conversation is made to fit.
 
-All of it is over `Layers`: those around the working directory, or the scopes that were named.
+All of it is over `Sheaf`: those around the working directory, or the scopes that were named.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from memsheaf.adapters.background import Distiller
+from memsheaf.chat.offline.memories import LearnedFact, read_shown
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.index.database import Row
@@ -20,21 +20,19 @@ from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said
+from memsheaf.project_trees import record_tree
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.ignore import follow_privacy, is_silent
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import TranscriptEntry, Turn
 from memsheaf.scope import around
+from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sections import count_tokens
 from memsheaf.tools import Tools
+from memsheaf.work.compaction import Compacted
 from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
-from memsheaf.work.layers import Layers
-from memsheaf.work.project_trees import record_tree
-
-if TYPE_CHECKING:
-    from memsheaf.work.compaction import Compacted
 
 PATIENCE = 0.5  # seconds that the first request waits for local ranking; it does not wait for a model
 
@@ -46,13 +44,14 @@ NEWS = 20  # changed lines of the catalog that are shown at once
 class ChatMemory:
     """What a chat remembers with. Close it."""
 
-    def __init__(self, layers: Layers, *, selector: Model | None = None, tree: str = "") -> None:
+    def __init__(self, layers: Sheaf, *, selector: Model | None = None, tree: str = "") -> None:
         self.layers = layers
         self.session = layers.session(model=selector, tree=tree)
         self.learning = Learning(layers)
         self._selecting = selector is not None
         self.tools = Tools(layers, session=self.session)
         self._told = ""
+        self.has_learned = False
         self._folder = ""
         self._offered: list[Row] = []
         self._upkeep: HubUpkeep | None = None
@@ -73,7 +72,7 @@ class ChatMemory:
             ScopeRefused, NotFound, StoreFailed.
         """
         with ExitStack() as stack:
-            layers = stack.enter_context(Layers.open(settings=settings, cwd=cwd, scopes=scopes, by=by))
+            layers = stack.enter_context(Sheaf.open(settings=settings, cwd=cwd, scopes=scopes, by=by))
             upkeep = start_upkeep(settings, cwd, scopes)
             if upkeep:
                 stack.callback(upkeep.close)
@@ -109,6 +108,7 @@ class ChatMemory:
 
     def begin(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall | None:
         """Begin to recall for a message. Gives what was recalled too late for the last one, if anything was."""
+        self.has_learned = False
         late = None if self.session.ignoring else self.session.collect()
         if late and not all(self.find(one.name)[2] == one.memory.version for one in late.memories):
             self.session.give_back(late)  # one of them was changed meanwhile
@@ -137,6 +137,44 @@ class ChatMemory:
         if self._upkeep:
             self._upkeep.wake()
 
+    def learn_now(self, turn: Turn) -> list[LearnedFact] | None:
+        """Learn from a turn before it is answered, and return what became of each fact that it states.
+
+        Nothing else is learned from that turn: `has_learned` says so until the next one begins. None when that takes
+        a model, or another process is at it: then it is learned behind the turn.
+
+        Raises:
+            StoreFailed, Busy.
+        """
+        try:
+            if self.layers.metered("extract") is not None:
+                return None
+        except MemsheafError:
+            return None
+        self.has_learned = True
+        self.learning.distiller.wait()
+        is_empty = not any(message.text.strip() for message in turn.messages)
+        if is_empty or is_silent(self.session.privacy) or not self.session.learn(turn):
+            return []
+        distilled = self.layers.distil()
+        own = [verdict for verdict in distilled.verdicts if verdict.proposal.conversation == turn.label]
+        others = tuple(verdict for verdict in distilled.verdicts if verdict not in own)
+        self.learning.take(distilled._replace(verdicts=others))
+        return None if distilled.problem else [self._describe(verdict) for verdict in own]
+
+    def _describe(self, verdict: JudgedProposal) -> LearnedFact:
+        proposal, file = verdict.proposal, verdict.path or verdict.proposal.replaces
+        values = {"file": file, "what": proposal.content, "why": verdict.why}
+        if verdict.outcome == "queued":
+            return LearnedFact("queued", values, self.tools.seen.did("proposed", file))
+        if verdict.outcome == "dropped":
+            return LearnedFact("already" if file else "unkept", values)
+        rivals = tuple(read_shown(path, self.find(path)[1]) for path in proposal.supersedes)
+        outcome = "saved"
+        if proposal.replaces:
+            outcome, values["old"] = "updated", self.learning.find_old_line(proposal.replaces)
+        return LearnedFact(outcome, values, self.tools.seen.did("saved", file), rivals)
+
     def compact(
         self, conversation: Sequence[Said], budget: int, *, by_user: bool, name: str
     ) -> tuple[Compacted, list[Said]]:
@@ -161,7 +199,9 @@ class ChatMemory:
             text = UNRECORDED if is_left_out else said.text
             entries.append(TranscriptEntry(said.role, text, str(number), said.tool, calls))
         trigger = "task" if by_user else "budget"
-        done = self.layers.compact(entries, budget, trigger=trigger, name=name, approve=by_user)
+        from memsheaf.work.brief import compact
+
+        done = compact(self.layers, entries, budget, trigger=trigger, name=name, approve=by_user)
         left = []
         for entry in done.conversation:
             number = int(entry.id) if entry.id else -1
@@ -177,13 +217,13 @@ class ChatMemory:
     def forget_offered(self) -> list[Row]:
         """Remove what was offered last, as one commit a scope, and return it. Raises Changed, NotFound."""
         offered, self._offered = self._offered, []
-        self.layers.forget_many(offered)
+        self.layers.forget_many([(row.path, row.version) for row in offered])
         return offered
 
     def undo(self) -> str:
         """Take the last change back, in whichever scope it was; says what became of it. Raises MemsheafError."""
         lines = []
-        for revision in self.layers.undo()[1].revisions:
+        for revision in self.layers.undo().revisions:
             is_now = "there again" if revision.before == ABSENT else "as it was before"
             is_now = "gone again" if revision.after == ABSENT else is_now
             lines.append(f"Taken back: {revision.path} is {is_now}.")
@@ -193,8 +233,8 @@ class ChatMemory:
 class Learning:
     """What was learned during a chat, kept until it is reported."""
 
-    def __init__(self, layers: Layers) -> None:
-        self.distiller = Distiller(layers, self._take)
+    def __init__(self, layers: Sheaf) -> None:
+        self.distiller = Distiller(layers, self.take)
         self._guard = threading.Lock()
         self._names: list[str] = []
         self._queued = 0
@@ -222,7 +262,8 @@ class Learning:
             *([f"what was said waits, and is learned later: {problem}"] if problem and is_new else []),
         ]
 
-    def _take(self, came: Distilled) -> None:
+    def take(self, came: Distilled) -> None:
+        """Keep what came of some turns until it is reported."""
         corrected = [self._render_correction(one) for one in came.of("saved") if one.proposal.replaces]
         with self._guard:
             self._corrected += corrected
@@ -233,16 +274,20 @@ class Learning:
                 self._told = self._told if came.problem else ""  # it works again: the next problem is news
 
     def _render_correction(self, one: JudgedProposal) -> str:
-        """Which memory was corrected, from what to what; the old text is in the journal."""
+        """Return which memory was corrected, from what to what."""
         new = one_line(one.proposal.content.partition("\n")[0], _QUOTED)
+        old = one_line(self.find_old_line(one.proposal.replaces), _QUOTED)
+        return f"corrected {one.path}: “{old}” → “{new}”; /undo takes it back"
+
+    def find_old_line(self, name: str) -> str:
+        """Return the first line that the last change took from the body of a memory, "…" if it is not known."""
         try:
-            sheaf, path = self._layers.place(one.proposal.replaces)
+            sheaf, path = self._layers.place(name)
             lines = sheaf.diff(path).split("\n")
         except MemsheafError:
             lines = []
         gone = [line[1:] for line in lines if line.startswith("-") and not re.match(r"---|-[a-z_]+: ", line)]
-        old = one_line(next(filter(None, gone), "…"), _QUOTED)
-        return f"corrected {one.path}: “{old}” → “{new}”; /undo takes it back"
+        return next(filter(None, gone), "…")
 
 
 def _lines(prompt: str) -> dict[str, None]:

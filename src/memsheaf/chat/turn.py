@@ -14,9 +14,9 @@ from memsheaf.chat.memory import conversation_size
 from memsheaf.errors import ModelFailed
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.llm.model import Request, Said, Spoken, Step, Talker, ToolCall, object_schema
+from memsheaf.scope import parse_object
 from memsheaf.text.neutralize import one_line
 from memsheaf.tools import READING, ToolAnswer
-from memsheaf.values import parse_object
 
 NOT_RUN = "Error: not run: the turn was stopped."
 BROKEN_OFF = "Error: the user stopped this while it ran, or was asked about. Look how far it got before you go on."

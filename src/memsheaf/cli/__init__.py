@@ -6,7 +6,6 @@ chat`; json, threads, subprocesses and close matches where a command needs them.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,8 +30,6 @@ def main(
     stderr: TextIO | None = None,
 ) -> int:
     """Run one command and give its exit code. The streams are the process's own unless others are given."""
-    if argv is None:  # a process of its own: it ends soon, and makes few cycles
-        gc.set_threshold(100_000)
     words = list(sys.argv[1:] if argv is None else argv)
     out, err = stdout or sys.stdout or _open_null(), stderr or sys.stderr or _open_null()
     console = Console(stdin or sys.stdin, out, err, environment)
@@ -54,8 +51,6 @@ def main(
     except KeyboardInterrupt:
         console.note("memsheaf: interrupted")
         code = INTERRUPTED
-    if argv is None:
-        gc.freeze()  # nobody needs what a last search for garbage would find
     return code
 
 

@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING
 from memsheaf import config
 from memsheaf.cli.command import Usage
 from memsheaf.errors import Duplicate, Exists, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
-from memsheaf.scope import Scope, around, resolve, unused_folder
-from memsheaf.values import open_plain
-from memsheaf.values import plural as plural  # for the commands
-from memsheaf.work.project_trees import describe_moved
+from memsheaf.memory import plural as plural  # for the commands
+from memsheaf.project_trees import describe_moved
+from memsheaf.scope import Scope, around, open_plain, resolve, unused_folder
 
 if TYPE_CHECKING:
     from memsheaf.cli.command import Options
     from memsheaf.cli.output import Console, Part
     from memsheaf.config import Settings
     from memsheaf.learn.transcripts import Transcript
-    from memsheaf.mcp.http_bind import Endpoint
     from memsheaf.memory import Allow
+    from memsheaf.open_scope import OpenScope
     from memsheaf.sheaf import Sheaf
     from memsheaf.store.state import State
-    from memsheaf.work.layers import Layers
     from memsheaf.worktree import WorkingTree
 
 PATIENCE = 2.0  # seconds after which progress is shown
@@ -46,7 +44,7 @@ class Call:
         self.console = console
         self.environment = environment
         self._settings: Settings | None = None
-        self._opened: list[Sheaf] = []
+        self._opened: list[OpenScope] = []
         self._warned: list[str] = []
         self.shown = ""
 
@@ -93,7 +91,7 @@ class Call:
         return Allow(self.options.allow_secret, self.options.anyway)
 
     def scopes(self) -> list[str]:
-        """The scopes the line or the settings name; none for the layers around the working directory."""
+        """The scopes the line or the settings name; none for those around the working directory."""
         named = [*(self.options.scope or ()), *(f"agent/{name}" for name in self.options.agent or ())]
         usual = self.settings().scope if not named else ""
         return named or ([usual] if usual != "project" else [])
@@ -124,11 +122,11 @@ class Call:
         task: str | None = "",
         session: str | None = "",
         read_only: bool = False,
-    ) -> Layers:
-        """Open what this command is about: the scopes that the line names, else project and user, as layers."""
-        from memsheaf.work.layers import Layers
+    ) -> Sheaf:
+        """Open what this command is about: the scopes that the line names, else project and user."""
+        from memsheaf.sheaf import Sheaf
 
-        return Layers.open(
+        return Sheaf.open(
             settings=settings or self.settings(),
             cwd=here(),
             by=by,
@@ -145,11 +143,11 @@ class Call:
         with self.memory() as memory:
             file = memory.find(file) if file else ""
             sheaf, path = memory.place(file)
-            if file and path == file and sheaf.reader.find(path) is None:  # then where it was
-                had = (one for one in memory.sheaves() if one.reader.has_history(path))
+            if file and path == file and sheaf.own.find(path) is None:  # then where it was
+                had = (one for one in memory.each() if one.own.has_history(path))
                 sheaf = next(had, sheaf)
-            self.shown = memory.name(sheaf, path)
-            with memory.naming(sheaf):
+            self.shown = memory.name(sheaf.home, path)
+            with memory.naming(sheaf.home):
                 yield sheaf, path
 
     def root(self) -> str:
@@ -173,27 +171,20 @@ class Call:
     def _open(self, *, read_only: bool) -> Sheaf:
         from memsheaf.sheaf import Sheaf
 
-        sheaf = Sheaf.open(self.scope(), settings=self.settings(), cwd=here(), by=BY, read_only=read_only)
-        return self._report_progress(sheaf)
+        return Sheaf.open(
+            self.scope(),
+            settings=self.settings(),
+            cwd=here(),
+            by=BY,
+            read_only=read_only,
+            on_open=self._report_progress,
+        )
 
     def tree(self, memories: str = "", folder: str = "") -> WorkingTree:
         """Open the working tree around the working directory, or another."""
         from memsheaf.worktree import WorkingTree
 
         return WorkingTree.open(folder or around(here()), memories=memories, environment=self.environment)
-
-    def endpoint(self, usual: int) -> Endpoint:
-        """Where the line says to listen, at the usual port when it names none."""
-        from memsheaf.mcp.http_bind import Endpoint
-
-        options = self.options
-        if bool(options.tls_cert) != bool(options.tls_key):
-            raise Usage("--tls-cert and --tls-key go together")
-        port = usual if options.port is None else options.port
-        if port > 65_535:
-            raise Usage("--port takes a number up to 65535")
-        names, certificate, key = tuple(options.allow_host or ()), options.tls_cert or "", options.tls_key or ""
-        return Endpoint(options.host or "127.0.0.1", port, names, certificate, key, options.behind_proxy)
 
     def announce(self, value: Mapping[str, object], *lines: str) -> None:
         """Tell that a server listens: as one line of JSON, or to a person."""
@@ -210,19 +201,18 @@ class Call:
             return ""
         return unused_folder(self.settings().places(here())) or describe_moved(self.settings(), here())
 
-    def _report_progress(self, sheaf: Sheaf) -> Sheaf:
-        """The sheaf, which reports progress to people when a look takes long."""
-        self._opened.append(sheaf)
+    def _report_progress(self, scope: OpenScope) -> None:
+        """Let a scope report progress to people when a look takes long."""
+        self._opened.append(scope)
         due = time.monotonic() + PATIENCE
 
         def tell(read: int) -> None:
             nonlocal due
             if time.monotonic() > due:
                 due = time.monotonic() + PATIENCE
-                self.console.note(f"memsheaf: looking at {sheaf.root}: {read:,} files read")
+                self.console.note(f"memsheaf: looking at {scope.root}: {read:,} files read")
 
-        sheaf.reader.report_to(tell)
-        return sheaf
+        scope.index.report_to(tell)
 
     def tell_news(self) -> None:
         """Tell of changes that wait for a hub, and of files that were moved out of the way of the catalog."""
@@ -239,14 +229,14 @@ class Call:
                     from memsheaf.hosts.answer import spawn_apart
 
                     spawn_apart("sync", here(), str(sheaf.scope))  # who is slow gets it all the same
-            for path in sheaf.reader.set_aside():
+            for path in sheaf.index.kept:
                 self.console.note(
                     f"MEMORY.md in {sheaf.root} was not written by memsheaf, which generates that file. What it said "
                     f"is in {path} now; `memsheaf log --full {path}` has the id for `memsheaf undo`."
                 )
 
-    def layers(self, *, task: str | None = "", session: str | None = "", read_only: bool = False) -> Layers:
-        """Open the layers around the working directory, of the task and the session that the line names."""
+    def layers(self, *, task: str | None = "", session: str | None = "", read_only: bool = False) -> Sheaf:
+        """Open project and user around the working directory, with the task and the session that the line names."""
         if self.options.scope or self.options.agent:
             raise Usage("this command works on the project's layers; --project says which project")
         return self.memory(scopes=(), task=task, session=session, read_only=read_only)

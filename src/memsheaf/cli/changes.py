@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,11 +27,11 @@ from memsheaf.learn.sentences import split_facts
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.scope import shown
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import SavedFact, Sheaf, new_group
 from memsheaf.store import ABSENT
+from memsheaf.text.neutralize import one_line
 from memsheaf.text.requests import without_request
-from memsheaf.work.layers import Layers, SavedFact
-from memsheaf.work.move import move_many
+from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")
 _CITE = Argument(
@@ -71,6 +72,8 @@ def remember(call: Call) -> int:
     given = {"name": options.name or "", "description": options.description or "", "kind": options.type or ""}
     more = {"citations": options.cite or (), "pinned": options.pin, "expires": options.expires or ""}
     more["allow"] = call.allow()
+    if len(facts) > 1:
+        more["also"] = new_group()
     saved: list[SavedFact] = []
     refused: list[tuple[str, MemsheafError]] = []
     with call.memory() as layers, insisting():
@@ -87,9 +90,7 @@ def remember(call: Call) -> int:
     notes = [Note(f"Not saved: {fact}\n  {error}; --anyway saves it.", "yellow") for fact, error in refused]
     parts = [part for fact in saved for part in _describe_saved(fact)]
     changed = [fact.memory.path for fact in saved if fact.memory is not fact.replaced]
-    each = ", once for each of them." if len(changed) > 1 else "."
-    undo = call.undo_hint(changed[-1]).removesuffix(".") + each if changed else None
-    call.answer(value, parts, undo, notes)
+    call.answer(value, parts, call.undo_hint(changed[-1]) if changed else None, notes)
     return 1 if refused else 0
 
 
@@ -106,8 +107,7 @@ def _describe_saved(fact: SavedFact) -> Iterator[Part]:
         yield f"{memory.path} says that already; nothing was changed."
         return
     yield f"{'Updated' if old else 'Saved'} {memory.path}"
-    for line in old.body.strip().split("\n") if old else ():
-        yield Styled(f"  - {line}", "red")
+    yield [Styled(f"  - {line}", "red") for line in old.body.strip().split("\n")] if old else None
     for line in memory.body.strip().split("\n"):
         yield Styled(f"  + {line}" if old else f"  {line}", "green")
     known = {"user": "for you, in every project", "project": "for this project"}.get(scope, f"in {scope}")
@@ -115,8 +115,9 @@ def _describe_saved(fact: SavedFact) -> Iterator[Part]:
     move = f"; `memsheaf edit {memory.path} --move {other}` moves it" if other and not old else ""
     yield f"Remembered {known}{move}."
     for memory in linked:
-        line = memory.body.strip().rstrip(".")
-        yield Note(f"Also remembered: {line}. `memsheaf forget {memory.path}` deletes that.", "yellow")
+        line = one_line(memory.body, 200)
+        yield Note(f"It may be that this no longer holds: {line}", "yellow")
+        yield Note(f"It stays, marked as older; `memsheaf forget {memory.path}` deletes it.", "yellow")
 
 
 @takes(
@@ -228,14 +229,22 @@ def forget(call: Call) -> int:
         if options.dry_run:
             return call.answer({"path": name, "commit": None}, f"Would forget {name}")
         commit = layers.forget(name, why=options.why or "")
-    path = commit.revisions[0].path
-    return call.answer({"path": path, "commit": commit.id}, f"Forgot {path}. {call.undo_hint(path)}")
+    (gone,) = commit.revisions
+    value = {"path": gone.path, "commit": commit.id}
+    return call.answer(
+        value,
+        f"Forgot {gone.path}",
+        [Styled(f"  - {line}", "red") for line in parse(gone.path, gone.old or b"").body.strip().split("\n")],
+        call.undo_hint(gone.path),
+    )
 
 
-def _forget_all(call: Call, layers: Layers) -> int:
+def _forget_all(call: Call, layers: Sheaf) -> int:
     """Forget every memory that fits, after showing them and asking."""
     options, lasting = call.options, layers.lasting()
-    rows = lasting.select([options.type] if options.type else (), options.matching or "")
+    rows = lasting.select([options.type] if options.type else ())
+    for word in (options.matching or "").split():
+        rows = [row for row in rows if has_word(f"{row.path}\n{lasting.read(row.path).text}", word)]
     count, paths = plural(len(rows), "memory", "memories"), [row.path for row in rows]
     if not rows:
         return call.answer({"paths": [], "commits": []}, Note("no memory fits; nothing was forgotten", ""))
@@ -249,9 +258,20 @@ def _forget_all(call: Call, layers: Layers) -> int:
     question = f"Forget {count} ({parts})?" if len(scopes) > 1 else f"Forget {count} of {next(iter(scopes))}?"
     if not call.confirm(question, without=f"this forgets {count}", left="Nothing was forgotten."):
         return 1
-    commits = lasting.forget_many(rows, why=options.why or "")
+    commits = lasting.forget_many([(row.path, row.version) for row in rows], why=options.why or "")
     value = {"paths": paths, "commits": [commit.id for commit in commits]}
     return call.answer(value, f"Forgot {count}. {call.undo_hint()}")
+
+
+def has_word(text: str, word: str) -> bool:
+    """Return True if a text has this word whole, in any case; in scripts without spaces a part of the text is enough.
+
+    >>> [has_word(text, "port") for text in ("Port 80", "the_port", "importer", "ports")]
+    [True, True, False, False]
+    """
+    spaced = rf"[^\W_{CUT_INTO_PAIRS}]"
+    pattern = rf"(?<!{spaced}(?={spaced})){re.escape(word)}(?!(?<={spaced}){spaced})"
+    return re.search(pattern, text, re.IGNORECASE) is not None
 
 
 @takes(
@@ -259,7 +279,7 @@ def _forget_all(call: Call, layers: Layers) -> int:
     Argument("--rename", "give it this name instead, and its file the name that follows", "NAME"),
     Argument("--pin", "keep it in the catalog however many memories there are"),
     Argument("--unpin", "no longer keep it there"),
-    Argument("--move", "move it to this scope", "SCOPE", complete="scopes"),
+    Argument("--move", "move it to this scope", "SCOPE"),
     ALLOW_SECRET,
 )
 def edit(call: Call) -> int:
@@ -279,8 +299,8 @@ def edit(call: Call) -> int:
     if options.rename or options.pin or options.unpin or options.move:
         return _edit_header(call)
     with call.open_file(call.options.file) as (sheaf, path):
-        sheaf.writer.require_writable()
-        memory = sheaf.reader.find(path)
+        sheaf.own.require_writable()
+        memory = sheaf.own.find(path)
         if memory is None and path not in (CONTEXT, NOTES):  # these stand in every prompt, and need not be there yet
             raise NotFound(path)
         memory = memory or parse(path, b" ")._replace(data=b"")
@@ -324,16 +344,16 @@ def _edit_header(call: Call) -> int:
         raise Usage("--pin and --unpin contradict each other")
     with call.memory() as layers, insisting():
         sheaf, path = layers.place(layers.find(options.file))
-        with layers.naming(sheaf):
+        with layers.naming(sheaf.home):
             if options.rename:
                 path = sheaf.rename(path, options.rename, allow=Allow(options.allow_secret)).path
             if options.pin or options.unpin:
                 sheaf.pin(path, options.pin)
             if options.move:
-                target = layers.sheaf(options.move)
-                added, _ = move_many(sheaf, target, [(path, "")])
+                target = layers.only(options.move)
+                added, _ = sheaf.move([(path, "")], target)
                 sheaf, path = target, added.revisions[0].path
-        return _changed(call, "Moved" if options.move else "Updated", layers._shown(sheaf, sheaf.read(path)))
+        return _changed(call, "Moved" if options.move else "Updated", layers.read(layers.name(sheaf.home, path)))
 
 
 def _changed(call: Call, verb: str, memory: Memory) -> int:

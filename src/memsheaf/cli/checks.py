@@ -1,32 +1,29 @@
-"""Commands that check: audit, lint, citations, health, and the index."""
+"""Commands that check: audit, citations, health, and the index."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from os.path import getsize, isdir
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from os.path import getsize, isabs, isdir
 from time import time
+from typing import NamedTuple
 
-from memsheaf import doctor as health
 from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import NotFound, ScopeRefused, hinted
+from memsheaf.errors import ScopeRefused, hinted
 from memsheaf.guard.citations import cited, make
-from memsheaf.scope import FOLDER, around, project_root
+from memsheaf.hosts import health as host_health
+from memsheaf.hosts.installing import Placement, program_words
+from memsheaf.scope import FOLDER, around, project_root, shown
 from memsheaf.sheaf import Sheaf
 from memsheaf.work import audit as auditing
-from memsheaf.work.browse import verify as verified
+from memsheaf.work import doctor as health
 from memsheaf.work.hub_scopes import shared_scopes
 from memsheaf.work.hub_scopes import status as hub_status
-from memsheaf.work.layers import Layers
-from memsheaf.worktree import WorkingTree
 
 SHOWN = 20  # findings of a section, for people
-_FIELDS = ("kind", "level", "path", "said", "advice", "others", "id", "fix")
-_TREE = Argument(
-    "--tree", "the working tree that citations are checked against; the one around you when left out", "DIR"
-)
+_FIELDS = ("kind", "level", "path", "problem", "advice", "others")
 _SECTIONS = {
     "duplicates": "Duplicate groups",
     "citations": "Stale citations",
@@ -37,24 +34,25 @@ _OF_A_PROJECT = ("project", "task", "session")
 
 
 @takes(
-    _TREE,
-    Argument("--fix", "do what settles the findings of these ids", "ID", repeated=True),
+    Argument("--tree", "the working tree that citations are checked against; the one around you if left out", "DIR"),
+    Argument("--check", "print a line for each finding, and fail if one is an error or a warning"),
     Argument("--fix-descriptions", "describe by their first sentence what earlier versions described by topics"),
     DRY_RUN,
 )
 def audit(call: Call) -> int:
-    """Report duplicates, stale citations, pollution and what waits; --fix settles findings.
+    """Report duplicates, stale citations, pollution and what waits, in project and user.
 
     In a group of memories with nearly the same words, the keeper is the most specific and recent one, and the
     others are candidates for natural decay. What cites or names a place that is gone is a candidate for a
-    superseding fact. The citations of memories that belong to no project are only checked with --tree. The exit
-    code is 0, also when there is no such scope yet. --fix-descriptions audits nothing: it changes "When it is about
-    …" in project and user, or in the scope that is named, and shows what; one `memsheaf undo` takes it back.
+    superseding fact. The citations of memories that belong to no project are only checked with --tree. Nothing is
+    changed. With --check, for CI, a line is `FILE: KIND: what`, and the exit code is 1 when one of them is an error
+    or a warning, and when there is no such scope. --fix-descriptions audits nothing: it changes "When it is about …"
+    and shows what; one `memsheaf undo` takes it back. --scope names one scope.
 
     examples:
       memsheaf audit
       memsheaf audit --scope user --json
-      memsheaf audit --fix 3f9a12c4
+      memsheaf audit --check
       memsheaf audit --fix-descriptions --dry-run
     """
     if call.options.fix_descriptions:
@@ -65,102 +63,84 @@ def audit(call: Call) -> int:
         said = f"{plural(len(rows), 'description')} {done}" if rows else "no description has to be changed"
         changed = {"changes": dict(rows), "commits": [commit.id for commit in commits]}
         return call.answer(changed, Table(rows, ("bold",)), Note(said, ""))
-    if call.options.fix:
-        return _fix_findings(call, call.options.fix)
-    report, tree, root = _run_audit(call)
-    exists = isdir(root)
-    sections = {name: [pick(one, _FIELDS) for one in getattr(report, name)] for name in _SECTIONS}
-    value = {"scope": report.scope, "exists": exists, "tree": tree, "files": report.files, "clean": report.clean}
-    checked = f"checked {plural(report.files, 'file')} of the scope {report.scope}; nothing was changed"
-    note = Note(checked if exists else _nothing_there(report, root), "")
-    return call.answer({**value, **sections}, _audit_parts(report, tree), note)
-
-
-@takes(_TREE, Argument("--strict", "fail for notes, too"))
-def lint(call: Call) -> int:
-    """Print what an audit finds, one line each, and fail if it matters.
-
-    A line is `FILE: KIND: what`. The exit code is 1 when one of them is an error or a warning, with --strict when
-    there is any, and when there is no such scope; nothing is changed.
-
-    examples:
-      memsheaf lint
-      memsheaf lint --strict --json
-    """
-    report, tree, root = _run_audit(call)
-    if not isdir(root):  # else a scope that is mistyped keeps a build green for ever
-        raise hinted(ScopeRefused(_nothing_there(report, root)), "`memsheaf scopes` shows what there is.")
-    found = list(report.findings())
-    failed = any(call.options.strict or one.level != "note" for one in found)
-    value = {
-        "scope": report.scope,
-        "tree": tree,
-        "files": report.files,
-        "failed": failed,
-        "findings": [pick(one, _FIELDS) for one in found],
+    audits = _run_audits(call)
+    trees = [audit.tree for audit in audits if audit.tree]
+    there = [audit.report.scope for audit in audits if isdir(audit.root)]
+    findings = [finding for audit in audits for finding in audit.report.findings]
+    sections = {
+        name: [finding for audit in audits for finding in audit.report.section(name)] for name in auditing.SECTIONS
     }
-    lines = [f"{one.path}: {one.kind}: {one.said}" for one in found]
-    return call.answer(value, lines or Note("nothing to report"), code=1 if failed else 0)
+    files = sum(audit.report.files for audit in audits)
+    failed = any(finding.level != auditing.INFO for finding in findings)
+    value = {
+        "scopes": there,
+        "tree": "".join(trees[:1]),
+        "files": files,
+        "failed": failed,
+        "clean": not findings,
+        **{name: [pick(finding, _FIELDS) for finding in section] for name, section in sections.items()},
+    }
+    roots = ", ".join(audit.root for audit in audits)
+    if call.options.check:
+        if not there:  # else a scope that is mistyped keeps a build green for ever
+            raise hinted(ScopeRefused(f"there is no folder {roots}"), "`memsheaf scopes` shows what there is.")
+        lines = [f"{finding.path}: {finding.kind}: {finding.problem}" for finding in findings]
+        return call.answer(value, lines or Note("nothing to report"), code=int(failed))
+    checked = f"checked {plural(files, 'file')} of {', '.join(there)}; nothing was changed"
+    note = Note(checked if there else f"there is nothing to check: no folder {roots}", "")
+    return call.answer(value, _audit_parts(sections, is_unchecked=bool(files and not trees)), note)
 
 
-def _run_audit(call: Call) -> tuple[auditing.Audit, str, str]:
-    """The audit of the scope that the line names, the tree it was held against, "" without one, and its folder."""
-    with _audited(call, read_only=True) as (report, layers, tree):
-        return report, tree.root if tree else "", layers.sheaf(call.scope()).root
+class _ScopeAudit(NamedTuple):
+    """The audit of a scope, its folder, and the tree that it was held against, "" without one."""
+
+    report: auditing.Audit
+    root: str
+    tree: str
 
 
-@contextmanager
-def _audited(call: Call, *, read_only: bool) -> Iterator[tuple[auditing.Audit, Layers, WorkingTree | None]]:
-    with Layers.open(settings=call.settings(), cwd=here(), by=BY, read_only=read_only) as layers:
-        sheaf = layers.sheaf(call.scope())
-        folder = call.options.tree or (around(here()) if sheaf.scope.layer in _OF_A_PROJECT else "")
-        with call.tree(sheaf.root, folder) if folder else nullcontext() as tree:
-            with call.console.progress("auditing") as progress:
-                around_it = layers if sheaf.scope.layer == "project" else None
+def _run_audits(call: Call) -> list[_ScopeAudit]:
+    """Audit the scopes that the line names, else project and user; findings have names as `list` shows them."""
+    audits = []
+    scopes = call.scopes() or ["project", "user"]
+    with Sheaf.open(settings=call.settings(), cwd=here(), by=BY, read_only=True) as layers:
+        for scope in scopes:
+            sheaf = layers.only(scope)
+            folder = call.options.tree or (around(here()) if sheaf.scope.layer in _OF_A_PROJECT else "")
+            around_it = layers if sheaf.scope.layer == "project" else None
+            with (
+                call.tree(sheaf.root, folder) if folder else nullcontext() as tree,
+                call.console.progress(f"auditing {scope}") as progress,
+            ):
                 report = auditing.audit(sheaf, today=sheaf.today, layers=around_it, tree=tree, progress=progress)
-            yield report, layers, tree
+            named = [
+                finding._replace(
+                    path=shown(scope, finding.path, scopes[0]),
+                    others=tuple(shown(scope, other, scopes[0]) for other in finding.others),
+                )
+                for finding in report.findings
+            ]
+            report = report._replace(scope=scope, findings=tuple(named))
+            audits.append(_ScopeAudit(report, sheaf.root, tree.root if tree else ""))
+    return audits
 
 
-def _fix_findings(call: Call, ids: Sequence[str]) -> int:
-    """Do what settles findings; each is one commit."""
-    done = []
-    with _audited(call, read_only=False) as (report, layers, tree):
-        known = {one.id: one for one in (*report.findings(), *report.duplicates) if one.id}
-        if unknown := [id for id in ids if id not in known]:
-            error = NotFound(unknown[0], f"no finding {unknown[0]!r}")
-            raise hinted(error, "`memsheaf audit` shows those there are.")
-        for id in ids:
-            sheaf, commit = auditing.fix(known[id].fix, layers.sheaf(call.scope()), layers=layers, tree=tree)
-            done.append({"id": id, "do": known[id].fix.do, "scope": str(sheaf.scope), "commit": commit})
-    lines = [f"{one['do']}: done for {one['id']}. Undo with `memsheaf undo {one['commit']}`." for one in done]
-    return call.answer({"fixed": done}, lines)
+def _audit_parts(sections: Mapping[str, Sequence[auditing.Finding]], *, is_unchecked: bool) -> Iterator[Part]:
+    for name, findings in sections.items():
+        yield Styled(_SECTIONS[name], "bold")
+        yield [[f"  {line}" for line in _finding_lines(finding)] for finding in findings[:SHOWN]]
+        if len(findings) > SHOWN:
+            yield f"  and {len(findings) - SHOWN:,} more; `memsheaf audit --check` shows all"
+        if not findings:
+            skipped = name == "citations" and is_unchecked
+            yield "  not checked; --tree DIR names a working tree" if skipped else "  none"
 
 
-def _audit_parts(report: auditing.Audit, tree: str) -> Iterator[Part]:
-    for name, title in _SECTIONS.items():
-        found = getattr(report, name)
-        yield Styled(title, "bold")
-        yield [[f"  {line}" for line in _finding_lines(one)] for one in found[:SHOWN]]
-        if len(found) > SHOWN:
-            yield f"  and {len(found) - SHOWN:,} more; `memsheaf lint` shows all"
-        if not found:
-            is_unchecked = name == "citations" and not tree and report.files
-            yield "  not checked; --tree DIR names a working tree" if is_unchecked else "  none"
-
-
-def _nothing_there(report: auditing.Audit, root: str) -> str:
-    return f"there is nothing there: the scope {report.scope} has no folder {root}"
-
-
-def _finding_lines(one: auditing.AuditFinding) -> list[str]:
+def _finding_lines(one: auditing.Finding) -> list[str]:
     if one.kind != "duplicate":
-        return [f"{one.path}: {one.said}", f"  {one.advice}", *_how_to_fix(one)]
+        return [f"{one.path}: {one.problem}", f"  {one.advice}"]
     decaying = [f"  {path}: candidate for natural decay" for path in one.others]
-    return [one.said, f"  {one.path}: keeper, the most specific and recent", *decaying, *_how_to_fix(one)]
-
-
-def _how_to_fix(one: auditing.AuditFinding) -> list[str]:
-    return [f"  --fix {one.id}: {one.fix.do} {one.fix.place}".rstrip()] if one.id else []
+    return [one.problem, f"  {one.path}: keeper, the most specific and recent", *decaying]
 
 
 @takes(
@@ -208,9 +188,9 @@ def verify(call: Call) -> int:
             sheaf, path = layers.place(file)
             named.setdefault(sheaf, []).append(path)
         found = [
-            (layers.name(sheaf, memory.path), evidence)
-            for sheaf, paths in (named or {layers.own: []}).items()
-            for memory, evidence in verified(sheaf, tree, paths)
+            (layers.name(sheaf.home, memory.path), evidence)
+            for sheaf, paths in (named or {layers.only(layers.home): []}).items()
+            for memory, evidence in auditing.verify(sheaf, tree, paths)
         ]
     rows: list[tuple[str, str, str]] = []
     memories = []
@@ -223,7 +203,7 @@ def verify(call: Call) -> int:
     return call.answer(
         {"scope": layers.home, "tree": tree.root, "memories": memories},
         Table(rows, ("", "bold"), empty=f"no citations in the scope {layers.home}"),
-        code=1 if {state for state, _, _ in rows} & {"drifted", "missing"} else 0,
+        code=1 if any(auditing.has_drifted(evidence) for _, evidence in found) else 0,
     )
 
 
@@ -232,7 +212,7 @@ def verify(call: Call) -> int:
     Argument("--fix", "also remove the indexes of scopes that are gone, and of other versions, from the cache"),
 )
 def doctor(call: Call) -> int:
-    """Run health checks on a scope and the coding agents, and say what to do about findings.
+    """Check the health of project, user and coding agents, and say what to do about it.
 
     Of each agent that is found or installed in, it tells whether our server and hook answer as your settings start
     them and how long that took, when a hook ran last, and what failed. Another program in them is shown, not run. Of
@@ -244,18 +224,23 @@ def doctor(call: Call) -> int:
       memsheaf doctor --scope user --prune
       memsheaf doctor --fix
     """
-    removed = health.remove_abandoned_indexes(call.settings().cache) if call.options.fix else []
-    with call.reading() as sheaf:
-        findings = health.examine(sheaf, cache=call.settings().cache)
+    scopes: list[dict[str, str]] = []
+    findings: list[health.Finding] = []
+    dropped = 0
+    with call.memory() as layers:
+        for sheaf in layers.lasting().each():
+            if scopes and not isdir(sheaf.root):
+                continue
+            scopes.append({"scope": str(sheaf.scope), "root": sheaf.root})
+            for finding in health.examine(sheaf):
+                name = finding.path if isabs(finding.path) else layers.name(sheaf.home, finding.path)
+                advice = finding.advice.replace(f" {finding.path}", f" {name}")
+                findings.append(finding._replace(path=name, advice=advice))
+            if call.options.prune and isdir(sheaf.root):
+                dropped += sheaf.own.store.prune()
+    findings += health.examine_cache(call.settings().cache, fix=call.options.fix)
     if unused := call.unused_folder():
         findings.insert(0, health.Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
-    dropped = 0
-    if call.options.prune and isdir(sheaf.root):
-        with call.changing() as changed:
-            dropped = changed.writer.prune()
-    from memsheaf.hosts import health as host_health
-    from memsheaf.hosts.installing import Placement, program_words
-
     place = Placement(program_words(), call.environment)
     with call.console.waiting("trying the agents"):
         hosts = host_health.examine_hosts(place, call.settings().state, here())
@@ -267,14 +252,11 @@ def doctor(call: Call) -> int:
         root = project_root(call.settings().places(here()))
         findings += host_health.examine_switch(place, call.settings().state, root)
     failures = host_health.last_failures(call.settings().state)
-    size, indexes = sum(one.size for one in removed), plural(len(removed), "index", "indexes")
     return call.answer(
         {
-            "scope": str(sheaf.scope),
-            "root": sheaf.root,
+            "scopes": scopes,
             "findings": [pick(finding, ("level", "path", "problem", "advice")) for finding in findings],
             "dropped": dropped,
-            "removed": [one.base for one in removed],
             "hosts": hosts,
             "hubs": [{"scope": one.scope, "hub": one.hub.shown, "problem": one.problem} for one in hubs],
             "failures": failures,
@@ -282,14 +264,13 @@ def doctor(call: Call) -> int:
         Table(((host.title, host.summary()) for host in hosts), ("bold",)),
         Table(((hub.scope, f"shared through {hub.hub.shown}") for hub in hubs), ("bold",)),
         [f"hook failed: {line}" for line in failures],
-        _health_parts(findings, f"All is well: {sheaf.scope} in {sheaf.root}"),
+        _health_parts(findings, [f"All is well: {one['scope']} in {one['root']}" for one in scopes]),
         f"Dropped {plural(dropped, 'text')} past retention from the journal." if call.options.prune else None,
-        f"Removed {indexes} ({plural(size, 'byte')}) from the cache." if call.options.fix else None,
         code=1 if any(finding.level == "error" for finding in findings) else 0,
     )
 
 
-def _health_parts(findings: Sequence[health.Finding], well: str) -> Iterator[Part]:
+def _health_parts(findings: Sequence[health.Finding], well: Part) -> Iterator[Part]:
     colours = {"error": "red", "warning": "yellow"}
     for finding in findings:
         said = f"{finding.level}: {finding.path}: {finding.problem}"
@@ -319,13 +300,13 @@ def index(call: Call) -> int:
         raise Usage("--status changes nothing, so it cannot go with --rebuild")
     with call.reading() as sheaf:
         if options.rebuild:
-            sheaf.reader.delete_index()
+            sheaf.own.index.delete()
         memories = len(sheaf.list())
         with console.progress("Embedding") as progress:
-            made = sheaf.reader.embedding() if options.status else sheaf.reader.embed_all(progress)
+            made = sheaf.own.index.embedding() if options.status else sheaf.own.index.embed_all(progress)
     # once closed, only the files that stay are left
     files = []
-    for path in sheaf.reader.index_files():
+    for path in sheaf.own.index.files():
         with suppress(FileNotFoundError):
             files.append((path, getsize(path)))
     rows = [("file", f"{path} ({plural(size, 'byte')})") for path, size in files]

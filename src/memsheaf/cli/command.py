@@ -4,8 +4,6 @@ Read without argparse: the standard library's parser takes longer to load than m
 command that runs is imported.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
@@ -16,9 +14,9 @@ Run = Callable[..., int]  # of a Call
 
 MODULES = {
     "changes": "remember add update edit forget",
-    "history": "log diff blame undo restore erase",
+    "history": "log diff blame undo redo restore erase",
     "read": "list show search recall why catalog prompt",
-    "checks": "cite verify audit lint doctor index",
+    "checks": "cite verify audit doctor index",
     "learn": "inbox extract review diary",
     "consolidate": "consolidate dream expect compact",
     "notes": "brief notes fact",
@@ -41,7 +39,7 @@ MODULES = {
     "reference": "help completion",
 }
 COMMANDS = {name: module for module, names in MODULES.items() for name in names.split()}
-HIDDEN = {"complete": "reference", "hook": "hosts"}  # what completion scripts and coding agents call
+HIDDEN = {"hook": "hosts"}  # what coding agents call
 
 EVERYDAY = {
     "remember TEXT": "save a fact; type, name and scope are chosen for you",
@@ -65,8 +63,8 @@ THEMES = {
     "Look": "list show search recall why catalog prompt",
     "Evidence": "cite verify",
     "Learn": "inbox extract review consolidate dream expect",
-    "Layers": "brief notes fact session task promote audit lint compact diary",
-    "What happened": "log diff blame undo restore erase",
+    "Notes and tasks": "brief notes fact session task promote audit compact diary",
+    "What happened": "log diff blame undo redo restore erase",
     "Move": "export import",
     "Share": "hub team",
     "Talk": "chat conversations web",
@@ -148,31 +146,30 @@ def positive(value: str) -> int:
     return number
 
 
+def port(value: str) -> int:
+    """A port to listen on, 0 for a free one."""
+    if (number := whole(value)) > 65_535:
+        raise ValueError("it must be at most 65535")
+    return number
+
+
 _CONVERT: Mapping[str, Callable[[str], object]] = {
     **dict.fromkeys(("DIR", "PATH", "SOURCE", "TARGET"), place),
     **dict.fromkeys(("OLDER", "NEWER", "COMMIT", "VERSION"), version),
     **dict.fromkeys(("N", "DAYS", "TOKENS"), positive),
+    "PORT": port,
 }
 _FREE_TEXT = ("TEXT", "MESSAGE", "WORD", "WORDS")
 """Values that are a person's own sentence, if they may take several words."""
-_COMPLETE = {
-    **dict.fromkeys(("PATH", "SOURCE", "TARGET", "PLACE"), "paths"),
-    **dict.fromkeys(("FILE", "MEMORY"), "files"),
-    "SCOPE": "scopes",
-    "SLUG": "tasks",
-    "DIR": "folders",
-    "COMMAND": "commands",
-}
 
 
 class Argument(NamedTuple):
     """One thing that may stand on a command's line.
 
-    An option's `name` begins with `--`, and without `value` it is a switch. `complete` tells the shell what may stand
-    there: `files` (memories), `scopes`, `tasks`, `sessions`, `commands`, `paths` (any file) or `folders`; like
-    `convert` it need not be said where the `value` tells. A value must not be empty unless `convert` says otherwise.
-    `short` is another way to write an option, such as -p. An option with a `bare` value may stand without one, before
-    another option or at the end, and means that.
+    An option's `name` begins with `--`, and without `value` it is a switch. `convert` need not be given where the
+    `value` tells. A value must not be empty unless `convert` says otherwise. `short` is another way to write an
+    option, such as -p. An option with a `bare` value may stand without one, before another option or at the end, and
+    means that.
     """
 
     name: str
@@ -183,7 +180,6 @@ class Argument(NamedTuple):
     choices: tuple[str, ...] = ()
     default: object = None
     convert: Callable[[str], object] | None = None
-    complete: str = ""
     short: str = ""
     bare: str = ""
 
@@ -205,11 +201,6 @@ class Argument(NamedTuple):
         value = f"[{self.value}]" if self.bare else self.value
         return f"{self.name} {value}".rstrip()
 
-    @property
-    def completed(self) -> str:
-        """What the shell completes it with."""
-        return self.complete or _COMPLETE.get(self.value, "")
-
     def converted(self, value: str) -> object:
         """The value of a word. Raises Usage."""
         what = self.name if self.is_option else self.value
@@ -225,18 +216,18 @@ class Argument(NamedTuple):
 class Command(NamedTuple):
     """A command: its help, what it runs and what its line may hold; or a group of actions, such as `task start`.
 
-    One that is not `scoped` works on the project's layers, whatever scope is usual. A group's line that names no
-    action is one for the `default` action.
+    One that is not `scoped` works on the project with its tasks and sessions, whatever scope is usual. A group's line
+    that names no action is one for the `default` action.
     """
 
     help: str
     run: Run | None = None
     arguments: tuple[Argument, ...] = ()
     scoped: bool = True
-    actions: dict[str, Command] = {}  # noqa: RUF012
+    actions: dict[str, "Command"] = {}  # noqa: RUF012
     default: str = ""
 
-    def action(self, *arguments: Argument) -> Callable[[Run], Command]:
+    def action(self, *arguments: Argument) -> Callable[[Run], "Command"]:
         """Add a function to the group as the action of its name."""
 
         def add(run: Run) -> Command:
@@ -294,18 +285,10 @@ ALLOW_SECRET = Argument("--allow-secret", "store it even if a password, a key or
 DRY_RUN = Argument("--dry-run", "show what would be done, and change nothing")
 MODEL = Argument("--model", "ask this model instead of the one in the settings; none: rules alone", "NAME")
 _SOURCE = "a conversation: Claude Code's JSONL, JSON messages or plain text; - is standard input"
-CONVERSATION = Argument("source", _SOURCE, "FILE", convert=place, complete="paths")
+CONVERSATION = Argument("source", _SOURCE, "FILE", convert=place)
 TASK = Argument("--task", "which task; else MEMSHEAF_TASK, else the only active one", "SLUG")
 _WHICH = "which session; else MEMSHEAF_SESSION, else the only open one"
-SESSION = Argument("--session", _WHICH, "ID", complete="sessions")
-LISTENING = (
-    Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST"),
-    Argument("--allow-host", "another name that it is reached under, such as a proxy's", "NAME", repeated=True),
-    Argument("--tls-cert", "the certificate, in PEM, to serve HTTPS with", "PATH"),
-    Argument("--tls-key", "the key of the certificate, in PEM", "PATH"),
-    Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
-)
-"""Where a server of ours listens, besides its --port; `Call.endpoint` reads them."""
+SESSION = Argument("--session", _WHICH, "ID")
 _WHOSE = "whose memory: user, project, agent/NAME, task/SLUG, session/ID or team/NAME"
 
 EVERYWHERE = (
@@ -438,7 +421,7 @@ def _whose_option(name: str, named: Iterable[str], siblings: Mapping[str, Comman
 def _closest(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
-    found = get_close_matches(name, known, 1)
+    found = get_close_matches(name, known, 1, cutoff=0.75)
     return f"; did you mean {found[0]}?" if found else ""
 
 

@@ -13,6 +13,7 @@ from memsheaf.errors import Busy, TextRefused, hinted
 from memsheaf.learn import rehearsal
 from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.merge_plan import PlanGroup
+from memsheaf.work.brief import compact as compact_conversation
 from memsheaf.work.compaction import LEVELS
 
 NOTES = 1 << 20  # bytes
@@ -23,7 +24,6 @@ _COMPACTED = (
 
 @takes(
     Argument("--apply", "do it, as one commit that `memsheaf undo` undoes"),
-    Argument("--dry-run", "only show what would be done; so it is without --apply, too"),
     Argument("--only", "do this group of the plan alone, by its ID; may be repeated", "ID", repeated=True),
     Argument("--include-mine", "also what you wrote yourself, each group after a look at it"),
     Argument("--yes", "do not ask about what you wrote"),
@@ -46,8 +46,6 @@ def consolidate(call: Call) -> int:
       memsheaf consolidate --apply --model none --json
     """
     options, console = call.options, call.console
-    if options.apply and options.dry_run:
-        raise Usage("give --apply or --dry-run, not both")
     if options.yes and not (options.apply and options.include_mine):
         raise Usage("--yes goes with --apply and --include-mine")
     with call.changing() if options.apply else call.reading() as sheaf, console.progress("Asking") as progress:
@@ -194,7 +192,7 @@ def _group_json(group: PlanGroup) -> dict[str, object]:
     Argument("--trigger", "why it is compacted", "WHY", choices=("budget", "phase", "task"), default="budget"),
     TASK,
     SESSION,
-    Argument("--notes", "the summary, instead of the session's notes", "FILE", convert=place, complete="paths"),
+    Argument("--notes", "the summary, instead of the session's notes", "FILE", convert=place),
     MODEL,
     Argument("--print", "print what there is to go on with, as JSON lines; the report goes to standard error"),
     Argument("--approve", "go on with a conversation that failed three times in a row"),
@@ -225,7 +223,8 @@ def compact(call: Call) -> int:
     with call.layers(task=options.task, session=options.session) as layers, call.console.waiting("compacting"):
         for line in layers.unclear():
             call.console.note(line)
-        done = layers.compact(
+        done = compact_conversation(
+            layers,
             [message for turn in found for message in turn.messages],
             options.budget,
             trigger=options.trigger,
@@ -235,7 +234,7 @@ def compact(call: Call) -> int:
             approve=options.approve,
             dry_run=options.dry_run,
         )
-        folder = layers.project.state.folder
+        folder = layers.only("project").state.folder
     file = os.path.join(folder, done.spill.name) if done.spill else ""
     messages = [
         {"role": one.role, "content": one.text, **({"id": one.id} if one.id else {})} for one in done.conversation

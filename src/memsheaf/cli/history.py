@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import islice
 
 from memsheaf.cli.call import Call, here, local_minute, pick, plural
@@ -14,13 +14,11 @@ from memsheaf.erasure import Proof
 from memsheaf.errors import Changed, NoSuchCommit, NotFound, hinted
 from memsheaf.memory import parse
 from memsheaf.project_roots import Locations
-from memsheaf.relocate import move
+from memsheaf.project_trees import find_project, record_tree
 from memsheaf.scope import project_root
+from memsheaf.sheaf import TOGETHER, AllScopes, Sheaf
 from memsheaf.store import Commit, Revision
-from memsheaf.work.all_scopes import AllScopes
-from memsheaf.work.move import erase_everywhere
-from memsheaf.work.project_trees import find_project, record_tree
-from memsheaf.work.undo import TOGETHER
+from memsheaf.work.relocate import move
 
 SHORT = 12
 FOLDED = 10  # so many changes of one commit are listed
@@ -98,32 +96,68 @@ def blame(call: Call) -> int:
 
 @takes(Argument("commit", "the commit's id, or how it begins; without one, the last that was not undone", "COMMIT"))
 def undo(call: Call) -> int:
-    """Take back a commit, by a commit of its own.
+    """Take back what the last command did, in all its scopes, or a commit.
 
     Without an id it is the last that memsheaf made in project and user, or in the scope that --scope names; what was
-    edited outside is taken back only by its id, which `memsheaf log --full` has. The texts are shown, and the command
-    that redoes it: `undo` with the id of the undo. A memory that changed again since is left alone, and so is
-    everything else.
+    edited outside is taken back only by its id, which `memsheaf log --full` has. The texts are shown. A memory that
+    changed again since is left alone, and so is everything else. `memsheaf redo` takes the undo back.
 
     examples:
       memsheaf undo
       memsheaf undo 3f2a9c1b04de
     """
+    return _undo(call, call.options.commit or "", "Undone", f"Redo with `memsheaf redo{call.other_scopes()}`.")
+
+
+@takes()
+def redo(call: Call) -> int:
+    """Do again what the last undo took back.
+
+    Several undos are redone one after the other. Once something else was changed in their scope, they stand:
+    `memsheaf undo` with the id of an undo, which `memsheaf log --full` has, takes it back all the same.
+
+    examples:
+      memsheaf redo
+    """
+    with call.memory() as memory:
+        undos = [undo for sheaf in memory.lasting().each() for undo in _last_undo(sheaf)]
+    if not undos:
+        raise hinted(NoSuchCommit("nothing is left to redo"), "`memsheaf log --full` shows what happened.")
+    last = max(undos, key=lambda undo: undo.at)
+    return _undo(call, last.id, "Done again", call.undo_hint())
+
+
+def _last_undo(sheaf: Sheaf) -> Iterator[Commit]:
+    """Yield the last undo of a scope that still stands, unless something else was changed there since."""
+    redone: set[str] = set()
+    for commit in sheaf.log():
+        if not commit.undoes:
+            return
+        with suppress(NoSuchCommit):
+            if sheaf.own.last_change(commit.undoes).undoes:
+                redone.add(commit.undoes)
+                continue
+        if commit.id not in redone:
+            yield commit
+            return
+
+
+def _undo(call: Call, commit_id: str, title: str, hint: str) -> int:
     with call.memory() as memory, ExitStack() as stack:
         everywhere = lambda: stack.enter_context(AllScopes(call.settings(), here())).every()  # noqa: E731
         try:
-            scope, commit = memory.lasting().undo(call.options.commit or "", others=everywhere)
+            commit = memory.lasting().undo(commit_id, others=everywhere)
         except (Changed, NoSuchCommit) as error:
-            lost = [said for sheaf in memory.lasting().sheaves() for said in sheaf.reader.describe_lost()]
+            lost = [said for sheaf in memory.lasting().each() for said in sheaf.own.describe_lost()]
             if lost or not isinstance(error, Changed):
                 raise hinted(error, "; ".join(lost) or error.hint) from None
             since = f"It was changed again since: `memsheaf log --full {error.path}` shows by whom"
             raise hinted(error, f"{since}; undo that first, by its id.") from None
     return call.answer(
-        {"scope": scope, **_commit_json(commit)},
-        f"Undone in {scope}:",
+        {"scope": commit.scope, **_commit_json(commit)},
+        f"{title} in {commit.scope}:",
         _changes(commit, with_text=True),
-        f"Redo with `memsheaf undo {commit.id}{call.other_scopes()}`.",
+        hint,
     )
 
 
@@ -162,9 +196,9 @@ def _restore_lost(call: Call) -> int:
     if source := getattr(call.options, "from"):
         files += _bring_project(call, os.path.realpath(os.path.expanduser(source)))
     with call.memory() as memory:
-        for sheaf in memory.lasting().sheaves():
+        for sheaf in memory.lasting().each():
             restored = sheaf.restore_lost(with_git=call.options.branches, dismiss=dismiss)
-            files += [memory.name(sheaf, path) for path in restored]
+            files += [memory.name(sheaf.home, path) for path in restored]
         memory.list()  # the catalog is written again
         if dismiss:
             record_tree(settings, here(), decided=True)
@@ -215,12 +249,12 @@ def erase(call: Call) -> int:
     if not call.confirm(question, without="erase cannot be undone", left="Nothing was erased."):
         return 1
     with call.open_file(file) as (sheaf, path):
-        if not os.path.isdir(sheaf.root) and not sheaf.reader.has_history(
+        if not os.path.isdir(sheaf.root) and not sheaf.own.has_history(
             path
         ):  # looking for it must not make the folder
             raise NotFound(path)
         with AllScopes(call.settings(), here()) as known:
-            proof = erase_everywhere(sheaf, path, known.every())
+            proof = sheaf.erase(path, others=known.every())
     fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "gone")
     machines = [one._asdict() for one in proof.machines]
     value = {**pick(proof, fields), "machines": machines, "waiting": [one.id for one in proof.waiting]}

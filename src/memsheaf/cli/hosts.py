@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import Argument, Usage, takes
+from memsheaf.cli.command import Argument, takes
 from memsheaf.hosts import hook as hooks
 from memsheaf.hosts.events import KINDS
 from memsheaf.hosts.switch import EVERYWHERE, read_switch, set_switch
@@ -29,42 +29,34 @@ def hook(call: Call) -> int:
 
 
 _EVERYWHERE = Argument("--everywhere", "in every project")
-_SHELL = Argument("--shell", "print what turns it off or on in this shell alone, for eval")
 
 
-@takes(_EVERYWHERE, _SHELL)
+@takes(_EVERYWHERE)
 def off(call: Call) -> int:
     """Turn memory off in coding agents: nothing is recalled, and nothing is kept.
 
-    In the project you are in, in every project, or in this shell: eval "$(memsheaf off --shell)". Nothing that is
+    In the project you are in, or in every project; `export MEMSHEAF_OFF=1` does it for one shell. Nothing that is
     remembered changes, and commands work as ever.
 
     examples:
       memsheaf off
       memsheaf off --everywhere
-      memsheaf off --shell
     """
     return _switch(call, off=True)
 
 
-@takes(_EVERYWHERE, _SHELL)
+@takes(_EVERYWHERE)
 def on(call: Call) -> int:
     """Turn memory on again in coding agents.
 
     examples:
       memsheaf on
       memsheaf on --everywhere
-      memsheaf on --shell
     """
     return _switch(call, off=False)
 
 
 def _switch(call: Call, *, off: bool) -> int:
-    if call.options.everywhere and call.options.shell:
-        raise Usage("give --everywhere or --shell, not both")
-    if call.options.shell:
-        line = "export MEMSHEAF_OFF=1" if off else "unset MEMSHEAF_OFF"
-        return call.answer({"shell": line}, line)
     settings = call.settings()
     root = project_root(settings.places(here()))
     where = EVERYWHERE if call.options.everywhere else root

@@ -13,9 +13,8 @@ from memsheaf.cli.settings import settings_file
 from memsheaf.cli.transfer import offer_import
 from memsheaf.errors import Refused, hinted
 from memsheaf.hosts.clients import CLIENTS
-from memsheaf.hosts.foreign import Surroundings
 from memsheaf.hosts.formats import RENDER
-from memsheaf.hosts.importers import READERS, claude_memory_folder
+from memsheaf.hosts.importers import Surroundings, claude_memory_folder, read_claude_memory
 from memsheaf.hosts.installing import (
     HOSTS,
     Placement,
@@ -125,7 +124,7 @@ def link(call: Call) -> int:
     with call.memory(scopes=["project"], read_only=call.options.dry_run) as layers:
         change = plan_link(files, here(), layers.root, wanted=True)
         if change.is_change and os.path.isdir(folder):
-            offer_import(call, layers, "claude-code", READERS["claude-code"](folder, place))
+            offer_import(call, layers, "claude-code", read_claude_memory(folder))
         done = _carry_out(call, files, {"claude-code": [change]}, "Link")
         if done is None:
             return 1

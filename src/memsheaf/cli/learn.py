@@ -165,12 +165,12 @@ def review(call: Call) -> int:
     if options.reason and not options.reject:
         raise Usage("--reason goes with --reject")
     with call.memory() as memories:
-        for sheaf in memories.sheaves():
-            sheaf.reader.look(thorough=True)
+        for sheaf in memories.each():
+            sheaf.own.index.look()
         queue = Review(memories)
         waiting = queue.waiting()
-        for scope in sorted(memories.beside):
-            if count := len(memories.sheaf(scope).learning.queue.all()):
+        for scope in sorted(memories.teams):
+            if count := len(memories.only(scope).learning.queue.all()):
                 console.note(f"{plural(count, 'proposal')} for {scope}: `memsheaf review --scope {scope}`")
         names = [one.id for one in waiting]
         flags = {
@@ -314,12 +314,6 @@ def _show_days(call: Call, day: str, since: str) -> int:
     nothing = f"nothing was logged on {first}{' or later' if since else ''}"
     texts = (one.text.rstrip() + ("\n" if one is not days[-1] else "") for one in days)
     return call.answer({"days": [pick(one, ("day", "entries")) for one in days]}, texts if days else nothing)
-
-
-@diary.action()
-def list_diary(call: Call) -> int:
-    """Print all that was logged."""
-    return _show_days(call, "", "0001-01-01")
 
 
 @diary.action()

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from memsheaf import __version__
-from memsheaf.catalog_head import render_catalog_head
 from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import LISTENING, Argument, Usage, takes, whole
+from memsheaf.cli.command import Argument, Usage, takes
 from memsheaf.cli.output import Note
 from memsheaf.errors import Refused
 from memsheaf.hosts.local_socket import work_folder
-from memsheaf.hosts.switch import is_off
+from memsheaf.mcp.catalog_head import render_catalog_head
+from memsheaf.mcp.protocol import Service
 from memsheaf.mcp.stdio import serve
-from memsheaf.scope import Scope, around, resolve, with_hub
+from memsheaf.scope import Scope, around, with_hub
 
 if TYPE_CHECKING:
     from memsheaf.config import Settings
-    from memsheaf.mcp.http_bind import Token
+    from memsheaf.mcp.http_bind import Endpoint, Token
     from memsheaf.mcp.offer import Offer
 
 PORT = 8377
@@ -33,8 +31,12 @@ _HUB_ONLY = ("team", "cache_replicas", "cache_bytes")
 @takes(
     Argument("--read-only", "offer only the tools that read"),
     Argument("--http", "serve over HTTP instead of stdin and stdout"),
-    Argument("--port", f"the port to listen on; {PORT} when left out, 0 for a free one", "N", convert=whole),
-    *LISTENING,
+    Argument("--port", f"the port to listen on; {PORT} when left out, 0 for a free one", "PORT"),
+    Argument("--host", "the address to listen on; 127.0.0.1 when left out", "HOST"),
+    Argument("--allow-host", "another name that it is reached under, such as a proxy's", "NAME", repeated=True),
+    Argument("--tls-cert", "the certificate, in PEM, to serve HTTPS with", "PATH"),
+    Argument("--tls-key", "the key of the certificate, in PEM", "PATH"),
+    Argument("--behind-proxy", "a proxy adds TLS; without it or a certificate only loopback is listened on"),
     Argument("--new-token", "make a new token, print it, and take no other"),
     Argument("--hub", "serve the members of teams, whom their tokens name, from this database", "URL"),
     Argument("--team", "with --hub, serve this team alone", "NAME", repeated=True),
@@ -81,21 +83,27 @@ def mcp(call: Call) -> int:
     if call.console.stdin is not None and call.console.stdin.isatty():
         call.console.note("a client starts this, and talks to it over stdin and stdout; Ctrl-D ends it")
         call.console.note("`memsheaf mcp --print-config CLIENT` tells how to add it to one")
-    gc.disable()  # what a start makes stays, and need not be looked through; `_offer_opener` enables it again
     is_whole = not scopes and not options.read_only  # then it answers the hooks of its host, too
     named = {"MEMSHEAF_HOME": options.home and settings.home, "MEMSHEAF_PROJECT": options.project}
     os.environ.update({name: value for name, value in named.items() if value})  # hooks and their worker go by these
     news = _start_upkeep(settings, scopes)
-    serve(
-        _offer_opener(call),
-        version=__version__,
-        reading=options.read_only,
-        tools=settings.tools,
-        head=partial(_catalog_head, settings, scopes, news),
-        hooks=work_folder() if is_whole else "",
-        news=news,
-    )
+
+    def render_head(room: int) -> str:
+        news(settings.hub.start_seconds)
+        return render_catalog_head(settings, here(), scopes, room)
+
+    def open_offer() -> Offer:
+        from memsheaf.mcp.offer import Offer
+
+        memory = call.memory(by="agent", read_only=options.read_only)
+        return Offer(memory, tree=around(here()))
+
+    serve(_service(call, render_head), open_offer, hooks=work_folder() if is_whole else "", news=news)
     return 0
+
+
+def _service(call: Call, head: Callable[[int], str] | None = None) -> Service:
+    return Service(__version__, reading=call.options.read_only, tools=call.settings().tools, head=head)
 
 
 def _start_upkeep(settings: Settings, scopes: Sequence[str]) -> Callable[[float], object]:
@@ -107,34 +115,12 @@ def _start_upkeep(settings: Settings, scopes: Sequence[str]) -> Callable[[float]
     return HubUpkeep(settings, here(), found).wait
 
 
-def _catalog_head(settings: Settings, scopes: Sequence[str], news: Callable[[float], object], room: int) -> str:
-    """What the instructions say of the memories; nothing where memory is off."""
-    news(settings.hub.start_seconds)
-    root = resolve(Scope.parse(scopes[0] if scopes else "project"), settings.places(here()))
-    return "" if is_off(settings.state, root) else render_catalog_head(settings, here(), scopes, room)
-
-
-def _offer_opener(call: Call) -> Callable[[], Offer]:
-    """A function that opens the memories at the first request."""
-
-    def open_offer() -> Offer:
-        from memsheaf.mcp.offer import Offer
-
-        gc.freeze()
-        gc.enable()
-        memory = call.memory(by="agent", read_only=call.options.read_only)
-        return Offer(memory, tree=around(here()))
-
-    return open_offer
-
-
 def _serve_http(call: Call) -> int:
     """Serve this memory until a signal, and give its number."""
     options, settings = call.options, call.settings()
-    site = call.endpoint(PORT)
+    site = _endpoint(call)
     try:
         from memsheaf.mcp.http import admit_token, serve
-        from memsheaf.mcp.subscriptions import Clients
     except ImportError as error:
         raise Refused(str(error)) from None
     from memsheaf.mcp.http_bind import load_token
@@ -145,16 +131,12 @@ def _serve_http(call: Call) -> int:
     with call.memory(by="agent", read_only=options.read_only) as memory, site.listen() as listener:
         shown = load_token(settings.state, call.environment, renew=options.new_token)  # last: it is shown only once
         _start_upkeep(settings, call.scopes())
-        clients = Clients(lambda alone: Offer(memory, tree=tree, remember=alone))
         return serve(
-            clients,
+            _service(call, lambda room: render_catalog_head(settings, here(), call.scopes(), room)),
+            lambda alone: Offer(memory, tree=tree, remember=alone),
             site,
             listener,
             admit_token(shown.text),
-            version=__version__,
-            reading=options.read_only,
-            tools=settings.tools,
-            head=partial(_catalog_head, settings, call.scopes(), lambda seconds: None),
             ready=lambda url: _announce(call, url, shown),
         )
 
@@ -162,32 +144,31 @@ def _serve_http(call: Call) -> int:
 def _serve_hub(call: Call) -> int:
     """Serve the members of teams until a signal, and give its number."""
     options, settings = call.options, call.settings()
-    site = call.endpoint(PORT)
+    site = _endpoint(call)
     from contextlib import closing
 
     try:
         from memsheaf.hub.service import HubService
         from memsheaf.mcp.http import serve
-        from memsheaf.mcp.http_hub import MemberClients, admit_members, turns_route
+        from memsheaf.mcp.http_hub import MemberOffer, admit_members, turns_route
         from memsheaf.work.hub_replicas import BYTES, REPLICAS, ServerReplicas
     except ImportError as error:
         from memsheaf.adapters import missing
 
         raise Refused(str(missing("server", error))) from None
     site.check()
-    most, size = options.cache_replicas or REPLICAS, options.cache_bytes or BYTES
     with closing(HubService(options.hub, teams=options.team or ())) as service:
         service.check()
-        made = ServerReplicas(service, settings, most=most, size=size)
-        with closing(made) as replicas, site.listen() as listener:
+        replicas = ServerReplicas(
+            service, settings, most=options.cache_replicas or REPLICAS, size=options.cache_bytes or BYTES
+        )
+        with closing(replicas), site.listen() as listener:
             return serve(
-                MemberClients(replicas, reading=options.read_only),
+                _service(call),
+                lambda alone: MemberOffer(replicas, reading=options.read_only),
                 site,
                 listener,
                 admit_members(service),
-                version=__version__,
-                reading=options.read_only,
-                tools=settings.tools,
                 stateless=True,
                 routes=[] if options.read_only else [turns_route(service)],
                 ready=lambda url: call.announce({"url": url}, f"memsheaf listens at {url}"),
@@ -214,26 +195,37 @@ def _print_config(call: Call) -> int:
     url = _url(call) if call.options.http else ""
     words = [*program_words(), "mcp", *_scope_words(call)]
     lines = (line + "\n" for line in render_client(client, words=words, url=url))
-    also = (
-        None
-        if url or client not in HOSTS
-        else Note(f"`memsheaf install {client}` does this, and adds what else it has")
-    )
+    also = None
+    if client in HOSTS and not url:
+        also = Note(f"`memsheaf install {client}` does this, and adds what else it has")
     return call.answer(lambda: describe_client(client, words=words, url=url), "".join(lines).encode(), also)
+
+
+def _endpoint(call: Call) -> Endpoint:
+    """Return where the line says to listen."""
+    from memsheaf.mcp.http_bind import Endpoint
+
+    options = call.options
+    if bool(options.tls_cert) != bool(options.tls_key):
+        raise Usage("--tls-cert and --tls-key go together")
+    port = PORT if options.port is None else options.port
+    names, certificate, key = tuple(options.allow_host or ()), options.tls_cert or "", options.tls_key or ""
+    return Endpoint(options.host or "127.0.0.1", port, names, certificate, key, options.behind_proxy)
 
 
 def _url(call: Call) -> str:
     """Where clients find the server that this line starts; under another name there is a proxy, which has TLS."""
-    site = call.endpoint(PORT)
+    site = _endpoint(call)
     if not site.port:
         raise Usage("--print-config needs the port that clients will find: another than 0")
     site.check()
-    given = site.names[0] if site.names else site.hosts(site.port)[0]
+    given = [*site.names, *site.hosts(site.port)][0]
     name, _, port = given.rpartition(":") if given[-1:].isdigit() and ":" in given else (given, "", "")
     proxied = site.names and not site.certificate and name not in _LOOPBACK
     scheme = "https" if proxied or site.certificate else "http"
-    port = port or ("" if proxied else str(site.port))
-    return f"{scheme}://{name}:{port}/mcp" if port else f"{scheme}://{name}/mcp"
+    if port or not proxied:
+        name = f"{name}:{port or site.port}"
+    return f"{scheme}://{name}/mcp"
 
 
 def _scope_words(call: Call) -> list[str]:

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from memsheaf.cli.call import Call, here, insisting, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, SESSION, TASK, Argument, Usage, group, takes, whole
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, Argument, Usage, group, takes, whole
 from memsheaf.cli.output import Note, Table
-from memsheaf.guard.evidence import examine
 from memsheaf.memory import KINDS, Memory
 from memsheaf.recall.inject import NOTES
+from memsheaf.work.brief import brief as describe_work
+from memsheaf.work.brief import standing
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.notes import CLEARED, Notes
 from memsheaf.work.notes_text import Problem, blockers_of, objective_of, pending_of, phase_of
 
 
-@takes(TASK, SESSION, scoped=False)
+@takes(scoped=False)
 def brief(call: Call) -> int:
     """Show where the work stands: NOTES.md, the task, and the notes of the session.
 
     It is made of the files alone, so it is what an agent needs to go on after its context was lost. Where several
-    tasks are active or several sessions open and none is named, they are listed.
+    tasks are active or several sessions open, they are listed; MEMSHEAF_TASK and MEMSHEAF_SESSION name one.
 
     examples:
       memsheaf brief
-      memsheaf brief --task feature-x --json
+      memsheaf brief --json
     """
     nothing = Note("there are no notes, no task and no session here yet; `memsheaf task start` begins one", "")
-    with call.layers(task=call.options.task, session=call.options.session, read_only=True) as layers:
-        text = "" if call.console.json else layers.brief()
-        return call.answer(layers.standing, text.encode() if text else nothing)
+    with call.layers(read_only=True) as layers:
+        text = "" if call.console.json else describe_work(layers)
+        return call.answer(partial(standing, layers), text.encode() if text else nothing)
 
 
 notes = group(
@@ -44,7 +46,6 @@ notes = group(
       memsheaf notes block "The vendor has not sent the key"
       memsheaf notes done 1
       memsheaf notes clear objective
-      memsheaf notes check --json
       memsheaf notes prune --apply
       memsheaf notes prune --days 3
     """,
@@ -59,7 +60,7 @@ _NOTE = Argument("text", "what to note, in one line; - reads standard input", "T
 def show_notes(call: Call) -> int:
     """Print the notes."""
     with call.layers(read_only=True) as layers:
-        text = Notes(layers.project).text
+        text = Notes(layers.only("project")).text
     nothing = Note("there are no notes; `memsheaf notes set --objective TEXT` begins them", "")
     return call.answer(_notes_json(text), text.rstrip() if text else nothing)
 
@@ -104,16 +105,6 @@ def clear_notes(call: Call) -> int:
     return _change_notes(call, lambda found: found.clear(call.options.what), moved="cleared")
 
 
-@notes.action()
-def check_notes(call: Call) -> int:
-    """Report what is not in order, with the exit code 1."""
-    with call.layers(read_only=True) as layers:
-        found = Notes(layers.project).problems()
-    return call.answer(
-        {"problems": found}, map(_problem_line, found) if found else "The notes are in order.", code=1 if found else 0
-    )
-
-
 @notes.action(
     Argument("--apply", "do it, as one commit that `memsheaf undo` undoes"),
     Argument("--days", "how many days DONE entries are kept; 14", "N", convert=whole),
@@ -122,7 +113,7 @@ def prune_notes(call: Call) -> int:
     """Show what is over and would be moved to the archive, or move it."""
     apply, days = call.options.apply, call.options.days
     with call.layers(read_only=not apply) as layers:
-        found = Notes(layers.project)
+        found = Notes(layers.only("project"))
         done = found.prune(apply=apply) if days is None else found.prune(apply=apply, days=days)
         left = found.problems(done.text)
     value = {**pick(done, ("moved", "review", "text")), "applied": apply, "commit": found.commit, "problems": left}
@@ -139,7 +130,7 @@ def prune_notes(call: Call) -> int:
 def _change_notes(call: Call, change: Callable[[Notes], str], *, moved: str = "") -> int:
     """Change the notes. `change` gives the new text, or what was moved to the archive under that name."""
     with call.layers() as layers:
-        found = Notes(layers.project)
+        found = Notes(layers.only("project"))
         changed = change(found)
         value = {**_notes_json(found.text if moved else changed), "commit": found.commit}
     if moved:
@@ -172,7 +163,6 @@ fact = group(
     examples:
       memsheaf fact
       memsheaf fact add Tests "Tests run with make test." --cite Makefile:3 --reason "asked often" --category project
-      memsheaf fact show Tests
       memsheaf fact supersede project_tests.md "Tests run with make check." --reason "the target was renamed"
     """,
     default="list",
@@ -180,7 +170,7 @@ fact = group(
 )
 
 _SUBJECT = Argument("what", "what it is about, in a few words", "SUBJECT", required=True)
-_FACT = Argument("what", "the subject or the file of a fact", "SUBJECT|FILE", required=True, complete="files")
+_FACT = Argument("what", "the subject or the file of a fact", "SUBJECT|FILE", required=True)
 _TEXT = Argument("text", "the fact, in one or two sentences; - reads it from standard input", "FACT")
 _CITE = Argument(
     "--cite",
@@ -195,28 +185,11 @@ _REASON = Argument("--reason", "why it is worth keeping", "TEXT")
 def list_facts(call: Call) -> int:
     """List the facts."""
     with call.layers(read_only=True) as layers:
-        facts = Facts(layers.project)
+        facts = Facts(layers.only("project"))
         found = facts.all()
         rows = [(memory.path, memory.name, facts.of(memory).fact) for memory in found]
         value = {"facts": [_fact_json(facts, memory) for memory in found]}
     return call.answer(value, Table(rows, ("bold",), empty="there are no facts; `memsheaf fact add` stores one"))
-
-
-@fact.action(_FACT)
-def show_fact(call: Call) -> int:
-    """Show one fact, and check its places against the working tree you are in."""
-    with call.layers(read_only=True) as layers, call.tree(layers.project.root) as tree:
-        facts = Facts(layers.project)
-        memory = facts.find(call.options.what)
-        one, verdicts = facts.of(memory), examine(memory, tree).citations
-        value = _fact_json(facts, memory)
-    checked = [{"citation": text, **pick(verdict, ("state", "said", "place"))} for text, verdict in verdicts]
-    return call.answer(
-        {**value, "verdicts": checked},
-        (f"{one.subject}: {one.fact}", f"reason: {one.reason}", f"category: {one.category}"),
-        (f"supersedes: {path}" for path in memory.supersedes),
-        (f"{verdict.state}: {verdict.said}" for _, verdict in verdicts),
-    )
 
 
 @fact.action(
@@ -246,8 +219,8 @@ def _store_fact(call: Call, *, supersedes: str = "", category: str | None = None
     options = call.options
     text, reason = call.given_text(options.text), options.reason or ""
     allow = call.allow()
-    with call.layers() as layers, call.tree(layers.project.root) as tree, insisting():
-        facts = Facts(layers.project)
+    with call.layers() as layers, call.tree(layers.only("project").root) as tree, insisting():
+        facts = Facts(layers.only("project"))
         places = tuple(tree.spelled(place, here()) for place in options.cite or ())
         if category is None:
             memory = facts.supersede(options.what, text, reason=reason, citations=places, tree=tree, allow=allow)

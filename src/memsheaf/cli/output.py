@@ -4,13 +4,12 @@ Whatever is printed passes `for_terminal` here: a memory or a file name can neit
 it says.
 """
 
-from __future__ import annotations
-
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import zip_longest
-from textwrap import TextWrapper, indent
+from threading import Timer
 from typing import NamedTuple, TextIO
 
 from memsheaf.errors import TextRefused
@@ -35,13 +34,6 @@ class Note(NamedTuple):
     style: str = "dim"
 
 
-class Entry(NamedTuple):
-    """A text for people that is wrapped between words, and a line below it that says more about it."""
-
-    text: str
-    detail: str
-
-
 class Table(NamedTuple):
     """Rows in columns. Without rows, what `empty` says goes to standard error."""
 
@@ -51,7 +43,7 @@ class Table(NamedTuple):
     empty: str = ""
 
 
-Part = str | bytes | Styled | Note | Entry | Table | Iterable["Part"] | None  # one part of an answer for people
+Part = str | bytes | Styled | Note | Table | Iterable["Part"] | None  # one part of an answer for people
 
 
 class Undelivered(Exception):
@@ -84,8 +76,6 @@ class Console:
         nothing in it can break its reader.
         """
         if self.json:
-            import json
-
             self._write(json.dumps(_plain(value() if callable(value) else value), indent=2) + "\n")
         else:
             for part in parts:
@@ -101,11 +91,6 @@ class Console:
             self.say(part.text, style=part.style)
         elif isinstance(part, Note):
             self.note(part.text, style=part.style)
-        elif isinstance(part, Entry):
-            fill = TextWrapper(self._columns(), break_long_words=False, break_on_hyphens=False).fill
-            for line in part.text.split("\n"):
-                self.say(fill(line))
-            self.say(indent(fill(part.detail), "  "), style="dim")
         elif isinstance(part, Table):
             self._table(part)
         elif isinstance(part, bytes):
@@ -115,13 +100,30 @@ class Console:
                 self._show(one)
 
     def say(self, text: str = "", *, style: str = "") -> None:
-        """Print text to people."""
-        self._write(self._styled(self.stdout, for_terminal(text), style) + "\n")
+        """Print text to people; on a terminal it is wrapped between words."""
+        self._write(self._styled(self.stdout, self._wrapped(self.stdout, text), style) + "\n")
 
     def note(self, text: str, *, style: str = "") -> None:
         """Tell people something that is not the result."""
         with suppress(OSError):  # there is nobody else to tell
-            self.stderr.write(self._styled(self.stderr, for_terminal(text), style) + "\n")
+            self.stderr.write(self._styled(self.stderr, self._wrapped(self.stderr, text), style) + "\n")
+
+    def _wrapped(self, stream: TextIO, text: str) -> str:
+        """Return the text made harmless; for a terminal its long lines are wrapped, and keep their indentation."""
+        lines, width = for_terminal(text).split("\n"), self._columns(stream)
+        for number, line in enumerate(lines):
+            if columns(line) > width:
+                from textwrap import fill
+
+                indentation = line[: len(line) - len(line.lstrip(" +-"))]
+                lines[number] = fill(
+                    line,
+                    width,
+                    subsequent_indent=" " * len(indentation),
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+        return "\n".join(lines)
 
     def _table(self, table: Table) -> None:
         """Print rows in columns; on a terminal the last column is cut to fit."""
@@ -132,11 +134,11 @@ class Console:
             return
         cells = [[for_terminal(cell).replace("\n", " ") for cell in row] for row in (table.head, *rows) if row]
         widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
-        room = self._columns() - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        room = self._columns(self.stdout) - sum(widths[:-1]) - 2 * (len(widths) - 1)
         is_narrow = room < 20 and len(widths) > 1  # then the last column has a line of its own
         for *shown, last in cells:
             if is_narrow:
-                last = "\n    " + _cut(last, self._columns() - 4)
+                last = "\n    " + _cut(last, self._columns(self.stdout) - 4)
             else:
                 shown = [cell + " " * (width - columns(cell)) for cell, width in zip(shown, widths, strict=False)]
                 last = _cut(last, room)
@@ -193,7 +195,6 @@ class Console:
         if not self.stderr.isatty():
             yield
             return
-        from threading import Timer
 
         timer = Timer(_LONG, self.note, (f"{what} ...",))
         timer.start()
@@ -229,12 +230,12 @@ class Console:
         with _delivering():
             self.stdout.flush()
 
-    def _columns(self) -> int:
-        """How wide the terminal is; without one, wide enough for anything."""
-        if not self.stdout.isatty():
+    def _columns(self, stream: TextIO) -> int:
+        """Return how wide the terminal is; for what is no terminal, wide enough for anything."""
+        if not stream.isatty():
             return 1_000_000
         try:
-            return int(self.environment.get("COLUMNS") or os.get_terminal_size(self.stdout.fileno()).columns) or 80
+            return int(self.environment.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns) or 80
         except (ValueError, OSError):
             return 80
 

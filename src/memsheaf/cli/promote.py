@@ -22,7 +22,7 @@ _FOR_ONE = ("subject", "fact", "cite", "reason", "category", "supersede", "anywa
 
 @takes(
     Argument("item", "the item, by its id or how that begins; without one, all are listed", "ITEM"),
-    Argument("--session", "only what this session noted", "ID", complete="sessions"),
+    Argument("--session", "only what this session noted", "ID"),
     Argument("--task", "only what this task noted", "SLUG"),
     Argument("--to", "where it goes: project, user, task/SLUG or team/NAME", "SCOPE"),
     Argument("--subject", "what it is about, in a few words", "TEXT"),
@@ -59,7 +59,7 @@ def promote(call: Call) -> int:
     target = Scope.parse(options.to) if options.to else None
     if target:
         require_target(target)
-    with call.layers(read_only=True) as layers, call.tree(layers.project.root) as tree:
+    with call.layers(read_only=True) as layers, call.tree(layers.only("project").root) as tree:
         if target and target.layer == "task":
             tasks.of(layers, target.name)
         try:
@@ -67,7 +67,7 @@ def promote(call: Call) -> int:
         except NotFound as error:
             hint = "`memsheaf session list --all` and `memsheaf task list` show what there is."
             raise hinted(error, hint) from None
-        found = [item for scope in sources for item in promotion.items(layers.sheaf(scope))]
+        found = [item for scope in sources for item in promotion.items(layers.only(scope))]
         if options.item:
             found = [_find_item(found, options.item)]
             if options.cite:
@@ -80,7 +80,7 @@ def promote(call: Call) -> int:
             examined = [
                 examine(
                     _completed(call, item),
-                    layers.sheaf(options.to or promotion.usual_target(item)),
+                    layers.only(options.to or promotion.usual_target(item)),
                     choice=choice,
                     tree=tree,
                 )
@@ -92,7 +92,7 @@ def promote(call: Call) -> int:
         if one.recommend != "yes" and not one.is_there:
             return _refuse(call, one)
         with call.layers() as changing:
-            source, goal = changing.sheaf(one.item.scope), changing.sheaf(one.target)
+            source, goal = changing.only(one.item.scope), changing.only(one.target)
             memory = promotion.promote(one.item, source, goal, choice=choice, tree=tree)
             commit = next(goal.log(memory.path, limit=1)).id
     undo_mark = f"`memsheaf undo --scope {one.item.scope}`"

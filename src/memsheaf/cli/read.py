@@ -7,19 +7,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
-from memsheaf.cli.command import FILE, SESSION, TASK, Argument, takes
-from memsheaf.cli.output import Entry, Note, Part, Styled, Table
+from memsheaf.cli.command import FILE, Argument, takes
+from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import NotFound, hinted
-from memsheaf.reader import Filter
+from memsheaf.index.browse import Filter
 from memsheaf.scope import around, shown
+from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import one_line
-from memsheaf.work.browse import browse
 
 if TYPE_CHECKING:
     from memsheaf.index.database import Row
     from memsheaf.index.embedding import Embedding
     from memsheaf.recall.recall import Candidate, Recall
-    from memsheaf.work.layers import Layers
 
 EVERY = 1 << 31  # rows
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -54,12 +53,7 @@ def list_(call: Call) -> int:
     options = call.options
     wanted = Filter(kind=options.type or "", trust="unconfirmed" if options.unconfirmed else "")
     with call.memory() as memory:
-        for sheaf in memory.sheaves():
-            sheaf.reader.look(thorough=True)
-        rows = [
-            row._replace(path=memory.name(at, row.path))
-            for at, row in browse(memory.sheaves(), wanted, limit=EVERY)[0]
-        ]
+        rows, _ = memory.browse(wanted, limit=EVERY)
         notices = [] if options.paths and not call.console.json else memory.notices()
         narrowed = f" of type {options.type!r}" if options.type else ""
         narrowed += " that are unconfirmed" if options.unconfirmed else ""
@@ -73,7 +67,7 @@ def list_(call: Call) -> int:
         )
 
 
-def _notes(memory: Layers) -> list[Note]:
+def _notes(memory: Sheaf) -> list[Note]:
     return [Note(notice, "yellow") for notice in memory.notices()]
 
 
@@ -96,7 +90,7 @@ def show(call: Call) -> int:
         caveats = layers.caveats(memory)
         sheaf, path = layers.place(memory.path)
         unsent = _unsent(layers).get(memory.path, "")
-        recalls = sheaf.recalled(path)
+        recalls = sheaf.own.recalled(path)
     value = {"scope": _scope(memory.path, layers), **pick(memory, _MEMORY), "type": memory.kind}
     value |= {"unsent": unsent} if unsent else {}
     value["recalled"] = [pick(one, ("at", "message")) for one in recalls]
@@ -112,8 +106,6 @@ def show(call: Call) -> int:
 @takes(
     Argument("query", "words to look for; a memory needs to hold one of them", "WORD", required=True, repeated=True),
     Argument("--limit", "how many at most (10)", "N", default=10),
-    TASK,
-    SESSION,
 )
 def search(call: Call) -> int:
     """Find memories by words in their name, description or text, or by what they mean.
@@ -172,7 +164,7 @@ def prompt(call: Call) -> int:
     return call.answer(value, "\n".join(text for _, text in texts).encode())
 
 
-@takes(_MESSAGE, Argument("--raw", "print the text that an agent gets, also on a terminal"), TASK, SESSION)
+@takes(_MESSAGE, Argument("--raw", "print the text that an agent gets, also on a terminal"))
 def recall(call: Call) -> int:
     """Print the memories that matter for a message: what an agent gets beside it.
 
@@ -201,13 +193,14 @@ def recall(call: Call) -> int:
 def _recalled_parts(found: Recall) -> Iterator[Part]:
     """What was recalled, for people."""
     for one in found.memories:
-        yield Entry(one.text.strip(), f"{one.name}  {one.scope}  {one.age}")
+        yield one.text.strip()
+        yield Styled(f"  {one.name}  {one.scope}  {one.age}", "dim")
         yield from (Styled(f"  {note}", "yellow") for note in one.notes)
     count = plural(len(found.memories), "memory", "memories")
     yield Note(f"{count}, {plural(found.size, 'byte')} added to the message; `memsheaf why` explains the choice")
 
 
-@takes(_MESSAGE, TASK, SESSION)
+@takes(_MESSAGE)
 def why(call: Call) -> int:
     """Explain what `memsheaf recall` would bring for a message: candidates, scores, gates, cuts.
 
@@ -222,7 +215,7 @@ def why(call: Call) -> int:
     """
     with _open_layers(call) as memory:
         found = memory.session(tree=around(here())).why(call.given_text(" ".join(call.options.message)))
-        made = {} if found.gate else {str(sheaf.scope): sheaf.reader.embedding() for sheaf in memory.sheaves()}
+        made = {} if found.gate else {str(sheaf.scope): sheaf.own.index.embedding() for sheaf in memory.each()}
     value = {
         **_recall_json(found),
         "candidates": [_candidate_json(one, memory.home) for one in found.candidates],
@@ -244,13 +237,13 @@ def why(call: Call) -> int:
     )
 
 
-def _unsent(memory: Layers) -> dict[str, str]:
+def _unsent(memory: Sheaf) -> dict[str, str]:
     """The memories that a hub does not have as they are here, by the name that is shown, and why."""
-    found = [(sheaf, sheaf.replica.unsent()) for sheaf in memory.sheaves() if sheaf.replica]
-    return {memory.name(sheaf, path): why for sheaf, paths in found for path, why in paths.items()}
+    found = [(sheaf, sheaf.replica.unsent()) for sheaf in memory.each() if sheaf.replica]
+    return {memory.name(sheaf.home, path): why for sheaf, paths in found for path, why in paths.items()}
 
 
-def _rows_json(memory: Layers, rows: Sequence[Row]) -> dict[str, object]:
+def _rows_json(memory: Sheaf, rows: Sequence[Row]) -> dict[str, object]:
     memories = [{"scope": _scope(row.path, memory), **pick(row, _ROW), "type": row.kind} for row in rows]
     return {"scopes": memory.scopes(), "memories": memories}
 
@@ -259,7 +252,8 @@ def _rows_parts(call: Call, rows: Sequence[Row], nothing: str, marks: Mapping[st
     cells = [(row.path, row.kind or "-", row.updated, *_describe(row, marks.get(row.path, ""))) for row in rows]
     if rows and call.console.stdout.isatty():
         for path, _, updated, fact, mark in cells:
-            yield Entry(fact, f"{path}  {updated}  {mark}".rstrip())
+            yield fact
+            yield Styled(f"  {path}  {updated}  {mark}".rstrip(), "dim")
         yield Note(plural(len(rows), "memory", "memories"))
     else:
         lines = ((*first, f"({mark}) {fact}" if mark else fact) for *first, fact, mark in cells)
@@ -275,7 +269,7 @@ def _describe(row: Row, mark: str) -> tuple[str, str]:
     return f"problem: {row.problem}" if row.problem else fact, ", ".join(marks)
 
 
-def _scope(name: str, memory: Layers) -> str:
+def _scope(name: str, memory: Sheaf) -> str:
     return name.rpartition(":")[0] or memory.home
 
 
@@ -291,8 +285,8 @@ def _describe_embedding(made: Embedding) -> str:
     return "found by words and meaning"
 
 
-def _open_layers(call: Call) -> Layers:
-    memory = call.memory(task=call.options.task, session=call.options.session)
+def _open_layers(call: Call) -> Sheaf:
+    memory = call.memory()
     for said in memory.unclear():
         call.console.note(said)
     return memory

@@ -1,15 +1,11 @@
-"""Help and completion.
-
-The completion scripts are small: they ask `memsheaf complete` what may stand there.
-"""
+"""Help and completion."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 
-from memsheaf.cli.call import Call, here
+from memsheaf.cli.call import Call
 from memsheaf.cli.command import (
     COMMANDS,
     EVERYDAY,
@@ -19,23 +15,17 @@ from memsheaf.cli.command import (
     Command,
     Usage,
     all_arguments,
-    empty_options,
     load,
-    split_action,
-    split_first,
     takes,
-    text,
 )
-
-Ask = Callable[[str, Sequence[str]], Iterable[str]]
 
 EXIT_CODES = """\
 exit codes:
   0    done
   1    refused or failed, and said why; for `doctor` an error was found, for
        `erase` a trace, for `import` and `export` something was left out, for
-       `verify` a citation drifted or is missing, for `lint` and `notes check`
-       there are findings, for `compact` it does not fit
+       `verify` a citation drifted or is missing, for `audit --check`
+       a finding, for `compact` it does not fit
   2    usage error; nothing was changed
   130  interrupted
 """
@@ -177,61 +167,23 @@ def _wrapped(words: str, indent: str, width: int = _WIDTH) -> list[str]:
 
 BASH = r"""
 _memsheaf() {
-    local found
-    COMPREPLY=()
-    # names come from files: they are quoted, and never expanded
-    while IFS= read -r found; do
-        case $found in
-            :paths) compopt -o default; return ;;
-            :folders) compopt -o dirnames; return ;;
-            *) printf -v found %q "$found"; COMPREPLY+=("$found") ;;
-        esac
-    done < <(memsheaf complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-}
-complete -F _memsheaf memsheaf
-"""
-
-ZSH = r"""
-#compdef memsheaf
-_memsheaf() {
-    local -a found
-    found=("${(@f)$(memsheaf complete -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
-    case "$found" in
-        :paths) _files ;;
-        :folders) _files -/ ;;
-        ?*) compadd -a found ;;
+    local words=""
+    case "${COMP_WORDS[1]}" in
+CASES
     esac
+    [ "$COMP_CWORD" = 1 ] && words="COMMANDS"
+    COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
+    return 0
 }
-if [[ "${funcstack[1]}" == _memsheaf ]]; then
-    _memsheaf "$@"
-else
-    compdef _memsheaf memsheaf
-fi
+complete -o default -F _memsheaf memsheaf
 """
-
-FISH = r"""
-function __memsheaf_complete
-    set -l words (commandline -opc)
-    set -l current (commandline -ct)
-    set -l found (memsheaf complete -- $words[2..-1] "$current" 2>/dev/null)
-    switch "$found"
-        case :paths
-            __fish_complete_path "$current"
-        case :folders
-            __fish_complete_directories "$current"
-        case '*'
-            printf '%s\n' $found
-    end
-end
-complete -c memsheaf -f -a '(__memsheaf_complete)'
-"""
-
-SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+ZSH = "autoload -U +X bashcompinit && bashcompinit"
+SHELLS = ("bash", "zsh", "fish")
 
 
-@takes(Argument("shell", "which shell", "SHELL", required=True, choices=tuple(SCRIPTS)))
+@takes(Argument("shell", "which shell", "SHELL", required=True, choices=SHELLS))
 def completion(call: Call) -> int:
-    """Print a script that completes commands, options, scopes and file names in your shell.
+    """Print a script that completes commands, actions and options in your shell.
 
     bash: put `source <(memsheaf completion bash)` into ~/.bashrc. zsh: put `source <(memsheaf completion zsh)`
     into ~/.zshrc, behind compinit. fish: save it as ~/.config/fish/completions/memsheaf.fish.
@@ -241,91 +193,24 @@ def completion(call: Call) -> int:
       memsheaf completion fish > ~/.config/fish/completions/memsheaf.fish
     """
     shell = call.options.shell
-    script = SCRIPTS[shell].strip("\n")
+    words = {name: " ".join(following_words(name)) for name in COMMANDS}
+    if shell == "fish":
+        lines = [f"complete -c memsheaf -n __fish_use_subcommand -f -a '{' '.join(COMMANDS)}'"]
+        lines += [
+            f"complete -c memsheaf -n '__fish_seen_subcommand_from {name}' -a '{more}'"
+            for name, more in words.items()
+        ]
+        script = "\n".join(lines)
+    else:
+        cases = "\n".join(f'        {name}) words="{more}" ;;' for name, more in words.items())
+        script = BASH.strip("\n").replace("CASES", cases).replace("COMMANDS", " ".join(COMMANDS))
+        script = f"{ZSH}\n{script}" if shell == "zsh" else script
     return call.answer({"shell": shell, "script": script + "\n"}, script)
 
 
-@takes(Argument("words", "the words so far, the unfinished one last", "WORD", repeated=True, convert=text))
-def complete(call: Call) -> int:
-    """Print what may stand where the last word is being typed.
-
-    examples:
-      memsheaf complete -- show user_
-    """
-    found = candidates(call.options.words, lambda what, words: _ask(call, what, words))
-    return call.answer({"candidates": found}, found)
-
-
-def candidates(words: Sequence[str], ask: Ask) -> list[str]:
-    """What may stand for the last of these words. `ask` knows the files and scopes there are.
-
-    >>> candidates(["--scope", "user", "fo"], lambda what, words: [])
-    ['forget']
-    """
-    *typed, current = _apart(words) or [""]
-    name, rest = split_first(typed)
-    actions: Iterable[str] = ()
-    command = None
-    try:
-        command = load(name) if name else None
-        if command and command.actions:
-            if split_first(rest)[0] not in command.actions:
-                actions = command.actions
-            if command.default or not actions:
-                action, rest = split_action(name, command, rest)
-                command = command.actions[action]
-    except Usage:
-        return []
-    arguments = all_arguments(command) if command else EVERYWHERE
-    valued = {one.name: one for one in arguments if one.is_option and one.value}
-    if typed and typed[-1] in valued:
-        found = _values(valued[typed[-1]], rest, ask)
-    elif current.startswith("-"):
-        found = [one.name for one in arguments if one.is_option] + ["--version"] * (not name)
-    elif not name:
-        found = list(COMMANDS)
-    else:
-        alone = [word for before, word in pairwise(["", *rest]) if before not in valued and word[:1] != "-"]
-        places = [one for one in arguments if not one.is_option][len(alone) :]
-        found = _values(places[0], rest, ask) if places else []
-        found += actions if not alone else ()
-    option, sign, _ = words[-1].partition("=") if words else ("", "", "")
-    start = option + sign if option.startswith("--") and sign else ""  # the shell replaces the whole word
-    return [word if word[:1] == ":" else start + word for word in found if word.startswith((current, ":"))]
-
-
-def _apart(words: Sequence[str]) -> list[str]:
-    """The words with `--scope=user` taken apart; some shells hand the `=` over as a word of its own."""
-    out: list[str] = []
-    for word in words:
-        name, sign, value = word.replace("\\", "").partition("=")
-        out += [name, value] if name.startswith("--") and sign else [name + sign + value] * (word != "=")
-    return out + [""] * (list(words[-1:]) == ["="])
-
-
-def _values(argument: Argument, words: Sequence[str], ask: Ask) -> list[str]:
-    if argument.choices:
-        return list(argument.choices)
-    if argument.completed == "commands":
-        return list(COMMANDS)
-    if argument.completed in ("paths", "folders"):
-        return [f":{argument.completed}"]
-    return list(ask(argument.completed, words)) if argument.completed else []
-
-
-def _ask(call: Call, what: str, words: Sequence[str]) -> Iterable[str]:
-    """The names of that kind in the memory that the words say is meant."""
-    options = empty_options(EVERYWHERE)
-    for option, value in pairwise(words):
-        if option in ("--scope", "--agent", "--home", "--project"):
-            setattr(options, option[2:], value if option in ("--home", "--project") else [value])
-    asked = Call(options, call.console, call.environment)
-    if what == "scopes":
-        from memsheaf.work.all_scopes import AllScopes, scope_name
-
-        return list(filter(None, map(scope_name, AllScopes(asked.settings(), here(), read_only=True).list())))
-    if what in ("tasks", "sessions"):
-        with asked.layers(read_only=True) as layers:
-            return layers.names(what[:-1])
-    with asked.memory(read_only=True) as memory:
-        return [row.path for row in memory.list()]
+def following_words(name: str) -> list[str]:
+    """Return the actions, options and fixed values that may follow a command. Raises Usage when there is none."""
+    command = load(name)
+    arguments = [one for leaf in command.actions.values() or [command] for one in all_arguments(leaf)]
+    values = [choice for one in arguments for choice in one.choices]
+    return list(dict.fromkeys([*command.actions, *values, *(one.name for one in arguments if one.is_option)]))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from stat import S_ISREG
 
-from memsheaf import trusted_repositories
 from memsheaf.archive import apart
 from memsheaf.cli.call import Call, here, pick, plural
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
@@ -16,16 +15,26 @@ from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.index.database import Row
 from memsheaf.memory import Memory
 from memsheaf.project_roots import Locations
+from memsheaf.project_trees import count_memories
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.relocate import MovedProject, contents, move, refuse_hub
-from memsheaf.scope import FOLDER, Scope, find_repository, private_root, project_root, refuse_links, repository_around
+from memsheaf.scope import (
+    FOLDER,
+    Scope,
+    find_repository,
+    foreign_owners,
+    is_accepted,
+    private_root,
+    project_root,
+    refuse_links,
+    repository_around,
+)
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.trust import accept, withdraw
 from memsheaf.transfer import shared
-from memsheaf.work.all_scopes import count_memories
+from memsheaf.work.relocate import MovedProject, contents, move, refuse_hub
 from memsheaf.worktree import tracked
 
 _FIELDS = ("path", "name", "description", "trust", "version")
@@ -90,7 +99,7 @@ def init(call: Call) -> int:
 def _undo_init(call: Call, checkout: str, home: str) -> int:
     """Move everything that is in a repository's memory home; what git tracks stays there as well."""
     settings, root = call.settings(), os.path.join(checkout, FOLDER)
-    if not os.path.isdir(root) or not trusted_repositories.is_accepted(settings.home, checkout):
+    if not os.path.isdir(root) or not is_accepted(settings.home, checkout):
         error = ScopeRefused(f"the memory of {checkout!r} is not in use")
         raise hinted(error, "`memsheaf scopes` shows where it is.")
     _open_memory(checkout).close()
@@ -202,7 +211,7 @@ def trust(call: Call) -> int:
         return _trust_team(call)
     checkout, identity = repository_around(here())
     root = os.path.join(checkout, FOLDER) if checkout else ""
-    owners = sorted(trusted_repositories.foreign_owners(checkout)) if checkout else []
+    owners = sorted(foreign_owners(checkout)) if checkout else []
     if not root or not (os.path.lexists(root) or owners):
         raise hinted(ScopeRefused(f"there is no {FOLDER} around {here()!r}"), "`memsheaf init` makes one.")
     if options.withdraw:
@@ -217,10 +226,10 @@ def trust(call: Call) -> int:
     own = settings._replace(project=root)
     with Sheaf.open(scope, settings=own, cwd=here(), by="user", read_only=True) as sheaf:
         found = [row for row in sheaf.list() if row.state in ("ok", "free")]
-        by = sheaf.committers(found)
+        by = sheaf.own.committers(found)
         loaded, rows = _loaded_apart(sheaf, found)
         layers = _count_layers(settings, root) if scope == "project" else {}
-        before = trusted_repositories.is_accepted(settings.home, checkout)
+        before = is_accepted(settings.home, checkout)
         if not console.json:
             call.answer(None, f"{sheaf.root}: {plural(len(rows), 'memory', 'memories')}")
             call.answer(None, _shown_lines(loaded, rows, by, owners, layers))
@@ -257,7 +266,7 @@ def _trust_team(call: Call) -> int:
         raise Usage("--withdraw is about a repository; `memsheaf hub remove` takes the hub from a team's memory")
     with call.reading() as sheaf:
         found = [row for row in sheaf.list() if row.state in ("ok", "free") and row.trust == "shared"]
-        by = sheaf.committers(found)
+        by = sheaf.own.committers(found)
         loaded, rows = _loaded_apart(sheaf, found)
         if not console.json:
             call.answer(None, f"{sheaf.scope}: {plural(len(rows), 'memory', 'memories')} of other members")

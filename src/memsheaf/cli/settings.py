@@ -12,7 +12,7 @@ from memsheaf.embed.api import PROVIDERS
 from memsheaf.embed.http import parse_address
 from memsheaf.errors import EmbedderFailed, ModelFailed, NotFound
 from memsheaf.llm import load_model
-from memsheaf.settings_file import Setting, SettingsFile, to_toml
+from memsheaf.work.settings_file import Setting, SettingsFile, to_toml
 
 EMBEDDERS = ("auto", "none", "static", "semantic", "minilm")
 _KEY = Argument("key", "which setting, such as learning.policy", "KEY", required=True)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import TextIO
 
 from memsheaf.chat.agent import Agent
-from memsheaf.chat.assembly import open_agent
 from memsheaf.chat.conversations import Conversations, InputHistory
 from memsheaf.chat.permissions import Permission
 from memsheaf.chat.terminal.repl import (
@@ -25,26 +22,24 @@ from memsheaf.chat.terminal.repl import (
     Reader,
     Repl,
     TurnOutcome,
-    on_interrupt,
     read_keys,
     render_greeting,
     take_turn,
 )
 from memsheaf.chat.terminal.screen import JsonScreen, OutputClosed, Screen
-from memsheaf.chat.terminal.slash import Commands, split_words
+from memsheaf.chat.terminal.slash import Commands
 from memsheaf.chat.turn import Failed
 from memsheaf.cli import main
 from memsheaf.cli.call import Call, here
+from memsheaf.cli.chat_agent import open_agent
 from memsheaf.cli.command import Usage, load
 from memsheaf.cli.output import Console, Undelivered
-from memsheaf.cli.reference import candidates
+from memsheaf.cli.reference import following_words
 from memsheaf.errors import MemsheafError, Refused, TextRefused
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.text.neutralize import columns
 from memsheaf.web.links import open_link
 
 _MESSAGE = 1 << 20  # bytes of one message
-_READING = ("list", "show", "search", "why", "recall", "cost", "conversations")  # commands that may be paged
 
 
 def run_chat(call: Call) -> int:
@@ -90,7 +85,7 @@ def _talk(call: Call, agent: Agent, web: WebProcess) -> int:
     agent.permission.ask = PermissionPrompt(screen, lambda: read_keys(stdin))
     commands = _commands(call, agent, screen, web)
     repl = Repl(agent, screen, stdin, commands)
-    counts = [(str(sheaf.scope), sheaf.part(limit=1)[1]) for sheaf in agent.memory.layers.sheaves()]
+    counts = [(scope.name, scope.places(limit=1)[1]) for scope in agent.memory.layers.open_scopes()]
     for line in render_greeting(agent, counts):
         screen.note(line)
     if call.options.resume:
@@ -143,7 +138,7 @@ def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen, web: WebPro
         lambda words: _run(call, agent, screen, words),
         files=lambda: [row.path for row in agent.memory.layers.list()],
         conversations=lambda: [kept.id for kept in Conversations(agent.memory.layers.own.state).list()],
-        complete=lambda words: [word for word in candidates(words, lambda *_: ()) if not word.startswith(":")],
+        complete=lambda words: [word for word in following_words(words[0]) if word.startswith(words[-1])],
         web=web.open,
     )
 
@@ -202,25 +197,13 @@ class WebProcess:
                 self._process.terminate()
 
 
-class _Captured(io.StringIO):
-    """Text that is meant for a terminal and shown later."""
-
-    def __init__(self, terminal: TextIO) -> None:
-        super().__init__()
-        self.isatty, self.fileno = terminal.isatty, terminal.fileno  # type: ignore[method-assign]
-
-
 def _run(call: Call, agent: Agent, screen: Screen | JsonScreen, words: Sequence[str]) -> int:
     """Run another command in this process, on the memory that the chat is about."""
     console = call.console
     line = [words[0], *_scope_words(call, agent, words), *words[1:]]
     if isinstance(screen, Screen):
-        paged = _Captured(console.stdout) if screen.live and words[0] in _READING else None
-        stdout, stderr = paged or console.stdout, paged or console.stderr
-        code = main(line, environment=call.environment, stdin=console.stdin, stdout=stdout, stderr=stderr)
-        if paged:
-            screen.page_safe(paged.getvalue())
-        return code
+        stdin, stdout, stderr = console.stdin, console.stdout, console.stderr
+        return main(line, environment=call.environment, stdin=stdin, stdout=stdout, stderr=stderr)
     out, err = io.StringIO(), io.StringIO()
     code = main([line[0], "--json", *line[1:]], environment=call.environment, stdout=out, stderr=err)
     value = {"event": "ran", "command": words[0], "code": code, "answer": json.loads(out.getvalue() or "null")}
@@ -256,7 +239,6 @@ def _screen(console: Console, *, live: bool) -> Screen:
         width=lambda: _size(console).columns,
         wrapped=is_terminal,
         markdown=is_terminal and not is_dumb,
-        pager=(lambda text: _page(console, text)) if live and not is_dumb else lambda text: False,
     )
 
 
@@ -267,21 +249,6 @@ def _size(console: Console) -> os.terminal_size:
     except (OSError, ValueError):
         size = os.terminal_size((0, 0))
     return os.terminal_size((size.columns or 80, size.lines or 24))
-
-
-def _page(console: Console, text: str) -> bool:
-    """Show a text with $PAGER, or less, when it is longer than the screen; whether that was done."""
-    size, plain = _size(console), re.sub(r"\x1b\[[0-9;]*m", "", text)
-    lines = sum(1 + max(columns(line) - 1, 0) // size.columns for line in plain.rstrip("\n").split("\n"))
-    command = split_words(console.environment.get("PAGER", "less -FRX"))
-    if lines < size.lines or not command:
-        return False
-    with suppress(OSError), on_interrupt(lambda: None):  # the pager hears Ctrl-C; without one, the text is printed
-        subprocess.run(
-            command, input=text, text=True, encoding="utf-8", errors="replace", env=dict(console.environment)
-        )
-        return True
-    return False
 
 
 def _message(call: Call) -> str:

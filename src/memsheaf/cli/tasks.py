@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from memsheaf.cli.call import Call, local_minute, pick, plural
 from memsheaf.cli.command import SESSION, TASK, Argument, Usage, group
 from memsheaf.cli.output import Note, Styled, Table
-from memsheaf.errors import MemsheafError
+from memsheaf.sheaf import Sheaf
 from memsheaf.text.sections import SECTION_TOKENS, count_tokens, find_section, sections
-from memsheaf.work import events, promotion, sessions, tasks
-from memsheaf.work.layers import Layers
-from memsheaf.work.task import Task
-from memsheaf.work.task_files import VerifiedItem
+from memsheaf.work import promotion, sessions, tasks
+from memsheaf.work.tasks import Task, VerifiedItem
 
 LIMIT = 20
 
@@ -121,21 +119,20 @@ def phase_task(call: Call) -> int:
     with _open_task(call, read_only=not (number or text)) as (layers, found):
         said, path, bad = [], "", found.regressed()  # first: what cannot be read is told before anything is written
         if text:
-            report = found.report(text, number)
-            said, path = [f"Wrote the report on phase {report.phase}: {report.path}"], report.path
-            if report.phase == found.phases:
+            reported = number or found.phase
+            path = found.report(text, number)
+            said = [f"Wrote the report on phase {reported}: {path}"]
+            if reported == found.phases:
                 said.append("It was the last phase: `memsheaf task done` ends the task")
         elif number:
             found.go_to(number)
-        noted = _update_notes(call, layers, found) if text or number else ""
         waiting, offer = _promotable(layers, found) if text else (0, None)
-    value = {"phase": found.phase, "phases": found.phases or None, "report": path, "notes": noted, "waiting": waiting}
+    value = {"phase": found.phase, "phases": found.phases or None, "report": path, "waiting": waiting}
     return call.answer(
         _step(found) | value | {"regressed": [one.id for one in bad]},
         said,
         f"{found.slug} is in phase {found.phase}{f' of {found.phases}' if found.phases else ''}",
         _warning(bad),
-        f"NOTES.md says so: {noted}" if noted else None,
         offer,
     )
 
@@ -164,19 +161,19 @@ def event_task(call: Call) -> int:
     if options.event is not None:
         if options.limit:
             raise Usage("--limit goes with `task event` alone, which shows events")
-        given = events.read_json(call.given_text(options.event))
+        given = tasks.read_event(call.given_text(options.event))
         with _open_task(call) as (_, found):
             event = found.event(given)
         said = f"Added {event['event_type']} to the events of {found.slug}"
         return call.answer({**event, "commit": found.commit}, said)
     with _open_task(call, read_only=True) as (_, found):
-        every = list(events.lines(found.sheaf))
+        every = list(found.events())
     shown = every[: options.limit or LIMIT]
-    events_json = [one.event or {"path": one.path, "line": one.number, "problem": one.text} for one in shown]
+    events_json = [event or {"problem": line} for line, event in shown]
     more = Note(f"{plural(len(every), 'event')} in all; --limit shows more.")
     return call.answer(
         {"task": found.slug, "total": len(every), "events": events_json},
-        (one.text if one.event else f"{one.path}, line {one.number} is no event: {one.text}" for one in shown),
+        (line if event else f"this is no event: {line}" for line, event in shown),
         more if len(every) > len(shown) else None if shown else Note("there are no events yet", ""),
     )
 
@@ -211,11 +208,8 @@ def list_task(call: Call) -> int:
 def done_task(call: Call) -> int:
     """End the task as done, once nothing in it is regressed."""
     with _open_task(call) as (layers, found):
-        missing = found.unreported()  # first: what cannot be read is told before anything is written
         found.done(call.options.summary or "")
-        count = f"{len(missing)} of {plural(found.phases, 'phase')}"
-        said = f"without a report: {count}; the first is phase {missing[0]}" if missing else ""
-        return _answer_end(call, layers, found, f"Done: {found.title}", said, unreported=missing)
+        return _answer_end(call, layers, found, f"Done: {found.title}")
 
 
 @task.action(_SLUG, TASK, Argument("--reason", "why it is dropped", "TEXT", required=True))
@@ -227,8 +221,8 @@ def drop_task(call: Call) -> int:
 
 
 @contextmanager
-def _open_task(call: Call, *, read_only: bool = False) -> Iterator[tuple[Layers, Task]]:
-    """Open the layers, and the task that a line is about: by its slug, --task, or because it is the only one."""
+def _open_task(call: Call, *, read_only: bool = False) -> Iterator[tuple[Sheaf, Task]]:
+    """Open the memories, and the task that a line is about: by its slug, --task, or because it is the only one."""
     named, slug = call.options.task or "", getattr(call.options, "slug", None)
     if slug and named and slug.lower() != named.lower():
         raise Usage(f"{slug[:80]!r} and --task {named[:80]!r} are two tasks; name one")
@@ -236,14 +230,12 @@ def _open_task(call: Call, *, read_only: bool = False) -> Iterator[tuple[Layers,
         yield layers, tasks.of(layers)
 
 
-def _answer_end(call: Call, layers: Layers, found: Task, *said: str, **more: object) -> int:
-    noted = _update_notes(call, layers, found)
+def _answer_end(call: Call, layers: Sheaf, found: Task, said: str) -> int:
     waiting, offer = _promotable(layers, found)
     active = len(tasks.active_tasks(layers))
     return call.answer(
-        {**_step(found), "status": found.status, "notes": noted, "waiting": waiting, **more},
-        [line for line in said if line],
-        f"NOTES.md says so: {noted}" if noted else None,
+        {**_step(found), "status": found.status, "waiting": waiting},
+        said,
         offer,
         f"`memsheaf task list` shows {plural(active, 'task that is', 'tasks that are')} still active"
         if active
@@ -251,16 +243,7 @@ def _answer_end(call: Call, layers: Layers, found: Task, *said: str, **more: obj
     )
 
 
-def _update_notes(call: Call, layers: Layers, found: Task) -> str:
-    """The phase as NOTES.md has it now. That it could not be said there undoes nothing."""
-    try:
-        return tasks.record_phase_in_notes(layers, found)
-    except MemsheafError as error:
-        call.console.note(f"NOTES.md was left as it is: {error}", style="yellow")
-        return ""
-
-
-def _promotable(layers: Layers, found: Task) -> tuple[int, str | None]:
+def _promotable(layers: Sheaf, found: Task) -> tuple[int, str | None]:
     """How many notes of a task may be of use beyond it, and a line about them."""
     count = len(promotion.promising(layers, found.sheaf))
     said = f"{plural(count, 'note')} could be promoted: `memsheaf promote --task {found.slug}` shows the checklist"
@@ -284,7 +267,7 @@ def _others_note(others: int, what: str, state: str) -> Note | None:
     return Note(said, "") if others else None
 
 
-_ID = Argument("id", "which session, as --session says it", "ID", complete="sessions")
+_ID = Argument("id", "which session, as --session says it", "ID")
 
 session = group(
     """Keep notes of one conversation, which outlive its compaction.

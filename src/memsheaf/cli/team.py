@@ -6,6 +6,7 @@ import getpass
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from memsheaf.adapters import missing
@@ -20,8 +21,6 @@ from memsheaf.scope import Scope, resolve
 from memsheaf.work import hub_scopes
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from memsheaf.hub.postgres import PostgresHub
     from memsheaf.hub.postgres_admin import Invitation
 

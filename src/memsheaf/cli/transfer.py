@@ -12,17 +12,14 @@ from memsheaf.cli.call import BY, Call, here, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note
 from memsheaf.errors import ArchiveRefused, StoreFailed, hinted
-from memsheaf.hosts.foreign import Foreign, Surroundings
-from memsheaf.hosts.importers import READERS, read_foreign
+from memsheaf.hosts.importers import TOOLS, Foreign, Surroundings, read_foreign
 from memsheaf.hosts.importing import ImportPlan, carry_out, plan_import
+from memsheaf.project_trees import KnownScope
 from memsheaf.scope import private_root, repository_around, shown
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf, new_group
 from memsheaf.text.neutralize import one_line
 from memsheaf.transfer import Imported
 from memsheaf.transfer import export as write_archive
-from memsheaf.work.all_scopes import AllScopes, KnownScope
-from memsheaf.work.layers import Layers
-from memsheaf.work.scopes import SCRATCH
 
 EMBEDDING_TIME = 5.0  # seconds that an import goes on to embed what came in
 SUCH_AS = ", such as"
@@ -53,7 +50,7 @@ def export(call: Call) -> int:
         else:
             known = stack.enter_context(AllScopes(call.settings(), here(), read_only=True))
             found = [one for one in known.list() if one.layer not in SCRATCH and os.path.isdir(one.root)]
-            sheaves = {_folder_of(known, one): known.sheaf(one.key) for one in found}
+            sheaves = {_folder_of(known, one): known.sheaf(one) for one in found}
         try:
             places = {folder: sheaf.locations() for folder, sheaf in sheaves.items()}
             done = write_archive(places, target, history=options.history)
@@ -78,7 +75,7 @@ def _folder_of(known: AllScopes, scope: KnownScope) -> str:
     home = known.settings.home
     if scope.layer != "project" or os.path.dirname(scope.root) == os.path.join(home, "projects"):
         return os.path.relpath(scope.root, home)
-    tree = known.tree(scope.key)
+    tree = known.tree(scope)
     return os.path.relpath(private_root(home, repository_around(tree)[1] if tree else scope.root), home)
 
 
@@ -88,7 +85,7 @@ def _folder_of(known: AllScopes, scope: KnownScope) -> str:
         "a folder, a zip, tar or tar.gz file; with --from its file or folder, else its usual place",
         "SOURCE",
     ),
-    Argument("--from", "the tool whose memories these are", "TOOL", choices=tuple(READERS)),
+    Argument("--from", "the tool whose memories these are", "TOOL", choices=tuple(TOOLS)),
     Argument("--replace", "let what comes in take the place of what is there"),
     DRY_RUN,
     Argument("--history", "also what each file was before, if the source has a journal"),
@@ -123,7 +120,12 @@ def import_(call: Call) -> int:
     if not options.source:
         raise Usage("SOURCE is missing; --from TOOL knows the usual places of other tools")
     folders = [] if options.scope or options.agent else list_scopes(options.source)
-    done = [(folder, _take_in(call, folder)) for folder in folders or ("",)]
+    group, places, done = new_group(), [], []
+    for folder in folders or ("",):
+        place, imported = _take_in(call, folder, group)
+        done.append((folder, imported))
+        if count := len(imported.added) + len(imported.replaced):
+            places.append(f"  {count:,} to the {place}")
     paths: dict[str, list[str]] = {
         field: [inside(folder, path) for folder, one in done for path in getattr(one, field)]
         for field in ("added", "replaced", "same")
@@ -131,23 +133,24 @@ def import_(call: Call) -> int:
     refused = [(inside(folder, path), why) for folder, one in done for path, why in one.refused]
     commits = sum(one.commits for _, one in done)
     left_out = [{"path": path, "why": why} for path, why in refused]
-    lines = _imported_lines(Imported(**paths, refused=refused, commits=commits), options.dry_run)
+    lines = _imported_lines(Imported(**paths, refused=refused, commits=commits), places, options.dry_run)
     value = {**paths, "commits": commits, "refused": left_out, "dry_run": options.dry_run}
-    return call.answer(value, lines, code=1 if refused else 0)
+    hint = call.undo_hint() if places and not options.dry_run else None
+    return call.answer(value, lines, hint, code=1 if refused else 0)
 
 
-def _take_in(call: Call, folder: str) -> Imported:
-    """Import an archive of one scope, or from one of several the scope in that folder of it."""
+def _take_in(call: Call, folder: str, group: str) -> tuple[str, Imported]:
+    """Import an archive of one scope, or from one of several the scope in that folder; return where it went, too."""
     options, settings = call.options, call.settings()
     layer, _, name = folder.partition("/")
     scope = f"{layer.removesuffix('s')}/{name}" if name else layer or call.scope()
     with ExitStack() as stack, call.console.waiting("importing"):
         known = stack.enter_context(AllScopes(settings, here()))
-        keys = {_folder_of(known, one): one.key for one in known.list() if one.layer not in SCRATCH}
-        if layer == "projects" and folder not in keys:
+        scopes = {_folder_of(known, one): one for one in known.list() if one.layer not in SCRATCH}
+        if layer == "projects" and folder not in scopes:
             scope, settings = "project", settings._replace(project=os.path.join(settings.home, folder))
-        if folder in keys:
-            sheaf = known.sheaf(keys[folder])
+        if folder in scopes:
+            sheaf = known.sheaf(scopes[folder])
         else:
             sheaf = stack.enter_context(Sheaf.open(scope, settings=settings, cwd=here(), by=BY))
         try:
@@ -158,24 +161,28 @@ def _take_in(call: Call, folder: str) -> Imported:
                 allow=call.allow(),
                 history=options.history,
                 below=inside(folder, ""),
+                also=group,
             )
         except OSError as error:
             raise StoreFailed(f"{options.source!r} cannot be imported: {error.strerror or error}") from None
         if done.added and not options.dry_run:
             _embed(call, sheaf)
-    return done
+        place = str(sheaf.scope)
+        if layer == "projects" and folder in scopes and scopes[folder].key != "project":
+            place = f"project {known.tree(scopes[folder]) or sheaf.root}"
+    return place, done
 
 
 def _embed(call: Call, sheaf: Sheaf) -> None:
     """Make what came in findable by meaning, for a while."""
     with call.console.progress("Embedding") as progress:
-        made = sheaf.reader.embed_all(progress, seconds=EMBEDDING_TIME)
+        made = sheaf.own.index.embed_all(progress, seconds=EMBEDDING_TIME)
     if made.embedder and made.done < made.total:
         left = plural(made.total - made.done, "memory", "memories")
         call.console.note(f"{left} can be found by words only so far; `memsheaf index` embeds the rest now")
 
 
-def _imported_lines(done: Imported, dry_run: bool) -> Iterator[str]:
+def _imported_lines(done: Imported, places: list[str], dry_run: bool) -> Iterator[str]:
     counts = [
         f"{len(done.added):,} {'to add' if dry_run else 'added'}",
         f"{len(done.replaced):,} {'to replace' if dry_run else 'replaced'}",
@@ -183,6 +190,7 @@ def _imported_lines(done: Imported, dry_run: bool) -> Iterator[str]:
         f"{len(done.refused):,} refused",
     ]
     yield ", ".join(counts)
+    yield from places
     if done.commits:
         yield f"{plural(done.commits, 'commit')} of their past came along"
     if dry_run:
@@ -213,7 +221,7 @@ def _import_from(call: Call, what: str) -> int:
             with call.console.waiting("importing"):
                 carry_out(layers, plan, allow=call.allow())
             for scope in scopes:
-                _embed(call, layers.sheaf(scope))
+                _embed(call, layers.only(scope))
         value = {
             "added": [shown(scope, memory.path, layers.home) for scope, memory in plan.memories],
             "unconfirmed": _count_unconfirmed(plan),
@@ -248,7 +256,7 @@ def _count_unconfirmed(plan: ImportPlan) -> int:
     return sum(memory.trust == "unconfirmed" for _, memory in plan.memories)
 
 
-def offer_import(call: Call, layers: Layers, what: str, found: Foreign) -> None:
+def offer_import(call: Call, layers: Sheaf, what: str, found: Foreign) -> None:
     """Show what another tool remembers, and bring it in if the person agrees; without one only with --yes."""
     plan, options = plan_import(layers, what, found), call.options
     if (plan.memories or plan.left_out) and not call.console.json and (options.dry_run or not options.yes):

@@ -8,20 +8,19 @@ from contextlib import closing
 from tempfile import TemporaryDirectory
 
 from memsheaf.cli.call import Call, here
-from memsheaf.cli.command import LISTENING, Argument, takes, whole
+from memsheaf.cli.command import Argument, takes
 from memsheaf.errors import Refused
+from memsheaf.mcp.http_bind import Endpoint
+from memsheaf.sheaf import AllScopes
 from memsheaf.web.links import NewLink, hand_out_links, is_pipe
 
 PORT = 8378
 
 
 @takes(
-    Argument(
-        "--port", f"the port to listen on; {PORT} when left out, or a free one if it is taken", "N", convert=whole
-    ),
+    Argument("--port", f"the port to listen on; {PORT} when left out, or a free one if it is taken", "PORT"),
     Argument("--no-open", "do not open the browser"),
     Argument("--read-only", "show everything, change nothing"),
-    *LISTENING,
     scoped=False,
 )
 def web(call: Call) -> int:
@@ -36,18 +35,17 @@ def web(call: Call) -> int:
       memsheaf web --read-only
       memsheaf web --no-open --json --port 0
     """
-    options, settings, endpoint = call.options, call.settings(), call.endpoint(PORT)
+    options, settings = call.options, call.settings()
+    endpoint = Endpoint(port=PORT if options.port is None else options.port)
     try:
         from memsheaf.web.server import serve
     except ImportError as error:
         raise Refused(str(error)) from None
 
     from memsheaf.web.page import Site
-    from memsheaf.work.all_scopes import AllScopes
     from memsheaf.work.hub_scopes import shared_scopes
     from memsheaf.work.hub_upkeep import HubUpkeep
 
-    endpoint.check()
     try:
         listener = endpoint.listen()
     except Refused:
@@ -56,7 +54,7 @@ def web(call: Call) -> int:
         listener = endpoint._replace(port=0).listen()
     named = {"MEMSHEAF_HOME": options.home and settings.home, "MEMSHEAF_PROJECT": options.project}
     os.environ.update({name: value for name, value in named.items() if value})  # for the process that makes vectors
-    scopes = AllScopes(settings, here(), by="user", read_only=options.read_only)
+    scopes = AllScopes(settings, here(), read_only=options.read_only)
     upkeep = HubUpkeep(settings, here(), [str(one) for one in shared_scopes(settings, here())])
     with listener, scopes, closing(upkeep), TemporaryDirectory(prefix="memsheaf-") as folder:
         made = Site(scopes, read_only=options.read_only)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.embed.http import PAUSE, HttpAnswer, error_message, exchange, parse_address
 from memsheaf.errors import EmbedderFailed
+from memsheaf.scope import parse_json
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.values import parse_json
 
 if TYPE_CHECKING:
     from numpy import float32

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsheaf.timeouts import TimeUp, within
+from memsheaf.limits import TimeUp, within
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse

@@ -14,7 +14,7 @@ from memsheaf.guard.citations import Tree, Verdict, check, has_suffix, is_domain
 from memsheaf.guard.symbols import parts
 from memsheaf.memory import KINDS, Memory
 from memsheaf.text.neutralize import one_line
-from memsheaf.text.similarity import split_code
+from memsheaf.text.spoken import without_fences
 
 NAMES = 20  # names in a text that are looked up
 ASKED, ASKED_IN_ALL = 200, 2_000  # words looked up in a tree at once, and in all; the others are not checked
@@ -57,14 +57,17 @@ class Evidence(NamedTuple):
     gone: tuple[str, ...]
 
 
-def examine(memory: Memory, tree: Tree, *, elsewhere: bool = True) -> Evidence:
-    """What a tree says about a memory. A citation that is no place in a tree, such as a URL, is unchecked."""
+def examine(memory: Memory, tree: Tree, *, elsewhere: bool = True, body: bool = True) -> Evidence:
+    """Return what a tree says about a memory. A citation that is no place in a tree, such as a URL, is unchecked.
+
+    With `elsewhere`, what moved is searched for in all files; with `body`, what the text names is looked up, too.
+    """
     verdicts = []
     for text in memory.citations:
         citation = parse(text)
         unchecked = Verdict("unchecked", f"{one_line(text, 80)} is no place in a working tree.")
         verdicts.append((text, check(citation, tree, elsewhere=elsewhere) if citation else unchecked))
-    return Evidence(tuple(verdicts), check_body(memory.body, tree))
+    return Evidence(tuple(verdicts), check_body(memory.body, tree) if body else ())
 
 
 def named_in(body: str) -> Named:
@@ -77,7 +80,7 @@ def named_in(body: str) -> Named:
     """
     paths: dict[str, None] = {}
     symbols: dict[str, None] = {}
-    for token in re.finditer(_TOKEN, split_code(body)[0]):
+    for token in re.finditer(_TOKEN, without_fences(body)):
         code = (token["code"] or "").strip()
         if path := _bare_path(token["bare"]) if token["bare"] else _code_path(code):
             paths[path] = None

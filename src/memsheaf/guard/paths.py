@@ -5,7 +5,7 @@
 >>> file_name("user", "Prefers tabs", taken=lambda path: False)
 'user_prefers-tabs.md'
 >>> file_name("project", "We deploy on Fridays, after the standup", taken=lambda path: False)
-'project_deploy-fridays-standup.md'
+'project_deploy-fridays-after-standup.md'
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from hashlib import sha256
 from itertools import count
 
 from memsheaf.errors import PathRefused
-from memsheaf.text.neutralize import DRAWS_NOTHING
+from memsheaf.memory import DRAWS_NOTHING
 from memsheaf.text.tokenizer import is_filler
-from memsheaf.values import compiled
 
 CATALOG = "MEMORY.md"
 STEM_LIMIT = 100
@@ -30,7 +29,14 @@ MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
 MAX_SLUG_WORDS = 6
 _DO_NOT = r"(?i)\b(?:do|does|did|is|are|was|should|must|would|could|has|have)n['’]t\b|\bdo not\b|\bcannot\b"
-_NEGATIONS = {"no", "not", "never", "without", "nicht", "kein", "keine", "nie", "ohne", "pas", "sans", "nunca", "sin"}
+# Short words without which a file name would say something else: "ruff-than-black".
+_NEGATIONS = set(
+    re.findall(
+        r"\w+",
+        "no not never without than over instead before after until only off statt vor nach nur nicht kein keine nie"
+        " ohne pas sans avant après nunca sin antes solo",
+    )
+)
 MAX_TITLE_WORDS = 2  # of a name that is a title rather than a sentence: all its words stay
 
 # Programs load these as instructions from any folder, or we derive them.
@@ -45,7 +51,7 @@ _DEVICES = frozenset(
     | {f"{port}{digit}" for port in ("com", "lpt") for digit in range(10)}
 )
 _FORBIDDEN = r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]"
-_GENERATED = "(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md"  # most are
+_GENERATED = re.compile("(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md")  # most are
 _EMOJI_SELECTOR = "\ufe0f"  # draws nothing, and keyboards put it behind an emoji
 _UNTOLD = r"(?i)\w+n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
@@ -58,7 +64,7 @@ def check_path(path: str) -> str:
     Raises:
         PathRefused: it could leave its root, collide with another, or act as something else than a memory.
     """
-    if compiled(_GENERATED).fullmatch(path):
+    if _GENERATED.fullmatch(path):
         return path
     stored = unicodedata.normalize("NFC", path)
     compatible = unicodedata.normalize("NFKC", path)
@@ -87,7 +93,7 @@ def check_stored(path: str) -> str:
     >>> check_stored("observability/feature-x.ndjson")
     'observability/feature-x.ndjson'
     """
-    return path if compiled(_EVENTS).fullmatch(path) else check_path(path)
+    return path if re.fullmatch(_EVENTS, path) else check_path(path)
 
 
 def is_memory_path(path: str) -> bool:
@@ -248,11 +254,12 @@ def _telling_slug(name: str) -> str:
     """Return the words of a name that tell it from others, in their order, cut behind a word.
 
     A word is what stands between blanks, so that an address or a place in the code stays whole. Where all words are
-    common ones ("We use Go"), all stay. A negation stays, too: "Don't use Redis" is `no-redis`.
+    common ones ("We can do it"), all stay. A negation stays, too: "Don't use Redis" is `no-redis`.
     """
     plain = re.sub(_UNTOLD, " ", re.sub(_DO_NOT, " no ", name))
     pieces = [piece for word in plain.split() if (piece := _readable(word))]
-    telling = [piece for piece in pieces if piece in _NEGATIONS or not all(map(is_filler, piece.split("-")))]
+    names = {*map(_readable, re.findall(r"(?<=\s)[A-Z][a-z]\b", plain))}  # "Go" is a name in "I write Go"
+    telling = [each for each in pieces if each in _NEGATIONS | names or not all(map(is_filler, each.split("-")))]
     if not set(telling) - _NEGATIONS or len(pieces) <= MAX_TITLE_WORDS:
         telling = pieces
     readable = "-".join(list(dict.fromkeys(telling))[:MAX_SLUG_WORDS])

@@ -246,6 +246,15 @@ PLACES = (
         r"[ \t]{0,4}\"([^\"\n]{4,200})",
         "exact",
     ),
+    Spot(
+        "a PIN", " ",  # of four or five figures: a postal PIN has six
+        r"[PDdGgLl](?:(?<=\bP)IN|(?:oor|ate|arage|ockbox)[ -]?code)"  # begins with a set of letters: that is fast
+        r"(?: (?:for|of|to|at|für|vom|de|du|del)(?: [\w'-]{1,40}){1,4}?)?"
+        r"(?: (?:is|was|ist|lautet|est|es|é)(?: now)?|:)"
+        r" [\"'`]?((?!1234(?!\d)|(?:19|20)\d\d [a-z])([0-9])(?!\2{3})[0-9]{3,4}[#*]?)"
+        r"(?![\w%-]|[.,:][0-9]| [a-z]+s\b)",
+        "",
+    ),
     Spot("a secret", "--from-literal", r"--from-literal[= ][\"']?[\w.-]{1,80}=[\"']?([^\s\"']{6,200})", "held", 0),
     Spot("a password", "cred", rf"(?i:\bcred(?:ential)?s?)[ \t]{{0,2}}(?:[:=]|is|are){_NAME_AND}", "striking", 0),
     Spot("a password", "log", rf"(?i:\blog[ -]?in)[ \t]{{0,2}}(?:[:=]|is|with|as){_NAME_AND}", "striking", 0),

@@ -15,12 +15,10 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
 
-from memsheaf.values import compiled
-
 # Words with digits in them that are words, longest first where one begins another.
 _TECHNICAL = (
-    r"(?i)1password|argon2(?:id?|d)?|base(?:16|32|58|62|64|85)(?:url)?|pbkdf2|sha-?(?:1|2|3|224|256|384|512)(?:sum)?"
-    r"|md[45](?:sum)?|hs(?:256|384|512)|[rpe]s(?:256|384|512)|aes-?(?:128|192|256)|rsa-?(?:1024|2048|3072|4096)"
+    r"(?i)1password|argon2(?:id?|d)?|base(?:16|32|58|62|64|85)(?:url)?|pbkdf2|sha-?(?:224|256|384|512|1|2|3)(?:sum)?"
+    r"|md[45](?:sum)?|wpa[23]|hs(?:256|384|512)|[rpe]s(?:256|384|512)|aes-?(?:128|192|256)|rsa-?(?:1024|2048|3072|4096)"
     r"|ed25519|x25519|curve25519|secp256[kr]1|p-?(?:256|384|521)|blake[23]b?|chacha20|poly1305|crc32|fido2|x\.?509"
     r"|pkcs-?[0-9]{1,2}|oauth-?[12]|http-?[123]|ipv[46]|utf-?(?:8|16|32)(?:mb[34])?|latin1|i18n|l10n|a11y|[a-z]{3,}2[a-z]{3,}(?![a-z0-9])"
     r"|(?<![a-z0-9])(?:k8s|k3s|e2e|p2p|b2b|b2c|c2c|ec2|s3|r2|d3|h2|u2f|py3)(?![a-z0-9])|sqlite3|mysql8|psycopg[23]|boto3|neo4j|log4j2?|web[23]|es(?:5|6|20[0-9]{2})|python[23]"
@@ -35,7 +33,7 @@ _WEAK = (
     r"[-_.]?(?:password|pass|secret|token|key|value|here)?[-_.]?[0-9]{0,4}!?"
 )
 _STANDS_FOR = (
-    r"(?i)x{4,}|\*{3,}|•{2,}|\.{3,}|…|_{4,}|-{4,}|(?<![a-z0-9])your(?![a-z0-9])|yourkey|yourtoken|placeholder"
+    r"(?i)^<|\$\{|\{\{|x{4,}|\*{3,}|•{2,}|\.{3,}|…|_{4,}|-{4,}|(?<![a-z0-9])your(?![a-z0-9])|yourkey|yourtoken|placeholder"
     r"|change[-_]?me|redacted|insert[-_]|replace[-_]?(?:me|with)|(?<![a-z])dummy|example|(?<![a-z])todo(?![a-z])"
 )
 # The same for what has the form of a provider's key: too long a word, or too long a run, to come about by chance.
@@ -48,7 +46,7 @@ _REFERENCE = (
     r"|vars?|local|data|args|options|params|request|req|props|state|ctx|context)(?:\.[A-Za-z_]|\?\.)|[A-Za-z][A-Za-z0-9+.-]{1,20}:/"
     r"|arn:|vault:|ssm:|op:|file:|enc:|sha(?:1|256|384|512)[:-]|md5:|\$(?:2[abxy]|argon2|pbkdf2|scrypt|apr1|[1567y])\$|\.{1,2}/|@"
 )
-_CODE = r"[A-Za-z_][\w.]*(?:[(\[{]|=(?![=]|$))"  # a call, or an argument by its name
+_CODE = r"[A-Za-z_][\w.]*(?:[(\[{]|=(?![=]|$))|.*\(\)"  # a call, or an argument by its name
 _EMAIL = r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}"
 _FILE = (
     r"(?i)\.(?:md|txt|py|js|tsx?|go|rs|java|rb|c|h|cc|cpp|json|ya?ml|toml|ini|cfg|conf|env|pem|key|crt|sh|sql|html?|xml"
@@ -130,27 +128,30 @@ def is_placeholder(value: str) -> bool:
     """
     if len(set(value)) <= 3 and len(value) > 3:
         return True
-    if "fake" not in value.lower() and compiled(_WEAK).fullmatch(value):
+    if "fake" not in value.lower() and re.fullmatch(_WEAK, value):
         return True
-    return value[:1] == "<" or "${" in value or "{{" in value or bool(compiled(_STANDS_FOR).search(value))
+    return bool(re.search(_STANDS_FOR, value))
 
 
 def is_example(rest: str) -> bool:
     """Whether what follows the beginning of a provider's key only shows how one looks."""
-    return len(set(rest)) <= 3 or bool(compiled(_EXAMPLE).search(rest))
+    return len(set(rest)) <= 3 or bool(re.search(_EXAMPLE, rest))
 
 
 def is_weak(value: str) -> bool:
     """Whether everybody would guess it: what examples and default installations use."""
-    return bool(compiled(_WEAK).fullmatch(value))
+    return bool(re.fullmatch(_WEAK, value))
 
 
 def is_password(value: str, *, exact: bool) -> bool:
-    """Whether a value that is said to be a password can be one; `exact` when it was quoted or assigned with `=`."""
+    """Return True if a value that is said to be a password can be one.
+
+    It is `exact` when it was quoted, assigned with `=`, or what a sentence states the password to be.
+    """
     if not _may_be_secret(value, 6):
         return False
     if not is_name(value):
-        return _has_digit(value) or bool(compiled(_SPECIAL).search(value)) or _is_random(value)
+        return _has_digit(value) or bool(re.search(_SPECIAL, value)) or _is_random(value)
     chunks = _chunks(value)
     return (len(chunks) == 1 and _has_digit(value)) or (
         exact and ((len(chunks) > 3 and "-" in value) or _has_digit(value))
@@ -162,7 +163,7 @@ def is_token(value: str) -> bool:
     if not _may_be_secret(value, 12) or is_name(value):
         return False
     bare = value.removeprefix("0x")
-    if compiled(_HEX).fullmatch(bare):
+    if re.fullmatch(_HEX, bare):
         return len(bare) >= 16
     return (_has_digit(value) and _entropy(value) >= 2.8) or _is_random(value)
 
@@ -171,15 +172,15 @@ def is_striking(value: str) -> bool:
     """Whether a word in prose looks like a secret: digits and signs mixed as in no ordinary word."""
     if not _may_be_secret(value, 8) or not _has_digit(value) or is_name(value):
         return False
-    if compiled(_HEX).fullmatch(value) or compiled(_UUID).fullmatch(value) or compiled(_OBJECT).fullmatch(value):
+    if re.fullmatch(_HEX, value) or re.fullmatch(_UUID, value) or re.fullmatch(_OBJECT, value):
         return False
-    plain = compiled(_TECHNICAL).sub("", value)
+    plain = re.sub(_TECHNICAL, "", value)
     between = len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", plain))
     leet = re.search(r"[A-Za-z][0-9]{1,2}[a-z]", plain)
     mixed = (
         len(plain) >= 16 and re.search("[a-z]", plain) and re.search("[A-Z]", plain) and re.search("[0-9]{4}", plain)
     )
-    special = compiled(_SPECIAL).search(plain) and re.search("[A-Za-z]{2}", plain)
+    special = re.search(_SPECIAL, plain) and re.search("[A-Za-z]{2}", plain)
     return bool(leet or between >= 3 or mixed or special)
 
 
@@ -187,16 +188,11 @@ def _may_be_secret(value: str, least: int) -> bool:
     """Whether it is long enough, and neither a placeholder nor a way to something else."""
     if len(value) < least or not value.isascii() or is_placeholder(value):
         return False
-    if (
-        compiled(_REFERENCE).match(value)
-        or compiled(_EMAIL).fullmatch(value)
-        or compiled(_FILE).search(value)
-        or _is_path(value)
-    ):
+    if re.match(_REFERENCE, value) or re.fullmatch(_EMAIL, value) or re.search(_FILE, value) or _is_path(value):
         return False
-    if compiled(_CODE).match(value) or "()" in value:
+    if re.match(_CODE, value):
         return False
-    return not (compiled(_NUMBERED).match(value) and not re.fullmatch("[0-9]{6,}", value))
+    return not (re.match(_NUMBERED, value) and not re.fullmatch("[0-9]{6,}", value))
 
 
 def _is_path(value: str) -> bool:
@@ -209,10 +205,10 @@ def _is_path(value: str) -> bool:
 
 def is_name(value: str) -> bool:
     """Whether it reads as words and small numbers, as names of things do."""
-    plain = compiled(_TECHNICAL).sub("", value)
+    plain = re.sub(_TECHNICAL, "", value)
     if not plain.strip("-_./:"):
         return True
-    if compiled(_SPECIAL).search(plain) or not all(compiled(_CHUNK).fullmatch(chunk) for chunk in _chunks(plain)):
+    if re.search(_SPECIAL, plain) or not all(re.fullmatch(_CHUNK, chunk) for chunk in _chunks(plain)):
         return False
     digits = sum(map(str.isdigit, plain))
     return not _is_random(plain) and digits * 2 < len(plain) and digits <= 6
@@ -245,9 +241,7 @@ def wordiness(value: str) -> float:
     """
     pairs = sum(pair.isalpha() for pair in map("".join, pairwise(value)))
     usual = sum(
-        run[at : at + 2] in _PAIRS
-        for run in map(str.lower, compiled(_RUN).findall(value))
-        for at in range(len(run) - 1)
+        run[at : at + 2] in _PAIRS for run in map(str.lower, re.findall(_RUN, value)) for at in range(len(run) - 1)
     )
     return usual / max(pairs, 1)
 
@@ -259,18 +253,14 @@ def _entropy(value: str) -> float:
 
 
 _PASSWORDS = (
-    "password", "passwd", "passwort", "passphrase", "passcode", "passord", "mot de passe", "kennwort", "contrasena",
-    "senha", "wachtwoord", "heslo", "haslo", "salasana", "adgangskode", "kata sandi", "parola", "sifre",
-    "contraseña", "пароль", "пароля", "паролем", "пароли", "密码", "密碼", "口令", "パスワード", "暗証番号",
-    "비밀번호", "암호", "كلمة المرور", "كلمة السر", "पासवर्ड", "şifre", "hasło", "lösenord", "jelszó", "κωδικός",
-    "סיסמה", "סיסמא", "mật khẩu", "รหัสผ่าน", "parolă",
-)  # fmt: skip
-_TOKENS = (
-    "token", "secret", "key", "credential",
-    "токен", "секрет", "ключ", "令牌", "密钥", "金鑰", "秘钥", "トークン", "秘密鍵", "apiキー", "토큰", "api 키",
-)  # fmt: skip
-_SHORT = ("pass", "pwd", "pw", "psk")
-_ANNOUNCING = (*_PASSWORDS, *_TOKENS, *_SHORT)
+    "password|passwd|passwort|passphrase|passcode|passord|mot de passe|kennwort|contrasena|senha|wachtwoord"
+    "|heslo|haslo|salasana|adgangskode|kata sandi|parola|sifre|contraseña|пароль|пароля|паролем|пароли|密码|密碼|口令"
+    "|パスワード|暗証番号|비밀번호|암호|كلمة المرور|كلمة السر|पासवर्ड|şifre|hasło|lösenord|jelszó|κωδικός|סיסמה|סיסמא"
+    "|mật khẩu|รหัสผ่าน|parolă"
+)
+_TOKENS = "token|secret|key|credential|токен|секрет|ключ|令牌|密钥|金鑰|秘钥|トークン|秘密鍵|apiキー|토큰|api 키"
+_SHORT = "pass|pwd|pw|psk"
+_ANNOUNCING = tuple(f"{_PASSWORDS}|{_TOKENS}|{_SHORT}".split("|"))
 _IN_ASCII = tuple(filter(str.isascii, _ANNOUNCING))
 _KEY_BEFORE = (
     r"(?:(?:^|[^A-Za-z])(?:PUBLIC|PRIMARY|FOREIGN|UNIQUE|SORT|CACHE|PARTITION|IDEMPOTENCY|INDEX|LOOKUP|SSH|GPG)_()|(?i:api|access|secret|private|auth|account|encrypt(?:ion)?|signing|master|role|client|service|app|deploy|license"
@@ -279,17 +269,12 @@ _KEY_BEFORE = (
 # The rest of a name: `password_staging`, `tokenForCi`, `passwords`; other letters make it another word.
 _TAIL = r"[sS]?(?:[_.-][A-Za-z0-9_.-]{0,40}+|(?<=[a-z])[A-Z0-9][A-Za-z0-9_]{0,40}+)?(?![A-Za-z0-9])"
 # Words behind it that tell of something other than its value.
-_ABOUT = frozenset(
-    {
-        "id", "ids", "hash", "hashes", "hashed", "hasher", "hashing", "digest", "commit", "policy", "policies",
-        "reset", "length", "len", "manager", "managers", "fingerprint", "checksum", "expires", "expiry",
-        "expiration", "ttl", "file", "files", "path", "paths", "url", "uri", "name", "names", "endpoint", "version",
-        "versions", "ticket", "tickets", "issue", "issues", "type", "types", "format", "field", "fields", "count",
-        "counts", "limit", "limits", "max", "min", "size", "budget", "usage", "regex", "pattern", "prompt", "hint",
-        "label", "rotation", "vault", "see", "under", "via", "header", "column", "table", "ref", "arn", "env", "var",
-        "variable",
-    }
-)  # fmt: skip
+_ABOUT = (
+    r"(?i)ids?|hash(?:e[dsr]|ing)?|digest|commit|polic(?:y|ies)|reset|len(?:gth)?|managers?|fingerprint|checksum"
+    r"|expir(?:es|y|ation)|ttl|files?|paths?|ur[li]|names?|endpoint|versions?|tickets?|issues?|types?|format|fields?"
+    r"|counts?|limits?|max|min|size|budget|usage|regex|pattern|prompt|hint|label|rotation|vault|see|under|via|header"
+    r"|column|table|ref|arn|env|var|variable"
+)
 _IS = (
     r"[ \t]+(?:is|was|are|now|to|as|ist|lautet|war|est|es|era|é|è|er|är|jest|je|on|это|был|—|–|->|→)"
     r"(?:[ \t]*:)?[ \t]+"
@@ -310,15 +295,32 @@ _LOOSE = (
 )
 # Where every word has spaces around it, none needs to be given back in part.
 _LOOSE_ASCII = _LOOSE.replace(_WORDS, _WORDS.replace("{1,40}", "{1,40}+"))
-_MIXED = r"[A-Za-z!#$%^&*?+~=@][0-9]|[0-9][A-Za-z!#$%^&*?+~=@]"
+_MIXED = r"[A-Za-z!#$%^&*?+~=@_-][0-9]|[0-9][A-Za-z!#$%^&*?+~=@]|[0-9]{6}|[A-Za-z][!#$%^&*?~@][A-Za-z]"
+# "The password for the admin account is …" says as much as "The password is …", which needs no `=` or quotes. A
+# value has a figure or a sign in it then, and is no measure (`12-character`), ticket (`OPS-12`), variable
+# (`DB_PASS_2`), numbered thing (`node-3`) or participle (`NTLMv2-hashed`).
+_OF = (
+    r"at|in|for|of|on|to|from|für|fürs|im|am|auf|vom|von|zum|zur|beim|du|de|des|sur|pour|del|della|di|al|en|para|per"
+    r"|do|da|no|na|van|voor|op|till|til|på|av|af|dla|od|от|для|к|на"
+)
+_COPULA = r"(?:is|was|are|ist|lautet|war|est|es|era|é|è|er|är|jest|je|это|был)"
+_FOR = rf"(?:[ \t]+(?:{_OF})(?:[ \t]+(?!{_COPULA}[ \t])[^\s:]+){{1,4}})"
+_STATED = rf"(?i){_MARKS}(?:{_FOR}:|{_FOR}?[ \t]+{_COPULA}(?:[ \t]+(?:now|jetzt))?:?)[ \t]+[\W_]{{0,4}}"
+_UNUSUAL = r"(?![0-9]{1,3}-[a-z-]+$|[A-Z]+[-_][A-Z0-9_]+$|[a-z-]+-[0-9]$|.*-[a-z]+ed$)(?:.*[0-9]|.*\w[!#$%^&*?~@]\w)"
+# Before a password that belongs to what the sentence is about: "The server with the password for staging is node-3".
+_ARTICLE = r"(?:the|an?|my|our|its|his|her|your|their|all|de[rnms]|die|das|les?|la|el|los|het)[ \t]+"
+_BELONGS = (
+    rf"(?i)(?:\w[ \t]+(?:{_OF}|with|about|by|mit|über|avec|con|com|met|(?:that|which|who)[ \t]+(?!{_ARTICLE})\w+)"
+    rf"[ \t]+(?:{_ARTICLE})?|\b\w+ing[ \t]+{_ARTICLE})(?:(?!{_ARTICLE})[\w-]+[ \t]+){{0,2}}$"
+)
 _NEAR = 250  # so far behind its word a value may stand that is not assigned
-_BEFORE, _BEHIND = 16, 640  # characters around its word in which a value is looked for
+_BEFORE, _BEHIND = 48, 640  # characters around its word in which a value is looked for
 
 
 @cache
 def _announcing(words: tuple[str, ...]) -> re.Pattern[str]:
     """The words that announce a secret, in small letters: group 1 is a password, 2 short for one, 3 a token."""
-    sorts = [[word for word in words if word in sort] for sort in (_PASSWORDS, _TOKENS, _SHORT)]
+    sorts = [[word for word in words if word in sort.split("|")] for sort in (_PASSWORDS, _TOKENS, _SHORT)]
     passwords, tokens, short = ("|".join(sort) or "(?!)" for sort in sorts)
     return re.compile(f"({passwords})|(?<![a-z])({short})(?![a-z])|({tokens})")
 
@@ -342,11 +344,15 @@ def find_announced(words: tuple[str, ...], text: str, at: int, end: int, sort: i
     """Where the value stands that the word at this place announces, in a piece of text around it."""
     if sort == 3 and text[at:end].lower() == "key" and not is_key(text[:at]):
         return None
-    match, direct, loose = compiled(_DIRECT).match(text, end), True, text[at:end].lower() != "pass"
-    if match is None and loose and compiled(_MIXED).search(text, end, end + _NEAR + 2):
-        loosely = compiled(_LOOSE_ASCII if text.isascii() else _LOOSE)
-        match, direct = loosely.match(text, end, _reach(lower(text), end, words)), False
-    return _value(match, direct, is_token=sort == 3) if match and (loose or match["mark"]) else None
+    is_token, loose = sort == 3, text[at:end].lower() != "pass"
+    match = re.compile(_DIRECT).match(text, end)
+    if match and (loose or match["mark"]) and (span := _value(match, text[:at], True, is_token=is_token)):
+        return span
+    if not loose or not re.compile(_MIXED).search(text, end, end + _NEAR + 2):
+        return None
+    loosely = re.compile(_LOOSE_ASCII if text.isascii() else _LOOSE)
+    match = loosely.match(text, end, _reach(lower(text), end, words))
+    return _value(match, text[:at], False, is_token=is_token) if match else None
 
 
 def _reach(lowered: str, at: int, words: tuple[str, ...]) -> int:
@@ -365,17 +371,27 @@ def lower(text: str) -> str:
 
 def is_key(before: str) -> bool:
     """Whether a key is one that is kept, by what stands before the word: `api_key`, and not `primary key`."""
-    found = compiled(_KEY_BEFORE).search(before)
+    found = re.search(_KEY_BEFORE, before)
     return found is not None and found[1] is None
 
 
-def _value(match: re.Match[str], direct: bool, *, is_token: bool) -> tuple[int, int] | None:
+def _value(match: re.Match[str], before: str, direct: bool, *, is_token: bool) -> tuple[int, int] | None:
     """Where the secret stands that a word announces, if there is one."""
     about = f"{match['tail']} {'' if direct else match['gap'] or ''}"
-    if about != " " and not _ABOUT.isdisjoint(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", about)):
+    if about != " " and any(re.fullmatch(_ABOUT, word) for word in re.findall(_RUN, about)):
         return None
     quoted, mark = bool(match["open"]), match["mark"] or ""
     value = match["value"].rstrip("\\*" if quoted else ".:)]}*_\\")
-    ask = "striking" if not direct else "token" if is_token else "exact" if quoted or "=" in mark else "password"
     start = match.start("value")
+    is_stated = (
+        re.compile(_STATED).fullmatch(match.string, match.end("tail"), start)
+        and re.match(_UNUSUAL, re.sub(_TECHNICAL, "", value))
+        and not re.search(_BELONGS, before)
+    )
+    if is_token:
+        ask = "token" if direct else "striking"
+    elif direct or is_stated:
+        ask = "exact" if quoted or "=" in mark or (is_stated and not mark) else "password"
+    else:
+        ask = "striking"
     return (start, start + len(value)) if fits(value, ask) else None

@@ -14,8 +14,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from memsheaf.guard.secret_values import fits
-from memsheaf.text.neutralize import INVISIBLE
-from memsheaf.values import compiled
+from memsheaf.memory import INVISIBLE
 
 _START = itemgetter(0)
 # one character with the marks and vowels that it composes with
@@ -67,8 +66,8 @@ def normalize(text: str) -> View:
     pieces: list[str] = []
     runs: list[Run] = []
     length = 0
-    invisible = compiled(f"[{INVISIBLE}]")
-    for cluster in compiled(_CLUSTER).finditer(text):
+    invisible = re.compile(f"[{INVISIBLE}]")
+    for cluster in re.finditer(_CLUSTER, text):
         piece = cluster[0]
         if not piece.isascii():
             piece = invisible.sub("", unicodedata.normalize("NFKC", piece))
@@ -116,7 +115,7 @@ def _replaced(view: View, pattern: str, meant: Callable[[re.Match[str]], str]) -
     text, done, length = view.text, 0, 0
     pieces: list[str] = []
     runs: list[Run] = []
-    for match in compiled(pattern).finditer(text):
+    for match in re.finditer(pattern, text):
         if (piece := meant(match)) == match[0]:
             continue
         start, end = match.span()

@@ -26,8 +26,7 @@ from memsheaf.guard.secret_values import (
     wordiness,
 )
 from memsheaf.guard.secret_views import View, close_seams, is_torn, normalize, undo_escapes
-from memsheaf.text.neutralize import INVISIBLE
-from memsheaf.values import compiled
+from memsheaf.memory import INVISIBLE
 
 SHORTEST = 14  # of what is known by its format
 LONGEST = 1024  # characters of a value by which it is judged
@@ -95,7 +94,7 @@ def _scan(text: str) -> list[_Found]:
 def _scan_views(text: str) -> list[_Found]:
     if text.isascii():
         return _in_text(View(text))
-    normal = compiled(f"[{INVISIBLE}]").sub("", unicodedata.normalize("NFKC", text))
+    normal = re.sub(f"[{INVISIBLE}]", "", unicodedata.normalize("NFKC", text))
     found = _in_text(View(normal))
     if normal == text or not found:
         return found
@@ -158,11 +157,11 @@ def _formatted(view: View, long: list[str]) -> Iterator[_Found]:
     if not long:
         return
     for known in begun(long):
-        for match in found(compiled(known.pattern), view.text, known.needle, known.back):
+        for match in found(re.compile(known.pattern), view.text, known.needle, known.back):
             if not _stands_for(match[1][:LONGEST], known.needle):
                 yield _as_found(view, known.kind, *match.span(1))
     if max(map(len, long)) >= 32:
-        for match in compiled(_ONE_WORD).finditer(view.text):
+        for match in re.finditer(_ONE_WORD, view.text):
             if _is_made_alike(match[0]):
                 yield _as_found(view, "a key or token", *match.span())
         yield from _encoded(view)
@@ -175,7 +174,7 @@ def _is_made_alike(word: str) -> bool:
     """Whether a word is made as most providers make their keys."""
     from memsheaf.guard.secret_formats import PREFIXED
 
-    prefixed = compiled(PREFIXED).fullmatch(word)
+    prefixed = re.fullmatch(PREFIXED, word)
     return prefixed is not None and fits(prefixed[1], "random")
 
 
@@ -193,11 +192,11 @@ def _stands_for(value: str, needle: str) -> bool:
 def _encoded(view: View) -> Iterator[_Found]:
     """Base64 of a private key, or of a text with a secret in it."""
     done = 0
-    for match in compiled(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,65536}+={0,2}").finditer(view.text):
+    for match in re.finditer(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,65536}+={0,2}", view.text):
         if match.start() < done:
             continue
         if match[0][0] == "M" and _is_private(match[0]):
-            done = compiled(_KEY_LINES).match(view.text, match.end()).end()  # type: ignore[union-attr]
+            done = re.compile(_KEY_LINES).match(view.text, match.end()).end()  # type: ignore[union-attr]
             yield _as_found(view, "a private key", match.start(), done)
         elif (inner := base64_text(match[0])) and any(_in_view(View(inner))):
             yield _as_found(view, "a secret in base64", *match.span())
@@ -222,7 +221,7 @@ _RUN_OF_WORDS = (
     r"(?:[0-9]{1,2}[.):]?[ \t]{1,2})?(?:[a-z]{3,8}(?![A-Za-z]))?"
 )
 _OF_SEEDS = r"(?i)\b(?:seed|mnemonic|wallet|bip-?39|(?:recovery|secret|backup)[ -](?:phrase|words))\b"
-_OF_CODES = ("2fa", "mfa", "otp", "authenticator", "one-time", "setup", "set-up", "seed", "secret", "backup")
+_OF_CODES = "2fa|mfa|otp|authenticator|one-time|set-?up|seed|secret|backup"
 _SENTENCE = (
     r"\b(?:the|and|for|with|from|your|not|are|was|has|have|had|which|been|should|would|were|their|but|our|its|into|who"
     r"|never|because|where|when|what|being|does|did|them|these|those|than)\b"
@@ -241,29 +240,29 @@ def _marked(view: View) -> Iterator[_Found]:
 
     text, lowered = view.text, lower(view.text)
     for kind, needle, pattern, ask, back, probe in PLACES:
-        if needle in lowered and (not probe or compiled(probe).search(lowered)):
-            for match in found(compiled(pattern), text, needle, back, lowered):
+        if needle in lowered and (not probe or re.search(probe, lowered)):
+            for match in found(re.compile(pattern), text, needle, back, lowered):
                 start, end = match.span(1)
-                if not ask:  # a key block has its dashes before it, as many as were not lost
-                    start -= len(compiled(r"(?:-*+ ?)$").search(text, max(0, start - 12), start)[0])  # type: ignore[index]
+                if needle == "private key":  # a key block has its dashes before it, as many as were not lost
+                    start -= len(re.compile(r"(?:-*+ ?)$").search(text, max(0, start - 12), start)[0])  # type: ignore[index]
                 if _fits(text[start:end], ask):
                     yield _as_found(view, kind, start, end)
-    for match in compiled(COOKIE).finditer(text) if "cookie" in lowered else ():
-        for pair in compiled(PAIR).finditer(text, *match.span(1)):
+    for match in re.finditer(COOKIE, text) if "cookie" in lowered else ():
+        for pair in re.compile(PAIR).finditer(text, *match.span(1)):
             if _fits(pair[2], "any" if pair[1] else "token"):
                 yield _as_found(view, "a cookie", *pair.span(2))
     if "Secret" in text and "ata" in text:
         yield from _in_manifests(view)
-    if any(word in lowered for word in ("seed", "mnemonic", "wallet", "bip", "phrase", "words")):
+    if re.search("seed|mnemonic|wallet|bip|phrase|words", lowered):
         yield from _seeds(view)
-    runs = (text[max(0, one.start() - 4) : one.end()] for one in compiled(FIVE_GROUPS).finditer(text))
-    may_be_grouped = compiled(TWO_GROUPS).search(text) and (
-        any(map(lowered.__contains__, _OF_CODES)) or any(sum(map(str.isdigit, run)) > 2 for run in runs)
+    runs = (text[max(0, one.start() - 4) : one.end()] for one in re.finditer(FIVE_GROUPS, text))
+    may_be_grouped = re.search(TWO_GROUPS, text) and (
+        re.search(_OF_CODES, lowered) or any(sum(map(str.isdigit, run)) > 2 for run in runs)
     )
-    for match in compiled(GROUPED).finditer(text) if may_be_grouped else ():
+    for match in re.finditer(GROUPED, text) if may_be_grouped else ():
         # so many groups with figures among them are one wherever they stand
         is_sure = len(match[0]) >= 29 and sum(map(str.isdigit, match[0])) > 2
-        is_said = is_sure or compiled("|".join(_OF_CODES)).search(lowered, max(0, match.start() - 80), match.start())
+        is_said = is_sure or re.compile(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start())
         if is_said and _fits(match[0], "seed"):
             yield _as_found(view, "a one-time password seed", *match.span())
 
@@ -271,14 +270,14 @@ def _marked(view: View) -> Iterator[_Found]:
 def _seeds(view: View) -> Iterator[_Found]:
     """The words that a wallet is made again from: as many as it takes, and nothing that makes a sentence."""
     text = view.text
-    for match in compiled(_RUN_OF_WORDS).finditer(text):
-        spoken_of = compiled(_OF_SEEDS).search(text, max(0, match.start() - 80), match.end())
+    for match in re.finditer(_RUN_OF_WORDS, text):
+        spoken_of = re.compile(_OF_SEEDS).search(text, max(0, match.start() - 80), match.end())
         first = max(spoken_of.end(), match.start()) if spoken_of else match.end()
         words: list[str] = []
         for line in re.finditer(r"[^\n]*\n?", text[first : match.end()]):  # the phrase ends with a line
             words += re.findall("[a-z]+", line[0])
             words = words[1:] if words[:1] == ["phrase"] else words
-            if len(words) in (12, 15, 18, 21, 24) and not compiled(_SENTENCE).search(" ".join(words)):
+            if len(words) in (12, 15, 18, 21, 24) and not re.search(_SENTENCE, " ".join(words)):
                 yield _as_found(view, "a wallet's seed phrase", first, first + line.end())
                 break
 
@@ -286,26 +285,26 @@ def _seeds(view: View) -> Iterator[_Found]:
 def _in_manifests(view: View) -> Iterator[_Found]:
     """The values that a Secret of Kubernetes holds, whatever they are called."""
     text = view.text
-    starts = [0, *(match.start() for match in compiled(r"(?m)^---").finditer(text)), len(text)]
+    starts = [0, *(match.start() for match in re.finditer(r"(?m)^---", text)), len(text)]
     for first, last in pairwise(starts):
-        if not compiled(_IS_SECRET).search(text, first, last):
+        if not re.compile(_IS_SECRET).search(text, first, last):
             continue
-        for held in compiled(_HELD).finditer(text, first, last):
-            entry = compiled(_ENTRY).match(text, held.end(), last)
+        for held in re.compile(_HELD).finditer(text, first, last):
+            entry = re.compile(_ENTRY).match(text, held.end(), last)
             while entry and (held[1] is None or len(entry[1].rpartition("\n")[2]) > len(held[1])):
                 if fits(entry[2], "held"):
                     yield _as_found(view, "a secret of Kubernetes", *entry.span(2))
-                entry = compiled(_ENTRY).match(text, entry.end(), last)
+                entry = re.compile(_ENTRY).match(text, entry.end(), last)
 
 
 def _beside(view: View, long: list[str]) -> Iterator[_Found]:
     """A long random word in a line that speaks of a key before it, though it does not say that this is the one."""
     if max(map(len, long), default=0) < 20:
         return
-    for match in compiled(_LONG_RUN).finditer(view.text):
+    for match in re.finditer(_LONG_RUN, view.text):
         start, end = match.span()
         before = view.text[max(0, start - 100) : start].rpartition("\n")[2].lower()
-        if not compiled(_SPOKEN_OF).search(before) or compiled(_IN_PUBLIC).search(before):
+        if not re.search(_SPOKEN_OF, before) or re.search(_IN_PUBLIC, before):
             continue
         if end - start <= 300 and not _is_plain(match[0]):
             yield _as_found(view, "a key or token", start, end)
@@ -313,7 +312,7 @@ def _beside(view: View, long: list[str]) -> Iterator[_Found]:
 
 def _is_plain(value: str) -> bool:
     """Whether a long word is a path, a name, a public key, or anything else but a token."""
-    if value.startswith(("pk_", "pub")) or not compiled(_ALL_SORTS).match(value):
+    if value.startswith(("pk_", "pub")) or not re.match(_ALL_SORTS, value):
         return True
     named = sum(map(is_name, pieces := value.split("/"))) * 2 >= len(pieces)
     return named or not fits(value, "token")

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator
 
 from memsheaf.text.spoken import spoken
-from memsheaf.values import compiled
 
 MAX_CHARS_READ = 20_000
 
@@ -153,11 +152,11 @@ def ephemeral(text: str) -> str:
     """
     for line in spoken(text[:MAX_CHARS_READ].lower().replace("’", "'")).split("\n"):
         for sentence in _sentences(line):
-            if match := compiled(_ONCE).search(sentence):
+            if match := re.search(_ONCE, sentence):
                 why = "asks for one thing, once, or reports it; keep what holds every time, or leave it out"
                 return f"{_shorten(match[0])!r} {why}"
             words = _find_moment(sentence)
-            if words and not compiled(_END).search(line):
+            if words and not re.search(_END, line):
                 return f"{words!r} says that it holds for the moment only; say until when it holds, or leave it out"
     return ""
 
@@ -165,13 +164,11 @@ def ephemeral(text: str) -> str:
 def _find_moment(sentence: str) -> str:
     """Return the words that bind a sentence to its moment, unless they are denied ("not just for now")."""
     for pattern in (_MOMENT, _MOMENT_UNLESS_RULE):
-        for match in compiled(pattern).finditer(sentence):
-            if pattern is _MOMENT_UNLESS_RULE and compiled(_RULE).search(sentence):
+        for match in re.finditer(pattern, sentence):
+            if pattern is _MOMENT_UNLESS_RULE and re.search(_RULE, sentence):
                 return ""
             before = sentence[max(0, match.start() - 40) : match.start()]
-            if not compiled(_DENIED_BEFORE).search(before) and not compiled(_DENIED_AFTER).match(
-                sentence, match.end()
-            ):
+            if not re.search(_DENIED_BEFORE, before) and not re.compile(_DENIED_AFTER).match(sentence, match.end()):
                 return match[0].strip()
     return ""
 
@@ -195,18 +192,18 @@ def derivable(text: str, *, cited: bool = False) -> str:
     lookups: list[str] = []
     others = 0
     for sentence in _sentences(re.sub(r"(?ms)^```.*?(?:^```|\Z)", "", lowered)):  # code is no statement
-        if match := compiled(_LOOKUP).search(sentence):
+        if match := re.search(_LOOKUP, sentence):
             lookups.append(match[0].strip())
         elif len(sentence.split()) > 4 or len(sentence.encode()) > 2 * len(sentence):
             others += 1
-    if len(lookups) <= others or compiled(_REASON).search(lowered):
+    if len(lookups) <= others or re.search(_REASON, lowered):
         return ""
     why = "can be looked up in the code or its history; keep why it is so, or what follows from it"
     return f"{_shorten(lookups[0])!r} {why}"
 
 
 def _sentences(text: str) -> Iterator[str]:
-    for sentence in compiled(r"(?<=[!?;。！？；])|(?<=\.)(?=\s)|\n").split(text):
+    for sentence in re.split(r"(?<=[!?;。！？；])|(?<=\.)(?=\s)|\n", text):
         if bare := sentence.strip(" \t*_#->•"):
             yield bare
 
@@ -282,7 +279,7 @@ def _pasted(text: str) -> str:
     """Return what most lines of a text were pasted from, or "" when they were typed."""
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
     for kind, least_lines, sure_sign, line_pattern in _PASTES:
-        count = sum(1 for line in lines if compiled(line_pattern).match(line))
-        if count >= least_lines and count > 0.6 * len(lines) and compiled(sure_sign).search(text):
+        count = sum(1 for line in lines if re.match(line_pattern, line))
+        if count >= least_lines and count > 0.6 * len(lines) and re.search(sure_sign, text):
             return kind
     return ""

@@ -1,6 +1,6 @@
 """Answers to the events of a host: what to put into its context, and what to keep of the conversation.
 
-Deferred imports, to start quickly: the layers, which a start that is unchanged and the end of a turn do not need.
+Deferred imports, to start quickly: the memories, which the end of a turn does not need.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ from memsheaf.hosts.events import (
 )
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.switch import is_off
-from memsheaf.scope import project_root, with_hub
-from memsheaf.values import file_stamp
-from memsheaf.work.project_trees import describe_moved
+from memsheaf.project_trees import describe_moved
+from memsheaf.scope import file_stamp, project_root, with_hub
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from memsheaf.config import Settings
     from memsheaf.recall.session import Session
-    from memsheaf.work.layers import Layers
+    from memsheaf.sheaf import Sheaf
 
 START_BYTES = 9_600  # hosts take 10,000 characters of a hook, and put more into a file
 BRIEF_BYTES = 4_000
@@ -55,14 +54,15 @@ RECALL_EVENT = ("claude-code", "UserPromptSubmit")
 
 
 class HookAnswers:
-    """Answers hooks. A server hands in its `layers` and what brings `news`, and keeps this for as long as it runs.
+    """Answer hook events, either in a one-shot process or inside a running MCP server.
 
-    The time of a process for one event `ends` at some moment.
+    A server passes the memories that it has open as `layers`, and what brings `news` of its hubs. A one-shot process
+    has until `ends`.
     """
 
     def __init__(
         self,
-        layers: Layers | None = None,
+        layers: Sheaf | None = None,
         cwd: str = "",
         news: Callable[[float], object] | None = None,
         ends: float = float("inf"),
@@ -98,13 +98,13 @@ class HookAnswers:
             note_failure(event.host, event.event, f"{type(error).__name__}: {error}")
             return b""
 
-    def layers(self, settings: Settings, cwd: str, *, read_only: bool) -> AbstractContextManager[Layers]:
-        """The layers that the server has open, or those around a folder."""
+    def layers(self, settings: Settings, cwd: str, *, read_only: bool) -> AbstractContextManager[Sheaf]:
+        """Return the memories that the server has open, or open those around a folder."""
         if self._layers:
             return nullcontext(self._layers)
-        from memsheaf.work.layers import Layers
+        from memsheaf.sheaf import Sheaf
 
-        return Layers.open(settings=settings, cwd=cwd, by="agent", read_only=read_only)
+        return Sheaf.open(settings=settings, cwd=cwd, by="agent", read_only=read_only)
 
     def begin_news(self, settings: Settings, cwd: str) -> Callable[[float], object] | None:
         """Begin to bring what other machines learned, if a scope has a hub; gives what waits for it, once."""
@@ -122,7 +122,7 @@ class HookAnswers:
 
         return wait
 
-    def session(self, name: str, layers: Layers, tree: str) -> Session:
+    def session(self, name: str, layers: Sheaf, tree: str) -> Session:
         """The memory side of a conversation; a server knows what was said before in it."""
         found = self._sessions.pop(name, None) or layers.session(tree=tree)
         self._sessions[name] = found
@@ -207,7 +207,7 @@ class _Call:
 
     def _start_text(self) -> str:
         with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
-            lost = [said for sheaf in layers.lasting().sheaves() for said in sheaf.reader.describe_lost()]
+            lost = [said for sheaf in layers.lasting().each() for said in sheaf.own.describe_lost()]
             moved = describe_moved(self.settings, self.cwd)
             lines = "".join(f"(memsheaf: {said})\n" for said in (*lost, moved) if said)
             return lines + layers.prompt(budget=START_BYTES - len(lines.encode()))
@@ -217,7 +217,9 @@ class _Call:
         from memsheaf.text.neutralize import cut_bytes
 
         with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
-            return cut_bytes(layers.brief(), max(0, min(room, BRIEF_BYTES)))
+            from memsheaf.work.brief import brief
+
+            return cut_bytes(brief(layers), max(0, min(room, BRIEF_BYTES)))
 
     def _prompt(self) -> HookReply:
         prompt = self.event.prompt
@@ -234,7 +236,7 @@ class _Call:
             if mark in prompts if name else is_recent:
                 return HookReply()  # another hook of ours has answered it
             found.data["prompts"] = [*prompts, mark][-PROMPTS:]
-            from memsheaf.reader import existing_vectors
+            from memsheaf.index.database import existing_vectors
             from memsheaf.recall.ignore import is_silent
 
             with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:

@@ -22,7 +22,7 @@ from memsheaf.hosts.formats import RENDER, as_json_lines, as_line
 
 TOKEN = "MEMSHEAF_MCP_TOKEN"
 SYSTEMS = ("Linux", "macOS", "Windows")
-_VARIABLE = re.compile(r"\{(\w+):([^}]*)\}")
+_VARIABLE = r"\{(\w+):([^}]*)\}"
 PASTED = "TOKEN"  # where a client reads no variable, and the token itself has to stand
 
 with open(os.path.join(os.path.dirname(__file__), "hosts.json"), encoding="utf-8") as _file:
@@ -101,7 +101,7 @@ def settings_path(place: str | Sequence[str], environment: Mapping[str, str]) ->
     '/srv/codex/config.toml'
     """
     place = place if isinstance(place, str) else place[SYSTEMS.index(_system())]
-    place = _VARIABLE.sub(lambda found: environment.get(found[1]) or found[2], place)
+    place = re.sub(_VARIABLE, lambda found: environment.get(found[1]) or found[2], place)
     home = environment.get("HOME") or os.path.expanduser("~")
     place = home + place[1:] if place.startswith("~") else place
     return os.path.abspath(os.path.expandvars(place) if os.name == "nt" else place)
@@ -111,7 +111,7 @@ def _shown_file(known: Mapping[str, Any], system: str) -> str:
     """Where the settings are, as people write it."""
     files = known["files"]
     place = files if isinstance(files, str) else files[SYSTEMS.index(system)]
-    place = _VARIABLE.sub(lambda found: str(found[2]), place)
+    place = re.sub(_VARIABLE, lambda found: str(found[2]), place)
     is_path = system == "Windows" and place.startswith("~")
     return "%USERPROFILE%" + place[1:].replace("/", "\\") if is_path else place
 

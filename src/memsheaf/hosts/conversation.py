@@ -16,8 +16,8 @@ from hashlib import sha256
 from stat import S_ISREG
 from typing import Any
 
+from memsheaf.scope import parse_object
 from memsheaf.store.safe_dir import Folder, kernel_lock, replace
-from memsheaf.values import parse_object
 
 FOLDER = "hooks"
 KEPT_DAYS = 30.0

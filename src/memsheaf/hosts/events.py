@@ -7,7 +7,7 @@ import os
 from typing import NamedTuple
 
 from memsheaf.hosts.failure_log import note_failure
-from memsheaf.values import parse_object
+from memsheaf.scope import parse_object
 
 START, PROMPT, TURN, COMPACT, END = "start", "prompt", "turn", "compact", "end"
 

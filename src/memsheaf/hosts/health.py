@@ -18,7 +18,6 @@ from contextlib import suppress
 from shutil import which
 from typing import NamedTuple
 
-from memsheaf.doctor import Finding
 from memsheaf.guard import without_secrets
 from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.conversation import FOLDER
@@ -29,9 +28,10 @@ from memsheaf.hosts.own_commands import OwnCommand, read_command
 from memsheaf.hosts.settings_edit import find_commands, list_ours
 from memsheaf.hosts.settings_files import SettingsTarget, read_target
 from memsheaf.hosts.switch import is_off
-from memsheaf.scope import around
+from memsheaf.memory import utc_time
+from memsheaf.scope import around, parse_json
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import parse_json, utc_time
+from memsheaf.work.doctor import Finding
 
 ANSWER_SECONDS = 15
 MAX_FAILURES = 5  # lines of the log that are shown

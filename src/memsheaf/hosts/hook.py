@@ -9,19 +9,15 @@ Deferred imports, to start quickly: a running MCP server answers through its soc
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
+from collections.abc import Sequence
+from types import FrameType
 
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.local_socket import MESSAGE_BYTES, PIECE, ask, work_folder
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Sequence
-    from types import FrameType
-else:
-    import _signal as signal  # without the import of `enum`
 
 SECONDS = 4.0  # until the host gets an empty answer
 SHARE = 0.4  # of them, that the running server has
@@ -110,8 +106,6 @@ def _arm(seconds: float) -> None:
         signal.signal(signal.SIGALRM, expire)
         signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)  # what holds on to it has half a second more
     else:
-        import threading
-
         timer = threading.Timer(seconds, expire)
         timer.daemon = True
         timer.start()

@@ -1,35 +1,96 @@
-"""Readers of what other tools keep as text files: Claude Code, Codex, basic-memory, Cursor, AGENTS.md and the like.
+"""Read what other tools remember: `TOOLS` has them by the name that `memsheaf import --from` takes.
 
-A reader gives what it finds and what it leaves out, and writes nothing. `READERS` has them by the name that
-`memsheaf import --from` takes. A file of instructions is split: each bullet is a fact, and so is the other text below
-a heading. What lies in a git working tree came with a repository, and so did every rule and every file of
-instructions for a project: it belongs to the project, and is nobody's word until a person confirms it.
+A reader yields memories and what it leaves out, and writes nothing. A file of another shape is refused; a row or line
+that cannot be understood is left out and named. A file of instructions is split: each bullet is a fact, and so is the
+other text below a heading. Whatever came with a repository belongs to the project, and is nobody's word until a
+person confirms it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import chain
+from typing import NamedTuple
 
-from memsheaf.archive import LINK, NO_MARKDOWN
-from memsheaf.errors import ArchiveRefused, ScopeRefused, hinted
-from memsheaf.hosts.foreign import Foreign, ForeignMemory, LeftOut, Surroundings, read_below, read_folder
-from memsheaf.hosts.import_exports import read_claude_mem, read_mem0, read_server_memory
-from memsheaf.scope import refuse_links, repository_around
+from memsheaf.archive import LINK, NO_MARKDOWN, folder_files
+from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, hinted
+from memsheaf.memory import LIMIT
+from memsheaf.scope import open_plain, refuse_links, repository_around
+from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.text.sections import fence_after, sections
-from memsheaf.values import compiled
 
+MAX_EXPORT_BYTES = 64 << 20
+MAX_TABLE_ROWS = 200_000
+MAX_TABLE_SECONDS = 60.0
+MIN_FACT_BYTES = 6
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
-SHORTEST = 6  # bytes of a fact
+USER_ENTITIES = ("default_user", "user", "me", "the user")  # names that server-memory's users give to themselves
 
-_BULLET = r"[-*+][ \t]+(?:\[[ xX]\][ \t]+)?"
-_COMMENT = r"(?s)<!--.*?-->"
-_HEADER = r"(?s)---[ \t]*\r?\n(.*?\n)?---[ \t]*(?:\r?\n|$)"
-_REFERENCE = r"\s*@([\w./~-]+)\s*"  # Claude Code and Gemini load the file that such a line names
-_POINTER = rf"\s*(?:{_BULLET})?\[[^\]]*\]\(([^)\s]+\.md)\).*"
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_BULLET = re.compile(r"[-*+][ \t]+(?:\[[ xX]\][ \t]+)?")
+_COMMENT = re.compile(r"(?s)<!--.*?-->")
+_RULE_HEADER = re.compile(r"(?s)---[ \t]*\r?\n(.*?\n)?---[ \t]*(?:\r?\n|$)")
+_REFERENCE = re.compile(r"\s*@([\w./~-]+)\s*")  # Claude Code and Gemini load the file that such a line names
+_POINTER = re.compile(rf"\s*(?:{_BULLET.pattern})?\[[^\]]*\]\(([^)\s]+\.md)\).*")
 
-Files = Iterable[ForeignMemory | LeftOut | None]
+Fields = Mapping[str, object]
+
+
+class ForeignMemory(NamedTuple):
+    """One thing that another tool remembers; `where` says where it stood there.
+
+    With `text` it is a whole file of the name `path`, whose header is kept; else `body` is all there is. `heading` is
+    the one that it stood under, `day` when it was last changed. `scope` is where it belongs, if the source says so;
+    `is_shared` says that it came with a repository.
+    """
+
+    where: str
+    body: str = ""
+    text: str = ""
+    path: str = ""
+    name: str = ""
+    description: str = ""
+    kind: str = ""
+    heading: str = ""
+    day: str = ""
+    conversation: str = ""
+    scope: str = ""
+    is_shared: bool = False
+
+
+class LeftOut(NamedTuple):
+    """Something that is not imported, and why."""
+
+    where: str
+    why: str
+
+
+Foreign = Iterator[ForeignMemory | LeftOut]
+
+
+class Surroundings(NamedTuple):
+    """Where an import runs: the working directory and the environment."""
+
+    cwd: str
+    environment: Mapping[str, str]
+
+    def at_home(self, *names: str, variable: str = "") -> str:
+        """Return a place in the user's home, unless a variable names another for the first folder."""
+        given = self.environment.get(variable) if variable else ""
+        home = self.environment.get("HOME") or os.path.expanduser("~")
+        return os.path.join(given, *names[1:]) if given else os.path.join(home, *names)
+
+    @property
+    def checkout(self) -> str:
+        """The main working tree around the working directory, else that directory."""
+        return repository_around(self.cwd)[0] or os.path.realpath(self.cwd)
 
 
 def read_foreign(what: str, source: str, place: Surroundings) -> Foreign:
@@ -38,14 +99,26 @@ def read_foreign(what: str, source: str, place: Surroundings) -> Foreign:
     Raises:
         ArchiveRefused: there is nothing, or it is not what that tool writes.
     """
+    tool = TOOLS[what]
     if source and not (os.path.isdir(source) or os.path.isfile(source)):
         raise _nothing(f"file or folder {source!r}")
-    source = os.path.realpath(source) if source else ""
-    is_shared = what in _OF_REPOSITORIES or bool(source and _is_in_repository(source))
-    for one in READERS[what](source, place):
-        if isinstance(one, ForeignMemory) and (is_shared or one.is_shared):
-            one = one._replace(scope="project", is_shared=True)
-        yield one
+    start = os.path.realpath(source) if source else tool.find(place)
+    is_shared = tool.is_shared or bool(source and _is_in_repository(start))
+    memories = tool.read(start, place)
+    if tool.read_instructions and not source:
+        memories = chain(memories, tool.read_instructions(place))
+    is_empty = True
+    for memory in memories:
+        is_empty = False
+        if isinstance(memory, ForeignMemory) and (is_shared or memory.is_shared):
+            memory = memory._replace(scope="project", is_shared=True)
+        yield memory
+    if is_empty:
+        raise _nothing(f"memory of {what} in {start!r}")
+
+
+def _nothing(place: str) -> ArchiveRefused:
+    return hinted(ArchiveRefused(f"there is no {place}"), "Name the file or folder to import.")
 
 
 def _is_in_repository(path: str) -> bool:
@@ -53,165 +126,396 @@ def _is_in_repository(path: str) -> bool:
     return bool(repository_around(real if os.path.isdir(real) else os.path.dirname(real))[0])
 
 
+def day_of(*values: object) -> str:
+    """Return the day in the first of these that is a time stamp, "" when none is.
+
+    >>> day_of(None, "2026-11-17T06:54:10.897439+00:00")
+    '2026-11-17'
+    """
+    for value in values:
+        if isinstance(value, str) and (day := re.match(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d)\b", value)):
+            return day[0]
+    return ""
+
+
+# Text files
+
+
+def _read_folder(folder: str) -> Foreign:
+    """Yield the text files of a folder, without hidden ones. Raises ArchiveRefused."""
+    for name, load in folder_files(folder):
+        if not any(part.startswith(".") for part in name.split("/")):
+            try:
+                yield _to_text(folder, name, load(LIMIT + 1)) if load else LeftOut(name, LINK)
+            except (OSError, PathRefused) as error:
+                yield LeftOut(name, str(error))
+
+
+def _read_below(folder: str, *paths: str) -> Foreign:
+    """Yield those text files below a trusted folder that are there, reached without following a link."""
+    for path in paths:
+        try:
+            with Folder.open(folder) as opened, walk(opened, path) as (inner, name):
+                yield _to_text(folder, path, read_file(inner, name, LIMIT + 1))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PathRefused:
+            yield LeftOut(path, LINK)
+        except OSError as error:
+            yield LeftOut(path, str(error))
+
+
+def _to_text(folder: str, name: str, data: bytes) -> ForeignMemory | LeftOut:
+    if len(data) > LIMIT:
+        return LeftOut(name, f"it is larger than {LIMIT >> 10} KiB")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return LeftOut(name, "it is not UTF-8 text")
+    if not text.strip():
+        return LeftOut(name, "it is empty")
+    if "\0" in text:
+        return LeftOut(name, "it holds zero bytes")
+    changed = time.localtime(os.lstat(os.path.join(folder, name)).st_mtime)
+    return ForeignMemory(name, text=text, path=name, day=time.strftime("%Y-%m-%d", changed))
+
+
 def claude_memory_folder(place: Surroundings) -> str:
-    """The folder that Claude Code gives a project: named after its main working tree."""
+    """Return the folder that Claude Code gives a project: named after its main working tree."""
     name = re.sub(r"[^A-Za-z0-9]", "-", place.checkout)
     return place.at_home(".claude", "projects", name, "memory", variable="CLAUDE_CONFIG_DIR")
 
 
-def _read_claude_code(source: str, place: Surroundings) -> Foreign:
-    folder, names = source or claude_memory_folder(place), ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
-    own = [] if source else [read_below(place.at_home(".claude", variable="CLAUDE_CONFIG_DIR"), "CLAUDE.md")]
-    theirs = [] if source else [read_below(place.checkout, name) for name in names]
-    if not os.path.isdir(folder) and not any((*own, *theirs)):
-        raise _nothing(folder)
-    found = list(_read_notes(folder, place)) if os.path.isdir(folder) else []
-    files, is_shared = {one.where for one in found}, os.path.islink(folder) and _is_in_repository(folder)
-    for one in found:
-        if isinstance(one, ForeignMemory) and one.where == "MEMORY.md":  # in which a line points to a file
-            kept = ("" if (to := re.fullmatch(_POINTER, line)) and to[1] in files else line for line in _lines(one))
-            yield from _split([one._replace(text="\n".join(kept))], is_shared=is_shared)
+def read_claude_memory(folder: str, _: Surroundings | None = None) -> Foreign:
+    """Yield the memories that Claude Code made by itself."""
+    memories = list(_read_notes(folder)) if os.path.isdir(folder) else []
+    files = {memory.where for memory in memories}
+    is_shared = os.path.islink(folder) and _is_in_repository(folder)
+    for memory in memories:
+        if isinstance(memory, LeftOut):
+            yield memory
+        elif memory.where == "MEMORY.md":  # in which a line may point to a file
+            lines = memory.text.split("\n")
+            lines = ["" if (to := _POINTER.fullmatch(line)) and to[1] in files else line for line in lines]
+            yield from _split([memory._replace(text="\n".join(lines))], is_shared=is_shared)
         else:
-            yield one._replace(is_shared=is_shared) if isinstance(one, ForeignMemory) else one
+            yield memory._replace(is_shared=is_shared)
+
+
+def _read_claude_instructions(place: Surroundings) -> Foreign:
+    own = _read_below(place.at_home(".claude", variable="CLAUDE_CONFIG_DIR"), "CLAUDE.md")
     yield from _split(own, scope="user")
+    theirs = _read_below(place.checkout, "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
     yield from _split(theirs, is_shared=True)
 
 
-def _read_codex(source: str, place: Surroundings) -> Foreign:
-    folder = source or place.at_home(".codex", variable="CODEX_HOME")
-    files = [read_below(folder, name) for name in ("AGENTS.md", "AGENTS.override.md", "memories/MEMORY.md")]
-    if not any(files):
-        raise _nothing(os.path.join(folder, "AGENTS.md"))
-    yield from _split(files, scope="user")
+def _read_codex(folder: str, _: Surroundings) -> Foreign:
+    yield from _split(_read_below(folder, "AGENTS.md", "AGENTS.override.md", "memories/MEMORY.md"), scope="user")
     memories = os.path.join(folder, "memories")
-    for one in read_folder(memories) if os.path.isdir(memories) and not os.path.islink(memories) else ():
-        if one.where != "MEMORY.md":
-            why = one.why if isinstance(one, LeftOut) else "Codex makes MEMORY.md of it, or from it"
-            yield LeftOut(f"memories/{one.where}", why)
+    if os.path.isdir(memories) and not os.path.islink(memories):
+        for file in _read_folder(memories):
+            if file.where != "MEMORY.md":
+                why = file.why if isinstance(file, LeftOut) else "Codex makes MEMORY.md of it, or from it"
+                yield LeftOut(f"memories/{file.where}", why)
 
 
-def _read_notes(source: str, place: Surroundings) -> Foreign:
-    """Markdown files, each a memory."""
-    folder = source or place.at_home("basic-memory", variable="BASIC_MEMORY_HOME")
-    if not os.path.isdir(folder):
-        raise _nothing(folder)
-    for one in read_folder(folder):
-        yield one if isinstance(one, LeftOut) or one.path.endswith(".md") else LeftOut(one.where, NO_MARKDOWN)
+def _read_notes(folder: str, _: Surroundings | None = None) -> Foreign:
+    """Yield Markdown files, each a memory."""
+    if os.path.isdir(folder):
+        for file in _read_folder(folder):
+            is_note = isinstance(file, LeftOut) or file.path.endswith(".md")
+            yield file if is_note else LeftOut(file.where, NO_MARKDOWN)
 
 
-def _read_cursor_rules(source: str, place: Surroundings) -> Foreign:
-    root = source or place.checkout
+def _read_cursor_rules(root: str, place: Surroundings) -> Foreign:
     if os.path.isfile(root):
-        yield from _read_rules([read_below(os.path.dirname(root), os.path.basename(root))])
+        yield from _read_rules(_read_below(*os.path.split(root)))
         return
-    rules, old = os.path.join(root, ".cursor", "rules"), read_below(root, ".cursorrules")
+    rules = os.path.join(root, ".cursor", "rules")
     try:
         refuse_links(root, rules)
+        if not os.path.isdir(rules) and root != place.checkout:
+            rules = root  # a folder of rules was named
+        if os.path.isdir(rules):
+            yield from _read_rules(_read_folder(rules))
     except ScopeRefused:
         yield LeftOut(".cursor/rules", LINK)
-        rules = ""
-    rules = rules if os.path.isdir(rules) else source
-    if not rules and not old:
-        raise _nothing(os.path.join(root, ".cursor", "rules"))
-    yield from _read_rules(read_folder(rules) if rules else ())
-    yield from _split([old])
+    yield from _split(_read_below(root, ".cursorrules"))
 
 
-def _read_rules(files: Files) -> Foreign:
-    """Rules of Cursor: a header of plain lines, whose globs no YAML reader takes, and the rule."""
-    for one in files:
-        if isinstance(one, ForeignMemory):
-            head = re.match(_HEADER, one.text)
-            lines = (line.partition(":") for line in (head[1] or "").splitlines()) if head else ()
-            fields = {key.strip(): value.strip().strip("\"'[]") for key, _, value in lines}
-            body = one.text[head.end() :].strip() if head else one.text.strip()
-            globs = f"in {fields['globs']}" if fields.get("globs") else ""
-            when = ", ".join(filter(None, (fields.get("description"), globs)))
-            if body and one.path.endswith((".mdc", ".md")):
-                rule = one._replace(body=body, text="", path="", kind="feedback")
-                stem = os.path.splitext(os.path.basename(one.path))[0]
-                yield rule._replace(name=" ".join(re.split(r"[-_\s]+", stem)).strip(), description=when)
-            else:
-                yield LeftOut(one.where, "it is no rule: its name does not end in .mdc" if body else "it is empty")
-        elif one:
-            yield one
-
-
-def _read_instructions(source: str, place: Surroundings) -> Foreign:
-    root = source or place.checkout
-    folder, name = os.path.split(root)
-    files = [read_below(folder, name)] if os.path.isfile(root) else [read_below(root, one) for one in INSTRUCTIONS]
-    if not any(files):
-        raise _nothing(" or ".join(INSTRUCTIONS))
-    yield from _split(files)
-
-
-def _split(files: Files, *, scope: str = "", is_shared: bool = False) -> Foreign:
-    """The facts of files of instructions: each bullet with what belongs to it, and the rest of each section."""
+def _read_rules(files: Foreign) -> Foreign:
+    """Yield rules of Cursor: a header of plain lines, whose globs no YAML reader takes, and the rule."""
     for file in files:
-        if not isinstance(file, ForeignMemory):
-            yield from (file,) if file else ()
+        if isinstance(file, LeftOut):
+            yield file
             continue
-        text = compiled(_COMMENT).sub(lambda found: "\n" * found[0].count("\n"), "\n".join(_lines(file)))
+        header = _RULE_HEADER.match(file.text)
+        body = file.text[header.end() if header else 0 :].strip()
+        if not body:
+            yield LeftOut(file.where, "it is empty")
+        elif not file.path.endswith((".mdc", ".md")):
+            yield LeftOut(file.where, "it is no rule: its name does not end in .mdc")
+        else:
+            lines = (line.partition(":") for line in (header[1] or "").splitlines()) if header else ()
+            fields = {key.strip(): value.strip().strip("\"'[]") for key, _, value in lines}
+            globs = f"in {fields['globs']}" if fields.get("globs") else ""
+            name = re.sub(r"[-_\s]+", " ", os.path.splitext(os.path.basename(file.path))[0]).strip()
+            when = ", ".join(filter(None, (fields.get("description"), globs)))
+            yield ForeignMemory(file.where, body, name=name, description=when, kind="feedback", day=file.day)
+
+
+def _read_instructions(root: str, _: Surroundings) -> Foreign:
+    if os.path.isfile(root):
+        yield from _split(_read_below(*os.path.split(root)))
+    else:
+        yield from _split(_read_below(root, *INSTRUCTIONS))
+
+
+def _split(files: Iterable[ForeignMemory | LeftOut], *, scope: str = "", is_shared: bool = False) -> Foreign:
+    """Yield the facts of files of instructions: each bullet with its sub-items, and the rest of each section."""
+    for file in files:
+        if isinstance(file, LeftOut):
+            yield file
+            continue
+        text = file.text.replace("\r\n", "\n")
+        text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
         above: list[tuple[int, str]] = []
         for section in sections(text):
-            above = [one for one in above if one[0] < section.level]
-            above += [(section.level, section.title)] * (section.level > 1)
+            above = [title for title in above if title[0] < section.level]
+            if section.level > 1:
+                above.append((section.level, section.title))
             heading = ": ".join(title for _, title in above)
             for number, body in _blocks(section.lines, section.start + 1 + bool(section.level)):
                 where = f"{file.where}:{number}"
-                if named := compiled(_REFERENCE).fullmatch(body):
-                    yield LeftOut(where, f"it names another file, {named[1]}, which is to be imported by itself")
-                elif len(body.encode()) < SHORTEST:
+                if reference := _REFERENCE.fullmatch(body):
+                    yield LeftOut(where, f"it names another file, {reference[1]}, which is to be imported by itself")
+                elif len(body.encode()) < MIN_FACT_BYTES:
                     yield LeftOut(where, "it is too short to say something")
                 else:
-                    fact = ForeignMemory(where, body, heading=heading, day=file.day)
-                    yield fact._replace(scope=scope, is_shared=is_shared)
-
-
-def _lines(file: ForeignMemory) -> list[str]:
-    return file.text.replace("\r\n", "\n").split("\n")
+                    yield ForeignMemory(where, body, heading=heading, day=file.day, scope=scope, is_shared=is_shared)
 
 
 def _blocks(lines: Iterable[str], first: int) -> Iterator[tuple[int, str]]:
-    """The bullets of a section, lines that name a file, and its other text, each with the number of its first line.
+    """Yield lines that name a file, the other text and the bullets of a section, each with its first line number.
 
-    A line that only leads to the bullets, such as "Always:", is none.
+    A line that only leads to the bullets, such as "Always:", is dropped.
     """
     bullets: list[tuple[int, list[str]]] = []
     rest: list[tuple[int, str]] = []
     fence, is_inside = "", False
     for number, line in enumerate(lines, first):
-        bullet = compiled(_BULLET).match(line) if not fence else None
+        bullet = None if fence else _BULLET.match(line)
         fence = fence_after(line, fence)
+        is_inside = bool(bullet) or (is_inside and (line[:1].isspace() or not line.strip()))
         if bullet:
             bullets.append((number, [line[bullet.end() :]]))
-        elif is_inside and (line[:1].isspace() or not line.strip()):
+        elif is_inside:
             bullets[-1][1].append(line)
-        elif compiled(_REFERENCE).fullmatch(line):
+        elif _REFERENCE.fullmatch(line):
             yield number, line
         elif line.strip() or rest:
             rest.append((number, line))
-        is_inside = bool(bullet) or (is_inside and (line[:1].isspace() or not line.strip()))
-    said = "\n".join(line for _, line in rest).strip()
-    if said and not (bullets and said.endswith(":") and "\n" not in said):
-        yield rest[0][0], said
-    for number, held in bullets:
-        yield number, "\n".join(held).strip()
+    text = "\n".join(line for _, line in rest).strip()
+    if text and not (bullets and text.endswith(":") and "\n" not in text):
+        yield rest[0][0], text
+    for number, item in bullets:
+        yield number, "\n".join(item).strip()
 
 
-def _nothing(place: str) -> ArchiveRefused:
-    return hinted(ArchiveRefused(f"there is no {place}"), "Name the file or folder to import.")
+# Databases and exports
 
 
-_OF_REPOSITORIES = ("cursor-rules", "agents-md")
-READERS: Mapping[str, Callable[[str, Surroundings], Foreign]] = {
-    "claude-code": _read_claude_code,
-    "codex": _read_codex,
-    "claude-mem": read_claude_mem,
-    "basic-memory": _read_notes,
-    "mem0": read_mem0,
-    "server-memory": read_server_memory,
-    "cursor-rules": _read_cursor_rules,
-    "agents-md": _read_instructions,
+def _read_claude_mem(file: str, place: Surroundings) -> Foreign:
+    """Yield the observations that claude-mem made in this project, and what its summaries say was learned."""
+    project = os.path.basename(place.checkout)
+    others: Counter[str] = Counter()
+    for table, what in (("observations", "observation"), ("session_summaries", "summary")):
+        for row in _rows(file, "claude-mem", table, ("id", "project", "created_at", "memory_session_id")):
+            if project not in (row["project"], row.get("merged_into_project")):
+                others[str(row["project"])] += 1
+                continue
+            text = _text(row, "narrative", "text", "learned")
+            facts = "\n".join(f"- {fact}" for fact in _list_in(row.get("facts")))
+            if not text and not facts:
+                yield LeftOut(f"{what} {row['id']}", "it says nothing")
+                continue
+            yield ForeignMemory(
+                f"{what} {row['id']} {_text(row, 'type')}".strip(),
+                "\n\n".join(filter(None, (text, facts))),
+                name=_text(row, "title"),
+                description=_text(row, "subtitle", "request"),
+                kind="project",
+                day=day_of(row["created_at"]),
+                conversation=_text(row, "memory_session_id"),
+            )
+    for name, count in sorted(others.items()):
+        yield LeftOut(f"project {name}", f"{count:,} entries of another project; import them there")
+
+
+def _read_mem0(file: str, _: Surroundings) -> Foreign:
+    """Yield the memories of mem0: what `get_all` gives as JSON, or the last texts in its history database."""
+    entries: object
+    if _is_database(file):
+        history = _rows(file, "mem0", "history", ("memory_id", "new_memory", "event", "updated_at"))
+        last = {row["memory_id"]: row for row in sorted(history, key=lambda row: str(row["updated_at"]))}
+        entries = [{"id": key, "memory": row["new_memory"], **row} for key, row in last.items()]
+    else:
+        entries = _parse(_read_text(file))
+        for key in ("results", "memories"):
+            if isinstance(entries, dict) and key in entries:
+                entries = entries[key]
+    if not isinstance(entries, list):
+        raise _wrong_shape(file, "mem0", "`json.dump(memory.get_all(…), file)` makes one.")
+    for number, entry in enumerate(entries, 1):
+        row = entry if isinstance(entry, dict) else {}
+        where = f"memory {row.get('memory_id') or row.get('id') or number}"
+        if text := _text(row, "memory", "text"):
+            yield ForeignMemory(where, text, day=day_of(row.get("updated_at"), row.get("created_at")))
+        else:
+            yield LeftOut(where, "it was deleted there" if row.get("event") == "DELETE" else "it has no text")
+
+
+def _read_server_memory(file: str, _: Surroundings) -> Foreign:
+    """Yield the graph of @modelcontextprotocol/server-memory: an entity with its relations is a memory."""
+    if not file:
+        raise hinted(ArchiveRefused("MEMORY_FILE_PATH does not say where the file is"), "Name its memory.jsonl.")
+    entities: dict[str, Fields] = {}
+    relations: list[tuple[str, Fields]] = []
+    for where, entry in _graph_entries(_read_text(file)):
+        if entry.get("type") == "entity" and (name := _text(entry, "name")):
+            entities[name] = entry
+        elif entry.get("type") == "relation" and _text(entry, "from"):
+            relations.append((where, entry))
+        else:
+            yield LeftOut(where, "it is neither an entity nor a relation")
+    if not entities:
+        raise _wrong_shape(file, "server-memory", "It has a JSON object in each line.")
+    for where, relation in relations:
+        if relation["from"] not in entities:
+            yield LeftOut(where, "it begins at an entity that is not there")
+    for name, entity in entities.items():
+        lines = [str(observation) for observation in _list_in(entity.get("observations"))]
+        lines += [f"{each.get('relationType')} [[{each.get('to')}]]" for _, each in relations if each["from"] == name]
+        if not lines:
+            yield LeftOut(f"entity {name}", "nothing is observed of it")
+            continue
+        yield ForeignMemory(
+            f"entity {name}",
+            "\n".join(f"- {line}" for line in lines),
+            name=name.replace("_", " "),
+            description=f"{_text(entity, 'entityType')} {name}: {lines[0]}".strip(),
+            kind="user" if name.lower() in USER_ENTITIES else "project",
+        )
+
+
+def _graph_entries(text: str) -> Iterator[tuple[str, Fields]]:
+    """Yield the entries of a graph, each with where it stands: an object a line, or one object with two lists."""
+    whole = _parse(text)
+    if isinstance(whole, dict) and "entities" in whole:
+        for kind, key in (("entity", "entities"), ("relation", "relations")):
+            for number, entry in enumerate(_list_in(whole.get(key)), 1):
+                yield f"{kind} {number}", {**entry, "type": kind} if isinstance(entry, dict) else {}
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            entry = _parse(line)
+            yield f"line {number}", entry if isinstance(entry, dict) else {}
+
+
+def _rows(file: str, tool: str, table: str, needed: Sequence[str]) -> Iterator[dict[str, object]]:
+    """Yield the rows of a table that has these columns; the database is only read. Raises ArchiveRefused."""
+    if not _is_database(file):
+        raise _wrong_shape(file, tool, "Name its SQLite database.")
+    path = os.path.abspath(file).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    deadline = time.monotonic() + MAX_TABLE_SECONDS
+    columns = "SELECT c.name FROM sqlite_schema s, pragma_table_info(s.name) c WHERE s.type = 'table' AND s.name = ?"
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            database.row_factory = sqlite3.Row
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * LIMIT)
+            database.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
+            database.execute("PRAGMA trusted_schema=OFF")
+            there = {row["name"] for row in database.execute(columns, (table,))}
+            if absent := [name for name in needed if name not in there]:
+                raise _wrong_shape(file, tool, f"Its table {table} has no {', '.join(absent)}.")
+            query = f"SELECT * FROM {table} ORDER BY {needed[0]} LIMIT {MAX_TABLE_ROWS}"
+            yield from map(dict, database.execute(query))
+    except sqlite3.Error as error:
+        raise ArchiveRefused(f"{file!r} cannot be read: {error}") from None
+
+
+def _is_database(file: str) -> bool:
+    return _read_start(file, len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+
+
+def _read_start(file: str, size: int) -> bytes:
+    try:
+        with open_plain(file) as opened:
+            return opened.read(size)
+    except OSError as error:
+        why = f"{file!r} cannot be read: {error.strerror or error}"
+        raise hinted(ArchiveRefused(why), "Name the file to import.") from None
+
+
+def _read_text(file: str) -> str:
+    data = _read_start(file, MAX_EXPORT_BYTES + 1)
+    if len(data) > MAX_EXPORT_BYTES:
+        raise ArchiveRefused(f"{file!r} is larger than {MAX_EXPORT_BYTES >> 20} MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ArchiveRefused(f"{file!r} is not UTF-8 text") from None
+
+
+def _parse(text: str) -> object:
+    """Return the value of a JSON text; None when it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _list_in(value: object) -> Sequence[object]:
+    """Return a list, or one that is written as JSON in a text."""
+    value = _parse(value) if isinstance(value, str) else value
+    return value if isinstance(value, list) else ()
+
+
+def _text(row: Fields, *keys: str) -> str:
+    """Return the first text that stands under one of these keys."""
+    texts = (value.strip() for key in keys if isinstance(value := row.get(key), str))
+    return next(filter(None, texts), "")
+
+
+def _wrong_shape(file: str, tool: str, hint: str) -> ArchiveRefused:
+    return hinted(ArchiveRefused(f"{file!r} is not what {tool} writes"), hint)
+
+
+class ForeignTool(NamedTuple):
+    """Where a tool usually keeps its memories, and how they are read; `is_shared` if that is in a repository.
+
+    Instructions that it keeps elsewhere are read, too, unless the user names a place.
+    """
+
+    find: Callable[[Surroundings], str]
+    read: Callable[[str, Surroundings], Foreign]
+    read_instructions: Callable[[Surroundings], Foreign] | None = None
+    is_shared: bool = False
+
+
+def _at_home(*names: str, variable: str) -> Callable[[Surroundings], str]:
+    return lambda place: place.at_home(*names, variable=variable)
+
+
+TOOLS: Mapping[str, ForeignTool] = {
+    "claude-code": ForeignTool(claude_memory_folder, read_claude_memory, _read_claude_instructions),
+    "codex": ForeignTool(_at_home(".codex", variable="CODEX_HOME"), _read_codex),
+    "claude-mem": ForeignTool(
+        _at_home(".claude-mem", "claude-mem.db", variable="CLAUDE_MEM_DATA_DIR"), _read_claude_mem
+    ),
+    "basic-memory": ForeignTool(_at_home("basic-memory", variable="BASIC_MEMORY_HOME"), _read_notes),
+    "mem0": ForeignTool(_at_home(".mem0", "history.db", variable="MEM0_DIR"), _read_mem0),
+    "server-memory": ForeignTool(lambda place: place.environment.get("MEMORY_FILE_PATH", ""), _read_server_memory),
+    "cursor-rules": ForeignTool(lambda place: place.checkout, _read_cursor_rules, is_shared=True),
+    "agents-md": ForeignTool(lambda place: place.checkout, _read_instructions, is_shared=True),
 }

@@ -14,21 +14,19 @@ from typing import NamedTuple
 
 from memsheaf.errors import Duplicate, PathRefused, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
+from memsheaf.gates import LAYER_FILES, require_no_secret
 from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.hosts.foreign import ForeignMemory, LeftOut, day_of
+from memsheaf.hosts.importers import ForeignMemory, LeftOut, day_of
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, compose, first_line, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.recall.recall import LAYER_FILES
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import TOGETHER, Sheaf
 from memsheaf.store import ABSENT, Change, Commit
 from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import one_line
-from memsheaf.text.similarity import LIKE, SHARED, alike, fact, traces
+from memsheaf.text.similarity import SAME, SHARED, alike, fact, traces
 from memsheaf.text.summary import make_description, make_name
-from memsheaf.text_edits import placed, refuse_secrets
-from memsheaf.work.layers import Layers
-from memsheaf.work.undo import TOGETHER
+from memsheaf.text_edits import placed
 
 READ = 600  # characters by which a type is guessed
 _SPECIAL = {fold(os.path.basename(name)) for name in (CONTEXT, NOTES, *LAYER_FILES)}  # these stand in prompts
@@ -44,7 +42,7 @@ class ImportPlan(NamedTuple):
 
 
 def plan_import(
-    layers: Layers, what: str, found: Iterable[ForeignMemory | LeftOut], *, allow: Allow = STRICT
+    layers: Sheaf, what: str, found: Iterable[ForeignMemory | LeftOut], *, allow: Allow = STRICT
 ) -> ImportPlan:
     """Decide what becomes of each thing that a reader found; nothing is written.
 
@@ -64,7 +62,7 @@ def plan_import(
     return ImportPlan(what, tuple(planner.memories), tuple(left_out))
 
 
-def carry_out(layers: Layers, plan: ImportPlan, *, allow: Allow = STRICT) -> Sequence[Commit]:
+def carry_out(layers: Sheaf, plan: ImportPlan, *, allow: Allow = STRICT) -> Sequence[Commit]:
     """Save what was planned: one commit a scope, which one undo takes back together.
 
     Raises:
@@ -75,15 +73,16 @@ def carry_out(layers: Layers, plan: ImportPlan, *, allow: Allow = STRICT) -> Seq
         changes = [Change(memory.path, memory.data, ABSENT) for each, memory in plan.memories if each == scope]
         why = f"import from {plan.what}" + (f"{TOGETHER}{made[0].id}" if made else "")
         were_looked_at = Allow(secrets=allow.secrets, anyway=True)
-        writer = layers.sheaf(scope).writer
-        made.append(writer.change_many(changes, why, by=f"import:{plan.what}", allow=were_looked_at))
+        made.append(
+            layers.open_scope(scope).change_many(changes, why, by=f"import:{plan.what}", allow=were_looked_at)
+        )
     return made
 
 
 class _Planner:
     """Collects what one import saves, with what was planned before in sight."""
 
-    def __init__(self, layers: Layers, source: str, allow: Allow) -> None:
+    def __init__(self, layers: Sheaf, source: str, allow: Allow) -> None:
         self.memories: list[tuple[str, Memory]] = []
         self._layers, self._source, self._allow = layers, source, allow
         self._taken: dict[str, set[str]] = {}  # the folded paths of a scope
@@ -95,12 +94,12 @@ class _Planner:
         memory = _to_memory(one, self._source, layers.today)
         wanted = one.scope if one.scope in layers.scopes() else ""
         scope = wanted or layers.scope_for(memory.kind, memory.body)
-        sheaf = layers.sheaf(scope)
+        sheaf = layers.only(scope)
         if not self._allow.secrets:
-            refuse_secrets(memory, None)
-        with layers.naming(sheaf):
+            require_no_secret(memory)
+        with layers.naming(scope):
             self._refuse_known(memory, sheaf)
-        if any(each.writer.doubts(memory) for each in layers.sheaves()):
+        if any(each.own.doubts(memory) for each in layers.each()):
             memory = parse("", edited(memory.text, fields={"trust": "unconfirmed"}).encode())
         memory = placed(memory, self._free_path(one, memory, sheaf))
         self._taken[scope].add(fold(memory.path))
@@ -110,20 +109,20 @@ class _Planner:
 
     def _refuse_known(self, memory: Memory, sheaf: Sheaf) -> None:
         """Raise Duplicate for what is said already, here or in this import, TextRefused for what was rejected."""
-        known = sheaf.reader.named(memory.kind, memory.name)
+        known = sheaf.own.find_name(memory.kind, memory.name)
         if known and known.body.strip() == memory.body.strip():
             raise Duplicate(known.path, 1.0)
         if self._allow.anyway:
             return
-        sheaf.writer.refuse_duplicate(memory)
-        self._layers.refuse_known(memory, sheaf)
+        sheaf.own.refuse_duplicate(memory)
+        self._layers.refuse_known(memory, sheaf.home)
         wanted = fact(memory)
         near = Counter(number for trace in traces(wanted) for number in self._traces.get(trace, ()))
         for number in (number for number, shared in near.items() if shared >= SHARED):
             other = self.memories[number][1]
-            if (nearness := alike(wanted, fact(other))) >= LIKE:
+            if (nearness := alike(wanted, fact(other))) >= SAME:
                 raise Duplicate(other.path, nearness)
-        if stone := sheaf.writer.buried(memory):
+        if stone := sheaf.own.buried(memory):
             how = "rejected" if stone.why == "rejected" else "forgotten"
             raise TextRefused(f"it was {how} on {stone.at[:10]}; --anyway brings it back")
 

@@ -8,17 +8,9 @@ server's end is in `mcp/hooks.py`. Who can reach the socket can also run `memshe
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from binascii import crc32
-
-TYPE_CHECKING = False  # known to type checkers by this name; `typing` is slow to import
-if TYPE_CHECKING:
-    import socket
-else:
-    try:  # a fifth of the import of `socket`
-        import _socket as socket
-    except ImportError:
-        import socket
 
 MESSAGE_BYTES = 16 << 20
 PIECE = 1 << 16

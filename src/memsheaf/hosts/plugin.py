@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from memsheaf import __version__
 from memsheaf.errors import Exists, PathRefused, StoreFailed, hinted
+from memsheaf.scope import parse_object
 from memsheaf.store.safe_dir import Folder, read_file, replace, walk
-from memsheaf.values import parse_object
 
 NAME = "memsheaf"
 DESCRIPTION = "Memory that outlives a conversation: plain Markdown files, recalled and learned without being asked."

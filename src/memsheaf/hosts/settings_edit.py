@@ -24,13 +24,10 @@ from memsheaf.hosts.jsonc import Path, Step
 from memsheaf.hosts.own_commands import NAME, OwnCommand, entry_words, read_hook, read_server
 
 Wanted = Mapping[str, Any]
-_OWN_YAML = re.compile(
-    r"""(?mx) (?:cmd|command): [ ]* ["']? (?:[^\r\n"']*[\\/])? memsheaf (?:\.exe)? ["']? [ ]* \r?$  # the program
-    | ^ [ ]* - [ ] ["']? -m ["']? [ ]* \r?\n [ ]* - [ ] ["']? memsheaf \b"""  # or Python with the module
-)
-
-
-_HOOK_MENTION = re.compile(rf"{NAME}\S*\s+hook\b")
+_OWN_YAML = r"""(?mx)
+    (?:cmd|command): [ ]* ["']? (?:[^\r\n"']*[\\/])? memsheaf (?:\.exe)? ["']? [ ]* \r?$  # the program
+    | ^ [ ]* - [ ] ["']? -m ["']? [ ]* \r?\n [ ]* - [ ] ["']? memsheaf \b"""
+_HOOK_MENTION = rf"{NAME}\S*\s+hook\b"
 _PLAIN = (bool, int, float, type(None))  # a value that starts nothing, such as a timeout
 
 
@@ -122,7 +119,7 @@ def find_foreign_entry(text: str, format: str, ours: Wanted) -> str:
         with suppress(ValueError):
             lines, _, start, end = _yaml_block(text, ours)
             block = "".join(lines[start:end])  # empty where both are -1
-            return "" if _OWN_YAML.search(block) else block
+            return "" if re.search(_OWN_YAML, block) else block
     entry = find_entry(text, format, ours)
     if not entry or read_server(entry):
         return ""
@@ -152,7 +149,7 @@ def find_commands(
         elif isinstance(item, dict):
             waiting += item.values()
             for key, line in item.items():
-                if isinstance(line, str) and _HOOK_MENTION.search(line):
+                if isinstance(line, str) and re.search(_HOOK_MENTION, line):
                     extras = _find_extras(item, ("type", "name", key))
                     yield line + _show([], extras), None if extras and is_repository else read_hook(line)
 
@@ -350,7 +347,7 @@ def _insert_yaml(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:
 
 def _remove_yaml(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
     lines, _, start, end = _yaml_block(text, ours)
-    is_own = start >= 0 and _OWN_YAML.search("".join(lines[start:end]))
+    is_own = start >= 0 and re.search(_OWN_YAML, "".join(lines[start:end]))
     return _cut_yaml(text, ours, created) if is_own else text
 
 

@@ -19,11 +19,10 @@ from memsheaf.hosts.conversation import HostConversation, conversations, load, o
 from memsheaf.hosts.failure_log import note_failure
 from memsheaf.hosts.switch import is_off
 from memsheaf.learn.transcripts import read_transcript
-from memsheaf.scope import with_hub
-from memsheaf.values import open_plain
+from memsheaf.project_trees import record_tree
+from memsheaf.scope import open_plain, with_hub
+from memsheaf.sheaf import Sheaf
 from memsheaf.work.hub_upkeep import sync_once
-from memsheaf.work.layers import Layers
-from memsheaf.work.project_trees import record_tree
 
 SECONDS = 600  # after which the system ends it
 LEARNING = 300.0  # of them, that learning may take
@@ -40,7 +39,7 @@ def work(cwd: str = "") -> int:
         signal.alarm(SECONDS)
     settings = config.load(warn=lambda said: None)
     try:
-        with Layers.open(settings=settings, cwd=cwd or os.getcwd(), by="extraction") as layers:
+        with Sheaf.open(settings=settings, cwd=cwd or os.getcwd(), by="extraction") as layers:
             waiting = own_file(settings.state, layers.root, WAITING)
             with layers.own.state.lock("hook-worker"):
                 record_tree(settings, cwd or os.getcwd())
@@ -57,7 +56,7 @@ def work(cwd: str = "") -> int:
     return 0
 
 
-def _work(layers: Layers, settings: config.Settings, cwd: str) -> None:
+def _work(layers: Sheaf, settings: config.Settings, cwd: str) -> None:
     prune(settings.state, time.time())
     for path in conversations(settings.state):
         if load(path).get("root") == layers.root:
@@ -70,12 +69,12 @@ def _work(layers: Layers, settings: config.Settings, cwd: str) -> None:
     review = len(layers.learning.queue.all())
     if learned or review:
         save(news, json.dumps({"learned": learned, "review": review}).encode())
-    for sheaf in layers.sheaves():
-        sheaf.reader.embed_all(seconds=EMBEDDING)
+    for sheaf in layers.each():
+        sheaf.own.index.embed_all(seconds=EMBEDDING)
     sync_once(settings, cwd, with_hub(settings.layers(cwd), settings.places(cwd)))
 
 
-def read_conversation(layers: Layers, path: str) -> None:
+def read_conversation(layers: Sheaf, path: str) -> None:
     """Put the turns that ended since the last time into the inbox; each message once, whatever was interrupted."""
     found = HostConversation(path, load(path))
     transcript, cursor, captured = found.text("transcript"), found.number("cursor"), found.number("captured")
@@ -86,7 +85,7 @@ def read_conversation(layers: Layers, path: str) -> None:
         cursor, reach = 0, ""
     if cursor >= captured:
         return
-    folders = [sheaf.root for sheaf in layers.sheaves()]
+    folders = [sheaf.root for sheaf in layers.each()]
     cursor = _next_line(transcript, cursor)
     is_private = found.data.get("private") is not False  # whether the turn that was read last is off the record
     begin, end = found.number("off_from"), found.number("off_to")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
@@ -11,7 +12,6 @@ from memsheaf.store import Commit, Revision, Version, version_of
 from memsheaf.store.commit_queries import HUB, OTHERS
 from memsheaf.store.journal_lines import is_commit_id
 from memsheaf.store.trust import TrustLedger, written
-from memsheaf.values import compiled
 
 WHY_LIMIT = 8_000  # bytes of a commit's reason that are pushed
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z"
@@ -86,7 +86,7 @@ def without_unsound(pulled: Pulled) -> Pulled:
     for one in pulled.commits:
         commit = one.commit
         name = commit.id if is_commit_id(commit.id) else sha256(commit.id.encode()).hexdigest()[:12]
-        at = commit.at if compiled(_TIME).fullmatch(commit.at) else _UNKNOWN
+        at = commit.at if re.fullmatch(_TIME, commit.at) else _UNKNOWN
         steps = tuple(filter(is_sound, commit.revisions))
         commits.append(one._replace(commit=commit._replace(id=name, at=at, revisions=steps)))
     return pulled._replace(commits=commits)

@@ -20,7 +20,7 @@ from memsheaf.index.database import SCHEMA, base_of, locked
 
 AT_REST = 86_400.0  # seconds without a write, after which an index of another version is not in use
 
-_NAME = re.compile(r"([0-9a-f]{24})(?:-([0-9]{1,6}))?\.[a-z0-9.-]+")
+_NAME = r"([0-9a-f]{24})(?:-([0-9]{1,6}))?\.[a-z0-9.-]+"
 
 
 class Cache(NamedTuple):
@@ -78,7 +78,7 @@ def _all(cache: str) -> list[Cache]:
         return []
     found: dict[str, list[str]] = {}
     for name in names:
-        if match := _NAME.fullmatch(name):
+        if match := re.fullmatch(_NAME, name):
             base = match[1] if match[2] is None else f"{match[1]}-{match[2]}"
             found.setdefault(os.path.join(cache, base), []).append(os.path.join(cache, name))
     return [Cache(base, tuple(files), sum(map(_size, files))) for base, files in found.items()]

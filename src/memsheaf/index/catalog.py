@@ -13,12 +13,11 @@ import sqlite3
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from types import MappingProxyType
 from typing import NamedTuple
 
 from memsheaf.errors import Busy, Changed, PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG
-from memsheaf.index.database import LISTED, RANK, WAITING, IndexNotes, Row, notes, set_marks
+from memsheaf.index.database import LISTED, RANK, WAITING, Row, notes, set_catalog_stamp, set_facts
 from memsheaf.memory import KINDS, Memory
 from memsheaf.store.folder import FolderStore
 from memsheaf.text.neutralize import cut_bytes, for_prompt, link_text, one_line
@@ -213,50 +212,34 @@ class CatalogPublisher:
             sheet = lay_out(self._ranking.lines, tally[LISTED], waiting=tally[WAITING], max_bytes=max_bytes)
         return Page(sheet.data.decode(), sheet.shown, tally[LISTED])
 
-    def publish_unchanged_root(self, db: sqlite3.Connection) -> None:
-        """Publish the catalog when this process has not just changed the root by a commit."""
-        known, present = notes(db), self._store.stamps([CATALOG, ""])
-        marks = known.marks
-        folders = [""] if present[""] == marks.get("") else []
-        self.publish(db, known, untouched=present[CATALOG] == marks.get(CATALOG), folders=folders)
-
-    def publish(
-        self,
-        db: sqlite3.Connection,
-        known: IndexNotes,
-        *,
-        untouched: bool,
-        folders: Sequence[str],
-        facts: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
-        """Write MEMORY.md unless it is there and right, and remember the stamps that this changed, and `facts`.
-
-        It is `untouched` when nobody else changed it; `folders` are those that only we have changed.
-        """
-        data = self._sheet(db, known.tally).data
-        if untouched and self.is_foreign:
-            set_marks(db, self._store.stamps([CATALOG, *folders]), known, **facts)
+    def publish(self, db: sqlite3.Connection) -> None:
+        """Write MEMORY.md unless it is there and right, and remember its stamp."""
+        known = notes(db)
+        stamp = self._store.stamps([CATALOG])[CATALOG]
+        is_untouched = stamp == known.catalog_stamp
+        if is_untouched and self.is_foreign:
             return
-        trusted = self._published if untouched and self._published else self._store.published(CATALOG)
+        data = self._sheet(db, known.tally).data
+        present = self._published if is_untouched and self._published else self._store.published(CATALOG)
         try:
-            if data != trusted:
-                stamps = self._store.publish(CATALOG, data, also=folders, sure=untouched)
-            else:
-                stamps = self._store.stamps([CATALOG, *folders])
-                if not untouched and not self._store.is_published(CATALOG):
-                    self._store.recognise(data)  # the same as ours: a clone's, or the record was lost
+            if data != present:
+                stamp = self._store.publish(CATALOG, data, sure=is_untouched)
+            elif not is_untouched and not self._store.is_published(CATALOG):
+                self._store.recognise(data)  # the same as ours: a clone's, or the record was lost
             if self.is_foreign:
                 self._store.set_aside(CATALOG, data, wait=SHORT_WAIT)  # it was removed; the journal is told
             self.is_foreign = False
+            self._published = data
         except Changed:
             if self._set_aside(db, data):
-                self.publish(db, notes(db), untouched=False, folders=folders, facts=facts)
+                self.publish(db)
                 return
-            stamps = self._store.stamps([CATALOG, *folders]) if self.is_foreign else {}
+            stamp = self._store.stamps([CATALOG])[CATALOG] if self.is_foreign else None
         except (StoreFailed, PathRefused, Busy):
-            stamps, data = {}, b""  # a catalog that cannot be written hides no memory; the next look tries again
-        self._published = data or self._published
-        set_marks(db, stamps, known, theirs=int(self.is_foreign), unpublished=not stamps, **facts)
+            stamp = None  # a catalog that cannot be written hides no memory; the next look tries again
+        if stamp:
+            set_catalog_stamp(db, stamp)
+        set_facts(db, theirs=self.is_foreign, unpublished=not stamp)
 
     def _set_aside(self, db: sqlite3.Connection, data: bytes) -> bool:
         """Move somebody else's MEMORY.md to a file beside it; False when it stays, or another process is at it."""

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
-from _thread import _local as thread_local  # without the import of `threading`
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memsheaf.errors import Busy
 from memsheaf.guard import without_secrets
 from memsheaf.guard.paths import CATALOG
-from memsheaf.index.best_lines import COUNTS as COUNTS
-from memsheaf.index.best_lines import HIDDEN as HIDDEN
-from memsheaf.index.best_lines import LISTED as LISTED
-from memsheaf.index.best_lines import RANK as RANK
-from memsheaf.index.best_lines import SCHEMA as SCHEMA
-from memsheaf.index.best_lines import WAITING as WAITING
-from memsheaf.index.best_lines import database_for as database_for
 from memsheaf.store import Stamp, Version
-from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder, kernel_lock
 
-if TYPE_CHECKING:
-    from memsheaf.store.folder import FolderStore
-
+SCHEMA = 19
+HIDDEN, LISTED, WAITING = 0, 1, 2  # classes of `listed`: not for the catalog, in the catalog, unconfirmed
+COUNTS = ("tally:0", "tally:1", "tally:2")
+RANK = "pinned DESC, day DESC, time DESC, path"
 PATIENCE = 5.0  # seconds to wait for another process; then one does without it
 
 BLOCK = 512  # vectors that a block repeats, to be read at once; they stay in the processor's cache
-_TALLY, _MARK = "tally:", "mark:"
+_TALLY = "tally:"
+_CATALOG_STAMP = f"mark:{CATALOG}"
 
 WORD_TABLES = """
 CREATE VIRTUAL TABLE words
@@ -88,7 +82,6 @@ PRAGMA user_version = {SCHEMA};
 
 UNUSABLE = "-"  # the version of what is there and cannot be used: a link, a folder, a name that is not allowed
 ROW = "path, kind, name, description, updated, state, trust, pinned, size, version, problem"
-_WAITING = "SELECT 1 FROM entry WHERE id > ? UNION ALL SELECT 1 FROM entry WHERE pending = 1 LIMIT 1"
 
 
 class IndexNotes:
@@ -97,14 +90,10 @@ class IndexNotes:
     def __init__(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
         self._rows: dict[str, tuple[int, int, int, int]] = {row[0]: row[1:] for row in rows}
 
-    def has(self, row: tuple[str, int, int, int, int]) -> bool:
-        """Whether this is remembered already."""
-        return self._rows.get(row[0]) == row[1:]
-
     @property
-    def marks(self) -> dict[str, Stamp]:
-        """The stamps of the folders and of the catalog."""
-        return {name[len(_MARK) :]: stamp for name, stamp in self._rows.items() if name.startswith(_MARK)}
+    def catalog_stamp(self) -> Stamp | None:
+        """The stamp of MEMORY.md as it was published, or as somebody else's was accepted."""
+        return self._rows.get(_CATALOG_STAMP)
 
     @property
     def tally(self) -> list[int]:
@@ -120,7 +109,7 @@ class IndexNotes:
         return sum(self.tally)
 
     def fact(self, name: str) -> int:
-        """A number by name, 0 when it is not known: when the last sweep was, what it took, which ids were seen to."""
+        """A number by name, 0 when it is not known: the last commit that was followed, which ids were seen to."""
         return self._rows.get(name, (0,))[0]
 
 
@@ -291,50 +280,15 @@ def notes(db: sqlite3.Connection) -> IndexNotes:
     return IndexNotes(db.execute("SELECT * FROM note"))
 
 
-def set_marks(
-    db: sqlite3.Connection, stamps: Mapping[str, Stamp | None], known: IndexNotes | None = None, /, **facts: int
-) -> None:
-    """Store stamps of folders and of the catalog, and numbers by name, except those already in `known`."""
-    rows = [(_MARK + path, *stamp) for path, stamp in stamps.items() if stamp]
-    rows += [(name, number, 0, 0, 0) for name, number in facts.items()]
-    if known:
-        rows = [row for row in rows if not known.has(row)]
-    db.executemany("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)", rows)
-
-
-def forget_folders(db: sqlite3.Connection) -> None:
-    """Forget the stamps of all folders; that of the catalog stays."""
-    db.execute(f"DELETE FROM note WHERE name LIKE '{_MARK}%' AND name <> '{_MARK}{CATALOG}'")
+def set_catalog_stamp(db: sqlite3.Connection, stamp: Stamp) -> None:
+    """Remember the stamp of MEMORY.md."""
+    db.execute("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)", (_CATALOG_STAMP, *stamp))
 
 
 def set_facts(db: sqlite3.Connection, **facts: int) -> None:
     """Remember numbers by name."""
-    set_marks(db, {}, **facts)
-
-
-def is_unchanged(
-    db: sqlite3.Connection,
-    known: IndexNotes,
-    rows: Mapping[str, Stamp],
-    store: FolderStore | StoreAccess,
-    last: str | None,
-) -> bool:
-    """Whether a sweep would find every file and folder as the rows have them, and no row has to be read again.
-
-    `rows` has the stamp of every row, and `last` is the id of the journal's last commit.
-    """
-    if (
-        not known.fact("swept")
-        or known.fact("unpublished")
-        or db.execute(_WAITING, (known.fact("verified"),)).fetchone()
-    ):
-        return False
-    if last is None or (last and known.fact("journal") != int(last, 16)):
-        return False
-    folders = known.marks
-    if known.fact("boot") != as_number(store.boot) or store.stamps([CATALOG])[CATALOG] != folders.pop(CATALOG, None):
-        return False
-    return store.all_stamps() == {**rows, **folders}
+    rows = [(name, number, 0, 0, 0) for name, number in facts.items()]
+    db.executemany("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)", rows)
 
 
 def as_number(boot: str) -> int:
@@ -371,7 +325,7 @@ def statements(script: str) -> Iterator[str]:
             piece = ""
 
 
-_LOCAL = thread_local()
+_LOCAL = threading.local()
 
 
 @contextmanager
@@ -392,3 +346,9 @@ def can_compare(db: sqlite3.Connection) -> bool:
 def makes_vectors() -> bool:
     """Whether a search of this thread makes vectors that are missing."""
     return not getattr(_LOCAL, "makes_none", False)
+
+
+def database_for(root: str, cache: str) -> str:
+    """Return where the index of a root lives: in the cache directory, never beside files that are synced."""
+    name = sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]
+    return os.path.join(cache, f"{name}-{SCHEMA}.sqlite")

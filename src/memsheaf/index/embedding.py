@@ -29,9 +29,9 @@ from memsheaf.index.vectors import (
     quantize,
     shares,
 )  # fmt: skip
+from memsheaf.limits import TimeUp, within
 from memsheaf.memory import parse
 from memsheaf.store.folder import FolderStore
-from memsheaf.timeouts import TimeUp, within
 
 if TYPE_CHECKING:
     from numpy import bool_, float32

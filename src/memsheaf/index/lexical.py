@@ -6,8 +6,7 @@ is, in a name more than in a description, and there more than in the text. So th
 the other words are.
 """
 
-from __future__ import annotations
-
+import re
 import sqlite3
 from collections.abc import Iterable
 from heapq import nlargest
@@ -17,7 +16,6 @@ from typing import NamedTuple
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
 from memsheaf.text.tokenizer import is_weak, words
-from memsheaf.values import compiled
 
 MOST_TERMS = 32
 QUERY_LIMIT = 2_000  # characters
@@ -132,7 +130,7 @@ def _weight(count: int, total: int) -> float:
 def _literals(question: str) -> list[str]:
     """Terms in a question that may stand in a memory literally, as they are stored: pairs of characters in a row."""
     found = []
-    for run in () if question.isascii() else compiled(_LITERALS).findall(question[:QUERY_LIMIT]):
+    for run in () if question.isascii() else re.findall(_LITERALS, question[:QUERY_LIMIT]):
         size = 4 if run[0] >= "\uac00" else 3
         found += [run[at : at + size] for at in range(len(run) - size + 1)]
     return [f" {'  '.join(words(one)[:-1])} " for one in dict.fromkeys(found) if one not in _TALK]

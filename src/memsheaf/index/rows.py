@@ -57,7 +57,6 @@ _NUMBERS = Struct("<16I")
 TRACED_AT_ONCE = 64
 MOST_ALIKE = 1_000
 AT_ONCE = 1_000  # rows of a new index
-READ_AGAIN = 100  # so many new files a look reads once more; the next looks read the next
 _USUAL, _LARGE = 1 << 20, 1 << 26  # bytes of words that the full text holds before it writes them
 
 
@@ -68,22 +67,18 @@ def put(
     *,
     pending: bool,
     usable: bool = True,
-    worded: bool = False,
     by_text: bool = False,
 ) -> Line | None:
     """Write the row of a file under a new id, and give its catalog line, None when it has no place there.
 
-    `pending` rows are what others did and the journal does not know yet. As ids only grow, those above the
-    last one that was seen to are what is new: to the check for edits in the same instant, and to the full text
-    unless `worded` takes in the words at once. The rank is `by_text` alone where the same files must give the same
+    `pending` rows are what others did and the journal does not know yet. As ids only grow, those above the last one
+    whose words the full text has are new to it. The rank is `by_text` alone where the same files must give the same
     catalog on every machine, and at any time.
     """
     used = (db.execute(_USED, (memory.path,)).fetchone() or (0,))[0]
     traces = _NUMBERS.pack(*found) if usable and (found := _traces(memory)) else b""
     values, entry = _values(memory, stamp, pending=pending, usable=usable, by_text=by_text, used=used, traces=traces)
-    row = db.execute(_PUT, values).lastrowid or 0
-    if worded and usable:
-        lexical.put_words(db, row, memory)
+    db.execute(_PUT, values)
     return entry
 
 
@@ -150,7 +145,7 @@ class Filling:
             self._db.execute(statement)
         counts = "UPDATE note SET a = (SELECT count(*) FROM entry WHERE listed = ?) WHERE name = ?"
         self._db.executemany(counts, list(enumerate(COUNTS)))
-        set_facts(self._db, last=self._row, traced=self._row)
+        set_facts(self._db, last=self._row, traced=self._row, worded=self._row)
 
     def _flush(self) -> None:
         marks = ", ".join("?" * (len(_COLUMNS) + 1))
@@ -228,9 +223,10 @@ def keep_vectors(db: sqlite3.Connection, entry: int) -> None:
     db.execute("UPDATE vector SET entry = (SELECT a + 1 FROM note WHERE name = 'last') WHERE entry = ?", (entry,))
 
 
-def mark_gone(db: sqlite3.Connection, path: str) -> None:
-    """Keep the row of a removed file until the journal knows of it."""
-    db.execute(f"UPDATE entry SET version = '', listed = {HIDDEN}, pending = 1 WHERE path = ?", (path,))
+def mark_gone(db: sqlite3.Connection, path: str) -> bool:
+    """Keep the row of a removed file until the journal knows of it; False when it has none."""
+    sql = f"UPDATE entry SET version = '', listed = {HIDDEN}, pending = 1 WHERE path = ? AND version <> ''"
+    return db.execute(sql, (path,)).rowcount > 0
 
 
 def put_uses(db: sqlite3.Connection, days: Mapping[str, str], today: int, *, by_text: bool = False) -> None:
@@ -278,21 +274,6 @@ def _days_since_epoch(day: str) -> int:
     return date.fromisoformat(day).toordinal() - 719_163
 
 
-def untouched_until(db: sqlite3.Connection, last: int, placed: float) -> int:
-    """The row up to which the files behind `last` are older than the moment they were put in place."""
-    limit = int((placed - TICK) * 1e9)
-    # a clock that tells only seconds tells nothing here
-    sql = "SELECT min(id) FROM entry WHERE id > ? AND (mtime >= ? OR mtime % 1000000 = 0)"
-    younger = db.execute(sql, (last, limit)).fetchone()[0]
-    return int(younger - 1 if younger else db.execute("SELECT max(id) FROM entry").fetchone()[0] or last)
-
-
-def due_until(db: sqlite3.Connection, known: IndexNotes) -> int:
-    """The last of the new rows that this look reads once more."""
-    sql = "SELECT max(id) FROM (SELECT id FROM entry WHERE id > ? ORDER BY id LIMIT ?)"
-    return int(db.execute(sql, (known.fact("verified"), READ_AGAIN)).fetchone()[0] or known.fact("last"))
-
-
 def is_racy(stamp: Stamp, now: float) -> bool:
     """Whether a further edit could leave the same stamp: clocks of file systems tick in 4 ms, or in 2 s.
 
@@ -301,15 +282,19 @@ def is_racy(stamp: Stamp, now: float) -> bool:
     return any(abs(now - told / 1e9) < (2.0 if told % 1_000_000 == 0 else TICK) for told in stamp[:2])
 
 
-def verify(db: sqlite3.Connection, due: int, now: float) -> None:
-    """Call verified what was due and has been read late enough that its stamp is telling."""
-    verified = notes(db).fact("verified")
-    sql = "SELECT id, mtime, ctime FROM entry WHERE id > ? AND id <= ? ORDER BY id"
-    for number, *times in db.execute(sql, (verified, due)).fetchall():
-        if is_racy((*times, 0, 0), now):
-            break
-        verified = number
-    set_facts(db, verified=verified)
+def was_written_after(stamp: Stamp, moment: float) -> bool:
+    """Return True if a file may have been written after that moment; a clock of whole seconds tells nothing."""
+    return stamp[0] >= (moment - TICK) * 1e9 or stamp[0] % 1_000_000 == 0
+
+
+def as_unsure(stamp: Stamp) -> Stamp:
+    """Return a stamp that no file has, so that the next look reads the file again."""
+    return stamp[0], -1, *stamp[2:]
+
+
+def set_stamp(db: sqlite3.Connection, row: int, stamp: Stamp) -> None:
+    """Note the stamp of a file that holds what its row says."""
+    db.execute("UPDATE entry SET mtime = ?, ctime = ?, size = ?, inode = ? WHERE id = ?", (*stamp, row))
 
 
 def unworded(db: sqlite3.Connection) -> list[tuple[int, str]]:

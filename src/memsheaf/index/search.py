@@ -36,7 +36,7 @@ from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Lexicon, enough
 from memsheaf.index.refresh import Rebuild, Refresher
 from memsheaf.index.rows import Traces, where_kind, wipe_rows
 from memsheaf.memory import Memory, parse
-from memsheaf.store import Commit, Stamp, Version
+from memsheaf.store import Commit, Version
 from memsheaf.store.folder import FolderStore
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RIVALS = 20  # so many near-duplicates are looked at, the likeliest first
-ALONE = 60.0  # seconds that an index of this process's own is used before the shared one is tried again
 ORPHANS = "SELECT 1 FROM vector WHERE entry IS NULL LIMIT 1"  # vectors that the next search deletes
 
 _OF_PARENTS: list[sqlite3.Connection | None] = []
@@ -74,7 +73,6 @@ class Index:
 
     _lexicon: Lexicon
     _traces: Traces
-    _alone_since: float
 
     def __init__(
         self,
@@ -97,25 +95,19 @@ class Index:
         self._process = os.getpid()
         self._forget_all()
 
-    def look(self, *, thorough: bool = False, sweep: bool = False) -> bool:
+    def look(self) -> bool:
         """Notice what changed since the last look, journal it, and bring the catalog up to date.
 
-        A look examines the folders, and up to 200 files: all of a small scope, those the catalog shows of a
-        large one. It examines everything when a file came or went, on first use and when `thorough` (up to 5,000
-        files), and from time to time: so often that it takes one hundredth of the time. Where somebody else sees to
-        that (`leave_sweeps_to_others`), in a large scope it is left to a look that is to `sweep`. Inside `asked_at`,
-        a look that began after that moment is enough.
+        A look takes the stamp of every file, about 5 µs each. Inside `asked_at`, a look that began after that moment
+        is enough.
         """
         with self._guard:
             began = time.monotonic()
-            is_recent = self._looked_at > getattr(_ASKED, "at", began) and self._refresher.has_looked
-            if is_recent and not (thorough or sweep):
+            if self._looked_at > getattr(_ASKED, "at", began) and self._refresher.has_looked:
                 return False
-            if self._alone_since and abs(self._clock() - self._alone_since) > ALONE:
-                self._alone_since = self._clock()
-                if is_free(self._database):
-                    self.close()
-            changed = self._healing(lambda db: self._look(db, thorough=thorough, sweep=sweep))
+            if self._db and not is_kept(self._db) and is_free(self._database):
+                self.close()  # nobody is in the way of the shared database any more
+            changed = self._healing(self._look)
             self._looked_at = began
             return changed
 
@@ -123,28 +115,17 @@ class Index:
         """Meanwhile, a look of this thread that reads many files tells how many; what `report` raises ends it."""
         return self._refresher.reporting(report)
 
-    @contextmanager
-    def committing(self) -> Iterator[None]:
-        """Within this, our own commit does not trigger a full scan; the next look finds changes of others."""
-        with self._guard:
-            self._refresher.commits += 1
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._refresher.commits -= 1
-
     def report_to(self, report: Callable[[int], None]) -> None:
         """As `reporting`, from now on."""
         self._refresher.report_to(report)
 
-    def follow(self, commit: Commit, before: Mapping[str, Stamp | None], parsed: Mapping[str, Memory]) -> None:
-        """Take over a commit of our own. `before` are the stamps of its folders from just before it."""
+    def follow(self, commit: Commit, parsed: Mapping[str, Memory]) -> None:
+        """Take over a commit of our own."""
         with self._guard:
             try:
-                self._refresher.follow(self._connection(), commit, before, parsed)
+                self._refresher.follow(self._connection(), commit, parsed)
             except (sqlite3.DatabaseError, StoreFailed):  # the commit stands; the next look heals the index
-                self._refresher.invalidate()
+                self._refresher.catalog.invalidate()
                 self._refresher.has_looked = False
 
     @property
@@ -157,14 +138,6 @@ class Index:
         """Files that a foreign MEMORY.md was moved to since this was opened."""
         return self._refresher.catalog.moved
 
-    def leave_sweeps_to_others(self) -> None:
-        """Leave sweeps of a large scope to a thread that sees to them regularly."""
-        self._refresher.swept_by_others = True
-
-    def used(self) -> None:
-        """Take over, with the next change, what the store was told to have been of use."""
-        self._refresher.has_uses = True
-
     def ready(self) -> None:
         """Scan once, if not yet done: answers about names need the whole folder."""
         if not self._refresher.has_looked:
@@ -174,10 +147,6 @@ class Index:
         """Look at just these files: what a person did to them goes in the journal before what we do."""
         found = list(paths)
         return self._healing(lambda db: self._refresher.notice(db, found))
-
-    def folders_of(self, paths: Iterable[str]) -> dict[str, Stamp | None]:
-        """The present stamps of the folders that hold these paths."""
-        return self._store.stamps(list({path[: path.rfind("/") + 1] for path in paths}))
 
     def rows(self, where: str = "1", *values: object) -> list[Row]:
         """All rows that match, in the order of their paths."""
@@ -276,16 +245,10 @@ class Index:
             except OSError as error:
                 raise StoreFailed(f"the index cannot be removed: {error}") from error
 
-    def purge(
-        self,
-        names: Collection[str],
-        texts: Collection[bytes],
-        before: Mapping[str, Stamp | None],
-    ) -> None:
+    def purge(self, names: Collection[str], texts: Collection[bytes]) -> None:
         """Remove what is known of some memories so that no byte of it is left, their vectors included.
 
-        `before` are the stamps of the folders from just before they were erased: if the index knows these, nothing
-        else has changed. A database in which it cannot be done is thrown away.
+        A database in which it cannot be done is thrown away.
         """
         from memsheaf.index import caches
         from memsheaf.index.vectors import delete_texts, key_of, passages
@@ -295,7 +258,7 @@ class Index:
             try:
                 db = self._connection()
                 wipe_rows(db, names)
-                self._refresher.purge(db, before)
+                self._refresher.purge(db)
                 if db.execute("SELECT 1 FROM vector LIMIT 1").fetchone():
                     memories = [parse(name, text) for name in names for text in texts]
                     delete_texts(db, {key_of(one) for memory in memories for one in passages(memory)})
@@ -303,7 +266,7 @@ class Index:
             except (sqlite3.DatabaseError, OSError, Busy):
                 with suppress(OSError, Busy):
                     self._discard()
-            self._refresher.invalidate()
+            self._refresher.catalog.invalidate()
 
     def files(self) -> list[str]:
         """The files the index is kept in."""
@@ -329,7 +292,6 @@ class Index:
     def _forget_all(self) -> None:
         self._db = None
         self._refresher.reset()
-        self._alone_since = 0.0
         self._lexicon = Lexicon()
         self._traces = Traces()
 
@@ -348,54 +310,45 @@ class Index:
                 os.makedirs(os.path.dirname(self._database), 0o700, exist_ok=True)
                 self._db = connect(self._database)
             except (OSError, Busy, sqlite3.OperationalError):
-                self._db = connect_alone()  # no place to keep it: built for this process alone
+                self._db = connect_alone()  # there is no place to keep it
         return self._db
 
     def _healing(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do it; with a database that is damaged start over, and where none can be had do without."""
+        """Do it; with a database that is damaged start over, and where none can be had, with one in memory."""
         with self._guard, self._semantic.thread_paused() if self._semantic else nullcontext():
-            looked = self._refresher.has_looked
+            has_looked = self._refresher.has_looked
             try:
                 return work(self._connection())
             except sqlite3.DatabaseError as error:
                 is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY
-            try:
-                if not is_busy:
+            if not is_busy:
+                with suppress(sqlite3.DatabaseError, OSError, Busy):
                     self._discard()
-                    return work(self._informed(self._connection(), looked))
-            except (sqlite3.DatabaseError, OSError, Busy):
-                pass
-            db = self._alone()
-            self._alone_since = self._clock() if is_busy else 0.0
-            return work(self._informed(db, looked))
+                    return work(self._filled(has_looked))
+            self._use_memory()
+            return work(self._filled(has_looked))
 
-    def _informed(self, db: sqlite3.Connection, looked: bool) -> sqlite3.Connection:
-        """A new database that knows what the one did whose place it takes: an empty one would answer "nothing"."""
-        if looked:
-            self._look(db)
-        return db
+    def _filled(self, has_looked: bool) -> sqlite3.Connection:
+        """Return a new database that knows what the last one did: an empty one would answer "nothing"."""
+        if has_looked:
+            self._look(self._connection())
+        return self._connection()
 
-    def _look(self, db: sqlite3.Connection, *, thorough: bool = False, sweep: bool = False) -> bool:
+    def _look(self, db: sqlite3.Connection) -> bool:
         try:
-            return self._refresher.look(db, thorough=thorough, sweep=sweep)
-        except Rebuild as found:
-            if found.root_is_gone:
-                try:
-                    self.delete()
-                except (StoreFailed, Busy):
-                    self._alone()
-                return True
-        try:
-            self._discard()
-        except (OSError, Busy):
-            self._alone()
-        return self._look(self._connection(), thorough=thorough, sweep=sweep)
+            return self._refresher.look(db)
+        except Rebuild:
+            try:
+                self._discard()
+            except (OSError, Busy):
+                self._use_memory()
+            self._refresher.look(self._connection())
+            return True
 
-    def _alone(self) -> sqlite3.Connection:
-        """An index of this process's own: the shared one is kept by another, or cannot be mended."""
+    def _use_memory(self) -> None:
+        """Go on with a database in memory: another process keeps the shared one, or it cannot be mended."""
         self.close()
         self._db = connect_alone()
-        return self._db
 
     def _ask(self, sql: str, *values: object) -> list[Row]:
         return self._healing(lambda db: [row_of(found) for found in db.execute(sql, values)])

@@ -11,32 +11,36 @@ rest is done. Nothing is lost: what is retired stays in the journal, and one `un
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 from memsheaf.errors import Busy, CapReached, Changed, MemsheafError, ModelFailed, Refused, StoreFailed, TextRefused
+from memsheaf.gates import find_unworthy, require_no_secret
 from memsheaf.guard.paths import CATALOG
 from memsheaf.index.database import Row
-from memsheaf.learn import model_merges, rehearsal, schedule
+from memsheaf.learn import rehearsal, schedule
 from memsheaf.learn.corrections import Memories
+from memsheaf.learn.extract import BadAnswer
 from memsheaf.learn.merge_plan import BY, PlanGroup, find_groups, is_usable, without
+from memsheaf.learn.model_merges import ask_model, cluster_id, find_clusters
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.recall.inject import CONTEXT
 from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
 from memsheaf.text.similarity import invented, lost
-from memsheaf.text_edits import checked, refuse_secrets, refuse_unworthy
+from memsheaf.text_edits import checked
 
-if TYPE_CHECKING:
-    from memsheaf.embed import Embedder
-
-LEAST, SHARE = 2, 10  # one in ten memories may be retired in a run, and two in any case
-READ = 20_000  # memories that a run reads, those that were changed last
+MIN_RETIRED, RETIRED_DIVISOR = 2, 10  # one in ten memories may be retired in a run, and two in any case
+MAX_READ = 20_000  # memories that a run reads, those that were changed last
+MAX_CLUSTERS = 12  # questions to a model in a run
 NEIGHBOURS = 10
-SETTLED = 1_000  # clusters that are remembered as seen by a model
-FAILURES = 2  # in a row, after which a model is not asked any more
+MAX_SETTLED = 1_000  # clusters that are remembered as seen by a model
+MAX_FAILURES = 2  # in a row, after which a model is not asked any more
 
 _ACTIONS = {
     "merge": "merged",
@@ -86,16 +90,25 @@ class ConsolidationReport(NamedTuple):
         return sum(len(group.retired) for group in self.groups)
 
 
-class _Plan(NamedTuple):
-    """What a run has found so far, how many memories it may retire, and how far a model has got."""
+@dataclass(slots=True)
+class _Plan:
+    """The groups that a run may still do, and what it left out and why."""
 
-    memories: Mapping[str, Memory]
-    groups: tuple[PlanGroup, ...]
-    mine: tuple[PlanGroup, ...]
-    most: int
-    cursor: str
-    settled: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    memories: dict[str, Memory]
+    max_retired: int
+    groups: list[PlanGroup]
+    mine: list[PlanGroup]
+    settled: list[str]
+    dropped: list[Dropped] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def drop(self, groups: Collection[PlanGroup], why: str) -> None:
+        self.groups = [group for group in self.groups if group not in groups]
+        self.dropped += [Dropped(group, why) for group in groups]
+
+    def report(self, commit: str = "") -> ConsolidationReport:
+        mine = tuple(group for group in self.mine if not _refusal(group))
+        return ConsolidationReport(tuple(self.groups), tuple(self.dropped), commit, tuple(self.notes), mine)
 
 
 def run(
@@ -106,7 +119,6 @@ def run(
     model: Model | None = None,
     apply: bool = False,
     learned: int = 0,
-    embedder: Embedder | None = None,
     progress: Progress | None = None,
     mine: Approve | None = None,
     only: Collection[str] | None = None,
@@ -122,124 +134,109 @@ def run(
         Busy: another process is consolidating; only with `apply`.
         StoreFailed: nothing was done.
     """
-    if only is not None:
-        mine = lambda group: True  # noqa: E731
-    if not apply:
-        return _check(target, _chosen(_plan(target, state, now, model, progress, mine), only), state, embedder)
-    with schedule.at_work(state):
-        plan = _chosen(_plan(target, state, now, model, progress, mine), only)
-        report = _apply(target, _approve(_check(target, plan, state, embedder), mine))
+    today = date.fromtimestamp(now)
+    with schedule.at_work(state) if apply else nullcontext():
+        plan = _make_plan(target, state, today, with_mine=mine is not None or only is not None)
+        if model:
+            _add_proposals(plan, target, model, today, progress)
+        if only is not None:
+            late = sorted({*only} - {group.id for group in plan.groups})
+            plan.groups = [group for group in plan.groups if group.id in only]
+            plan.notes += [f"group {id} was not done: its memories were changed since it was planned" for id in late]
+        _check(plan, target, state)
+        if not apply:
+            return plan.report()
+        if only is None:
+            refused = [group for group in plan.groups if group.mine and not (mine and mine(group))]
+            plan.drop(refused, "you left it as it is")
+        commit = _apply(plan, target)
         try:
-            rehearsal.follow(state, {old: new for group in report.groups for old, new in group.moved.items()})
+            rehearsal.follow(state, {old: new for group in plan.groups for old, new in group.moved.items()})
             if only is None:
-                schedule.save(state, schedule.Past(now, learned, plan.cursor, plan.settled))
+                schedule.save(state, schedule.Past(now, learned, tuple(plan.settled[-MAX_SETTLED:])))
         except (StoreFailed, Busy) as error:  # the commit stands
-            return report._replace(notes=(*report.notes, f"it was done, but not noted: {error}"))
-    return report
+            plan.notes.append(f"it was done, but not noted: {error}")
+        return plan.report(commit)
 
 
-def _plan(
-    target: Target, state: State, now: float, model: Model | None, progress: Progress | None, mine: Approve | None
-) -> _Plan:
-    """Everything that might be done, the surest first."""
-    today, past = date.fromtimestamp(now), schedule.load(state)
+def _make_plan(target: Target, state: State, today: date, *, with_mine: bool) -> _Plan:
+    """Return everything that rules would do, the surest first."""
     rows = [
         row
         for row in target.list()
         if row.state == "ok" and row.kind and row.path not in (CATALOG, CONTEXT) and row.trust != "shared"
     ]
-    memories = list(_read(target, rows))
-    most = max(LEAST, len(rows) // SHARE)
-    groups = find_groups(memories, today, most)
-    own = find_groups(without(memories, groups), today, most, mine=True)
-    plan = _Plan(
-        {memory.path: memory for memory in memories},
-        tuple(groups + own if mine else groups),
-        () if mine else tuple(own),
-        most,
-        past.cursor,
-        past.settled,
-    )
-    return _ask(target, plan, model, today, progress) if model else plan
-
-
-def _chosen(plan: _Plan, only: Collection[str] | None) -> _Plan:
-    """The plan with the groups that a person chose, and a note for each that is not in it."""
-    if only is None:
-        return plan
-    groups = tuple(group for group in plan.groups if group.id in only)
-    late = sorted({*only} - {group.id for group in groups})
-    notes = (f"group {one} was not done: its memories were changed since it was planned" for one in late)
-    return plan._replace(groups=groups, notes=(*plan.notes, *notes))
-
-
-def _read(target: Target, rows: Sequence[Row]) -> Iterator[Memory]:
-    """The memories as they are now; of very many, those that were changed last."""
-    if len(rows) > READ:
-        rows = sorted(sorted(rows, key=lambda row: row.updated)[-READ:])
+    max_retired = max(MIN_RETIRED, len(rows) // RETIRED_DIVISOR)
+    if len(rows) > MAX_READ:
+        rows = sorted(sorted(rows, key=lambda row: row.updated)[-MAX_READ:])
+    memories = {}
     for row in rows:
-        try:
+        with suppress(MemsheafError):  # deleted or unreadable: then it is not touched
             memory = target.read(row.path)
-        except MemsheafError:
-            continue  # deleted or unreadable: then it is not touched
-        if is_usable(memory) and memory.path == row.path:
-            yield memory
+            if is_usable(memory) and memory.path == row.path:
+                memories[row.path] = memory
+    groups = find_groups([*memories.values()], today, max_retired)
+    mine = find_groups(without(memories.values(), groups), today, max_retired, mine=True)
+    if with_mine:
+        groups, mine = groups + mine, []
+    return _Plan(memories, max_retired, groups, mine, list(schedule.load(state).settled))
 
 
-def _ask(target: Target, plan: _Plan, model: Model, today: date, progress: Progress | None) -> _Plan:
-    """The plan with what a model proposes for memories that are near each other."""
+def _add_proposals(plan: _Plan, target: Target, model: Model, today: date, progress: Progress | None) -> None:
+    """Add what a model proposes for memories that are near each other."""
 
     def near(memory: Memory) -> list[str]:
-        found = target.matches(f"{memory.name} {memory.description}", limit=NEIGHBOURS)
-        return [match.row.path for match in found if match.fit >= 1]
+        matches = target.matches(f"{memory.name} {memory.description}", limit=NEIGHBOURS)
+        return [match.row.path for match in matches if match.fit >= 1]
 
     free = without(plan.memories.values(), plan.groups)
-    firsts = model_merges.in_turn(free, plan.cursor)
-    settled = frozenset(plan.settled)
-    failed = 0
-    clusters = model_merges.find_clusters(firsts, free, near, settled=settled, most=plan.most + 1)
-    for number, cluster in enumerate(clusters):
-        if number == model_merges.CLUSTERS or failed == FAILURES:
-            return plan
+    clusters = find_clusters(free, near, settled=frozenset(plan.settled), most=plan.max_retired + 1)
+    failures = 0
+    for number, cluster in enumerate(islice(clusters, MAX_CLUSTERS)):
+        if failures == MAX_FAILURES:
+            break
         if progress:
-            progress(number, model_merges.CLUSTERS)
-        first = cluster[0].path
+            progress(number, MAX_CLUSTERS)
+        proposed: list[PlanGroup] = []
         try:
-            proposed = model_merges.ask_model(model, cluster, today)
+            proposed = ask_model(model, cluster, today)
+            failures = 0
         except CapReached as error:
-            return plan._replace(notes=(*plan.notes, str(error)))
+            plan.notes.append(str(error))
+            break
         except ModelFailed as error:
-            failed += 1
-            note = f"the model's answer about {first} changed nothing: {error}"
-            plan = plan._replace(cursor=first, notes=(*plan.notes, note))
-            continue
-        failed = 0
-        plan = plan._replace(groups=(*plan.groups, *proposed), cursor=first)
+            plan.notes.append(f"the model's answer about {cluster[0].path} changed nothing: {error}")
+            failures += 1
+            if not isinstance(error, BadAnswer):
+                continue
+        plan.groups += proposed
         if not proposed:
-            plan = plan._replace(settled=(*plan.settled, model_merges.cluster_id(cluster))[-SETTLED:])
-    return plan._replace(cursor=firsts[-1].path if firsts else "")
+            plan.settled.append(cluster_id(cluster))
 
 
-def _check(target: Target, plan: _Plan, state: State, embedder: Embedder | None) -> ConsolidationReport:
-    """The groups that pass every check, and the others with the reason."""
-    standing: list[PlanGroup] = []
-    dropped: list[Dropped] = []
-    for group in plan.groups:
-        if why := _refusal(group) or _over_limit(group, standing, plan.most):
-            dropped.append(Dropped(group, why))
+def _check(plan: _Plan, target: Target, state: State) -> None:
+    """Drop the groups that fail a check, each with the reason."""
+    retired = rewritten = 0
+    most = plan.max_retired
+    for group in list(plan.groups):
+        why = _refusal(group)
+        if not why and group.retired and retired + len(group.retired) > most:
+            why = f"a run retires at most {most} memories; the next one goes on"
+        if not why and not group.retired and rewritten == most:
+            why = f"a run rewrites at most {most} memories; the next one goes on"
+        if why:
+            plan.drop([group], why)
         else:
-            standing.append(group)
+            retired += len(group.retired)
+            rewritten += not group.retired
 
-    def rivals(question: str, limit: int) -> list[str]:
+    def search(question: str, limit: int) -> list[str]:
         return [match.row.path for match in target.matches(question, limit=limit)]
 
-    worse = rehearsal.find_regressions(
-        plan.memories, standing, rehearsal.expectations(state), rivals, embedder=embedder
-    )
-    dropped += [Dropped(standing[number], why) for number, why in worse.items()]
-    kept = tuple(group for number, group in enumerate(standing) if number not in worse)
-    mine = tuple(group for group in plan.mine if not _refusal(group))
-    return ConsolidationReport(kept, tuple(dropped), notes=plan.notes, mine=mine)
+    checked_groups = plan.groups
+    worse = rehearsal.find_regressions(plan.memories, checked_groups, rehearsal.expectations(state), search)
+    for number, why in worse.items():
+        plan.drop([checked_groups[number]], why)
 
 
 def _refusal(group: PlanGroup) -> str:
@@ -248,8 +245,9 @@ def _refusal(group: PlanGroup) -> str:
     if stays and group.text:
         try:
             written = checked(group.keeper, group.text, stays, free=False)
-            refuse_secrets(written, stays)
-            refuse_unworthy(written, stays)
+            require_no_secret(written, stays)
+            if error := find_unworthy(written, stays):
+                raise error
         except TextRefused as error:
             return str(error)
         if why := lost([stays], written) or (invented(group.seen, written) if group.model else ""):
@@ -260,42 +258,20 @@ def _refusal(group: PlanGroup) -> str:
     return ""
 
 
-def _over_limit(group: PlanGroup, standing: Sequence[PlanGroup], most: int) -> str:
-    """Why a group goes beyond what one run may do."""
-    retired = sum(len(one.retired) for one in standing)
-    if group.retired and retired + len(group.retired) > most:
-        return f"a run retires at most {most} memories; the next one goes on"
-    rewritten = sum(not one.retired for one in standing)
-    if not group.retired and rewritten == most:
-        return f"a run rewrites at most {most} memories; the next one goes on"
-    return ""
-
-
-def _approve(report: ConsolidationReport, mine: Approve | None) -> ConsolidationReport:
-    """The report without the groups that a person wants to stay as they are."""
-    refused = [group for group in report.groups if group.mine and not (mine and mine(group))]
-    return _drop(report, refused, "you left it as it is")
-
-
-def _apply(target: Target, report: ConsolidationReport) -> ConsolidationReport:
-    """Commit the groups as one. Those whose memories changed meanwhile are dropped, and the rest is done."""
-    while report.groups:
-        changes = [change for group in report.groups for change in group.changes()]
+def _apply(plan: _Plan, target: Target) -> str:
+    """Commit the groups as one; return the commit's id. A group whose memories changed meanwhile is dropped."""
+    while plan.groups:
+        changes = [change for group in plan.groups for change in group.changes()]
         try:
-            return report._replace(commit=target.change_many(changes, summary(report.groups), by=BY).id)
+            return target.change_many(changes, summary(plan.groups), by=BY).id
         except Changed as error:
-            late = [group for group in report.groups if error.path in group.paths]
+            late = [group for group in plan.groups if error.path in group.paths]
             if not late:
                 raise
-            report = _drop(report, late, f"{error.path} was changed meanwhile")
+            plan.drop(late, f"{error.path} was changed meanwhile")
         except Refused as error:
-            report = _drop(report, report.groups, str(error))
-    return report
-
-
-def _drop(report: ConsolidationReport, groups: Sequence[PlanGroup], why: str) -> ConsolidationReport:
-    kept = tuple(group for group in report.groups if group not in groups)
-    return report._replace(groups=kept, dropped=(*report.dropped, *(Dropped(group, why) for group in groups)))
+            plan.drop(plan.groups, str(error))
+    return ""
 
 
 def summary(groups: Iterable[PlanGroup]) -> str:

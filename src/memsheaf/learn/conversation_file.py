@@ -28,10 +28,10 @@ from memsheaf.index.catalog import target
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.llm.model import Said, ToolCall, Touched
 from memsheaf.recall.ignore import is_silent
+from memsheaf.scope import parse_json, parse_object
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.state import State
-from memsheaf.values import parse_json, parse_object
 
 PREFIX, SUFFIX = "conversation-", ".jsonl"
 HISTORY, STAMP = "history", "erased"
@@ -46,8 +46,8 @@ _FILES = (PREFIX, f"draft-{PREFIX}", f"draft-{HISTORY}-")
 _ROLES = ("user", "assistant", "tool")
 _TAIL = 4_096  # bytes, longer than what stands behind the text of most lines
 # where a line ends, and nowhere else: inside a text the quotes would be escaped
-_AT = re.compile(rb'"at": "([0-9TZ:.-]{20,30})"\}')
-_COMMON_NAME = re.compile(r"[^\W_]+\.\w+")  # a file name of one word is in many projects
+_AT = rb'"at": "([0-9TZ:.-]{20,30})"\}'
+_COMMON_NAME = r"[^\W_]+\.\w+"  # a file name of one word is in many projects
 
 
 class ConversationLine(NamedTuple):
@@ -172,7 +172,7 @@ def read_last_time(state: State, name: str) -> str:
     ):
         file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
         data = file.read(_TAIL)
-    if found := _AT.findall(data):
+    if found := re.findall(_AT, data):
         return bytes(found[-1]).decode()
     return max((line.at for line in read_lines(state, name)), default="")
 
@@ -286,7 +286,7 @@ class _Eraser:
         self._keep = make_erasure_filter(texts)
         self._versions = {version_of(text) for text in texts}
         links = [re.escape(f"]({target(name)})") for name in names]
-        alone = [rf"(?<![\w.-]){re.escape(name)}(?!\w)" for name in names if not _COMMON_NAME.fullmatch(name)]
+        alone = [rf"(?<![\w.-]){re.escape(name)}(?!\w)" for name in names if not re.fullmatch(_COMMON_NAME, name)]
         self._named = re.compile("|".join(sorted({*links, *alone})) or "(?!)")
 
     def line(self, line: ConversationLine) -> ConversationLine:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from memsheaf.errors import MemsheafError
 from memsheaf.index.database import Match
@@ -22,17 +22,16 @@ from memsheaf.learn.replacement import LINK_FROM, REPLACE_FROM, replaces
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer
-from memsheaf.text.sentences import find_sentences
-from memsheaf.text.similarity import LIKE, alike, compared_words, words
+from memsheaf.text.sentences import find_sentences, is_question
+from memsheaf.text.similarity import SAME, alike, coverage, words
 from memsheaf.text.summary import is_made_from, make_description, make_name
 
 MAX_COMPARED = 12  # nearest memories that a new fact is compared with
 MAX_LINKED = 2
-LONG_BODY_WORDS = 15  # a model's shorter text does not replace so many telling words,
-MIN_COVERED = 0.7  # unless it has this share of them
+LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
 
 
-_CHANGE = re.compile(
+_CHANGE = (
     r"(?i)\b(?:now|nowadays|these days|any ?more|no longer|not|instead|over|rather than|no more|actually|correction"
     r"|from now on|as of|since|switched|changed|moved|renamed|replaced|migrated|dropped|forget|scrap|gone|again"
     r"|jetzt|nun|nicht mehr|nicht|sondern|statt|stattdessen|ab sofort|seit|umgestellt|gewechselt|umgezogen"
@@ -41,11 +40,15 @@ _CHANGE = re.compile(
     r"|adesso|ora|non più|invece|agora|em vez|nu|niet meer|teraz|już nie)\b|→|->"
     r"|现在|现已|改|不再|不是|而是|换成|換成|已经|今は|現在|もう|ではなく|じゃなく|変わ|変更|やめ|移行"
 )
-_ADDITION = re.compile(
+_ADDITION = (
     r"(?i)\b(?:too|also|as well|additionally|besides|another|second|both|auch|außerdem|zusätzlich|aussi|également"
     r"|también|además|anche|também|ook|też)\b|也|还|還|另外|も(?!う)|また"
 )
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_DENIALS = frozenset(
+    ("not", "no", "instead", "rather", "over", "nicht", "statt", "pas", "plus", "non", "niet", "nie")
+)
+_LEFT = r"\b(?:switched|moved|migrated|changed|went) from\b"
+_PURPOSE = r"(?i)\b(?:for|für|pour|para|per|voor|dla)\b"
 
 
 class Memories(Protocol):
@@ -73,7 +76,7 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
             old = target.read(match.row.path)
         except MemsheafError:
             continue
-        if old.kind == proposal.kind and compared_words(old.body) == compared_words(proposal.content):
+        if old.kind == proposal.kind and words(old.body) == words(proposal.content):
             return _replace(proposal, old)
         if old.is_item:  # those are for their program to change
             continue
@@ -82,19 +85,21 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
         candidates.append((replaces(old.body.strip(), proposal.content), old))
     candidates.sort(key=lambda candidate: -candidate[0])
     sure = [old for chance, old in candidates if chance >= REPLACE_FROM and _may_be_lost(old.body, proposal.content)]
-    likely = [old for chance, old in candidates if chance >= LINK_FROM and old not in sure[:1]]
+    likely = [
+        old for chance, old in candidates if _is_marked(chance, old.body, proposal.content) and old not in sure[:1]
+    ]
     proposal = proposal._replace(supersedes=tuple(old.path for old in likely[:MAX_LINKED]))
     return _take_place(proposal, sure[0]) if sure else proposal
 
 
-def correct_written(target: Memories, proposal: Proposal) -> tuple[Memory | None, dict[str, object]]:
+def correct_written(target: Memories, proposal: Proposal) -> tuple[Memory | None, dict[str, Any]]:
     """Return the memory that one which an agent writes corrects, if there is one, and how the new one is stored then.
 
     What a person wrote or pinned stays, and the new one names it as superseded.
     """
     corrected = find_corrected(target, proposal)
     old = target.read(corrected.replaces) if corrected.replaces else None
-    if old is None or old.name == proposal.name or alike(words(old.body), words(proposal.content)) >= LIKE:
+    if old is None or old.name == proposal.name or alike(words(old.body), words(proposal.content)) >= SAME:
         return None, {"supersedes": corrected.supersedes}
     if old.pinned or old.source == "user":
         return None, {"supersedes": (old.path,)}
@@ -108,23 +113,23 @@ def drop_retracted(by_turn: Iterable[Sequence[Proposal]]) -> list[Proposal]:
     """
     lasting: list[Proposal] = []
     for proposals in by_turn:
-        lasting = [old for old in lasting if not any(_takes_back(new, old) for new in proposals)]
+        lasting = [old for old in lasting if not any(takes_back(new, old) for new in proposals)]
         lasting += proposals
     return lasting
 
 
-def _takes_back(new: Proposal, old: Proposal) -> bool:
+def takes_back(new: Proposal, old: Proposal) -> bool:
+    """Return True if a sentence surely takes the place of an older one, with which nothing else is lost."""
     if new.doubt and not old.doubt:
         return False
-    if new.content == old.content:
-        return True
-    return replaces(old.content, new.content) >= REPLACE_FROM and _may_be_lost(old.content, new.content)
+    return new.content == old.content or (
+        replaces(old.content, new.content) >= REPLACE_FROM and _may_be_lost(old.content, new.content)
+    )
 
 
 def telling_words(text: str) -> set[str]:
     """Return the words of a text that say what it is about: neither common words nor numbers."""
-    words = tokenizer.words(text)
-    return {word for word in words if not tokenizer.is_weak(word) and not any(map(str.isdigit, word))}
+    return {word for word in tokenizer.words(text) if not tokenizer.is_weak(word) and not any(map(str.isdigit, word))}
 
 
 def _words_but_numbers(text: str) -> set[str]:
@@ -151,35 +156,84 @@ def _still_fits(line: str, old: Memory, content: str) -> bool:
     return not words & (before - now)
 
 
+class _Difference(NamedTuple):
+    """The telling words that a new sentence lacks and adds, in how many places, and whether it denies one."""
+
+    lost: set[str]
+    new: set[str]
+    added: int
+    denies: bool
+    has_purpose: bool
+
+    @property
+    def is_exception(self) -> bool:
+        """True for a sentence that says where, when or for what else something holds. The old one stays true."""
+        if self.denies:
+            return self.added > 1
+        return bool(self.added) and (self.has_purpose or not self.lost)
+
+
+def _compare(body: str, content: str) -> _Difference:
+    before, now = _subject_words(body), _subject_words(re.sub(_CHANGE, " ", content))
+    tokens = re.findall(r"[\w-]+", re.sub(_LEFT, " not ", content.casefold()))
+    places = [place for place, token in enumerate(tokens) if token in now - before]
+    added = sum(place - 1 not in places for place in places)  # "GitHub Actions" is one place
+    denied = {
+        word for place, token in enumerate(tokens) if token in _DENIALS for word in tokens[place + 1 : place + 4]
+    }
+    has_purpose = bool(re.search(_PURPOSE, body) and re.search(_PURPOSE, content))
+    return _Difference(before - now, now - before, added, bool(denied & before), has_purpose)
+
+
+def _subject_words(text: str) -> set[str]:
+    """Return the words that a sentence is about: no common ones, and no numbers."""
+    return {word for word in re.findall(r"[^\W\d_][\w-]*", text.casefold()) if _is_telling(word)}
+
+
+def _is_telling(word: str) -> bool:
+    stems = tokenizer.words(word)
+    # "evening" is not the common word "even"
+    return any(not tokenizer.is_weak(stem) or len(word) - len(stem) > 2 for stem in stems)
+
+
 def _may_be_lost(body: str, content: str) -> bool:
     """Return True if a memory is one sentence, and nothing true is lost when the new one takes its place.
 
     The trained decision is mistaken where a second fact looks like the first, and that must never cost a memory. So
-    the new sentence has to say that something changed, or to differ in numbers alone, and it may add no more telling
-    words than it takes away. Otherwise it is a second fact, an exception or an addition:
+    the new sentence has to say that something changed, or to differ in numbers alone, and it may change one thing:
 
-        My daughter is called Mia    My daughter is called Lea        no word of change
-        The timeout is 30s           The timeout is 60s on staging    adds "staging"
-        Tests run on Python 3.11     They run on 3.12 too now         an addition
-        We use Postgres for auth     Use MySQL, not Postgres, for the reports
+        My daughter is called Mia    My daughter is called Lea                no word of change
+        The timeout is 30s           The timeout is 60s on staging now        adds "staging"
+        Tests run on Python 3.11     They run on 3.12 too now                 an addition
+        We use Jest for unit tests   Use Playwright, not Jest, for e2e tests  changes two things
+        We use Redis for caching     We use Redis for queues now              another purpose
     """
-    if len(list(find_sentences(body))) != 1 or _ADDITION.search(content):
+    if len(list(find_sentences(body))) != 1 or re.search(_ADDITION, content):
         return False
-    has_cue = bool(_CHANGE.search(content))
-    if not body.isascii() and _UNSPACED.search(body):
+    has_cue = bool(re.search(_CHANGE, content))
+    if tokenizer.is_unspaced(body):
         return has_cue  # no words to count
-    before, now = telling_words(body), telling_words(_CHANGE.sub(" ", content))
-    lost, added = before - now, now - before
     if not has_cue:
         return _words_but_numbers(body) == _words_but_numbers(content)
-    return len(added) <= max(1, len(lost)) and (len(lost) < 2 or len(added) < 2)
+    difference = _compare(body, content)
+    if difference.denies:
+        return not difference.is_exception
+    return not difference.is_exception and difference.added <= len(difference.lost) < 2
+
+
+def _is_marked(chance: float, body: str, content: str) -> bool:
+    """Return True if recall should show a memory only beside the new sentence, which may correct it."""
+    difference = _compare(body, content)
+    if chance < LINK_FROM or difference.is_exception or is_question(body):
+        return False
+    changes_much = len(difference.lost) > 1 and len(difference.new) > 1
+    return not changes_much or chance >= REPLACE_FROM
 
 
 def _keep_rest(proposal: Proposal, old: Memory) -> Proposal:
     """Return a model's proposal with the text that it replaces below its own, where much of that would be lost."""
     known = telling_words(old.body)
-    is_covered = len(known & telling_words(proposal.content)) >= MIN_COVERED * len(known)
-    if len(known) < LONG_BODY_WORDS or is_covered:
+    if len(known) < LONG_BODY_WORDS or coverage(known, telling_words(proposal.content)) >= SAME:
         return proposal
     day = (old.updated or old.created)[:10]
     heading = f"Before that, as of {day}:" if day else "Before that:"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from typing import NamedTuple
 from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused, hinted
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.learn.inbox import Inbox
+from memsheaf.limits import retry
 from memsheaf.memory import STRICT, Allow
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.store import ABSENT, Change, Commit, Document, Stamp, Version
@@ -32,7 +33,7 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 from memsheaf.text.neutralize import cut_bytes, for_terminal
-from memsheaf.timeouts import retry
+from memsheaf.worktree import bring_journal
 
 LOGS = "logs"
 PAGE_BYTES = 32 * 1024  # a page is read and written whole: a longer day goes on in another file
@@ -94,8 +95,6 @@ class DailyLog:
         self._inbox = Inbox(state, clock=clock)
         self._pages = self._store(RETENTION_DAYS)
         if self._pages.left_journal:
-            from memsheaf.worktree import bring_journal
-
             bring_journal(self._pages)
 
     def _store(self, retention_days: float) -> FolderStore:
@@ -170,7 +169,7 @@ class DailyLog:
 
     def waiting(self) -> list[Turn]:
         """What was not handed over yet, as turns. Nothing is changed."""
-        return [turn for _, _, turns in self._unread(self._load_stamps()) for turn in self._inbox.unseen(turns)]
+        return [turn for _, _, turns in self._changed_pages() if turns for turn in self._inbox.unseen(turns)]
 
     def hand_over(self) -> int:
         """Put what was logged since the last time into the inbox; returns how many turns were new to it.
@@ -178,13 +177,10 @@ class DailyLog:
         A page that changed is handed over as a whole, and the inbox recognizes what it has had. Only one process at
         a time may do this. Raises StoreFailed, Busy.
         """
-        known = self._load_stamps()
-        stamps = {path: known[path] for path, _, _ in self._pages_in_order() if path in known}
-        added = 0
-        for path, stamp, turns in self._unread(known):
-            added += self._inbox.extend(turns)
-            stamps[path] = stamp
-            self._state.save(_CURSOR, stamps)
+        pages = list(self._changed_pages())
+        added = sum(self._inbox.extend(turns) for _, _, turns in pages if turns)
+        if any(turns is not None for _, _, turns in pages):
+            self._state.save(_CURSOR, {path: stamp for path, stamp, _ in pages})
         return added
 
     def purge(self, keep: Callable[[str], bool]) -> int:
@@ -292,21 +288,15 @@ class DailyLog:
         except (NotFound, PathRefused, StoreFailed):
             return None
 
-    def _unread(self, stamps: Mapping[str, Stamp]) -> Iterator[tuple[str, Stamp, list[Turn]]]:
-        """Each page that changed since it was handed over, its stamp, and all that it says."""
+    def _changed_pages(self) -> Iterator[tuple[str, Stamp, list[Turn] | None]]:
+        """Yield each page that may be read, its stamp, and what it says if it changed since it was handed over."""
+        saved = self._state.load(_CURSOR)
+        handed_over = saved if isinstance(saved, dict) else {}
         for path, day, stamp in self._pages_in_order():
-            if stamps.get(path) != stamp and (page := self._read(path)) and self._is_ours(page):
+            if handed_over.get(path) == list(stamp):
+                yield path, stamp, None
+            elif (page := self._read(path)) and self._is_ours(page):
                 yield path, stamp, _turns(path, day, page.data)
-
-    def _load_stamps(self) -> dict[str, Stamp]:
-        """The stamp of each page when it was handed over; what cannot be understood is left out."""
-        found = self._state.load(_CURSOR)
-        stamps = {}
-        for path, value in found.items() if isinstance(found, dict) else ():
-            match value:  # versions before this one had two values more
-                case [int(a), int(b), int(c), int(d)] | [int(), str(), [int(a), int(b), int(c), int(d)]]:
-                    stamps[path] = (a, b, c, d)
-        return stamps
 
     def _is_there(self) -> bool:
         """Whether there is a log: a folder, and no link to one."""

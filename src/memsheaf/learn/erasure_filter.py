@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from memsheaf.memory import Memory, parse
-from memsheaf.text.similarity import LIKE, words
+from memsheaf.text.similarity import SAME, coverage, words
+from memsheaf.text.tokenizer import UNSPACED
 
 ANYWHERE = 5  # words: a line that has so many is found wherever it stands
 TITLE = 3  # words that a name or a description must have to say something by itself
@@ -15,7 +16,7 @@ MANY = 12  # words: so many of a fact are not together in a text by chance
 MORE = 3  # words that may stand around a short fact in the sentence that says it
 
 _SENTENCE = r"[.!?;](?=\s|$)|[。！？；]|\n\s*\n|\n(?=\s*[-*+>#|])"
-_SPACED = r"(?<=[\u3040-\u30ff\u3400-\u9fff])\s+(?=[\u3040-\u30ff\u3400-\u9fff])"
+_SPACED = rf"(?<=[{UNSPACED}])\s+(?=[{UNSPACED}])"
 _MARKS = " \t\r\n>*_#-+`\"'“”„«».,:;!?()[]。、！？"
 _LABEL = r"^\s*\*\*[^*\n]{1,40}:?\*\*:?"
 
@@ -51,7 +52,7 @@ def _predicate(texts: frozenset[bytes]) -> Callable[[str], bool]:
         if not alone.isdisjoint(map(_bare, [text, *text.split("\n")])):
             return False
         every = frozenset(words(even))
-        likely = [one for one in facts if len(every & one) >= LIKE * len(one)]
+        likely = [one for one in facts if coverage(one, every) >= SAME]
         if not likely:
             return True
         sentences = [frozenset(words(_even(sentence))) for sentence in re.split(_SENTENCE, text)]
@@ -69,7 +70,7 @@ def _lines(memory: Memory) -> list[str]:
 def _is_said(one: frozenset[str], sentences: Sequence[frozenset[str]]) -> bool:
     """Whether a sentence says this and little else."""
     room = len(one) + max(MORE, len(one))
-    return any(len(said & one) >= LIKE * len(one) and len(said) <= room for said in sentences)
+    return any(len(said) <= room and coverage(one, said) >= SAME for said in sentences)
 
 
 def _even(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Refused
 from memsheaf.guard.paths import is_fact
@@ -25,24 +25,21 @@ from memsheaf.store import Change, Commit
 from memsheaf.store.tombstones import Tombstone
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line, visible
-from memsheaf.text.similarity import LIKE, alike, fact, numbers, telling, words
+from memsheaf.text.similarity import LIKELY, RELATED, SAME, alike, coverage, fact, numbers, telling, words
 from memsheaf.text.tokenizer import stem
 
 MOST = 10  # memories that one answer may hold
 NEAR, NEAR_BYTES = 12, 700  # memories that the model is shown, and how much of each
 QUERY_MESSAGES = 20  # messages of the user that related memories are searched with
 ANSWER_TOKENS = 2_000
-SUPPORT = 0.34  # share of a fact's telling words that must occur in the conversation
-OWN = 0.6  # share that the user must have said, else it is unconfirmed
-FROM_TOOLS, FROM_OTHERS = 0.2, 0.5  # shares from a tool, or not from the user, that make it unconfirmed, too
-SAME_WORDS, SAME_MEANING = 0.75, 0.9  # from both on, two texts say the same in other words
-COVERED = 0.8  # share of the words the user asked for; with less, a model has said something else
+MAX_TOOL_SHARE = 0.2  # of a confirmed fact's words that only a tool said
 
+T = TypeVar("T")
 Decided = tuple["JudgedProposal", Change | None]  # what became of a proposal, and the change that saves it
 
 
 class ProposalWriter(Protocol):
-    """What saves proposals; `writer.Writer` is one."""
+    """Saves proposals; `Sheaf.learning` has one."""
 
     def draft(
         self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
@@ -76,6 +73,23 @@ class JudgedProposal(NamedTuple):
 
 class BadAnswer(ModelFailed):
     """A model answered twice in a shape that cannot be used."""
+
+
+def ask_twice(model: Model, question: Question, deadline: float, read: Callable[[object], list[T]]) -> list[T]:
+    """Return what `read` makes of a model's answer. If it raises ValueError, the model is asked once more.
+
+    Raises:
+        BadAnswer: both answers could not be used.
+        ModelFailed: the model did not answer.
+    """
+    trouble = ""
+    for _ in range(2):
+        retry = f"\n\nYour last answer could not be used: {trouble}. Answer again." if trouble else ""
+        try:
+            return read(answer(model, question._replace(text=question.text + retry), deadline))
+        except ValueError as error:
+            trouble = str(error)
+    raise BadAnswer(f"its answer cannot be used: {trouble}")
 
 
 def propose(
@@ -143,7 +157,7 @@ def decide(
             _refuse_unsupported(proposal, turns, target)
             change, memory, was = keeper.draft(proposal, taken.keys())
             keeper.judge(memory, was, asked=proposal.explicit)
-            _refuse_repeated(memory, taken.values(), target, was, by_meaning=not proposal.explicit)
+            _refuse_repeated(memory, taken.values(), was)
             if not proposal.explicit and (stone := keeper.buried(memory)):
                 raise Refused(f"it was {stone.why} on {stone.at[:10]}")
         except Duplicate as error:
@@ -194,15 +208,8 @@ def _ask_model(target: Memories, turns: Sequence[Turn], model: Model, today: dat
     nonce = os.urandom(8).hex()
     asked = f"Existing memories:\n{_render_memories(near, nonce)}\n\nThe conversation:\n{_render_turns(turns, nonce)}"
     prompt = read_prompt("extract").replace("{today}", today.isoformat())
-    trouble = ""
-    for _ in range(2):
-        text = f"{asked}\n\nYour last answer could not be used: {trouble}. Answer again." if trouble else asked
-        try:
-            question = Question(prompt, text, _schema(near), max_tokens=ANSWER_TOKENS)
-            return _read_answer(answer(model, question, deadline), near, turns)
-        except ValueError as error:
-            trouble = str(error)
-    raise BadAnswer(f"its answer cannot be used: {trouble}")
+    question = Question(prompt, asked, _schema(near), max_tokens=ANSWER_TOKENS)
+    return ask_twice(model, question, deadline, lambda given: _read_answer(given, near, turns))
 
 
 def _schema(near: Collection[str]) -> dict[str, object]:
@@ -328,11 +335,11 @@ def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], target: Mem
         if one.replaces:
             content -= _stems(target.read(one.replaces).body)
         claimed = content | _stems(one.name, one.description)
-        said = len(claimed & (perhaps | others))
-        is_of_tools = numbers(claimed & tools) or len(claimed & tools) > FROM_TOOLS * said
-        if is_of_tools or len(claimed & others) > FROM_OTHERS * said or len(content & perhaps) < OWN * len(content):
+        said = claimed & (perhaps | others)
+        is_of_tools = numbers(claimed & tools) or coverage(said, tools) > MAX_TOOL_SHARE
+        if is_of_tools or coverage(said, perhaps) < LIKELY or coverage(content, perhaps) < LIKELY:
             one = one._replace(trust="unconfirmed", why="it comes from a tool, a page or the agent")
-        elif len(content & sure) < OWN * len(content):
+        elif coverage(content, sure) < LIKELY:
             one = one._replace(doubt=PASTED)
         judged.append(one)
     return judged
@@ -360,26 +367,17 @@ def _refuse_unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memor
         known |= telling(target.read(proposal.replaces).body)
     # "I prefer tabs" is told as "the user prefers tabs"
     stems = set(map(stem, claimed - {"user"}))
-    if len(stems & set(map(stem, known))) < SUPPORT * len(stems):
+    if coverage(stems, set(map(stem, known))) < RELATED:
         raise Refused("nothing in the conversation says it")
 
 
-def _refuse_repeated(
-    memory: Memory, others: Iterable[Memory], target: Memories, was: Memory | None, *, by_meaning: bool
-) -> None:
-    """Raise Refused for what another proposal says, or `by_meaning` what a memory says in other words."""
+def _refuse_repeated(memory: Memory, others: Iterable[Memory], was: Memory | None) -> None:
+    """Raise Refused for what another proposal says, or the memory that it would replace."""
     wanted = fact(memory)
-    if any(alike(wanted, fact(other)) >= LIKE for other in others):
+    if any(alike(wanted, fact(other)) >= SAME for other in others):
         raise Refused("it was proposed twice")
-    if was is not None:
-        if was.kind == memory.kind and wanted == fact(was):  # one other word may be the whole correction
-            raise Refused(f"{was.path!r} says so already")
-        return
-    for match in target.matches(f"{memory.name}\n{memory.body}", limit=3) if by_meaning else ():
-        if match.near < SAME_MEANING or match.row.state != "ok" or match.row.trust == "shared":
-            continue
-        if alike(wanted, fact(target.read(match.row.path))) >= SAME_WORDS:
-            raise Refused(f"{match.row.path!r} means the same")
+    if was and was.kind == memory.kind and wanted == fact(was):  # one other word may be the whole correction
+        raise Refused(f"{was.path!r} says so already")
 
 
 def _review_reason(proposal: Proposal, was: Memory | None, policy: str) -> str:
@@ -403,4 +401,4 @@ def _covers(found: Proposal, ruled: Proposal) -> bool:
     asked = telling(ruled.content)
     if not numbers(asked) <= numbers(words(found.content)):
         return False
-    return len(asked & telling(f"{found.name} {found.content}")) >= COVERED * len(asked)
+    return coverage(asked, telling(f"{found.name} {found.content}")) >= SAME

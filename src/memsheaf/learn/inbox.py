@@ -32,7 +32,7 @@ SEEN = 65_536  # messages that are recognized, at least; at twice that the file 
 FIRST_FOREIGN = 10**11  # turn files with a higher number are read, but were not numbered by us
 
 _CURSOR, _DIGESTS, _PRIVACY = "inbox.json", "inbox.known", "inbox.private"
-_LAST = re.compile(rb"\n#([0-9]{12})(?=\n)")
+_LAST = rb"\n#([0-9]{12})(?=\n)"
 _LINE = 17  # bytes of a digest and its line end
 
 
@@ -385,7 +385,7 @@ class _SeenMessages:
     @property
     def last(self) -> int | None:
         """The number of the last turn that was noted; None when there is none, or the file was lost."""
-        marks = _LAST.findall(self._data[-64:]) or _LAST.findall(self._data)
+        marks = re.findall(_LAST, self._data[-64:]) or re.findall(_LAST, self._data)
         return int(marks[-1]) if marks else None
 
     def among(self, keys: Sequence[str]) -> set[str]:

@@ -24,13 +24,13 @@ from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.extract import BadAnswer, JudgedProposal, ProposalWriter, decide, propose, save, scope_of
 from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, ReviewQueue, find_quote
+from memsheaf.limits import retry
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
-from memsheaf.timeouts import retry
 
 ATTEMPTS = 3  # unusable answers of a model about a batch, after which rules alone read it
 GIVE_UP_SECONDS = 86_400.0  # after which rules read it when the model does not answer at all

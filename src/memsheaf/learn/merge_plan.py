@@ -6,7 +6,6 @@ stays, and those that are retired because of it. No two groups share a memory.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date
@@ -20,9 +19,8 @@ from memsheaf.history import diff
 from memsheaf.memory import Memory, parse
 from memsheaf.store import Change
 from memsheaf.text.dates import absolute, parse_day
-from memsheaf.text.similarity import LIKE, fact, likeness, same, says_more
+from memsheaf.text.similarity import SAME, alike, fact, group_alike, has_order, lost
 
-COMPARED = 50  # candidates that a memory is compared with at most
 BY = "consolidation"
 
 
@@ -142,24 +140,15 @@ def _find_duplicates(memories: Iterable[Memory], today: date, most: int, mine: b
     """Memories that say the same as another, with the one that stays: the best of them."""
     usable = [memory for memory in memories if is_usable(memory)]
     ranked = sorted(usable, key=lambda memory: _rank(memory, mine), reverse=True)
-    said = [frozenset(fact(memory)) for memory in ranked]
-    near = _neighbours(said)
-    taken: set[int] = set()
-    for number, keeper in enumerate(ranked):
-        if number in taken:
-            continue
-        others = [
-            other
-            for other in near[number]
-            if other not in taken
-            and likeness(said[number], said[other]) >= LIKE
-            and same(keeper, ranked[other]) >= LIKE
-            and _may_retire(ranked[other], keeper, mine)
-        ]
-        if others:
-            taken.update((number, *others))
-            with suppress(TextRefused):  # a header that cannot be edited stays as it is
-                yield _merge(keeper, [ranked[other] for other in others[:most]], today, mine)
+    facts = [fact(memory) for memory in ranked]
+
+    def joins(keeper: int, other: int) -> bool:
+        is_same = alike(facts[keeper], facts[other]) >= SAME and has_order(facts[keeper], facts[other])
+        return is_same and _may_retire(ranked[other], ranked[keeper], mine)
+
+    for first, *others in group_alike(facts, joins):
+        with suppress(TextRefused):  # a header that cannot be edited stays as it is
+            yield _merge(ranked[first], [ranked[other] for other in others[:most]], today, mine)
 
 
 def _rank(memory: Memory, mine: bool) -> tuple[object, ...]:
@@ -175,25 +164,6 @@ def _rank(memory: Memory, mine: bool) -> tuple[object, ...]:
     )
 
 
-def _neighbours(said: Sequence[frozenset[str]]) -> list[list[int]]:
-    """For each memory, later ones that may be near-duplicates, the likeliest first.
-
-    Near-duplicates share one of their rarest words: of 20, at most 3 are not in the other.
-    """
-    often = Counter(word for words in said for word in words)
-    marks = [
-        sorted(words, key=lambda word: (often[word], word))[: int(len(words) * (1 - LIKE)) + 1] for words in said
-    ]
-    holders: dict[str, list[int]] = {}
-    found: list[list[int]] = []
-    for number in range(len(said) - 1, -1, -1):
-        shared = Counter(other for word in marks[number] for other in holders.get(word, ())[-COMPARED:])
-        found.append([other for other, _ in shared.most_common(COMPARED)])
-        for word in marks[number]:
-            holders.setdefault(word, []).append(number)
-    return found[::-1]
-
-
 def _may_retire(other: Memory, keeper: Memory, mine: bool) -> bool:
     """Whether one may be retired for the keeper; if that is fixed or more trusted, only one that adds nothing."""
     if is_fixed(other, mine=mine) or other.kind != keeper.kind or other.expires != keeper.expires:
@@ -201,7 +171,7 @@ def _may_retire(other: Memory, keeper: Memory, mine: bool) -> bool:
     is_keeper_fixed = is_fixed(keeper, mine=mine)
     if other.trust == keeper.trust and not is_keeper_fixed:
         return True
-    return not says_more(other, keeper) and (is_keeper_fixed or keeper.trust == "confirmed")
+    return not lost([other], keeper) and (is_keeper_fixed or keeper.trust == "confirmed")
 
 
 def _merge(keeper: Memory, others: Sequence[Memory], today: date, mine: bool) -> PlanGroup:
@@ -215,7 +185,7 @@ def _merge(keeper: Memory, others: Sequence[Memory], today: date, mine: bool) ->
         whole, body = keeper, keeper.body
         for other in sources:
             for line in (*other.body.splitlines(), other.description, other.name):
-                if line.strip() and says_more(line, whole):
+                if line.strip() and lost([line], whole):
                     body = body.rstrip("\r\n") + end + line.rstrip() + end
                     whole = parse(keeper.path, (keeper.page.head + body).encode())
         text = unite(keeper, sources, today, body=body, replaced=retired)

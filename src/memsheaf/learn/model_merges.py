@@ -12,20 +12,20 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
 from hashlib import sha256
 
-from memsheaf.errors import CapReached, ModelFailed, TextRefused
+from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.learn.corrections import telling_words
+from memsheaf.learn.extract import ask_twice
 from memsheaf.learn.merge_plan import PlanGroup, is_fixed, is_usable, unite
-from memsheaf.llm import Model, Question, answer, object_schema
+from memsheaf.llm import Model, Question, object_schema
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.text.neutralize import for_prompt, link_text, one_line
 
 MEMBERS = 6  # memories that a model is shown at once
 ONE_BYTES, ALL_BYTES = 4_096, 12_288
-SEARCHED = 200  # memories whose neighbours are looked for in a run
-CLUSTERS = 12  # questions to a model in a run
+MAX_SEARCHES = 2_000  # memories whose neighbours are searched for in a run
 DEADLINE = 60.0
 MAX_TOKENS = 3_000
 PATH = 300  # characters
@@ -42,26 +42,21 @@ _OPERATION = object_schema(
 _SCHEMA = object_schema({"operations": {"type": "array", "items": _OPERATION, "maxItems": MEMBERS}})
 
 
-def in_turn(memories: Sequence[Memory], cursor: str) -> list[Memory]:
-    """The memories whose neighbours are looked for now: those behind the cursor, then from the start again."""
-    return sorted(memories, key=lambda memory: (memory.path <= cursor, memory.path))[:SEARCHED]
-
-
 def find_clusters(
-    firsts: Sequence[Memory],
     memories: Sequence[Memory],
     near: Callable[[Memory], Sequence[str]],
     *,
     settled: Collection[str],
     most: int = MEMBERS,
 ) -> Iterator[tuple[Memory, ...]]:
-    """Memories to show together, one of `firsts` and others near it: of one kind, one trust, all shown whole.
+    """Yield memories to show together, one and those near it: of one kind, one trust, all shown whole.
 
-    There are at most `most` in a cluster. Those that a model has seen and left as they are, are `settled`.
+    Those that were changed last come first. There are at most `most` in a cluster. Those that a model has seen and
+    left as they are, are `settled`.
     """
     by_path = {memory.path: memory for memory in memories}
     used: set[str] = set()
-    for first in firsts:
+    for first in sorted(memories, key=lambda memory: (_day(memory), memory.path), reverse=True)[:MAX_SEARCHES]:
         if first.path in used or not _may_be_shown(first):
             continue
         cluster, size = [first], len(first.body.encode())
@@ -88,22 +83,11 @@ def cluster_id(cluster: Sequence[Memory]) -> str:
 
 
 def ask_model(model: Model, cluster: Sequence[Memory], today: date) -> list[PlanGroup]:
-    """What the model proposes for a cluster; [] when it proposes nothing.
-
-    Raises:
-        ModelFailed: it gave no answer that can be used, and none when it was asked again.
-    """
-    again = ""
-    while True:
-        nonce = os.urandom(8).hex()
-        shown = "\n".join(_envelope(memory, nonce) for memory in cluster)
-        question = Question(read_prompt("consolidate"), shown + again, _SCHEMA, MAX_TOKENS)
-        try:
-            return _read_answer(answer(model, question, DEADLINE), cluster, today)
-        except ModelFailed as error:
-            if again or isinstance(error, CapReached):
-                raise
-            again = f"\n\nYour last answer could not be used: {error}."
+    """Return what the model proposes for a cluster. Raises ModelFailed, BadAnswer."""
+    nonce = os.urandom(8).hex()
+    shown = "\n".join(_envelope(memory, nonce) for memory in cluster)
+    question = Question(read_prompt("consolidate"), shown, _SCHEMA, MAX_TOKENS)
+    return ask_twice(model, question, DEADLINE, lambda given: _read_answer(given, cluster, today))
 
 
 def _may_be_shown(memory: Memory) -> bool:
@@ -133,10 +117,10 @@ def _envelope(memory: Memory, nonce: str) -> str:
 
 
 def _read_answer(given: object, cluster: Sequence[Memory], today: date) -> list[PlanGroup]:
-    """The groups that an answer describes. Raises ModelFailed when any part of it is out of bounds."""
+    """The groups that an answer describes. Raises ValueError when any part of it is out of bounds."""
     operations = given.get("operations") if isinstance(given, dict) else None
     if not isinstance(operations, list) or len(operations) > MEMBERS:
-        raise ModelFailed(f"it was not a list of at most {MEMBERS} operations")
+        raise ValueError(f"it was not a list of at most {MEMBERS} operations")
     by_path = {memory.path: memory for memory in cluster}
     taken: set[str] = set()
     groups = []
@@ -144,11 +128,11 @@ def _read_answer(given: object, cluster: Sequence[Memory], today: date) -> list[
         action, files, keep, texts = _read_operation(operation)
         touched = {*files, *filter(None, [keep])}
         if not touched <= by_path.keys():
-            raise ModelFailed("it named a file that was not shown")
+            raise ValueError("it named a file that was not shown")
         if action == "keep":
             continue
         if touched & taken:
-            raise ModelFailed("it named a file in two operations")
+            raise ValueError("it named a file in two operations")
         taken |= touched
         others = [by_path[name] for name in files if name != keep]
         groups.append(_proposed_group(action, by_path.get(keep), others, texts, today))
@@ -158,11 +142,11 @@ def _read_answer(given: object, cluster: Sequence[Memory], today: date) -> list[
 def _read_operation(operation: object) -> tuple[str, list[str], str, list[str]]:
     """An operation's action, files, what it keeps, and the new name, description and content."""
     if not isinstance(operation, dict) or not all(isinstance(operation.get(key, ""), str) for key in _TEXTS):
-        raise ModelFailed("an operation was not of the shape that was asked for")
+        raise ValueError("an operation was not of the shape that was asked for")
     action, keep, *texts = (operation.get(key, "").strip() for key in _TEXTS)
     files = operation.get("files")
     if action not in _ACTIONS or not isinstance(files, list) or not all(isinstance(name, str) for name in files):
-        raise ModelFailed("an operation was not of the shape that was asked for")
+        raise ValueError("an operation was not of the shape that was asked for")
     return action, list(dict.fromkeys(files)), keep, texts
 
 
@@ -170,11 +154,11 @@ def _proposed_group(
     action: str, keeper: Memory | None, others: Sequence[Memory], texts: Sequence[str], today: date
 ) -> PlanGroup:
     if keeper is None or any(map(is_fixed, others)):
-        raise ModelFailed("it would not keep any file, or retire one that is fixed")
+        raise ValueError("it would not keep any file, or retire one that is fixed")
     if action == "rewrite" and (others or is_fixed(keeper)):
-        raise ModelFailed("a rewrite is of one file, that is not fixed")
+        raise ValueError("a rewrite is of one file, that is not fixed")
     if action != "rewrite" and not others:
-        raise ModelFailed("it named one file where it takes several")
+        raise ValueError("it named one file where it takes several")
     seen, retired = (keeper, *others), tuple(memory.path for memory in others)
     if action == "retire":
         _refuse_retirement(keeper, others, today)
@@ -188,29 +172,29 @@ def _proposed_group(
 
 
 def _refuse_retirement(keeper: Memory, others: Sequence[Memory], today: date) -> None:
-    """Raise ModelFailed unless the keeper is newer than the others and shares their subject."""
+    """Raise ValueError unless the keeper is newer than the others and shares their subject."""
     if any(_day(memory) >= _day(keeper) for memory in others) or _day(keeper) > today.isoformat():
-        raise ModelFailed("the file to keep is not newer than those to retire")
+        raise ValueError("the file to keep is not newer than those to retire")
     about = telling_words(f"{keeper.name}\n{keeper.body}")
     if any(about.isdisjoint(telling_words(f"{memory.name}\n{memory.body}")) for memory in others):
-        raise ModelFailed("the file to keep is about something else than those to retire")
+        raise ValueError("the file to keep is about something else than those to retire")
 
 
 def _rewritten(keeper: Memory, others: Sequence[Memory], texts: Sequence[str], today: date) -> str:
-    """The keeper with the model's words. Raises ModelFailed when a memory may not hold them."""
+    """The keeper with the model's words. Raises ValueError when a memory may not hold them."""
     for escaped, sign in (("&lt;", "<"), ("&#91;", "[")):  # as `for_prompt` escaped them when they were shown
         if not any(escaped in memory.text for memory in (keeper, *others)):
             texts = [text.replace(escaped, sign) for text in texts]
     name, description, content = texts
     if not content:
-        raise ModelFailed("there was no content")
+        raise ValueError("there was no content")
     replaced = [memory.path for memory in others]
     try:
         return unite(
             keeper, others, today, body=content + "\n", replaced=replaced, name=name, description=description
         )
     except TextRefused as error:
-        raise ModelFailed(str(error)) from None
+        raise ValueError(str(error)) from None
 
 
 def _day(memory: Memory) -> str:

@@ -22,6 +22,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from memsheaf.memory import MISLEADING
 from memsheaf.text.neutralize import visible
 from memsheaf.text.spoken import SHOWN, spoken
 
@@ -31,7 +32,6 @@ MAX_READ_CHARS = 8_192  # of a longer message, its beginning and its end are rea
 MAX_NAME_WORDS = 3  # in quotation marks; more are a quotation
 PASTED = "it may be pasted: a person has to say that these are their words"
 
-_HIDDEN = "\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f"  # turn the direction of text, or are not drawn at all
 _BLOB = r"(?<![\w/+=-])(?=[\w/+-]*\d)(?=[\w/+-]*[A-Z])[\w/+-]{40,}={0,2}(?![\w/+=-])|(?<!\S)[\w/+-]{22,}={1,2}(?!\S)"
 _LINK = (
     r"\[(?:[^\]\[\n\s]++\s+){3}[^\]\[\n]{0,400}\]\([^)\n]{0,400}\)"  # a sentence that is the text of a Markdown link
@@ -42,7 +42,7 @@ _PAGE = (
 )
 _SHOWN_LINE = (
     r"[|+]|    |\t|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error|fatal) ?[]:]"
-    rf"|[^\n]*[{_HIDDEN}]"
+    rf"|[^\n]*[{MISLEADING}]"
 )
 _CLAUSE_END = r"\n|[.!?](?=\s|$)|:(?=\s|$)|[。！？：]|(?<=\s)[-–—](?=\s)|$"
 _BULLET = r"\s*(?:[-*•–]|\d{1,2}[.)])\s"
@@ -274,7 +274,7 @@ def read_own_words(text: str) -> OwnWords:
     text = unicodedata.normalize("NFC", text).replace("’", "'").replace("\r\n", "\n")
     is_hiding = len(visible(text)) != len(text)
     if is_hiding:
-        parts = re.split(f"([{_HIDDEN}]+)", text)
+        parts = re.split(f"([{MISLEADING}]+)", text)
         text = "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
     half, middle = MAX_READ_CHARS // 2, len(text) - MAX_READ_CHARS
     gap = f"\n{OTHERS * middle}"[: middle - 1] + "\n"  # as long as what it stands for

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from memsheaf.config import Dream
 from memsheaf.errors import Busy, StoreFailed
+from memsheaf.memory import plural
 from memsheaf.store.state import State
-from memsheaf.values import plural
 
 LOCK = "dream"
 MEMORY, LOOKED = "dream.json", "dream-looked.json"
@@ -37,13 +37,12 @@ class Gate(NamedTuple):
 class Past(NamedTuple):
     """What is remembered of the last consolidation that finished.
 
-    `learned` is how many conversations had been learned from by then. A model looks at memories in the order of their
-    paths and goes on behind `cursor`; the clusters it saw and left as they are stand in `settled`.
+    `learned` is how many conversations had been learned from by then. `settled` are the clusters of memories that a
+    model saw and left as they are.
     """
 
     at: float = 0.0
     learned: int = 0
-    cursor: str = ""
     settled: tuple[str, ...] = ()
 
 
@@ -65,7 +64,7 @@ def gates(
     it is a team's, about which a person decides.
     """
     past = load(state)
-    looked = _read_time(state.load(LOOKED), "at")
+    looked = _read_time(state.load(LOOKED))
     since = learned - past.learned if learned >= past.learned else learned  # or they were counted from zero again
     enabled = f"the settings say {'on' if dream.enabled else 'off'}"
     if logging:
@@ -91,16 +90,15 @@ def gates(
 
 def load(state: State) -> Past:
     """What is remembered; a value that cannot be understood starts from zero."""
-    found = state.load(MEMORY)
-    if not isinstance(found, dict):
-        return Past()
-    learned, cursor, settled = found.get("learned"), found.get("cursor"), found.get("settled")
-    return Past(
-        _read_time(found, "at"),
-        learned if type(learned) is int and learned > 0 else 0,
-        cursor if isinstance(cursor, str) else "",
-        tuple(one for one in settled if isinstance(one, str)) if isinstance(settled, list) else (),
-    )
+    stored = state.load(MEMORY)
+    past = Past(_read_time(stored))
+    match stored:
+        case {"learned": int(learned)} if type(learned) is int and learned > 0:
+            past = past._replace(learned=learned)
+    match stored:
+        case {"settled": [*clusters]}:
+            past = past._replace(settled=tuple(cluster for cluster in clusters if isinstance(cluster, str)))
+    return past
 
 
 def save(state: State, past: Past) -> None:
@@ -137,10 +135,12 @@ def _is_busy(state: State) -> bool:
         return True
 
 
-def _read_time(found: object, key: str) -> float:
-    """A time out of a saved object; 0.0 for what is none."""
-    value = found.get(key) if isinstance(found, dict) else None
-    return float(value) if isinstance(value, int | float) and 0 < value < 1e11 else 0.0
+def _read_time(stored: object) -> float:
+    """Return the time `at` of a saved object; 0.0 if it has none."""
+    match stored:
+        case {"at": int() | float() as value} if 0 < value < 1e11:
+            return float(value)
+    return 0.0
 
 
 def _age_gate(name: str, then: float, least: float, now: float, what: str) -> Gate:

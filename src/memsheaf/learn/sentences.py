@@ -24,7 +24,7 @@ from memsheaf.text.classifier import classify
 from memsheaf.text.dates import absolute
 from memsheaf.text.requests import announces_list, find_request, without_request
 from memsheaf.text.sentences import bullet_length, find_sentences, is_question, leans_back
-from memsheaf.text.similarity import compared_words
+from memsheaf.text.similarity import words
 from memsheaf.text.spoken import SHOWN, spoken
 from memsheaf.text.summary import make_description, make_name
 
@@ -45,12 +45,12 @@ STATED = "the user's own words"
 CORRECTION = "the user corrects it"  # the `why` of a proposal that only makes sense with the memory it corrects
 
 _QUOTES = "\"'„“«「『《‘>/<{-(=\\"  # and the beginnings of comments and elements
-_ONE_FACT = re.compile(r"(?m)^[ \t]*(?:```|~~~|>|\d{1,2}[.)]\s|[|+]|    \S)|[:：]\s*\n")
-_POLITE_ORDER = re.compile(
+_ONE_FACT = r"(?m)^[ \t]*(?:```|~~~|>|\d{1,2}[.)]\s|[|+]|    \S)|[:：]\s*\n"
+_POLITE_ORDER = (
     r"(?i)\W*(?:(?:please|and|also)\s+)*(?:can|could|would|will) you (?:please )?"
     r"(?=(?:always|never|stop|from now on)\b)"
 )
-_ABOUT_THIS = re.compile(
+_ABOUT_THIS = (
     r"(?i)\b(?:this|that) (?:time|case|run|summary|file|function|line|test|variable|method|branch|commit|pr|page|tab"
     r"|loop|block|one|answer|reply|question|message)\b|\bfor this\W*$"
     r"|\bthe (?:first|second|third|last) (?:one|function|option)\b|\besta (?:ocasión|respuesta)\b|\bdieser antwort\b"
@@ -97,7 +97,7 @@ def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> 
         if message.role != "user" or asks_not_to_store(message.text):
             continue
         for fact in _read_message(message.text, today, corrections):
-            key = " ".join(compared_words(fact.content))
+            key = " ".join(words(fact.content))
             if key not in facts or fact.explicit:
                 facts[key] = fact._replace(conversation=turn.label)
     return list(facts.values())
@@ -112,7 +112,7 @@ def split_facts(text: str) -> list[str]:
     >>> split_facts("Remember that I use pnpm. It is faster. And in this project the db is wiped on Sundays.")
     ['I use pnpm. It is faster.', 'And in this project the db is wiped on Sundays.']
     """
-    if _ONE_FACT.search(text):
+    if re.search(_ONE_FACT, text):
         return [without_request(text)]
     masked = spoken(text).replace(SHOWN, "x")  # so that code and quotations are not split
     starts = [0]
@@ -234,7 +234,7 @@ def _belongs(own: OwnWords, passage: Passage, previous: Sentence, sentence: Sent
     gap = own.spoken[previous.end : sentence.start]
     if sentence.is_item or gap.strip() or passage.sentences[-1] != previous or is_question(previous.spoken):
         return False
-    if is_question(sentence.spoken) or _ABOUT_THIS.search(sentence.spoken):
+    if is_question(sentence.spoken) or re.search(_ABOUT_THIS, sentence.spoken):
         return False
     may_lean = "\n" not in gap or passage.asked
     return _is_wrapped(previous.spoken, gap, sentence.text) or (may_lean and leans_back(sentence.spoken))
@@ -260,13 +260,13 @@ def _judged_text(sentence: Sentence) -> str:
         return "…" if original[:1] in _QUOTES else original
 
     text = re.sub(f"{SHOWN}+", fill, sentence.spoken)
-    order = _POLITE_ORDER.match(text)
+    order = re.match(_POLITE_ORDER, text)
     return text[order.end() :].strip(" ?？") if order else text
 
 
 def _is_open_question(sentence: str) -> bool:
     """Return True for a question, unless it is a polite order: "could you always answer in English?"."""
-    return is_question(sentence) and not _POLITE_ORDER.match(sentence)
+    return is_question(sentence) and not re.match(_POLITE_ORDER, sentence)
 
 
 def _may_be_kept(passage: Passage) -> bool:
@@ -276,7 +276,7 @@ def _may_be_kept(passage: Passage) -> bool:
         return False
     if any(ephemeral(each.text) or _is_open_question(each.spoken) for each in passage.sentences):
         return False
-    if any(_ABOUT_THIS.search(each.spoken) for each in passage.sentences):
+    if any(re.search(_ABOUT_THIS, each.spoken) for each in passage.sentences):
         return False
     telling = [word for word in tokenizer.words(first.spoken) if not tokenizer.is_weak(word)]
     return len(telling) >= MIN_TELLING_WORDS or not leans_back(first.spoken)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from memsheaf.recall.ignore import asks_not_to_store
 from memsheaf.recall.turns import Message, Turn
+from memsheaf.scope import parse_json
 from memsheaf.text.spoken import unwrapped
-from memsheaf.values import parse_json
 
 WRITING = frozenset({"memory_write", "memory_update", "memory_insert", "memory_delete"})
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search", "memory_recall", "memory_brief"})
@@ -27,9 +27,9 @@ _ROLES = {
 }  # fmt: skip
 _ASIDE = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _EDITORS = frozenset({"write", "edit", "multiedit", "create_file", "str_replace_based_edit_tool", "memory"})
-_ARGUMENTS = re.compile(r"(?s)<command-args>(.*?)</command-args>")
-_MEMORY_FILE = re.compile(r"(?i)(?:^|/)(?:\.memsheaf|memories|memory)/.*\.md$|(?:^|/)MEMORY\.md$")
-_COMMAND = re.compile(r"\bmemsheaf\s+(?:remember|add|update|insert|edit|forget)\b")
+_ARGUMENTS = r"(?s)<command-args>(.*?)</command-args>"
+_MEMORY_FILE = r"(?i)(?:^|/)(?:\.memsheaf|memories|memory)/.*\.md$|(?:^|/)MEMORY\.md$"
+_COMMAND = r"\bmemsheaf\s+(?:remember|add|update|insert|edit|forget)\b"
 _LABELS = {
     "user": ("user", "human", "me", "you said", "用户", "用戶", "ユーザー", "benutzer", "usuario", "utilisateur"),
     "assistant": (
@@ -40,7 +40,7 @@ _LABELS = {
     "system": ("system",),
 }  # fmt: skip
 _WHO = {label: role for role, labels in _LABELS.items() for label in labels}
-_LABEL = re.compile(
+_LABEL = (
     rf"(?i)(?P<mark>\#{{1,6}}[ \t]+|\*\*)?(?:\*\*)?(?P<who>{'|'.join(_WHO)})[ \t]*"
     r"(?P<colon>[:：])?(?:\*\*)?(?P<behind>[:：])?(?P<rest>.*)"
 )
@@ -153,7 +153,7 @@ class _TurnBuilder:
         The arguments of a slash command are text for the command to work on, so they become a quotation.
         """
         if role == "user":
-            text = _ARGUMENTS.sub(_quote_arguments, text)
+            text = re.sub(_ARGUMENTS, _quote_arguments, text)
         text = unwrapped(text)
         if role == "user" and text and self._is_answered:
             self._begin()
@@ -204,11 +204,11 @@ class _TurnBuilder:
         if not isinstance(given, dict):
             return False
         if tool in ("bash", "shell"):
-            return bool(_COMMAND.search(_text(given.get("command"))[:10_000]))
+            return bool(re.search(_COMMAND, _text(given.get("command"))[:10_000]))
         path = _first(given, "file_path", "path").replace("\\", "/")[:4_000]
         if tool not in _EDITORS or given.get("command") == "view":
             return False
-        return path.startswith(self._folders) or bool(_MEMORY_FILE.search(path))
+        return path.startswith(self._folders) or bool(re.search(_MEMORY_FILE, path))
 
 
 def _records(text: str) -> tuple[list[object] | None, str]:
@@ -233,7 +233,7 @@ def _dialogue(text: str) -> Iterator[tuple[str, str]]:
     parts: list[tuple[str, list[str]]] = [("tool", [])]
     is_code = False
     for line in text.split("\n"):
-        found = None if is_code else _LABEL.fullmatch(line.strip())
+        found = None if is_code else re.fullmatch(_LABEL, line.strip())
         if found and (found["colon"] or found["behind"] or (found["mark"] and not found["rest"].strip("* "))):
             parts.append((_WHO[found["who"].lower()], [found["rest"]]))
         else:

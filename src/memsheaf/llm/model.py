@@ -54,7 +54,7 @@ class Model(Protocol):
 
 def answer(model: Model, question: Question, deadline: float) -> object:
     """Ask any model, with a time-out. Raises ModelFailed for every error."""
-    from memsheaf.timeouts import TimeUp, within
+    from memsheaf.limits import TimeUp, within
 
     try:
         return within(deadline, lambda: model.ask(question, deadline=deadline), name="memsheaf-model").value

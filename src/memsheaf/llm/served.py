@@ -17,11 +17,11 @@ from typing import Any
 
 from memsheaf.embed.http import error_message
 from memsheaf.errors import BadSettings, ModelFailed
+from memsheaf.limits import TimeUp, within
 from memsheaf.llm.json_answer import ANSWER_BYTES, UnusableAnswer
 from memsheaf.llm.model import Answer, Question, failed
 from memsheaf.llm.providers import CHOOSE, NO_KEY, choose, key_of
 from memsheaf.text.neutralize import one_line
-from memsheaf.timeouts import TimeUp, within
 
 _DONE, _END = b"[DONE]", 32  # how OpenAI and its kin end a stream, and how far back that can be
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "openai-organization", "openai-project")

@@ -17,11 +17,10 @@ from operator import add
 from threading import Lock
 from typing import NamedTuple
 
-from memsheaf.caps import Caps, ChatCaps
 from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed, hinted
+from memsheaf.limits import Caps, ChatCaps, TimeUp, within
 from memsheaf.llm.model import Answer, Model, Question, Request, Said, Spoken, Step, Talker
 from memsheaf.store.state import State
-from memsheaf.timeouts import TimeUp, within
 
 DAYS = 400  # days that the ledger keeps
 CHAT = "chat"  # the purpose of what conversations cost; they have an allowance of their own, and all else has another

@@ -19,8 +19,8 @@ from memsheaf.errors import BadSettings
 from memsheaf.llm.json_answer import ANSWER_BYTES, read
 from memsheaf.llm.model import Answer, Question, failed
 from memsheaf.llm.process_group import listen
+from memsheaf.scope import parse_object
 from memsheaf.text.neutralize import one_line
-from memsheaf.values import parse_object
 
 INSIDE = "MEMSHEAF_INSIDE"
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]{0,199}", re.ASCII)

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from memsheaf.hosts.answer import HookAnswers
 from memsheaf.hosts.local_socket import MESSAGE_BYTES, PIECE, key_of, socket_path
-from memsheaf.work.layers import Layers
+from memsheaf.sheaf import Sheaf
 
 MAX_CONNECTIONS = 32
 REQUEST_SECONDS = 3.0  # for all of a request: a hook waits no longer for its answer
@@ -25,7 +25,7 @@ RETRY = 30.0  # seconds until it is looked again whether the server that listens
 class ServerHooks:
     """The hooks of one server, in the folder that it was started in."""
 
-    def __init__(self, cwd: str, layers: Layers, news: Callable[[float], object]) -> None:
+    def __init__(self, cwd: str, layers: Sheaf, news: Callable[[float], object]) -> None:
         self._cwd = cwd
         self._answers = HookAnswers(layers, cwd, lambda seconds: news(min(seconds, NEWS_SECONDS)))
         self._working = threading.Lock()

@@ -7,13 +7,11 @@ changes, since the server that made one may be another.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextvars import ContextVar
-from functools import wraps
 from itertools import chain, pairwise
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
-import anyio
 import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -22,17 +20,14 @@ from starlette.routing import Route
 from memsheaf.errors import HubUnreachable, MemsheafError, TextRefused
 from memsheaf.hub.service import HubService
 from memsheaf.mcp.http_auth import Admit
-from memsheaf.mcp.offer import Offer
-from memsheaf.mcp.subscriptions import Clients, ClientSession, Context
+from memsheaf.mcp.offer import Offer, Progress
+from memsheaf.mcp.protocol import tool_result
 from memsheaf.recall.turns import ROLES, Message, Turn
 from memsheaf.scope import check_label
-from memsheaf.tools import READING, ToolAnswer
+from memsheaf.tools import READING
 from memsheaf.work.hub_jobs import queue_turns
-from memsheaf.work.hub_replicas import Caller, CallerView, ServerReplicas
+from memsheaf.work.hub_replicas import Caller, ServerReplicas
 from memsheaf.work.review import share_proposals
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 TURNS = "/turns"
 PROJECT, AGENT = b"memsheaf-project", b"memsheaf-agent"  # headers that name them
@@ -57,74 +52,31 @@ def admit_members(service: HubService) -> Admit:
     return admit
 
 
-def _on_replica(method: Callable[Concatenate[Offer, P], R]) -> Callable[Concatenate[MemberOffer, P], R]:
-    """A method of `Offer` that works on the replicas of the member who asks."""
-
-    @wraps(method)
-    def ask(offer: MemberOffer, /, *given: P.args, **named: P.kwargs) -> R:
-        with offer.replicas.use(offer.caller) as view:
-            return method(offer.on(view), *given, **named)
-
-    return ask
-
-
 class MemberOffer(Offer):
-    """What one request is offered: the memories of its member, opened when they are needed."""
-
-    def __init__(self, replicas: ServerReplicas, caller: Caller, *, reading: bool) -> None:
-        self.replicas = replicas
-        self.caller = caller
-        self.reading = reading
-        self.has_listed = False
-
-    def on(self, view: CallerView) -> Offer:
-        """The offer of these replicas."""
-        kept = view.kept.setdefault("offer", Offer(view.layers, remember=False))
-        assert isinstance(kept, Offer)
-        return kept
-
-    resources = _on_replica(Offer.resources)
-    read = _on_replica(Offer.read)
-    prompt = _on_replica(Offer.prompt)
-
-    def call(self, name: str, arguments: object, **more: Any) -> ToolAnswer:
-        """Run a tool; what keeps it from running is an answer, too."""
-        if self.reading and name not in READING:
-            return ToolAnswer("Error: this server is for reading only.", failed=True)
-        try:
-            with self.replicas.use(self.caller) as view:  # it may be dropped afterwards, and proposals with it
-                answer = self.on(view).call(name, arguments, **more)
-                for one in (one for one in answer.touched if one.action == "proposed"):
-                    if outcome := share_proposals(view.layers.sheaf(one.scope)).get(one.path):
-                        said = (
-                            f"the same was proposed before as {one.path}, and {outcome}; it does not wait for review"
-                        )
-                        return ToolAnswer(f"Error: not saved: {said}. Tell the user, who can save it.", failed=True)
-            return answer
-        except MemsheafError as error:
-            return ToolAnswer(f"Error: {error}. {error.hint}", failed=True)
-
-
-class MemberClients(Clients):
-    """Clients that have nothing in common: each request gets an offer of its own."""
+    """The memories of the member who asks, opened when they are needed. Each request has its own."""
 
     def __init__(self, replicas: ServerReplicas, *, reading: bool) -> None:
-        super().__init__(lambda alone: MemberOffer(replicas, _caller.get(), reading=reading))
+        self._replicas = replicas
+        self._caller = _caller.get()
+        self._is_reading = reading
 
-    async def shared_offer(self) -> Offer:
-        """The offer of this request."""
-        return self._opened(False)
-
-    async def conversation(self, context: Context) -> ClientSession:
-        """A conversation that ends with this request."""
-        return ClientSession(self._opened(True), context.session._connection, set())
-
-    async def watch(self) -> None:
-        """Send no notifications."""
-        await anyio.sleep_forever()
-
-    async def _attend(self) -> None:
-        pass
+    def answer(self, method: str, params: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+        """Return the result of a request. Raises MemsheafError."""
+        if method == "tools/call" and self._is_reading and params["name"] not in READING:
+            return tool_result("Error: this server is for reading only.", failed=True)
+        with self._replicas.use(self._caller) as view:  # it may be dropped afterwards, and proposals with it
+            offer = view.kept.setdefault("offer", Offer(view.layers, remember=False))
+            assert isinstance(offer, Offer)
+            if method != "tools/call":
+                return offer.answer(method, params, progress)
+            answer = offer.call(params["name"], params.get("arguments") or {}, progress)
+            for change in answer.touched:
+                if change.action != "proposed":
+                    continue
+                if outcome := share_proposals(view.layers.only(change.scope)).get(change.path):
+                    why = f"the same was proposed before as {change.path}, and {outcome}; it does not wait for review"
+                    return tool_result(f"Error: not saved: {why}. Tell the user, who can save it.", failed=True)
+            return tool_result(answer.text, failed=answer.failed)
 
 
 def turns_route(service: HubService) -> Route:

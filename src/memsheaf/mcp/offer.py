@@ -1,4 +1,4 @@
-"""The handlers of MCP requests: tools, resources and prompts, for any transport.
+"""The handlers of MCP requests that need the memories: tools, resources and prompts.
 
 Nothing here knows a transport or an era of the protocol. What goes wrong in a tool is an answer; for a resource or a
 prompt it is a MemsheafError.
@@ -8,111 +8,110 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from typing import NamedTuple
+from typing import Any
 
 from memsheaf.errors import MemsheafError, NotFound, Refused, hinted
 from memsheaf.guard import without_secrets
 from memsheaf.hosts.switch import is_off
+from memsheaf.mcp.protocol import tool_result
 from memsheaf.memory import KINDS
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.tools import ToolAnswer, Tools, memory_read
-from memsheaf.work.layers import Layers
 
 CATALOG, CONTEXT, FILE = "memory://catalog", "memory://context", "memory://file/"
 MARKDOWN = "text/markdown"
-PAGE = 100  # memories on one page of resources
-SHOWN = 50  # findings of an audit in a prompt
+MAX_URI_CHARS = 10_000  # no path has more, each byte of it written as %XX
+PAGE_RESOURCES = 100
+MAX_FINDINGS = 50  # of an audit in a prompt
 OFF, TURN_ON = "memory is off here", "A person turns it on with `memsheaf on`."
 
 Progress = Callable[[int, int, str], None]
 """Told how far a long call is, of how much (0 when nobody knows), and what it does; what it raises ends the call."""
 
 
-class Resource(NamedTuple):
-    """One thing to read."""
-
-    uri: str
-    name: str
-    description: str
-
-
-class ResourceChange(NamedTuple):
-    """What changed: resources that have another text now, and whether memories came or went."""
-
-    uris: tuple[str, ...]
-    listed: bool
-
-
 class Offer:
     """What one client is offered. Clients that cannot be told apart share one that does not `remember`.
-
-    Whoever serves it calls `changes` now and then: large scopes are looked through there, while nobody waits.
 
     With `tree`, the folder of the work, what is read comes with the verdict on its citations.
     """
 
-    def __init__(self, memory: Layers | Sheaf, *, tree: str = "", remember: bool = True) -> None:
-        self.memory = memory if isinstance(memory, Layers) else Layers.of(memory)
+    def __init__(self, memory: Sheaf, *, tree: str = "", remember: bool = True) -> None:
+        self.memory = memory
         self.has_listed = False
-        """Whether resources were listed: only then, or after a subscription, is the client told of new ones."""
+        """Only a client that has listed resources is told of new ones: the Python client up to 1.5.0 blocks on
+        notifications that nobody reads."""
         self._tree = tree
         self._tools = Tools(self.memory, tree=tree, remember=remember)
 
     def _sheaves(self) -> list[Sheaf]:
         """The scopes that are served now."""
-        sheaves = self.memory.sheaves()
-        for sheaf in sheaves:
-            sheaf.reader.leave_sweeps_to_others()
-        return sheaves
+        return self.memory.each()
 
-    def call(self, name: str, arguments: object, *, progress: Progress | None = None) -> ToolAnswer:
+    def answer(self, method: str, params: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+        """Return the result of a request. Raises MemsheafError, for anything but a tool."""
+        if method == "tools/call":
+            answer = self.call(params["name"], params.get("arguments") or {}, progress)
+            return tool_result(answer.text, failed=answer.failed)
+        if is_off(self.memory.settings.state, self.memory.root):
+            raise hinted(Refused(OFF), TURN_ON)
+        if method == "resources/list":
+            return self._list_resources(params.get("cursor") or "")
+        if method == "resources/read":
+            uri = params["uri"]
+            return {"contents": [{"uri": uri, "mimeType": MARKDOWN, "text": self._read(uri)}]}
+        name = params["name"]
+        text = self._render_prompt(name, params.get("arguments") or {}, progress)
+        message = {"role": "user", "content": {"type": "text", "text": text}}
+        return {"description": PROMPTS[name][0], "messages": [message]}
+
+    def call(self, name: str, arguments: Mapping[str, object], progress: Progress) -> ToolAnswer:
         """Run a tool."""
-        given: Mapping[str, object] = {} if arguments is None else arguments  # type: ignore[assignment]
         if is_off(self.memory.settings.state, self.memory.root):
             return ToolAnswer(f"Error: {OFF}. {TURN_ON}", failed=True)
         with ExitStack() as stack:
-            if progress:
-                with suppress(MemsheafError):  # the tool says what is wrong
-                    for sheaf in self._sheaves():
-                        stack.enter_context(sheaf.reader.reporting(_reporting(progress)))
-            return self._tools.answer(name, given)
+            with suppress(MemsheafError):  # the tool says what is wrong
+                for sheaf in self._sheaves():
+                    stack.enter_context(sheaf.own.index.reporting(lambda done: progress(done, 0, "reading memories")))
+            return self._tools.answer(name, arguments)
 
-    def _require_on(self) -> None:
-        if is_off(self.memory.settings.state, self.memory.root):
-            raise hinted(Refused(OFF), TURN_ON)
-
-    def resources(self, cursor: str = "") -> tuple[list[Resource], str]:
-        """A page of what can be read, and the cursor of the next. The catalog and the context stand first."""
-        self._require_on()
+    def _list_resources(self, cursor: str) -> dict[str, Any]:
+        """Return a page of resources. The catalog and the context stand first."""
         if cursor and not (cursor.isascii() and cursor.isdigit() and 1 < int(cursor[:9]) < 1_000_000):
             raise Refused(f"there is no page {one_line(cursor, 20)!r}")
         number = int(cursor or 1)
-        rows = self.memory.ranked(PAGE + 1, (number - 1) * PAGE)
+        rows = self.memory.best(PAGE_RESOURCES + 1, (number - 1) * PAGE_RESOURCES)
         self.has_listed = True
-        found = [] if number > 1 else list(STANDING)
-        found += [
-            Resource(uri_of(row.path), row.path, one_line(row.masked().description, 160)) for row in rows[:PAGE]
-        ]
-        return found, str(number + 1) if len(rows) > PAGE else ""
+        listed = list(STANDING) if number == 1 else []
+        for row in rows[:PAGE_RESOURCES]:
+            listed.append((uri_of(row.path), row.path, one_line(row.masked().description, 160)))
+        page: dict[str, Any] = {
+            "resources": [
+                {"uri": uri, "name": name, "description": description, "mimeType": MARKDOWN}
+                for uri, name, description in listed
+            ]
+        }
+        if len(rows) > PAGE_RESOURCES:
+            page["nextCursor"] = str(number + 1)
+        return page
 
-    def read(self, uri: str) -> str:
-        """The text of a resource. Raises NotFound, Refused."""
-        self._require_on()
+    def _read(self, uri: str) -> str:
+        """Return the text of a resource. Raises NotFound, Refused."""
         if uri == CATALOG:
             return self.memory.catalog().text
         if uri == CONTEXT:
             return self.memory.prompt()
-        path = path_of(uri)
+        path = path_of(uri) if len(uri) <= MAX_URI_CHARS else ""
         if not path:
-            raise NotFound(one_line(uri, 200))
+            raise NotFound(one_line(uri[:MAX_URI_CHARS], 200))
         return memory_read(self._tools.seen, path)
 
-    def prompt(self, name: str, arguments: Mapping[str, str], *, progress: Progress | None = None) -> str:
-        """What a prompt says, for the user's side of the conversation. Raises Refused."""
-        self._require_on()
-        for argument, (_, required) in self._prompt_arguments(name).items():
+    def _render_prompt(self, name: str, arguments: Mapping[str, str], progress: Progress) -> str:
+        """Return the text of a prompt, for the user's side of the conversation. Raises Refused."""
+        if name not in PROMPTS:
+            raise Refused(f"there is no prompt {one_line(name, 40)!r}; there are: {', '.join(PROMPTS)}")
+        for argument, (_, required) in PROMPTS[name][1].items():
             if required and not arguments.get(argument, "").strip():
                 raise Refused(f"the prompt {name!r} needs {argument!r}")
         if name == "recall":
@@ -124,12 +123,6 @@ class Offer:
         if name == "audit":
             return self._audited(progress)
         return read_prompt("ask-reflect" if name == "reflect" else "ask-ignore")
-
-    @staticmethod
-    def _prompt_arguments(name: str) -> Mapping[str, tuple[str, bool]]:
-        if name not in PROMPTS:
-            raise Refused(f"there is no prompt {one_line(name, 40)!r}; there are: {', '.join(PROMPTS)}")
-        return PROMPTS[name][1]
 
     def _recalled(self, query: str) -> str:
         found = self.memory.recall(query, tree=self._tree)
@@ -145,56 +138,47 @@ class Offer:
         near = "\n".join(f"- {row.path}: {one_line(for_prompt(row.description), 160)}" for row in rows)
         return f"Nothing fits well. Nearest, to be read with `memory_read` if they help:\n{near}"
 
-    def _audited(self, progress: Progress | None) -> str:
+    def _audited(self, progress: Progress) -> str:
         from memsheaf.work.audit import audit
 
-        found, files = [], 0
+        lines, files = [], 0
         for sheaf in self._sheaves():
-            report = audit(sheaf, today=sheaf.today, progress=_counting(progress))
+            report = audit(
+                sheaf, today=sheaf.today, progress=lambda done, total: progress(done, total, "looking at memories")
+            )
             files += report.files
-            found += [
-                f"- {self.memory.name(sheaf, one.path)}: {one.kind}: {one_line(for_prompt(one.said), 200)}"
-                for one in report.findings()
-            ]
-        lines = found[:SHOWN]
-        if len(found) > SHOWN:
-            lines.append(f"- and {len(found) - SHOWN} more; `memsheaf audit` shows all")
-        shown = (
-            read_prompt("ask-audit")
-            .replace("{files}", f"{files:,}")
-            .replace("{scope}", ", ".join(self.memory.scopes()))
-        )
-        return shown.replace("{report}", without_secrets("\n".join(lines)) or "Nothing was found.")
+            for finding in report.findings:
+                said = one_line(for_prompt(finding.problem), 200)
+                lines.append(f"- {self.memory.name(sheaf.home, finding.path)}: {finding.kind}: {said}")
+        if len(lines) > MAX_FINDINGS:
+            lines[MAX_FINDINGS:] = [f"- and {len(lines) - MAX_FINDINGS} more; `memsheaf audit` shows all"]
+        prompt = read_prompt("ask-audit").replace("{files}", f"{files:,}")
+        prompt = prompt.replace("{scope}", ", ".join(self.memory.scopes()))
+        return prompt.replace("{report}", without_secrets("\n".join(lines)) or "Nothing was found.")
 
     def last(self) -> str:
-        """Where the journals are now, for `changes` later."""
-        return " ".join(f"{sheaf.scope}={sheaf.reader.last_id()}" for sheaf in self._sheaves())
+        """Return where the journals are now, for `has_new_list` later."""
+        return " ".join(f"{sheaf.scope}={sheaf.own.store.last_id()}" for sheaf in self._sheaves())
 
-    def changes(self, since: str | None, *, look: bool = True) -> tuple[ResourceChange | None, str]:
-        """What changed since `last` gave `since`, and what it gives now. Without `look`, edits by hand are missed."""
+    def has_new_list(self, since: str | None, *, look: bool) -> tuple[bool, str]:
+        """Return whether memories came or went since `last` gave `since`, and what it gives now.
+
+        Without `look`, edits by hand are missed.
+        """
         if look:
             for sheaf in self._sheaves():
-                sheaf.reader.look(sweep=True)
+                sheaf.own.index.look()
         last = self.last()
         if since is None or last == since:
-            return None, last
-        known = dict(one.partition("=")[::2] for one in since.split())
-        paths: dict[str, None] = {}
-        listed = False
-        for sheaf in self._sheaves():
-            for commit in sheaf.reader.since(known.get(str(sheaf.scope), "")):
-                for revision in commit.revisions:
-                    paths[self.memory.name(sheaf, revision.path)] = None
-                    listed |= not (revision.before and revision.after)
-        uris = (CATALOG, CONTEXT, *map(uri_of, list(paths)[: 10 * PAGE]))
-        return ResourceChange(uris, listed), last
+            return False, last
+        known = dict(part.partition("=")[::2] for part in since.split())
+        commits = (commit for sheaf in self._sheaves() for commit in sheaf.own.since(known.get(str(sheaf.scope), "")))
+        return any(not (change.before and change.after) for commit in commits for change in commit.revisions), last
 
 
 STANDING = (
-    Resource(CATALOG, "catalog", "One line for each memory, the most important first"),
-    Resource(
-        CONTEXT, "context", "How to use memory, the catalog, CONTEXT.md and NOTES.md: what a conversation begins with"
-    ),
+    (CATALOG, "catalog", "One line for each memory, the most important first"),
+    (CONTEXT, "context", "How to use memory, the catalog, CONTEXT.md and NOTES.md: what a conversation begins with"),
 )
 
 PROMPTS: Mapping[str, tuple[str, Mapping[str, tuple[str, bool]]]] = {
@@ -233,11 +217,3 @@ def path_of(uri: str) -> str:
         return unquote(uri.removeprefix(FILE), errors="strict") if uri.startswith(FILE) else ""
     except UnicodeDecodeError:
         return ""
-
-
-def _reporting(progress: Progress) -> Callable[[int], None]:
-    return lambda done: progress(done, 0, "reading memories")
-
-
-def _counting(progress: Progress | None) -> Callable[[int, int], None] | None:
-    return (lambda done, total: progress(done, total, "looking at memories")) if progress else None

@@ -1,47 +1,37 @@
 """The MCP server over stdin and stdout: a small loop that answers as soon as it has started.
 
-It speaks both eras of the protocol: the handshake (`initialize`, until 2025-11-25), and requests that each carry who
-asks and what the client can (2026-07-28). The first request decides. What needs the memories is done by one thread,
-in the order in which it was asked, and the memories are opened behind the first answers. A client that asks faster
-than it is answered is not read from until some of what waits is done.
+Requests that need the memories are done by one thread, in the order in which they were asked, and the memories are
+opened behind the first answers. A client that asks faster than it is answered is not read from until some requests
+are done.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from memsheaf.errors import MemsheafError
-from memsheaf.mcp.change_listeners import ChangeListeners
+from memsheaf.errors import MemsheafError, Refused, hinted
 from memsheaf.mcp.protocol import (
-    HANDSHAKES,
-    INTERNAL,
-    INVALID_PARAMS,
     INVALID_REQUEST,
-    LISTEN_KEY,
-    MESSAGE_BYTES,
-    MODERN,
-    NO_METHOD,
-    PARSE_ERROR,
-    VERSION_KEY,
+    LISTEN,
+    MAX_MESSAGE_BYTES,
+    WATCH_SECONDS,
+    McpConversation,
+    McpRequest,
     ProtocolError,
-    capabilities,
-    check_envelope,
-    check_params,
-    instructions,
-    is_id,
-    listed,
-    meta_of,
-    modern,
-    no_constant,
-    refusal,
-    text,
+    Service,
+    failure,
+    list_changed,
+    parse_message,
+    tool_result,
+    wants_list_changed,
 )
-from memsheaf.mcp.work_queue import END, Cancelled, PendingRequest, WorkQueue, is_hung_up, own_streams
 
 if TYPE_CHECKING:
     from memsheaf.mcp.hooks import ServerHooks
@@ -49,182 +39,122 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
-WATCH_SECONDS = 2.0
+MAX_WAITING_REQUESTS = 100
 
 
 class StdioServer:
-    """One client over two streams. `opened` opens the offer at the first request.
+    """One client over two streams. `open_offer` opens the memories at the first request.
 
-    `head` renders the head of the catalog for the instructions within a byte limit. `hooks` is the project whose
-    hooks are answered, too. `news` brings what other machines learned, within so many seconds.
+    `hooks` is the project whose hooks are answered, too. `news` brings what other machines learned, within so many
+    seconds.
     """
 
     def __init__(
         self,
-        opened: Callable[[], Offer],
+        service: Service,
+        open_offer: Callable[[], Offer],
         source: BinaryIO,
         sink: BinaryIO,
         *,
-        version: str,
-        reading: bool = False,
-        tools: bool = True,
-        head: Callable[[int], str] | None = None,
-        watch: float = WATCH_SECONDS,
+        watch_seconds: float = WATCH_SECONDS,
         hooks: str = "",
         news: Callable[[float], object] = lambda seconds: None,
     ) -> None:
-        self._opened = opened
+        self._open_offer = open_offer
         self._source = source
         self._sink = sink
-        self._info = {"name": "memsheaf", "title": "memsheaf", "version": version}
-        self._listed = listed(reading=reading, tools=tools)
-        self._head = head
-        self._watch_seconds = watch
+        self._watch_seconds = watch_seconds
         self._hook_folder = hooks
         self._news = news
         self._hooks: ServerHooks | None = None
-        self._era = ""
-        self._version = ""
-        self._greeted = False
-        self._writing = threading.Lock()
-        self._work = WorkQueue()
-        self._running: dict[object, PendingRequest] = {}
-        self._listeners = ChangeListeners(self._notify)
+        self._conversation = McpConversation(service)
+        self._work: queue.Queue[McpRequest | None] = queue.Queue(MAX_WAITING_REQUESTS)  # None: open the memories
+        self._streams: dict[object, McpRequest] = {}  # of clients of the modern era that listen for changes
         self._offer: Offer | None = None
         self._seen: str | None = None  # the last commit that the client was told about
         self._looking = threading.Lock()
+        self._writing = threading.Lock()
         self._closing = threading.Event()
-        self._unheard = False  # the client closed its end: nobody reads our answers
+        self._is_deaf = False  # the client closed its end: nobody reads our answers
 
     def run(self, *, exits: bool = False) -> None:
         """Answer until the client hangs up; then finish pending requests, if anybody still reads the answers.
 
         In a process that `exits` then, threads that do nothing for the client are not waited for.
         """
-        worker = threading.Thread(target=self._serve, name="memsheaf-mcp", daemon=True)
-        watcher = threading.Thread(target=self._watch, name="memsheaf-watch", daemon=True)
-        worker.start()
-        watcher.start()
+        threads = [threading.Thread(target=run, daemon=True) for run in (self._serve, self._watch)]
+        for thread in threads:
+            thread.start()
         try:
-            while line := self._source.readline(MESSAGE_BYTES + 1):
-                if self._unheard or (self._work.is_full and is_hung_up(self._source)):
+            while line := self._source.readline(MAX_MESSAGE_BYTES + 1):
+                if self._is_deaf or (self._work.full() and _is_hung_up(self._source)):
                     break
-                if len(line) > MESSAGE_BYTES:
+                if len(line) > MAX_MESSAGE_BYTES:
                     while line and not line.endswith(b"\n"):
-                        line = self._source.readline(MESSAGE_BYTES)
-                    self._fail(None, INVALID_REQUEST, f"a message is longer than {MESSAGE_BYTES:,} bytes")
+                        line = self._source.readline(MAX_MESSAGE_BYTES)
+                    too_long = f"a message is longer than {MAX_MESSAGE_BYTES:,} bytes"
+                    self._send(failure(None, ProtocolError(INVALID_REQUEST, too_long)))
                 elif line.strip():
                     self._take(line)
         finally:
+            self._work.join()
             self._closing.set()
-            self._work.end()
-            if self._work.has_requests or not exits:
-                worker.join()
+            self._work.put(None)  # wakes the thread that works
             if not exits:
-                watcher.join()
-            for number in list(self._listeners.streams):
-                self._answer(number, {"_meta": {LISTEN_KEY: number}})
+                for thread in threads:
+                    thread.join()
+            for request in list(self._streams.values()):
+                self._send(self._conversation.end_stream(request))
             if self._hooks:
                 self._hooks.close()
             if self._offer is not None:
                 self._offer.memory.close(wait=not exits)
 
     def _take(self, line: bytes) -> None:
-        """Take one message: answer it, or hand it to the thread that works."""
+        """Answer one message, or hand it to the thread that works."""
+        number = method = None
         try:
-            message = json.loads(line.decode("utf-8", "replace"), parse_constant=no_constant)
-        except (ValueError, RecursionError):
-            return self._fail(None, PARSE_ERROR, "Parse error")
-        number = message.get("id") if isinstance(message, dict) else None
-        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not is_id(number):
-            return self._fail(None, INVALID_REQUEST, "Invalid request")
-        method, params = message.get("method"), message.get("params")
-        if not isinstance(method, str):
-            return None  # an answer: we ask nothing
-        if params is not None and not isinstance(params, dict):
-            return self._fail(number, INVALID_REQUEST, "Invalid request")
-        if number is None:
-            return self._noticed(method, params or {})
-        try:
-            self._begin(number, method, params or {})
+            message = parse_message(line)
+            number, method, params = message.get("id"), message.get("method"), message.get("params")
+            if method is None:
+                return  # an answer, though we ask nothing
+            if number is None:
+                self._streams.pop(self._conversation.cancel(method, params), None)
+                return
+            request = McpRequest(number, method, {} if params is None else params)
+            response = self._conversation.begin(request)
         except ProtocolError as error:
-            self._fail(number, error.code, str(error), error.data)
-        return None
-
-    def _begin(self, number: object, method: str, params: Message) -> None:
-        """Answer what needs no memory now, in order; queue the rest."""
-        is_modern = method != "initialize" and VERSION_KEY in meta_of(params)
-        self._era = self._era or ("modern" if is_modern else "handshake")
-        if self._era == "modern":
-            check_envelope(method, params)
-        elif is_modern:
-            raise ProtocolError(INVALID_REQUEST, "this connection began with a handshake and takes no envelope")
-        elif method == "initialize":
-            return self._answer(number, self._greeting(params))
-        known = HANDLED if self._era == "handshake" else HANDLED_MODERN
-        if method not in known:
-            raise ProtocolError(NO_METHOD, "Method not found", method)
-        if self._era == "handshake" and not self._greeted and method != "ping":
-            raise ProtocolError(INVALID_PARAMS, "Invalid request parameters", "")
-        check_params(method, params)
-        if method in AT_ONCE:
-            self._answer(number, AT_ONCE[method](self, params), method)
+            response = failure(number, error)
+        if response is None:
+            self._work.put(request)
+        else:
+            self._send(response)
             if method == "tools/list":
-                self._work.put(None)  # opens the memories behind this answer
-            return None
-        request = PendingRequest(number, method, params)
-        if number in self._running:
-            raise ProtocolError(INVALID_REQUEST, "a request with this id is being answered")
-        self._running[number] = request
-        self._work.put(request)
-        return None
+                self._work.put(None)
 
     def _serve(self) -> None:
         """Do what needs the memories, one thing after the other."""
-        while (task := self._work.get()) is not END:
-            if self._unheard:
+        while not self._closing.is_set():
+            request = self._work.get()
+            if request is None:
+                self._work.task_done()  # nobody waits for it
+                if not self._closing.is_set():
+                    with _contained():
+                        self._ready()
                 continue
-            if isinstance(task, PendingRequest):
-                self._do(task)
-                self._tell(look=False)
-                self._work.finish()
-            else:
-                with _contained():
-                    self._ready()
-
-    def _do(self, request: PendingRequest) -> None:
-        """Answer one request, whatever happens."""
-        try:
-            if request.cancelled:
-                raise Cancelled
-            answer = WORKED[request.method](self, request)
-        except Cancelled:
-            self._running.pop(request.id, None)
-        except ProtocolError as error:
-            self._finish(request, error)
-        except MemsheafError as error:
-            self._finish(request, refusal(error, self._era, request.params))
-        except Exception as error:  # noqa: BLE001  a mistake of ours must not end the session
-            import traceback
-
-            traceback.print_exc()
-            self._finish(request, ProtocolError(INTERNAL, f"Internal error: {type(error).__name__}"))
-        else:
-            if answer is not None:
-                self._finish(request, answer)
-
-    def _finish(self, request: PendingRequest, answer: Message | ProtocolError) -> None:
-        if self._running.pop(request.id, None) is None or request.cancelled:
-            return
-        if isinstance(answer, ProtocolError):
-            self._fail(request.id, answer.code, str(answer), answer.data)
-        else:
-            self._answer(request.id, answer, request.method)
+            if not self._is_deaf:
+                response = self._conversation.perform(request, self._answer)
+                if response and (request.method != LISTEN or "error" in response):
+                    self._send(response)
+                if request.is_cancelled:
+                    self._streams.pop(request.id, None)
+                self._announce(look=False)
+            self._work.task_done()
 
     def _ready(self) -> Offer:
-        """What is offered, opened at the first use. Raises MemsheafError."""
+        """Return the memories, opened at the first use. Raises MemsheafError."""
         if self._offer is None:
-            offer = self._opened()
+            offer = self._open_offer()
             self._seen = offer.last()
             self._offer = offer
             if self._hook_folder:
@@ -234,111 +164,36 @@ class StdioServer:
                 self._hooks.listen()
         return self._offer
 
-    def _progress(self, request: PendingRequest) -> Callable[[int, int, str], None]:
-        """What tells the client how far a call is, and ends the call once the client has cancelled it."""
-
-        def report(done: int, total: int, doing: str) -> None:
-            if request.cancelled:
-                raise Cancelled
-            if request.token is not None:
-                said = {"progressToken": request.token, "progress": done, "message": doing}
-                self._notify("notifications/progress", said | ({"total": total} if total else {}))
-
-        return report
-
-    def _call_tool(self, request: PendingRequest) -> Message:
-        from memsheaf.mcp.answers import called
-
-        params = request.params
-        try:
-            offer = self._ready()
-            if self._hooks and params["name"] == "memory_hook":  # not listed: hosts call it, and no model
-                return text(self._hooks.call(params.get("arguments")), failed=False)
-        except MemsheafError as error:
-            return text(f"Error: {error}. {error.hint}", failed=True)
-        return called(offer, params, self._progress(request))
-
-    def _answered(self, request: PendingRequest) -> Message:
-        from memsheaf.mcp.answers import ANSWERED
-
-        return ANSWERED[request.method](self._ready(), request.params, self._progress(request))
-
-    def _subscribe(self, request: PendingRequest) -> Message:
-        self._ready()  # what changes from now on is told
-        self._listeners.subscribed.add(request.params["uri"])
-        return {}
-
-    def _unsubscribe(self, request: PendingRequest) -> Message:
-        self._listeners.subscribed.discard(request.params["uri"])
-        return {}
-
-    def _greeting(self, params: Message) -> Message:
-        """Agree on a version, and tell what there is."""
-        check_params("initialize", params)
-        version = params["protocolVersion"]
-        self._version = version if version in HANDSHAKES else HANDSHAKES[-1]
-        self._greeted = True
-        return {
-            "protocolVersion": self._version,
-            "capabilities": capabilities(listening=False),
-            "serverInfo": self._info,
-            "instructions": instructions(self._listed["instructions"], self._head),
-        }
-
-    def _discovered(self, params: Message) -> Message:
-        told = {"supportedVersions": [MODERN], "capabilities": capabilities(listening=True)}
-        return told | {"instructions": instructions(self._listed["instructions"], self._head)}
-
-    def _list(self, key: str) -> Message:
-        return {key: self._listed[key]}
-
-    def _noticed(self, method: str, params: Message) -> None:
-        """Take a notification; those that mean nothing to us are passed over."""
-        if method != "notifications/cancelled":
-            return
-        number = params.get("requestId")
-        if not is_id(number) or number is None:
-            return
-        if request := self._running.get(number):
-            request.cancelled = True
-        self._listeners.streams.pop(number, None)
-
-    def _listen(self, request: PendingRequest) -> None:
-        """Begin to tell a client of this era what changes, until it cancels or hangs up."""
-        self._ready()  # what changes from now on is told
-        self._listeners.open_stream(request.id, request.params["notifications"])
-        del self._running[request.id]
-        if request.cancelled:  # meanwhile, by the thread that reads
-            self._listeners.streams.pop(request.id, None)
+    def _answer(self, request: McpRequest) -> Message:
+        offer = self._ready()
+        if request.method == LISTEN:
+            self._send(self._conversation.acknowledge(request))
+            self._streams[request.id] = request
+            return {}
+        if self._hooks and request.params.get("name") == "memory_hook":  # not listed: hosts call it, and no model
+            return tool_result(self._hooks.call(request.params.get("arguments")), failed=False)
+        return offer.answer(request.method, request.params, request.report_progress(self._send))
 
     def _watch(self) -> None:
         """Check regularly for changes by other processes."""
         while not self._closing.wait(self._watch_seconds):
-            self._tell(look=True)
+            self._announce(look=True)
             if self._hooks:
                 self._hooks.listen()
 
-    def _tell(self, *, look: bool) -> None:
-        """Tell the client what changed; without a `look`, what we did ourselves."""
+    def _announce(self, *, look: bool) -> None:
+        """Tell the client that memories came or went; without a `look`, through us."""
         if self._offer is None:
             return
         with self._looking, _contained():
-            change, self._seen = self._offer.changes(self._seen, look=look)
-            if change:
-                is_listed = self._era == "handshake" and self._offer.has_listed
-                self._listeners.announce(change, has_listed=is_listed)
-
-    def _answer(self, number: object, result: Message, method: str = "") -> None:
-        if self._era == "modern":
-            result = modern(result, method, self._info)
-        self._send({"jsonrpc": "2.0", "id": number, "result": result})
-
-    def _fail(self, number: object, code: int, message: str, data: object = None) -> None:
-        error: Message = {"code": code, "message": message} | ({} if data is None else {"data": data})
-        self._send({"jsonrpc": "2.0", "id": number, "error": error})
-
-    def _notify(self, method: str, params: Message) -> None:
-        self._send({"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {}))
+            is_new, self._seen = self._offer.has_new_list(self._seen, look=look)
+            if not is_new:
+                return
+            if self._conversation.era == "handshake" and self._offer.has_listed:
+                self._send(list_changed())
+            for request in list(self._streams.values()):
+                if wants_list_changed(request):
+                    self._send(list_changed(request))
 
     def _send(self, message: Message) -> None:
         line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
@@ -347,7 +202,7 @@ class StdioServer:
                 self._sink.write(line)
                 self._sink.flush()
             except (BrokenPipeError, ValueError):
-                self._unheard = True  # what was begun is finished, and nothing else is begun
+                self._is_deaf = True  # what was begun is finished, and nothing else is begun
 
 
 @contextmanager
@@ -363,28 +218,39 @@ def _contained() -> Iterator[None]:
         traceback.print_exc()
 
 
-AT_ONCE: dict[str, Callable[[StdioServer, Message], Message]] = {
-    "ping": lambda server, _: {},
-    "server/discover": StdioServer._discovered,
-    "tools/list": lambda server, _: server._list("tools"),
-    "prompts/list": lambda server, _: server._list("prompts"),
-    "resources/templates/list": lambda server, _: server._list("resourceTemplates"),
-}
-WORKED: dict[str, Callable[[StdioServer, PendingRequest], Message | None]] = {
-    "tools/call": StdioServer._call_tool,
-    "resources/list": StdioServer._answered,
-    "resources/read": StdioServer._answered,
-    "resources/subscribe": StdioServer._subscribe,
-    "resources/unsubscribe": StdioServer._unsubscribe,
-    "prompts/get": StdioServer._answered,
-    "subscriptions/listen": StdioServer._listen,
-}
-HANDLED = {*AT_ONCE, *WORKED} - {"server/discover", "subscriptions/listen"}
-HANDLED_MODERN = {*AT_ONCE, *WORKED} - {"ping", "resources/subscribe", "resources/unsubscribe"}
+def _is_hung_up(source: BinaryIO) -> bool:
+    """Return True if the other end was closed, though there may be more to read; False where nobody can know."""
+    import select
+
+    if not hasattr(select, "poll"):
+        return False
+    closed = select.POLLHUP | getattr(select, "POLLRDHUP", 0)
+    poll = select.poll()
+    poll.register(source, closed)
+    return any(event & closed for _, event in poll.poll(0))
 
 
-def serve(opened: Callable[[], Offer], **more: Any) -> None:
+@contextmanager
+def _own_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Stdin and stdout, which nothing else in this process can reach meanwhile. Raises Refused without them."""
+    if sys.__stdin__ is None or sys.__stdout__ is None:
+        hint = "A client starts it with both; `memsheaf mcp --print-config CLIENT` tells how."
+        raise hinted(Refused("there is no stdin or no stdout to talk over"), hint)
+    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    try:
+        yield source, sink
+    finally:
+        source.close()
+        with suppress(OSError):  # what nobody reads any more
+            sink.close()
+
+
+def serve(service: Service, open_offer: Callable[[], Offer], **options: Any) -> None:
     """Serve the client at the other end of stdin and stdout, and exit. What was answered is on disk by then."""
-    with own_streams() as (source, sink):
-        StdioServer(opened, source, sink, **more).run(exits=True)
+    with _own_streams() as (source, sink):
+        StdioServer(service, open_offer, source, sink, **options).run(exits=True)
     os._exit(0)  # a thread may be embedding, for seconds

@@ -15,8 +15,8 @@ import re
 import unicodedata
 from functools import cache
 
+from memsheaf.memory import INVISIBLE
 from memsheaf.recall.request_patterns import NEXT_MESSAGE, PATTERNS, REST_OF_CONVERSATION, STEMS
-from memsheaf.text.neutralize import INVISIBLE
 from memsheaf.text.spoken import spoken
 
 MAX_SPAN_WORDS = 6  # of a clause before a request, such as "for the rest of this chat"

@@ -4,8 +4,6 @@ The stable part stands in the system prompt and is byte for byte the same while 
 stands beside a message: recalled memories, each in an envelope with a nonce that no text can know in advance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from memsheaf.errors import MemsheafError, ModelFailed
+from memsheaf.gates import LAYER_FILES
 from memsheaf.index.database import Match, Row
 from memsheaf.index.scoring import word_share
 from memsheaf.llm import Model, Question, answer
@@ -21,6 +22,7 @@ from memsheaf.recall.inject import CONTEXT, MEMORY_BYTES, NOTES, Shown, days_bet
 from memsheaf.scope import Scope
 from memsheaf.scope import shown as shown_name
 from memsheaf.text.classifier import concerns
+from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
 MOST = 5
 READ = 3 * MOST  # some that were selected turn out to be expired or replaced
@@ -39,10 +41,7 @@ RECENT_DAYS, USED_DAYS = 7, 30
 """What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
 week, or of use in the last month adds to a score, of which a good answer has 1 or 2: enough to part equals."""
 
-LAYER_FILES = ("TASK.md", "verified.md", "revisions.md", "session.md", "archive/session.md")
 """What a task and a session keep of their own. It changes with every step, and would be shown again after each."""
-
-_UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 
 
 class RecallSource(Protocol):
@@ -182,7 +181,7 @@ def find_gate(occasion: Occasion) -> str:
 
 def _is_telling(message: str) -> bool:
     """Return True if there are two words, or two characters of a script without spaces."""
-    return len(message.split(None, 2)) >= 2 or len(re.findall(_UNSPACED, message[:QUERY_CHARACTERS])) >= 2
+    return bool(re.search(rf"(?s)\S\s+\S|(?:[{CUT_INTO_PAIRS}].*?){{2}}", message[:QUERY_CHARACTERS]))
 
 
 def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion) -> list[Candidate]:

@@ -14,8 +14,6 @@ A store keeps texts at relative paths and promises, whatever it is made of:
 Deferred imports, to start quickly: ctypes and signals, for the system calls that Python lacks; shutil.
 """
 
-from __future__ import annotations
-
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -86,7 +84,8 @@ class Commit(NamedTuple):
     """One change of one or many texts, as the journal keeps it.
 
     Only a commit that was just made knows `follows`, the commit before it, and `placed`, the time by which all its
-    texts were written and none was in place yet: a file that is older has not been touched since.
+    texts were written and none was in place yet: a file that is older has not been touched since. `scope` is
+    where it was made, as far as a sheaf says it; several are joined by commas where changes were undone together.
     """
 
     id: str
@@ -97,15 +96,16 @@ class Commit(NamedTuple):
     undoes: str = ""
     follows: str = ""
     placed: float = 0.0
+    scope: str = ""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Commit) and self[:-2] == other[:-2]
+        return isinstance(other, Commit) and self[:-3] == other[:-3]
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self[:-2])
+        return hash(self[:-3])
 
 
 class Erased(NamedTuple):

@@ -210,43 +210,25 @@ class StoreAccess:
             admitted.append(change._replace(path=path) if path != change.path else change)
         return admitted
 
-    def all_stamps(self) -> dict[str, Stamp]:
-        """The stamps of all files and folders that `scan` gives, by the very names that they have, and quicker.
-
-        What comes after a folder that cannot be looked into is missing.
-        """
-        found: dict[str, Stamp] = {}
-        waiting = [""]
-        with suppress(OSError, PathRefused), self.open_root() as root:
-            while waiting:
-                prefix = waiting.pop()
-                with walk(root, f"{prefix}any") as (folder, _):
-                    found[prefix] = stamp_of(folder.stat_self())
-                    for entry in folder.scan():
-                        name = entry.name
-                        if listable(name) and (prefix or name != CATALOG):
-                            found[prefix + name] = stamp_of(entry.stat(follow_symlinks=False))
-                        elif _is_folder_of_ours(entry, prefix):
-                            waiting.append(f"{prefix}{name}/")
-        return found
-
     def scan(self) -> Iterator[ScanEntry]:
-        """Every Markdown file and every folder, in no order. Raises OSError for the root."""
+        """Every Markdown file, in no order. Raises OSError for the root."""
         waiting = [""]
         with self.open_root() as root:
             while waiting:
                 prefix = waiting.pop()
                 try:
                     with walk(root, f"{prefix}any") as (folder, _):
-                        yield ScanEntry(prefix, stamp_of(folder.stat_self()))
                         for entry in folder.scan():
-                            if not _is_folder_of_ours(entry, prefix):
-                                if found := _scanned(entry, prefix):
-                                    yield found
-                            elif problem := _name_problem(f"{prefix}{entry.name}/any.md"):
-                                yield ScanEntry(shown(prefix + entry.name), (0, 0, 0, 0), problem)
+                            name = entry.name
+                            if listable(name):
+                                if prefix or name != CATALOG:
+                                    yield _scanned(entry, prefix)
+                            elif not _is_folder_of_ours(entry, prefix):
+                                continue
+                            elif problem := _name_problem(f"{prefix}{name}/any.md"):
+                                yield ScanEntry(shown(prefix + name), (0, 0, 0, 0), problem)
                             else:
-                                waiting.append(f"{prefix}{entry.name}/")
+                                waiting.append(f"{prefix}{name}/")
                 except (OSError, PathRefused):
                     if not prefix:
                         raise
@@ -259,10 +241,8 @@ def _is_folder_of_ours(entry: os.DirEntry[str], prefix: str) -> bool:
     return prefix.count("/") < DEPTH and (bool(prefix) or entry.name.casefold() not in RESERVED_FOLDERS)
 
 
-def _scanned(entry: os.DirEntry[str], prefix: str) -> ScanEntry | None:
-    if not listable(entry.name) or (not prefix and entry.name == CATALOG):
-        return None
-    path, problem = prefix + entry.name, ""
+def _scanned(entry: os.DirEntry[str], prefix: str) -> ScanEntry:
+    path = prefix + entry.name
     try:
         found = entry.stat(follow_symlinks=False)
     except OSError as error:

@@ -7,6 +7,7 @@ replaced only when its hash is recorded here. Losing the record loses nothing: a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
@@ -16,7 +17,6 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import LIMIT
 from memsheaf.store import ABSENT, Revision, version_of
 from memsheaf.store.safe_dir import Folder, append, read_file, stage
-from memsheaf.values import compiled
 
 try:  # the interpreter's own: `hashlib` takes the whole of OpenSSL
     from _blake2 import blake2b
@@ -123,7 +123,7 @@ def keep_lines(found: bytes, shown: bytes, present: Callable[[str], bytes | None
 
 def _points_to_file(line: bytes, present: Callable[[str], bytes | None]) -> bool:
     """Whether a line is one of a list that points to a file, as a catalog has them, and that file is there."""
-    found = compiled(_POINTER).fullmatch(line)
+    found = re.fullmatch(_POINTER, line)
     with suppress(MemsheafError, UnicodeDecodeError):
         return found is not None and present(found[1].decode()) is not None
     return False

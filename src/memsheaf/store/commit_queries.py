@@ -3,29 +3,30 @@
 Summaries are commits without their texts, read from the lines by patterns: many times as fast as by JSON.
 """
 
-from __future__ import annotations
-
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import dropwhile, islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from memsheaf.errors import NoSuchCommit, PathRefused, VersionGone
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, Version
+from memsheaf.store.journal import Journal
 from memsheaf.store.journal_lines import CHANGED, decode
-from memsheaf.values import compiled
-
-if TYPE_CHECKING:
-    from memsheaf.store.journal import Journal
 
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_HEAD = (
-    rb'\{"commit": "([0-9a-f]{1,15})", "at": "([^"\\]*)", "by": (' + _TEXT + rb'), "why": (' + _TEXT + rb'), "boot": '
-    + _TEXT + rb'(?:, "undoes": "([0-9a-f]{1,15})")?'
-)  # fmt: skip
-_STEP = CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"(, "(?:old|new|append))?'
+_HEAD = re.compile(
+    rb'\{"commit": "([0-9a-f]{1,15})", "at": "([^"\\]*)", "by": ('
+    + _TEXT
+    + rb'), "why": ('
+    + _TEXT
+    + rb'), "boot": '
+    + _TEXT
+    + rb'(?:, "undoes": "([0-9a-f]{1,15})")?'
+)
+_STEP = re.compile(CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"(, "(?:old|new|append))?')
 
 
 class CommitSource(Protocol):
@@ -167,7 +168,7 @@ def read_summaries(journal: Journal, *, after: str = "", since: str = "") -> tup
     found: list[CommitSummary] = []
     is_erased = False
     for line, _ in journal.finished(b""):
-        head = compiled(_HEAD).match(line)
+        head = _HEAD.match(line)
         if not head:
             continue
         id, at = head[1].decode(), head[2].decode("utf-8", "replace")
@@ -177,7 +178,7 @@ def read_summaries(journal: Journal, *, after: str = "", since: str = "") -> tup
         if at < since:
             break
         with suppress(ValueError, PathRefused):  # rotten, or hostile
-            steps = tuple(_step(*step) for step in compiled(_STEP).findall(line, head.end()))
+            steps = tuple(_step(*step) for step in _STEP.findall(line, head.end()))
             steps = tuple(step for step in steps if step.path.endswith(".md"))
             if steps:
                 words = json.loads(head[3]), json.loads(head[4]), (head[5] or b"").decode()
@@ -199,10 +200,10 @@ def commit_authors(journal: Journal, files: Collection[tuple[str, Version]]) -> 
     found: dict[tuple[str, Version], str] = {}
     wanted = {*files}
     for line, _ in journal.finished(b"") if wanted else ():
-        head = compiled(_HEAD).match(line)
+        head = _HEAD.match(line)
         if not head or (head[3], head[4]) == (b'"user"', f'"{JOINED}"'.encode()):
             continue
-        for path, _, after, _ in compiled(_STEP).findall(line, head.end()):
+        for path, _, after, _ in _STEP.findall(line, head.end()):
             with suppress(ValueError):  # rotten, or hostile
                 if (key := (json.loads(path), after.decode())) in wanted:
                     found[key] = json.loads(head[3])
@@ -217,7 +218,7 @@ def read_commits(journal: Journal, ids: Collection[str]) -> dict[str, Commit]:
     found: dict[str, Commit] = {}
     wanted = {id.encode() for id in ids}
     for line, texts in journal.finished(b"") if wanted else ():
-        head = compiled(_HEAD).match(line)
+        head = _HEAD.match(line)
         if head and head[1] in wanted:
             if commit := decode(line, texts):
                 found[commit.id] = commit

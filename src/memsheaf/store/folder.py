@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG
+from memsheaf.memory import utc_time
 from memsheaf.scope import check_label
 from memsheaf.store import (
     ABSENT,
@@ -40,7 +41,6 @@ from memsheaf.store.journal_folding import last_pruned, note_heads, prune
 from memsheaf.store.journal_lines import find_commit
 from memsheaf.store.safe_dir import Folder, read_file, stamp_at, walk
 from memsheaf.store.transaction import Transaction
-from memsheaf.values import utc_time
 
 if TYPE_CHECKING:
     from memsheaf.store.journal import Journal
@@ -81,7 +81,6 @@ class FolderStore:
         self.journals = self._access.journals
         """The folder that the journal's is in: the root, or what stands for it among git's own files."""
         self.bring_journal = self._access.bring_journal
-        self.all_stamps = self._access.all_stamps
         self._clock = clock
         self._retention_days = retention_days
         self._unsettled = 0
@@ -109,7 +108,7 @@ class FolderStore:
             raise StoreFailed(f"{path!r} cannot be read: {error.strerror}") from error
 
     def scan(self) -> Iterator[ScanEntry]:
-        """List Markdown files and folders (with a final "/"; the root is ""), unordered, with their problems."""
+        """List Markdown files, unordered, with their problems."""
         try:
             yield from self._access.scan()
         except FileNotFoundError:
@@ -229,7 +228,7 @@ class FolderStore:
         """Return the files that went with the whole folder and are not back, with their last versions."""
         nothing: dict[str, Version] = {}
         listed = self._ask_history(lost.read, nothing)
-        if not any(entry.path and not entry.path.endswith("/") for entry in self.scan()):
+        if not any(self.scan()):
             is_emptied = lost.is_suspect(self.root, self.journals) or lost.is_outer_emptied(self.root, self.journals)
             listed |= self.ask_journal(lambda journal: lost.find(journal, is_emptied=is_emptied), nothing)
         stamps = self.stamps(listed)
@@ -324,13 +323,10 @@ class FolderStore:
         with self._access.transaction():
             yield
 
-    def publish(
-        self, name: str, data: bytes, *, also: Iterable[str] = (), sure: bool = False
-    ) -> dict[str, Stamp | None]:
+    def publish(self, name: str, data: bytes, *, sure: bool = False) -> Stamp | None:
         """Put a derived text in the root: whole for every reader, not journalled, free to lose.
 
-        Gives its stamp, and those of the paths in `also`, as they are right after. The caller may be `sure` that what
-        stands there is ours, by its stamp.
+        Gives its stamp, as it is right after. The caller may be `sure` that what stands there is ours, by its stamp.
 
         Raises:
             Changed: what stands there was not published by us; it stays.
@@ -338,7 +334,7 @@ class FolderStore:
         try:
             with self._access.open_root(create=True) as root, self._access.make_history(root) as history:
                 catalogs.publish(root, history, name, data, sure=sure)
-                return {path: stamp_at(root, path) for path in (name, *also)}
+                return stamp_at(root, name)
         except OSError as error:
             raise StoreFailed(failure(error, self.root)) from error
 

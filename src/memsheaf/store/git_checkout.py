@@ -8,10 +8,9 @@ from contextlib import suppress
 
 from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import CATALOG
-from memsheaf.scope import JOURNALS
+from memsheaf.scope import JOURNALS, foreign_owner
 from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder, read_file, stage, walk
-from memsheaf.trusted_repositories import foreign_owner
 
 IGNORED = f"{HISTORY}/\nsessions/\nlogs/\n{CATALOG}\n"
 """What git is told to leave out of a repository's memory: the journal, what lasts one conversation, what you said,

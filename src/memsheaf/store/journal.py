@@ -17,10 +17,9 @@ earlier line of the same segment ends with it, the text before: a segment needs 
 each path.
 """
 
-from __future__ import annotations
-
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
@@ -54,21 +53,20 @@ from memsheaf.store.safe_dir import (
     stage,
     write_all,
 )
-from memsheaf.values import compiled
 
 SEGMENT_BYTES = 1 << 20
 FEW = 8  # so many paths are looked for one by one
 KEPT, HEADS = "kept", "heads"
 _ENDLESS = 1 << 40
 _TAIL = 160  # longer than any mark
-_STEP = CHANGED + rb', "before": "[0-9a-f]*", "after": "([0-9a-f]*)"(?:, "segment": ([0-9]{1,9}))?'
-_COMMIT = rb'\{"commit": "([0-9a-f]{1,15})"'
+_STEP = re.compile(CHANGED + rb', "before": "[0-9a-f]*", "after": "([0-9a-f]*)"(?:, "segment": ([0-9]{1,9}))?')
+_COMMIT = re.compile(rb'\{"commit": "([0-9a-f]{1,15})"')
 THROUGH = rb'\{"through": ([0-9]{1,9})\}\n'
-_FILE = r"/(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl(?=/)"
+_FILE = re.compile(r"/(journal|archive)-([0-9]{6}|[1-9][0-9]{6,8})\.jsonl(?=/)")
 LAST = 999_999_999  # the highest number of a segment, reached by a forged name only; that segment is never sealed
-_SAFE = rb'\{"safe": "([0-9a-f]{0,15})"\}\n'
+_SAFE = re.compile(rb'\{"safe": "([0-9a-f]{0,15})"\}\n')
 _SEALED = b'{"sealed": true}'
-_DONE = rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n'
+_DONE = re.compile(rb'\{"done": "([0-9a-f]{0,15})", "boot": "([^"\\\\]*)"\}\n')
 
 
 class Tail(NamedTuple):
@@ -123,10 +121,10 @@ class Journal:
         if not end:
             return Tail("clean", safe=True)
         last = end[end.rfind(b"\n", 0, -1) + 1 :]
-        if done := compiled(_DONE).fullmatch(last):
+        if done := _DONE.fullmatch(last):
             self.last = done[1].decode()
             return Tail("clean", boot=done[2].decode("utf-8", "replace"), last=self.last)
-        if safe := compiled(_SAFE).fullmatch(last):
+        if safe := _SAFE.fullmatch(last):
             self.last = safe[1].decode()
             return Tail("clean", safe=True, last=self.last)
         if last.startswith(b'{"sealed"'):
@@ -204,7 +202,7 @@ class Journal:
         last = max((n for n, line in enumerate(lines) if line.startswith(b'{"safe"')), default=-1)
         kept = [(line, commit) for line in lines[last + 1 :] if (commit := decode(line, texts))]
         boot = str(json.loads(kept[-1][0]).get("boot", "")) if kept else ""
-        done = {mark[1].decode() for line in lines[last + 1 :] if (mark := compiled(_DONE).fullmatch(line + b"\n"))}
+        done = {mark[1].decode() for line in lines[last + 1 :] if (mark := _DONE.fullmatch(line + b"\n"))}
         commits = [commit for _, commit in kept]
         return Unsafe(commits, [commit for commit in commits if commit.id not in done], boot)
 
@@ -212,9 +210,9 @@ class Journal:
         """The paths that came after the last `safe` mark, and the last commit that is in place, "" without any."""
         data = read_all(self.open(), _ENDLESS)
         news = data[max(0, data.rfind(b'\n{"safe"')) :]
-        done = compiled(_DONE).findall(news)
+        done = _DONE.findall(news)
         paths = set()
-        for found in set(compiled(CHANGED).findall(news)):
+        for found in set(re.findall(CHANGED, news)):
             with suppress(ValueError, PathRefused):  # rotten, or hostile
                 path = json.loads(found)
                 check_journalled(path)
@@ -252,8 +250,8 @@ class Journal:
             done: set[bytes] = set()
             for line in reversed(lines):
                 if line.startswith(b'{"done"'):
-                    done.update(name for name, _ in compiled(_DONE).findall(line + b"\n"))
-                elif needle not in line or not (found := compiled(_COMMIT).match(line)):
+                    done.update(name for name, _ in _DONE.findall(line + b"\n"))
+                elif needle not in line or not (found := _COMMIT.match(line)):
                     continue
                 elif segment != self.segment or found[1] in done:
                     yield line, texts
@@ -275,7 +273,7 @@ class Journal:
 
     def _folded(self, archive: int) -> int:
         """The last segment in an archive."""
-        found = compiled(FOLDED).findall(self._end_of(archive_name(archive)))
+        found = re.findall(FOLDED, self._end_of(archive_name(archive)))
         return int(found[-1]) if found else 0
 
     def heads(self, paths: Collection[str] | None = None, *, last: int = 0) -> dict[str, Head]:
@@ -290,7 +288,7 @@ class Journal:
                 data = b"\n".join(line for line in data.split(b"\n") if any(one in line for one in few))
             if segment == self.segment:
                 data = self._in_place(data)
-            for raw, after, place in compiled(_STEP).findall(data):
+            for raw, after, place in _STEP.findall(data):
                 heads[raw] = Head(after.decode(), int(place or segment))
         found = {}
         for raw, head in heads.items():
@@ -303,15 +301,15 @@ class Journal:
 
     def _in_place(self, data: bytes) -> bytes:
         """The lines of the last segment whose commits are in place."""
-        done = {name for name, _ in compiled(_DONE).findall(self.data(segment_name(self.segment)))}
+        done = {name for name, _ in _DONE.findall(self.data(segment_name(self.segment)))}
         lines = data.split(b"\n")
-        return b"\n".join(line for line in lines if (found := compiled(_COMMIT).match(line)) and found[1] in done)
+        return b"\n".join(line for line in lines if (found := _COMMIT.match(line)) and found[1] in done)
 
     def checkpoint(self) -> tuple[int, bytes]:
         """The last segment that `heads` was made from, and its lines; without it, those of what is kept."""
         for name in (HEADS, KEPT):
             data = self.data(name)
-            found = compiled(THROUGH).fullmatch(data, data.rfind(b"\n", 0, -1) + 1)
+            found = re.compile(THROUGH).fullmatch(data, data.rfind(b"\n", 0, -1) + 1)
             if found and int(found[1]) < self.segment:
                 return int(found[1]), data
         return 0, b""
@@ -372,7 +370,7 @@ class Journal:
         """The numbers of the segments that are there, oldest first; or of the archives."""
         plain = (entry.name for entry in self._folder.scan() if entry.is_file(follow_symlinks=False))
         names = "/".join(("", *plain, ""))  # in one pass: no name has a slash
-        return sorted(int(number) for found, number in compiled(_FILE).findall(names) if found == kind)
+        return sorted(int(number) for found, number in _FILE.findall(names) if found == kind)
 
     def since(self, after: int, last: int) -> list[int]:
         """The segments after one, up to the last that is asked for."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -34,7 +35,6 @@ from memsheaf.store.journal_lines import (
     rewritten,
 )
 from memsheaf.store.safe_dir import Folder, read_file, stage
-from memsheaf.values import compiled
 
 PRUNED = "pruned"  # when retention was last seen to
 ARCHIVE_BYTES = 8 << 20
@@ -113,7 +113,7 @@ def fold(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
         if not _begins_before(history, segment_name(number), cutoff):
             break
         data = journal.data(segment_name(number))
-        if max(compiled(_AT).findall(data), default=b"").decode("utf-8", "replace") >= cutoff:
+        if max(re.findall(_AT, data), default=b"").decode("utf-8", "replace") >= cutoff:
             break
         old[number] = data
     if not old:
@@ -125,7 +125,7 @@ def fold(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
         archive, parts = archive_name(min(old)), {}
     read = _stamps(history, [KEPT, archive, *names])
     kept = {_path_of(line): line for line in journal.data(KEPT).splitlines(keepends=True)}
-    found = compiled(THROUGH).fullmatch(kept.pop("", b""))
+    found = re.fullmatch(THROUGH, kept.pop("", b""))
     done = int(found[1]) if found else 0  # more than that, if a crash came before the segments were removed
     dropped = 0
     for number, data in old.items():
@@ -175,12 +175,12 @@ def trim(history: Folder, journal: Journal, cutoff: str) -> FoldPlan | None:
 
 
 def _begins_before(history: Folder, name: str, cutoff: str) -> bool:
-    first = compiled(_AT).search(read_file(history, name, _BEGINNING))
+    first = re.search(_AT, read_file(history, name, _BEGINNING))
     return not first or first[1].decode("utf-8", "replace") < cutoff
 
 
 def _is_before(line: bytes, cutoff: str) -> bool:
-    found = compiled(_AT).match(line)
+    found = re.match(_AT, line)
     return found is not None and found[1].decode("utf-8", "replace") < cutoff
 
 
@@ -227,7 +227,7 @@ def _without_texts(data: bytes) -> tuple[list[bytes], list[Revision]]:
 
 
 def _path_of(line: bytes) -> str:
-    found = compiled(CHANGED).match(line)
+    found = re.match(CHANGED, line)
     with suppress(ValueError):
         return str(json.loads(found[1])) if found else ""
     return ""

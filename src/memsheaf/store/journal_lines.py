@@ -6,6 +6,7 @@ A line that bit rot reached, or that a hostile repository brought, is None and n
 from __future__ import annotations
 
 import json
+import re
 from binascii import a2b_base64, b2a_base64  # base64 is these two and much else
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -13,11 +14,10 @@ from contextlib import suppress
 from memsheaf.errors import NoSuchCommit, PathRefused
 from memsheaf.guard.paths import check_journalled
 from memsheaf.store import ABSENT, Commit, Revision, Version, version_of
-from memsheaf.values import compiled
 
 APPENDED_FROM = 512  # bytes; a shorter text is journalled whole
-_ID = r"[0-9a-f]{1,15}"
-_VERSION = r"([0-9a-f]{64})?"
+_ID = re.compile(r"[0-9a-f]{1,15}")
+_VERSION = re.compile(r"([0-9a-f]{64})?")
 # where a change begins, and nowhere else: inside a text the quotes would be escaped
 CHANGED = rb'\{"path": ("[^"\\]*+(?:\\.[^"\\]*+)*+")'
 FOLDED = rb'\{"folded": ([0-9]{1,9})\}'
@@ -80,7 +80,7 @@ ROTTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, PathR
 
 def is_commit_id(name: str) -> bool:
     """Whether a commit can have this id."""
-    return compiled(_ID).fullmatch(name) is not None
+    return _ID.fullmatch(name) is not None
 
 
 def find_commit(commits: Iterable[Commit], commit_id: str) -> Commit:
@@ -103,7 +103,7 @@ def needle_of(path: str) -> bytes:
 def change_in(line: bytes, needle: bytes) -> dict[str, str]:
     """The JSON of one change of a line, by how it begins. Raises one of `ROTTEN` when it is damaged."""
     begin = line.find(needle)
-    following = compiled(CHANGED).search(line, begin + len(needle))
+    following = re.compile(CHANGED).search(line, begin + len(needle))
     shape: dict[str, str] = json.JSONDecoder().raw_decode(
         line[begin : following.start() if following else None].decode()
     )[0]
@@ -126,7 +126,7 @@ def _text_in(shape: dict[str, str], key: str) -> bytes | None:
 
 def _decode_revision(shape: dict[str, str], text: Text) -> Revision:
     check_journalled(shape["path"])  # a journal that came with a repository may be hostile
-    if not compiled(_VERSION).fullmatch(shape["before"]) or not compiled(_VERSION).fullmatch(shape["after"]):
+    if not _VERSION.fullmatch(shape["before"]) or not _VERSION.fullmatch(shape["after"]):
         raise ValueError("a version is not one")
     old, new, tail = (_text_in(shape, key) for key in ("old", "new", "append"))
     if tail is not None:
@@ -179,7 +179,7 @@ def chunks(data: bytes) -> list[tuple[int, list[bytes]]]:
     found = []
     lines: list[bytes] = []
     for line in data.split(b"\n")[:-1]:
-        if mark := compiled(FOLDED).fullmatch(line):
+        if mark := re.fullmatch(FOLDED, line):
             found.append((int(mark[1]), lines))
             lines = []
         else:

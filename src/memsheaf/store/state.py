@@ -14,12 +14,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 
 from memsheaf.errors import PathRefused, StoreFailed
+from memsheaf.scope import parse_json
 from memsheaf.store.safe_dir import Folder, append, kernel_lock, read_file, replace
-from memsheaf.values import parse_json
 
 LIMIT = 64 * 1024 * 1024
 _NAME = 24  # digits of the hash that names a root's folder
-_NUMBERED = re.compile(r"(.*-)([0-9]{12})(\.json)")
+_NUMBERED = r"(.*-)([0-9]{12})(\.json)"
 
 
 class State:
@@ -139,8 +139,8 @@ class State:
             with Folder.open(self.folder, create=True) as ours:
                 for name in other.names():
                     taken = self.names()
-                    if (number := _NUMBERED.fullmatch(name)) and name in taken:
-                        last = max(one for one in taken if one.startswith(number[1]) and _NUMBERED.fullmatch(one))
+                    if (number := re.fullmatch(_NUMBERED, name)) and name in taken:
+                        last = max(one for one in taken if one.startswith(number[1]) and re.fullmatch(_NUMBERED, one))
                         digits = last[len(number[1]) : len(last) - len(number[3])]
                         theirs.rename(name, ours, f"{number[1]}{int(digits) + 1:0{len(digits)}}{number[3]}")
                     elif name not in taken:

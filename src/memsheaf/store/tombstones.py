@@ -15,13 +15,12 @@ from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import parse
 from memsheaf.store import ABSENT, Revision, lost
 from memsheaf.store.safe_dir import Folder, append, read_file, replace
-from memsheaf.text.similarity import LIKE, denials, fact, likeness, numbers, prints
+from memsheaf.text.similarity import RELATED, SAME, denials, fact, likeness, numbers, prints
 
 NAME = "tombstones"
 REMOVED = "removed"  # the reason for a file that somebody removed by hand
 LIMIT = 32 * 1024 * 1024
 DOUBTED = "unconfirmed"  # the reason for what was unconfirmed or shared when it was removed
-HALF = 0.5
 MASS = 6  # so many files that go at once were not each rejected by somebody
 
 
@@ -98,15 +97,15 @@ def match(stones: Iterable[Tombstone], words: Sequence[str]) -> Tombstone | None
 
 
 def doubted(history: Folder, words: Sequence[str], path: str) -> bool:
-    """Whether something that says half of this, or had this path, was removed before anybody vouched for it."""
+    """Return True if something related, or of this path, was removed before anybody vouched for it."""
     stones = [stone for stone in read(history) if stone.why == DOUBTED]
     wanted = prints(words) if stones else ()
-    return any(stone.path == path or likeness(stone.prints, wanted) >= HALF for stone in stones)
+    return any(stone.path == path or likeness(stone.prints, wanted) >= RELATED for stone in stones)
 
 
 def _saying(words: Sequence[str]) -> Callable[[Tombstone], bool]:
     wanted, *others = _marks(words)
-    return lambda stone: [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= LIKE
+    return lambda stone: [stone.numbers, stone.denials] == others and likeness(stone.prints, wanted) >= SAME
 
 
 def _marks(words: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], int]:

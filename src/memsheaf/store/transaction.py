@@ -76,7 +76,7 @@ class Transaction:
             raise Changed(next(iter(theirs)))
         self._take_off_lost(commit.revisions)
         self.finish(commit)
-        return Commit(*commit[:-1], placed=placed)
+        return commit._replace(placed=placed)
 
     def make_room(self) -> None:
         """Begin another segment of the journal when this one is large."""

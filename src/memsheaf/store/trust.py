@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterable
 
 from memsheaf.errors import StoreFailed, hinted
+from memsheaf.scope import REPOSITORIES_FILE, foreign_owners, is_accepted, read_repositories, repository_key
 from memsheaf.store import ABSENT, Commit, Version
 from memsheaf.store.state import State, line
-from memsheaf.trusted_repositories import NAME as REPOSITORIES
-from memsheaf.trusted_repositories import foreign_owners, is_accepted, key, read
-from memsheaf.values import compiled
 
 NAME = "ledger"
 FOLD_AT = 20_000  # lines
@@ -109,7 +108,7 @@ class TrustLedger:
             self._known, self._inode, self._end = {}, 0, 0
             return
         # no name has a character that JSON escapes, so that a line need not be parsed
-        self._known |= dict.fromkeys(compiled(_LINE).findall(data.decode("utf-8", "surrogateescape")))
+        self._known |= dict.fromkeys(re.findall(_LINE, data.decode("utf-8", "surrogateescape")))
         if begun_again and len(self._known) > FOLD_AT:
             self._is_long = len(self._known) > VERSIONS // 2 * len(
                 {one.partition(_VERSION)[0] for one in self._known}
@@ -134,21 +133,21 @@ def accept(home: str, checkout: str) -> None:
     """Record that a person accepts the memory of this checkout. Raises StoreFailed, Busy."""
     if not is_accepted(home, checkout):
         entry = {"since": time.strftime("%Y-%m-%d"), "owners": sorted(foreign_owners(checkout))}
-        _change_accepted(home, lambda known: known | {key(checkout): entry})
+        _change_accepted(home, lambda known: known | {repository_key(checkout): entry})
 
 
 def withdraw(home: str, checkout: str) -> None:
     """Remove that record; the files stay as they are. Raises StoreFailed, Busy."""
-    gone = key(checkout)
+    gone = repository_key(checkout)
     _change_accepted(home, lambda known: {name: entry for name, entry in known.items() if name != gone})
 
 
 def _change_accepted(home: str, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
     state = State(home)
     with state.lock("repositories", wait=_WAIT):
-        known = read(home)
+        known = read_repositories(home)
         if known is None:
-            error = StoreFailed(f"{REPOSITORIES} in {home!r} is not valid JSON, so it is left unchanged")
+            error = StoreFailed(f"{REPOSITORIES_FILE} in {home!r} is not valid JSON, so it is left unchanged")
             raise hinted(error, "Fix it, or remove it and accept each repository again.")
         if (new := change(known)) != known:
-            state.write(REPOSITORIES, json.dumps(new, indent=2, sort_keys=True).encode() + b"\n")
+            state.write(REPOSITORIES_FILE, json.dumps(new, indent=2, sort_keys=True).encode() + b"\n")

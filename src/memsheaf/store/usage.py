@@ -12,16 +12,16 @@ builds the index again comes to the same catalog.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from memsheaf.store.safe_dir import Folder, append, read_file, replace
-from memsheaf.values import compiled
 
 NAME = "uses"
 MANY_BYTES = 1 << 18  # from here on the lines are brought together
 _MARK = b"=\n"
-_LINE = rb"(?m)^([0-9]{4}-[0-9]{2}-[0-9]{2}) ([^\n]+)$"
+_LINE = re.compile(rb"(?m)^([0-9]{4}-[0-9]{2}-[0-9]{2}) ([^\n]+)$")
 
 
 class Uses(NamedTuple):
@@ -46,7 +46,7 @@ def take(history: Folder, start: int, take_all: bool) -> Uses:
     if start > len(data):
         start = 0  # the lines were brought together meanwhile
     end = max(start, _marked(data))
-    has_more = compiled(_LINE).search(data, end) is not None
+    has_more = _LINE.search(data, end) is not None
     if take_all and has_more:
         append(history, NAME, _MARK)
         return take(history, start, take_all=False)
@@ -56,7 +56,7 @@ def take(history: Folder, start: int, take_all: bool) -> Uses:
 def noted(history: Folder) -> tuple[dict[str, str], str]:
     """The last day of each path, whether a catalog was written with it or not; and the first day of all."""
     data = _read(history)
-    return _days(data), min((day.decode() for day, _ in compiled(_LINE).findall(data)), default="")
+    return _days(data), min((day.decode() for day, _ in _LINE.findall(data)), default="")
 
 
 def bring_together(history: Folder, *, without: Collection[str] = ()) -> None:
@@ -79,7 +79,7 @@ def bring_together(history: Folder, *, without: Collection[str] = ()) -> None:
 
 def _days(data: bytes) -> dict[str, str]:
     days: dict[str, str] = {}
-    for day, path in compiled(_LINE).findall(data):
+    for day, path in _LINE.findall(data):
         name = path.decode("utf-8", "surrogateescape")
         days[name] = max(days.get(name, ""), day.decode())
     return days

@@ -1,4 +1,1 @@
-"""Text analysis without policy: sentences, requests to remember, similarity, Markdown sections, dates, tokenizer.
-
-Deferred imports, to start quickly: calendar.
-"""
+"""Text analysis without policy: sentences, requests to remember, similarity, Markdown sections, dates, tokenizer."""

@@ -13,11 +13,11 @@ import os
 import re
 import zlib
 from collections.abc import Collection, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from memsheaf.values import compiled
+from memsheaf.text.tokenizer import HALF_WIDTH_KANA, HAN_AND_KANA
 
 CLASSES = ("", "feedback", "user", "project", "reference")  # types of memories; "" is not worth keeping
 
@@ -27,7 +27,7 @@ SCALE = 8.0  # a weight of 1 in the table, whose numbers go from -128 to 127
 FOLDER = os.path.dirname(__file__)
 MIN_WORK_SCORES = {"user": 1 << 20, "project": -37}  # by type; 0 where it says nothing of the scope
 
-_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
+_UNSPACED = HAN_AND_KANA + HALF_WIDTH_KANA
 _TOKEN = (
     rf"(?P<code>`[^`]*`)|(?P<address>https?://\S+|\S+@\S+\.\w+)|(?P<path>[\w.~-]*(?:/[\w.*-]+)+/?)"
     rf"|(?P<number>[$€£]?\d[\w.,:%]*)|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+(?:['’][^\W\d_{_UNSPACED}]+)*"
@@ -45,6 +45,7 @@ class WeightTable(NamedTuple):
     weights: tuple[memoryview, ...]
 
 
+@lru_cache(maxsize=64)  # a new sentence is compared with several memories
 def classify(text: str) -> tuple[str, float]:
     """Return the type of memory that a sentence would make, and how likely it is worth keeping, from 0 to 1.
 
@@ -125,7 +126,7 @@ def _hash(feature: str) -> int:
 def words(text: str) -> list[tuple[str, str]]:
     """The words and signs of a sentence, each as it is compared and as it is written."""
     found = []
-    for match in compiled(_ASCII_TOKEN if text.isascii() else _TOKEN).finditer(text):
+    for match in re.finditer(_ASCII_TOKEN if text.isascii() else _TOKEN, text):
         kept = _STANDS_FOR.get(match.lastgroup or "") or match[0].lower().replace("'", "").replace("’", "")
         found.append(("-" if set(kept) <= set("-–—") else kept, match[0]))
     return found

@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 from memsheaf.prompts import read_prompt
 from memsheaf.text.spoken import spoken
-from memsheaf.values import compiled
 
 MOST = 1_000  # relative dates of a text that are read: no note has as many
 
@@ -205,14 +204,14 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule, places: d
     `places` remembers where in the text words stand that decide this: each is looked for once.
     """
     start, end = match.span()
-    if compiled(_DATE_BEHIND).match(said, end) or compiled(_DATE_BEFORE).search(said[max(0, start - 40) : start]):
+    if re.compile(_DATE_BEHIND).match(said, end) or re.search(_DATE_BEFORE, said[max(0, start - 40) : start]):
         return False
-    if _is_title(text, start, end) or compiled(_NAMED_BEFORE).search(said[max(0, start - 12) : start]):
+    if _is_title(text, start, end) or re.search(_NAMED_BEFORE, said[max(0, start - 12) : start]):
         return False
     is_period = rule.unit.startswith("week") or rule.is_doubtful
-    if is_period and compiled(r"\s+(?:of|des|der|du|de|del)\b").match(said, end):
+    if is_period and re.compile(r"\s+(?:of|des|der|du|de|del)\b").match(said, end):
         return False
-    if said[end : end + 2] in ("'s", "’s") and not compiled(_EVENTS).match(said, end):
+    if said[end : end + 2] in ("'s", "’s") and not re.compile(_EVENTS).match(said, end):
         return False
 
     first = _next(places, _SENTENCE_END, said, start, -1) + 1
@@ -226,10 +225,10 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule, places: d
         return False
     is_counted = "{n}" in rule.words
     may_recur = rule.is_doubtful or rule.unit.startswith(("weekday from", "end of"))
-    if may_recur and compiled(_GENERIC).match(said, first):
+    if may_recur and re.compile(_GENERIC).match(said, first):
         return False
     if rule.is_doubtful:
-        if is_counted and (holds(_TERM) or compiled(_EVENT_BEFORE).match(said, start)):
+        if is_counted and (holds(_TERM) or re.compile(_EVENT_BEFORE).match(said, start)):
             return False
         return holds(_COMING) and not holds(_SPAN)
     return not is_counted or not holds(r"\b(?:than|like|such as|e\.g\.|if|when|from)\b")
@@ -238,7 +237,7 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule, places: d
 def _next(places: dict[str, list[int]], pattern: str, said: str, at: int, step: int) -> int:
     """Where a pattern is next found from a place on, or with step -1 last before it; else an end of the text."""
     if pattern not in places:
-        places[pattern] = [-1, *(match.start() for match in compiled(pattern).finditer(said)), len(said)]
+        places[pattern] = [-1, *(match.start() for match in re.finditer(pattern, said)), len(said)]
     return places[pattern][bisect_left(places[pattern], at) + step]
 
 
@@ -270,13 +269,11 @@ def _meant(rule: _Rule, words: str, today: date) -> str:
     months = today.year * 12 + today.month - 1 + steps * _MONTHS_IN.get(unit.removeprefix("end of "), 1)
     year, month = max(1, min(months // 12, 9999)), months % 12 + 1
     quarter = (month + 2) // 3
-    if unit == "end of year":
-        return f"{year:04}-12-31"
     if unit.startswith("end of "):
-        from calendar import monthrange
-
-        last = quarter * 3 if unit == "end of quarter" else month
-        return date(year, last, monthrange(year, last)[1]).isoformat()
+        last = {"end of year": 12, "end of quarter": quarter * 3}.get(unit, month)
+        if last == 12:
+            return f"{year:04}-12-31"
+        return (date(year, last + 1, 1) - timedelta(days=1)).isoformat()
     return {"year": f"{year:04}", "quarter": f"{year:04}-Q{quarter}", "month": f"{year:04}-{month:02}"}[unit]
 
 
@@ -305,7 +302,7 @@ def _weekday(words: str) -> int:
 
 
 def _number(words: str) -> int:
-    digits = compiled(r"\d+").search(words)
+    digits = re.search(r"\d+", words)
     if digits:
         return int(digits[0])
     tens, ten, ones = "".join(sign for sign in words if sign in _NUMBER).partition("十")

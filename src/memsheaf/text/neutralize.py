@@ -10,13 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Bidirectional controls, zero-width and other characters that draw nothing, and lone surrogates.
-_HIDDEN = (
-    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    r"\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
-)
-INVISIBLE = rf"{_HIDDEN}\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
-"""All characters that draw nothing, as the inside of a character class: hidden ones, joiners and selectors."""
+from memsheaf.memory import DRAWS_NOTHING, HIDDEN
 
 _SYMBOL = r"\xa9\xae\u203c\u2049\u20e3\u2100-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _IDEOGRAPH = r"\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -38,10 +32,8 @@ _FLAG = (
 )
 _CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 # Patterns that are needed rarely stay text until they are: compiling these costs many milliseconds.
-_POWER = rf"[{_CONTROL}\u2028\u2029{_HIDDEN}]|{_STRAY}"
-_INVISIBLE = rf"({_FLAG})|[{_CONTROL}{_HIDDEN}]|{_STRAY}"
-DRAWS_NOTHING = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-"""Of the invisible characters, those that Python calls printable."""
+_POWER = rf"[{_CONTROL}\u2028\u2029{HIDDEN}]|{_STRAY}"
+_INVISIBLE = rf"({_FLAG})|[{_CONTROL}{HIDDEN}]|{_STRAY}"
 
 _BREAK = r"[\r\x0b\x0c\x85\u2028\u2029]"
 _BREAK_OR_CONTROL = rf"[{_CONTROL}\u2028\u2029]"

@@ -77,7 +77,7 @@ _POINTING = {
 }
 
 # Requests that stand behind the fact, as is usual in Japanese.
-_CONDITION = re.compile(r"(?i)\W*(?:when|if|once|after|before|wenn|falls|sobald|quand|si|cuando)\b")
+_CONDITION = r"(?i)\W*(?:when|if|once|after|before|wenn|falls|sobald|quand|si|cuando)\b"
 _LAST_CLAUSE = r"\s*[,;:，；：–—]\s*|\s-\s"
 _BEHIND = r"(?:こと|の|と|って)を?(?:覚えて(?:おいて)?|記憶して|メモして|忘れないで)(?:ください|下さい|ね)?\W*$"
 
@@ -95,14 +95,19 @@ _COURTESIES = (
     r"\b[\s,:.!–-]*)*"
 )
 _CLAUSE_START = r"(?:^\W*|[,:;.!–—，、：；]\s*|\s-\s+|\b(?:and|also|but|so|ok|und|et|y)\s+)"
-_QUESTION_TAG = re.compile(
+_QUESTION_TAG = (
     r"(?i)\s?[,;，–—-]\s*(?:ok|okay|alright|all right|please|will you|would you|could you|can you|ja|gut|verstanden"
     r"|d['’]accord|vale|entendido|好吗|好嗎|可以吗)\s*[?？][?？!.\s]*$"
 )
-_QUESTION_MARK = re.compile(r"\s*[?？][?？!\s]*$")
+_QUESTION_MARK = r"\s*[?？][?？!\s]*$"
+# A sentence in ASCII without one of these holds no request. The patterns take longer to compile than most saves.
+_ASCII_STEMS = (
+    "rem|memor|mind|note|forget|for the record|reference|next time|you to know|save|store|keep|bookmark|write|merk"
+    "|vergiss|beachte|denk|notier|souvien|souven|rappelle|retien|reten|oublie|sache|pour info|recuerda|recordar"
+    "|en cuenta|anota|olvides|ricorda|a mente|lembr|onthoud|vergeet"
+)
 
-
-_LIST_REQUEST = re.compile(
+_LIST_REQUEST = (
     r"(?is).*\b(?:remember|memori[sz]e|keep in mind|merke?n?|beachten?|retiens|retenez|mémorise|recuerda|memoriza"
     r"|anota|ricorda|zapamiętaj|запомни)\b.*[:：]\W*|.*(?:记住|記住|记下|覚えて|記憶して|メモして).*[:：]\W*"
 )
@@ -126,6 +131,9 @@ def find_request(sentence: str) -> SaveRequest | None:
     >>> find_request("Remember that.").points_back
     True
     """
+    lowered = sentence.lower()
+    if sentence.isascii() and not any(stem in lowered for stem in _ASCII_STEMS.split("|")):
+        return None
     end = len(sentence)
     if end <= MAX_REQUEST_CHARS and _pointing().fullmatch(sentence):
         return SaveRequest(0, end, points_back=True)
@@ -133,11 +141,11 @@ def find_request(sentence: str) -> SaveRequest | None:
     if match is None or not re.search(r"\w", sentence[match.end() :]):
         return _find_behind(sentence) if end <= MAX_REQUEST_CHARS else None
     ending = _QUESTION_MARK if match["polite"] else _QUESTION_TAG
-    tag = ending.search(sentence, max(match.end(), end - 40))
+    tag = re.compile(ending).search(sentence, max(match.end(), end - 40))
     stop = tag.start() if tag else end
-    if _QUESTION_MARK.search(sentence[match.end() : stop]) and match.start():
+    if re.search(_QUESTION_MARK, sentence[match.end() : stop]) and match.start():
         return None  # "… , remember that one?"
-    is_in_front = _courtesies().fullmatch(sentence, 0, match.start())
+    is_in_front = re.fullmatch(rf"(?ix)\W*{_COURTESIES}", sentence[: match.start()])
     return SaveRequest(match.end() if is_in_front else 0, stop)
 
 
@@ -146,7 +154,7 @@ def _find_behind(sentence: str) -> SaveRequest | None:
     if re.search(_BEHIND, sentence):
         return SaveRequest(0, len(sentence))
     joints = list(re.finditer(_LAST_CLAUSE, sentence))
-    if not joints or _QUESTION_MARK.search(sentence) or _CONDITION.match(sentence):
+    if not joints or re.search(_QUESTION_MARK, sentence) or re.match(_CONDITION, sentence):
         return None
     return SaveRequest(0, joints[-1].start()) if _pointing().fullmatch(sentence, joints[-1].end()) else None
 
@@ -157,7 +165,7 @@ def announces_list(line: str) -> bool:
     >>> announces_list("Please remember these rules:"), announces_list("The rules are:")
     (True, False)
     """
-    return len(line) <= MAX_REQUEST_CHARS and bool(_LIST_REQUEST.fullmatch(line))
+    return len(line) <= MAX_REQUEST_CHARS and bool(re.fullmatch(_LIST_REQUEST, line))
 
 
 def without_request(text: str) -> str:
@@ -178,11 +186,6 @@ def without_request(text: str) -> str:
 def _in_front() -> re.Pattern[str]:
     patterns = "|".join(f"(?:{each})" for group in _IN_FRONT.values() for each in group)
     return re.compile(rf"(?ix){_CLAUSE_START}(?:{_POLITE}[\s,]+)?{_ASKING}(?:{patterns})\s*(?=\S)")
-
-
-@cache
-def _courtesies() -> re.Pattern[str]:
-    return re.compile(rf"(?ix)\W*{_COURTESIES}")
 
 
 @cache

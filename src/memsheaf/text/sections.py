@@ -4,8 +4,6 @@ Every change leaves the bytes of the rest alone. Below a heading may stand one l
 there, the guide; it is nobody's note. A heading inside a fence of code is none.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -15,7 +13,6 @@ from memsheaf.errors import TextRefused, hinted
 from memsheaf.frontmatter import split
 from memsheaf.memory import Memory
 from memsheaf.text.topics import shown_description
-from memsheaf.values import compiled
 
 SECTION_TOKENS = 2_000
 TOTAL_TOKENS = 12_000
@@ -54,7 +51,7 @@ class Section(NamedTuple):
         """The line in italics that stands first below the heading, with the empty lines before it; [] without one."""
         for number, line in enumerate(self.lines):
             if line.strip():
-                return list(self.lines[: number + 1]) if compiled(_GUIDE).fullmatch(line.strip()) else []
+                return list(self.lines[: number + 1]) if re.fullmatch(_GUIDE, line.strip()) else []
         return []
 
     @property
@@ -69,7 +66,7 @@ class Section(NamedTuple):
         """Its bullets, each with the indented lines that belong to it."""
         found: list[list[str]] = []
         for line in self.lines:
-            if bullet := compiled(_BULLET).match(line):
+            if bullet := re.match(_BULLET, line):
                 found.append([line[bullet.end() :]])
             elif found and line.strip() and line[:1].isspace():
                 found[-1].append(line.strip())
@@ -99,14 +96,14 @@ def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         before, fence = fence, fence_after(line, fence)
         if before or fence:
             continue
-        if line.startswith("#") and (found := compiled(_HEADING).fullmatch(line.removesuffix("\r"))):
+        if line.startswith("#") and (found := re.fullmatch(_HEADING, line.removesuffix("\r"))):
             yield number, len(found[1]), found[2]
 
 
 def fence_after(line: str, fence: str) -> str:
     """The mark of the block of code that is open after a line, from the one that was open before it; "" for none."""
     if not fence:
-        opened = compiled(_FENCE).match(line)
+        opened = re.match(_FENCE, line)
         return opened[1] if opened else ""
     mark = line.strip()
     return "" if set(mark) == {fence[0]} and len(mark) >= len(fence) else fence
@@ -209,7 +206,7 @@ def add_note(body: str, found: Section, text: str, *, replace: bool = False) -> 
         TextRefused: there is no room left, or the headings would be others.
     """
     lines = [line.rstrip() for line in text.split("\n")] if replace else [*found.content, *bullet(text)]
-    if replace and compiled(_GUIDE).fullmatch(lines[0].strip()) and not found.guide:
+    if replace and re.fullmatch(_GUIDE, lines[0].strip()) and not found.guide:
         lines[0] = f"- {lines[0]}"  # or it would be taken for a line of the template
     changed = replace_lines(body, found, [*found.guide, "", *lines])
     if _heads(body) != _heads(changed):

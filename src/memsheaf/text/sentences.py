@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 # Full stops that end no sentence: behind one letter ("J. Smith", "i.e.", "z. B."), behind titles (an "MR" is none),
 # behind shortened words, and between some words and a number ("No. 5", "Nov. 3"). A group has words of one length.
@@ -22,13 +21,13 @@ _NO_ORDINAL = (
     r"(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\.)(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\d\.)"
 )
 _BORDER = (
-    rf"\n|(?<=[。！？])|(?<=[^\W\d][.!?]){NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
+    rf"(?is)\n|(?<=[。！？])|(?<=[^\W\d][.!?]){NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
     r"|(?<=\b(?:etc|usw|[ap]\.m)\.)\s+(?=(?-i:[A-ZÄÖÜÉ]))"
     rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
 )
-_BULLET = re.compile(r"\s*((?:[-*•–]|\d{1,2}[.)])\s+)?")
-_NEXT_NUMBER = re.compile(r"(?<!\S)\d{1,2}(?=\.$)")
-_QUESTION = re.compile(r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$")
+_BULLET = r"\s*((?:[-*•–]|\d{1,2}[.)])\s+)?"
+_NEXT_NUMBER = r"(?<!\S)\d{1,2}(?=\.$)"
+_QUESTION = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
 
 # A sentence that begins with one of these words leans on the one before it, unless it orders something.
 _PRONOUN = (
@@ -49,6 +48,13 @@ _ORDER = (
     r"|why|where|who|jetzt|bitte|dann|maintenant|ahora)\b"
 )
 _BACK_AT_END = r".*\b(?:that|this) way\b|.*\s(?:it|them|those|that one)[.!]?\W*$"
+_LEANING = rf"(?is)\W*(?:{_CONJUNCTION}\s)?(?:{_PRONOUN})(?!\W*{_ORDER})|{_BACK_AT_END}"
+_SHORT_LEANING = rf"(?is)\W*(?:{_CONJUNCTION})(?!\W*{_ORDER})"
+
+
+def may_have_borders(text: str) -> bool:
+    """Return False if a text is surely one sentence: a quick check, for `_BORDER` takes long to compile."""
+    return bool(re.search(r"[.!?]\s|\n|。|！|？", text))
 
 
 def find_sentences(text: str) -> Iterator[tuple[int, int]]:
@@ -59,9 +65,10 @@ def find_sentences(text: str) -> Iterator[tuple[int, int]]:
     ['Ask Dr. Lee, e.g. on Mondays.', '1. Build 2. Tag']
     """
     start = 0
-    for end, following in [*(match.span() for match in _border().finditer(text)), (len(text), len(text))]:
+    borders = [match.span() for match in re.finditer(_BORDER, text)] if may_have_borders(text) else []
+    for end, following in [*borders, (len(text), len(text))]:
         sentence = text[start:end]
-        number = _NEXT_NUMBER.search(sentence[-4:])
+        number = re.search(_NEXT_NUMBER, sentence[-4:])
         if number and re.search(rf"(?<!\S){int(number[0]) - 1}\. ", sentence):
             continue  # a numbered list in one line
         bare = sentence.strip()
@@ -73,7 +80,7 @@ def find_sentences(text: str) -> Iterator[tuple[int, int]]:
 
 def bullet_length(sentence: str) -> int:
     """Return how many characters of a sentence are the mark of a list item."""
-    match = _BULLET.match(sentence)
+    match = re.match(_BULLET, sentence)
     return match.end() if match and match[1] else 0
 
 
@@ -83,7 +90,7 @@ def is_question(sentence: str) -> bool:
     >>> is_question("Is it Friday? "), is_question("它在哪里呢")
     (True, True)
     """
-    return bool(_QUESTION.search(sentence))
+    return bool(re.search(_QUESTION, sentence))
 
 
 def leans_back(sentence: str) -> bool:
@@ -94,22 +101,7 @@ def leans_back(sentence: str) -> bool:
     >>> leans_back("And in this project the staging db is wiped."), leans_back("We use pnpm.")
     (False, False)
     """
-    if _leaning().match(sentence):
+    if re.match(_LEANING, sentence):
         return True
     is_short = len(sentence.split()) <= MAX_LEANING_WORDS
-    return is_short and bool(_short_leaning().match(sentence))
-
-
-@cache
-def _border() -> re.Pattern[str]:
-    return re.compile(_BORDER, re.DOTALL | re.IGNORECASE)
-
-
-@cache
-def _leaning() -> re.Pattern[str]:
-    return re.compile(rf"(?is)\W*(?:{_CONJUNCTION}\s)?(?:{_PRONOUN})(?!\W*{_ORDER})|{_BACK_AT_END}")
-
-
-@cache
-def _short_leaning() -> re.Pattern[str]:
-    return re.compile(rf"(?is)\W*(?:{_CONJUNCTION})(?!\W*{_ORDER})")
+    return is_short and bool(re.match(_SHORT_LEANING, sentence))

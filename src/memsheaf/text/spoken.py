@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from memsheaf.values import compiled
-
 SHOWN = "\ufffc"  # stands for each character that is shown, so that places in both texts are the same
 _FENCED = r"(?ms)^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n.*?(?:^[ \t]*+\1[`~]*+[ \t]*+$|\Z)"
 _INLINE = r"(`{1,3})(?!`)[^`\n]+\1"
@@ -28,6 +26,11 @@ _QUOTATION = (
 )
 
 
+def without_fences(text: str) -> str:
+    """Return a text without its blocks of code."""
+    return re.sub(_FENCED, "", text)
+
+
 def spoken(text: str) -> str:
     """The text with all that is shown blotted out; as long as the text, and with the same lines.
 
@@ -43,7 +46,7 @@ def spoken(text: str) -> str:
         (('"', "'", "„", "“", "«", "「", "『", "《", "‘"), _QUOTATION),
     ):
         if any(each in text for each in mark):
-            text = compiled(pattern).sub(lambda shown: re.sub(r"[^\n]", SHOWN, shown[0]), text)
+            text = re.sub(pattern, lambda shown: re.sub(r"[^\n]", SHOWN, shown[0]), text)
     return text
 
 

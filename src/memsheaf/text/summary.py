@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 
-from memsheaf.text.sentences import NO_SENTENCE_END
+from memsheaf.text.sentences import NO_SENTENCE_END, may_have_borders
 
 MAX_NAME_CHARS = 60
 MAX_DESCRIPTION_CHARS = 120
 
-_SENTENCE_END = re.compile(rf"(?<=[^\W\d_][.!?])(?i:{NO_SENTENCE_END})\s+(?![a-z])|(?<=[。！？])|\n+")
-_TOPICS = re.compile(
-    r"When it is about |Wenn es um .+ geht|Quand il s'agit de |Cuando se trata de |涉及.+时|.+のとき…?$"
-)
-_LIST_MARK = re.compile(r"(?:[-*•>]|#+|\d{1,2}[.)])\s+")
+_SENTENCE_END = rf"(?<=[^\W\d_][.!?])(?i:{NO_SENTENCE_END})\s+(?![a-z])|(?<=[。！？])|\n+"
+_TOPICS = r"When it is about |Wenn es um .+ geht|Quand il s'agit de |Cuando se trata de |涉及.+时|.+のとき…?$"
+_LIST_MARK = r"(?:[-*•>]|#+|\d{1,2}[.)])\s+"
 
 
 def make_name(text: str) -> str:
@@ -37,7 +35,7 @@ def is_made_from(body: str, description: str) -> bool:
     (True, False)
     """
     line = " ".join(body.split()).rstrip(" .。")
-    return bool(_TOPICS.match(description)) or line.startswith(description.rstrip(" .。…"))
+    return bool(re.match(_TOPICS, description)) or line.startswith(description.rstrip(" .。…"))
 
 
 def cut_at_word(text: str, limit: int) -> str:
@@ -55,7 +53,9 @@ def cut_at_word(text: str, limit: int) -> str:
 
 
 def _first_sentence(text: str) -> str:
-    sentence = _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
-    mark = _LIST_MARK.match(sentence)
+    sentence = text.strip()
+    if may_have_borders(sentence):
+        sentence = re.split(_SENTENCE_END, sentence, maxsplit=1)[0]
+    mark = re.match(_LIST_MARK, sentence)
     sentence = " ".join(sentence[mark.end() if mark else 0 :].split())
     return sentence.rstrip(" .。:：") or sentence

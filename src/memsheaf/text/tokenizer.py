@@ -22,8 +22,13 @@ LONGEST = 40  # longer runs are keys and hashes: found by their beginning
 _WORD = re.compile(r"[^\W_]+")
 _SPACED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))  # many times as fast
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-# Han, kana, hangul, Thai, Lao, Myanmar, Khmer
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+
+# Scripts as the inside of a character class. The first two are written without spaces. Korean has spaces, and is cut
+# into pairs for search because its particles are part of the word.
+HAN_AND_KANA = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+UNSPACED = f"{HAN_AND_KANA}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # and Thai, Lao, Myanmar, Khmer
+CUT_INTO_PAIRS = f"{UNSPACED}\uac00-\ud7af"
+HALF_WIDTH_KANA = "\uff66-\uff9f"
 
 _STOP_WORDS = """
 a about all also am an and any are as at be because been being but by can could did do does doing don for from get
@@ -69,6 +74,11 @@ bevorzuge gegenuber immer nie niemals nutze nutzen verwende verwenden jamais pre
 utilisons nunca prefiero siempre uso usamos
 """
 _FILLERS = f" {' '.join((_STOP_WORDS + _WEAK_ABROAD + _FILLER_WORDS).split())} "
+
+
+def is_unspaced(text: str) -> bool:
+    """Return True if there are letters of a script without spaces."""
+    return not text.isascii() and bool(re.search(f"[{UNSPACED}]", text))
 
 
 def is_filler(word: str) -> bool:
@@ -118,8 +128,8 @@ def _parts(word: str) -> tuple[str, ...]:
 
 def _of_any_script(word: str) -> list[str]:
     found: list[str] = []
-    for piece in re.findall(f"[{_UNSPACED}]+|[^{_UNSPACED}]+", word):
-        if re.match(f"[{_UNSPACED}]", piece):
+    for piece in re.findall(f"[{CUT_INTO_PAIRS}]+|[^{CUT_INTO_PAIRS}]+", word):
+        if re.match(f"[{CUT_INTO_PAIRS}]", piece):
             # the last character alone, so that whoever asks for a single one finds it wherever it stands
             found += [piece[at : at + 2] for at in range(len(piece))]
         else:

@@ -32,9 +32,15 @@ HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
     "cache-control": "no-store",
 }
+NO_COOKIE = "Open the link that memsheaf web printed in your terminal. If you just did, go to the home page."
+USED_LINK = (
+    "This link was used before, or its server has ended. Press Enter in the terminal where memsheaf web runs to get "
+    "a new link, or run memsheaf web again. If you opened the link in this browser, go to the home page."
+)
+FOREIGN_FORM = "The form is not from this page, or the server was restarted since. Reload the page and try once more."
 _HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
-ErrorPage = Callable[[int, str], Response]  # makes a page for a status; the text says which of the texts it shows
+ErrorPage = Callable[[int, str], Response]  # makes the page for a status and an explanation
 
 
 class WebAccess:
@@ -91,18 +97,18 @@ class WebAccess:
         """The answer to a request that may not come in; None for one that may."""
         method, given = scope["method"], header_values(scope, "host")
         if len(given) != 1 or given[0].lower() not in self._hosts:
-            return self._refuse(421, "host")
+            return self._refuse(421, "The host name is wrong. Open the link that memsheaf web printed.")
         if method not in ("GET", "HEAD", "POST"):
-            return self._refuse(405, "method")
+            return self._refuse(405, "Only GET and POST are supported.")
         if scope["path"].startswith("/static/") and method != "POST":
             return None
         shown = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=None).get("token", [])
         if shown and method == "GET" and not _is_prefetch(scope):
             return self._enter(scope, shown)
         if not self._is_ours(scope):
-            return self._refuse(403, "origin")
+            return self._refuse(403, "Requests from other sites are refused.")
         if not self._has_cookie(scope):
-            return self._refuse(401, "token")
+            return self._refuse(401, NO_COOKIE)
         return None
 
     def _enter(self, scope: Scope, shown: list[str]) -> Response:
@@ -114,7 +120,7 @@ class WebAccess:
         digest = sha256("&".join(shown).encode("utf-8", "replace")).digest()
         if digest not in self._unused:
             is_inside = self._is_ours(scope) and self._has_cookie(scope)
-            return answer if is_inside else self._refuse(401, "used")
+            return answer if is_inside else self._refuse(401, USED_LINK)
         self._unused.remove(digest)
         if not is_same_site(scope, self._hosts):
             # a link in another page was followed: the browser takes a redirect for that page's, and sends no cookie
@@ -142,23 +148,25 @@ class WebAccess:
     async def _read_form(self, scope: Scope, receive: Receive) -> Response | None:
         """Read a form into the scope; an error page for one that is too large, too slow, foreign or not wanted."""
         if self._read_only:
-            return self._refuse(403, "read_only")
+            return self._refuse(403, "This page was started with --read-only: nothing can be changed here.")
         types = header_values(scope, "content-type")
         if len(types) != 1 or types[0].partition(";")[0].strip().lower() != FORM:
-            return self._refuse(415, "type")
+            return self._refuse(415, "Only forms are accepted here.")
         body = await read_body(scope, receive, FORM_BYTES)
+        if body == TOO_SLOW:
+            return self._refuse(TOO_SLOW, "The form did not arrive in time.")
         if isinstance(body, int):
-            return self._refuse(body, "slow" if body == TOO_SLOW else "size")
+            return self._refuse(body, "The form is too large.")
         return self._check_form(scope, body)
 
     def _check_form(self, scope: Scope, body: bytes) -> Response | None:
         try:
             pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS)
         except ValueError:
-            return self._refuse(400, "form")
+            return self._refuse(400, "The form could not be read.")
         given = [value for name, value in pairs if name == "csrf"]
         if len(given) != 1 or not hmac.compare_digest(given[0].encode("utf-8", "replace"), self._csrf):
-            return self._refuse(403, "csrf")
+            return self._refuse(403, FOREIGN_FORM)
         scope[FORM_KEY] = pairs
         return None
 

@@ -13,27 +13,25 @@ from memsheaf.frontmatter import edited
 from memsheaf.memory import KINDS, Allow, Memory, compose, first_line, parse
 from memsheaf.store import ABSENT
 from memsheaf.web.markdown import memory_link, render_markdown
-from memsheaf.web.page import PageRequest, get, post
+from memsheaf.web.page import PageRequest
 from memsheaf.web.text_changes import compare_texts
 
 _FIELDS = ("name", "description", "kind", "body", "expires", "pinned", "text", "version", "to")
 
 
-@get("/new")
 def show_new(page: PageRequest) -> Response:
-    """The form for a new memory."""
+    """Show the form for a new memory."""
     return _show_form(page, {"to": page.query["scope"], "kind": "project"})
 
 
-@post("/new")
 def save_new(page: PageRequest) -> Response:
     """Save a new memory, or show its preview."""
     given = _given(page)
     if page.form["do"] == "preview":
         return _show_form(page, given)
-    key = given["to"] or page.scopes.layers("project").scope_for(given["kind"], given["body"])
+    key = given["to"] or page.scopes.around(page.scope("project")).scope_for(given["kind"], given["body"])
     try:
-        memory = page.scopes.sheaf(key).remember(
+        memory = page.open(key).remember(
             given["name"],
             given["description"].strip() or first_line(given["body"]),
             given["kind"],
@@ -44,30 +42,27 @@ def save_new(page: PageRequest) -> Response:
         )
     except MemsheafError as error:
         return _show_form(page, given, error)
-    commit = next(iter(page.scopes.sheaf(key).log(memory.path, limit=1)), None)
-    return page.go(memory_link(key, memory.path), page.t.edit.saved, commit=commit, key=key)
+    commit = next(iter(page.open(key).log(memory.path, limit=1)), None)
+    return page.go(memory_link(key, memory.path), "Saved.", commit=commit, key=key)
 
 
-@post("/preview")
 def show_preview(page: PageRequest) -> Response:
-    """The preview of what stands in a form, for the script."""
+    """Show the preview of a form, for the script."""
     return _show_form(page, _given(page))
 
 
-@get("/memory/{key}/{path:path}/edit")
 def show_edit(page: PageRequest) -> Response:
-    """The form for a memory that is there, or one of the files for every prompt."""
-    memory = page.sheaf.reader.find(page.path)
+    """Show the form for a memory, or for one of the files in every prompt."""
+    memory = page.sheaf.own.find(page.path)
     if memory is None:
         raise NotFound(page.path)
     return _show_form(page, _fields_of(memory), memory=memory)
 
 
-@post("/memory/{key}/{path:path}/edit")
 def save_edit(page: PageRequest) -> Response:
-    """Save a change, unless the memory was changed meanwhile: then both texts are shown."""
+    """Save a change; if the memory was changed meanwhile, show both texts."""
     given, sheaf = _given(page), page.sheaf
-    present = sheaf.reader.find(page.path)
+    present = sheaf.own.find(page.path)
     if page.form["do"] == "preview":
         return _show_form(page, given, memory=present)
     if present is None or present.version != given["version"]:
@@ -75,18 +70,18 @@ def save_edit(page: PageRequest) -> Response:
     try:
         text = _text_of(given, present, sheaf.today)
         if text == present.text:
-            return page.go(memory_link(page.key, present.path), page.t.edit.unchanged)
+            return page.go(memory_link(page.key, present.path), "Nothing was changed.")
         if present.state == "ok" and given["name"].strip() != present.name:
             saved = sheaf.rename(present.path, given["name"], text=text, expect=present.version, allow=_allow(page))
         else:
             free = present.state != "ok" and not text.lstrip().startswith("---")
             saved = sheaf.put(present.path, text, expect=present.version, free=free, allow=_allow(page))
     except Changed:
-        return _show_conflict(page, given, sheaf.reader.find(page.path))
+        return _show_conflict(page, given, sheaf.own.find(page.path))
     except MemsheafError as error:
         return _show_form(page, given, error, memory=present)
     commit = next(iter(sheaf.log(saved.path, limit=1)), None)
-    return page.go(memory_link(page.key, saved.path), page.t.edit.saved, commit=commit)
+    return page.go(memory_link(page.key, saved.path), "Saved.", commit=commit)
 
 
 def _given(page: PageRequest) -> dict[str, str]:
@@ -95,7 +90,7 @@ def _given(page: PageRequest) -> dict[str, str]:
 
 
 def _fields_of(memory: Memory) -> dict[str, str]:
-    """What the form shows of a memory: its fields, or the whole text when its header is not understood."""
+    """Return the fields of a memory for the form, or its whole text if its header is invalid."""
     values = {"version": memory.version, "to": ""}
     if memory.state != "ok":
         return values | dict.fromkeys(_FIELDS[:6], "") | {"text": memory.text}
@@ -104,7 +99,7 @@ def _fields_of(memory: Memory) -> dict[str, str]:
 
 
 def _text_of(given: Mapping[str, str], was: Memory, today: str) -> str:
-    """The whole text from a form; unchanged fields stay byte for byte. Raises TextRefused when it is invalid."""
+    """Return the whole text from a form; unchanged fields stay byte for byte. Raises TextRefused."""
     ends = "\r\n" if "\r\n" in was.text else "\n"
     if was.state != "ok":
         return given["text"].replace("\n", ends)
@@ -131,14 +126,16 @@ def _allow(page: PageRequest) -> Allow:
 def _show_form(
     page: PageRequest, given: Mapping[str, str], error: MemsheafError | None = None, memory: Memory | None = None
 ) -> Response:
-    """The form, with a preview of its text, and with why it was refused."""
+    """Show the form, with a preview of its text, and the reason if it was refused."""
     page.require_writable()
     given = dict.fromkeys(_FIELDS, "") | dict(given)
-    insist = (
-        "secrets" if isinstance(error, SecretFound) else "anyway" if isinstance(error, Duplicate | NotWorth) else ""
-    )
+    insist = ""
+    if isinstance(error, SecretFound):
+        insist = "secrets"
+    elif isinstance(error, Duplicate | NotWorth):
+        insist = "anyway"
     other = error.path if isinstance(error, Exists | Duplicate) else ""
-    key = page.key or given["to"] or page.scopes.layers("project").scope_for(given["kind"], given["body"])
+    key = page.key or given["to"] or page.scopes.around(page.scope("project")).scope_for(given["kind"], given["body"])
     return page.show(
         "edit.html",
         422 if error else 200,
@@ -154,14 +151,14 @@ def _show_form(
     )
 
 
-def _said(fields: Mapping[str, str]) -> str:
-    """All that a person wrote, as one text."""
+def _join_fields(fields: Mapping[str, str]) -> str:
+    """Return everything that a person typed, as one text."""
     head = "\n".join(filter(None, (fields["name"], fields["description"], fields["kind"], fields["expires"])))
     return fields["text"] or f"{head}\n\n{fields['body'].strip()}".replace("\r\n", "\n")
 
 
 def _fit_form(given: Mapping[str, str], present: Memory | None, path: str) -> dict[str, str]:
-    """What was typed, for the form of what is there now: fields, or a whole text where its header is broken."""
+    """Fit the typed values to the form of the present file: fields, or the whole text if its header is invalid."""
     is_whole = present is not None and present.state != "ok"
     if is_whole == bool(given["text"]):
         return dict(given)
@@ -171,7 +168,7 @@ def _fit_form(given: Mapping[str, str], present: Memory | None, path: str) -> di
         with suppress(MemsheafError):
             composed = compose(**made, created=day, updated=day, source="user", pinned=bool(given["pinned"]))
             return {**given, "text": composed.text}
-        return {**given, "text": _said(given)}
+        return {**given, "text": _join_fields(given)}
     typed = parse(path, given["text"].encode("utf-8", "replace"))
     if typed.state == "ok":
         return {**given, **_fields_of(typed)}
@@ -180,7 +177,7 @@ def _fit_form(given: Mapping[str, str], present: Memory | None, path: str) -> di
 
 
 def _show_conflict(page: PageRequest, given: Mapping[str, str], present: Memory | None) -> Response:
-    """Both texts side by side: the one that is there now, and the one that was typed."""
-    old, new = compare_texts(_said(_fields_of(present)) if present else "", _said(given))
+    """Show the present text and the typed text side by side."""
+    old, new = compare_texts(_join_fields(_fields_of(present)) if present else "", _join_fields(given))
     shown = _fit_form(given, present, page.path) | {"version": present.version if present else ABSENT}
     return page.show("conflict.html", 409, given=shown, present=present, old=old, new=new)

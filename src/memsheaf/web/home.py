@@ -1,110 +1,142 @@
-"""The first page: what is remembered, what happened, what is new, what waits, and what it cost."""
+"""The home page: numbers of all scopes, a year of changes, and the newest memories."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
-from typing import Any
+from typing import NamedTuple
 
 from markupsafe import Markup
 from starlette.responses import Response
 
-from memsheaf.memory import KINDS
-from memsheaf.web.dates import say_day
-from memsheaf.web.page import PageRequest, Site, get
-from memsheaf.web.texts import PageTexts, fill
-from memsheaf.work.overview import HomeNumbers, Overview, ScopeNumbers
+from memsheaf.index.search import asked_at
+from memsheaf.learn.inbox import Inbox
+from memsheaf.learn.review_queue import ReviewQueue
+from memsheaf.llm.spend import Ledger
+from memsheaf.memory import KINDS, plural
+from memsheaf.open_scope import ScopeCounts
+from memsheaf.project_trees import KnownScope
+from memsheaf.sheaf import Sheaf
+from memsheaf.web.page import AUTHORS, PageRequest, format_day
 
-WEEKS = 53
-CELL, SIZE = 14, 11  # of the calendar, in pixels
-NEW = 8  # memories that are shown
-SECONDS = 1.0  # that a look at the files may be old
-
-
-@get("/")
-def home(page: PageRequest) -> Response:
-    """Show all numbers; each leads to what it counts."""
-    numbers = page.site.shared(Overview, lambda: Overview(page.scopes)).numbers(page.site.known(), seconds=SECONDS)
-    return page.show("home.html", body=page.site.shared(HomeBody, lambda: HomeBody(page.site)).render(numbers))
-
-
-class HomeBody:
-    """The page as it was last rendered: it is the same until a number changes, or the minute."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._rendered: tuple[object, Markup] = None, Markup()
-
-    def render(self, numbers: HomeNumbers) -> Markup:
-        """All below the title."""
-        state = int(time.time() // 60), numbers
-        if self._rendered[0] != state:
-            calendar = _draw_calendar(self._site.t, numbers.days, date.today())
-            values = {"numbers": numbers, "calendar": calendar, "most": NEW}
-            made = self._site.render("home_body.html", {**values, **_totals(numbers)})
-            self._rendered = state, Markup(made.decode())  # of our own template, which escapes
-        return self._rendered[1]
+LOOK_SECONDS = 1.0  # a look at the files may be this old
+MAX_NEW_MEMORIES = 8
+CALENDAR_WEEKS = 53
+CELL_PIXELS = 14
+SQUARE_PIXELS = 11
+LEFT_PIXELS = 32  # for the names of weekdays
+TOP_PIXELS = 18  # for the names of months
 
 
-def _totals(numbers: HomeNumbers) -> dict[str, Any]:
-    scopes = [one for one in numbers.scopes if one.total or one.waiting or one.inbox]
-    return {
-        "since": date.today() - timedelta(6),
-        "shown": [(one, _shares(one)) for one in scopes],
-        "total": sum(one.total for one in scopes),
-        "waiting": sum(one.waiting for one in scopes),
-        "inbox": sum(one.inbox for one in scopes),
-        "drifted": sum(one.counts.rows.drifted for one in scopes),
-    }
+class ScopeNumbers(NamedTuple):
+    """The counts of one scope, how many memories wait for a decision, and how many turns to be learned from."""
+
+    key: str
+    title: str
+    layer: str
+    counts: ScopeCounts
+    waiting: int
+    inbox: int
+
+    @property
+    def total(self) -> int:
+        """The number of memories."""
+        return sum(self.counts.rows.kinds.values())
 
 
-def _shares(one: ScopeNumbers) -> list[tuple[str, int, float, float]]:
-    """The types of a scope, each with its number and its place in a bar of 100."""
-    kinds = one.counts.rows.kinds
-    counts: list[tuple[str, int]] = [(kind, kinds.get(kind, 0)) for kind in KINDS]
-    counts.append(("other", one.total - sum(count for _, count in counts)))
-    found, start = [], 0.0
-    for kind, count in counts:
+def show_home(page: PageRequest) -> Response:
+    """Show all numbers; each leads to the list that it counts."""
+    today = date.today()
+    since = today - timedelta(6)
+    selected = page.select("")
+    with asked_at(time.monotonic() - LOOK_SECONDS):
+        numbers = [count_scope(scope, sheaf, since) for scope, sheaf in selected.items()]
+    scopes = [scope for scope in numbers if scope.total or scope.waiting or scope.inbox]
+    new = [(scope.key, memory) for scope in scopes for memory in scope.counts.new]
+    new.sort(key=lambda entry: entry[1].at, reverse=True)
+    return page.show(
+        "home.html",
+        added=sum(scope.counts.added for scope in scopes),
+        tokens=Ledger.of(page.scopes.settings.state).spent().tokens,
+        new=new[:MAX_NEW_MEMORIES],
+        calendar=_draw_calendar(count_days(selected.values()), today),
+        since=since,
+        shares=[(scope, _share_out(scope)) for scope in scopes],
+        total=sum(scope.total for scope in scopes),
+        waiting=sum(scope.waiting for scope in scopes),
+        inbox=sum(scope.inbox for scope in scopes),
+        outdated=sum(scope.counts.rows.drifted for scope in scopes),
+    )
+
+
+def count_scope(scope: KnownScope, sheaf: Sheaf, since: date) -> ScopeNumbers:
+    """Return the numbers of one scope, with the memories that were added since a day."""
+    counts = sheaf.own.counts(since.isoformat())
+    state = sheaf.state
+    waiting = len(ReviewQueue(state).all()) + counts.rows.unconfirmed + counts.rows.changed
+    return ScopeNumbers(scope.key, scope.title, scope.layer, counts, waiting, Inbox(state).left())
+
+
+def count_days(sheaves: Iterable[Sheaf]) -> dict[str, Counter[str]]:
+    """Return how many commits each day of the last year had, by author."""
+    days: dict[str, Counter[str]] = {}
+    for sheaf in sheaves:
+        for day, counts in sheaf.own.commits.days().items():
+            days.setdefault(day, Counter()).update(counts)
+    return days
+
+
+def _share_out(scope: ScopeNumbers) -> list[tuple[str, int, float, float]]:
+    """Return the types of a scope, each with its count, and its place and width in a bar of 100."""
+    counts: dict[str, int] = {kind: scope.counts.rows.kinds.get(kind, 0) for kind in KINDS}
+    counts["other"] = scope.total - sum(counts.values())
+    shares = []
+    start = 0.0
+    for kind, count in counts.items():
         if count:
-            width = 100 * count / one.total
-            found.append((kind, count, round(start, 2), round(width, 2)))
+            width = 100 * count / scope.total
+            shares.append((kind, count, round(start, 2), round(width, 2)))
             start += width
-    return found
+    return shares
 
 
-def _draw_calendar(t: PageTexts, days: Mapping[str, Counter[str]], today: date) -> Markup:
-    """A year of days as SVG, one square each: a link for each day on which something happened."""
-    first = today - timedelta(today.weekday() + 7 * (WEEKS - 1))
-    counts = sorted(one.total() for day, one in days.items() if day >= first.isoformat())
-    steps = [counts[len(counts) * part // 4] for part in (1, 2, 3)] if counts else []
-    empty, squares, months = [], [], []
+def _draw_calendar(days: Mapping[str, Counter[str]], today: date) -> Markup:
+    """Draw a year of days as SVG, one square each, which is a link where something changed.
+
+    A column is a week. Days with changes have one of four shades: the quartiles of all such days.
+    """
+    first = today - timedelta(today.weekday() + 7 * (CALENDAR_WEEKS - 1))
+    totals = sorted(counts.total() for day, counts in days.items() if day >= first.isoformat())
+    quartiles = [totals[len(totals) * part // 4] for part in (1, 2, 3)] if totals else []
+    names = [
+        f'<text x="0" y="{TOP_PIXELS + CELL_PIXELS * row + 9}">{name}</text>'
+        for row, name in ((0, "Mon"), (2, "Wed"), (4, "Fri"))
+    ]
+    empty = []
+    links = []
     for number in range((today - first).days + 1):
         day = first + timedelta(number)
-        x, y = number // 7 * CELL + 32, number % 7 * CELL + 18
+        x = number // 7 * CELL_PIXELS + LEFT_PIXELS
+        y = number % 7 * CELL_PIXELS + TOP_PIXELS
         if day.day == 1:
-            months.append(f'<text x="{x}" y="11">{t.calendar.months.split()[day.month - 1]}</text>')
-        found = days.get(day.isoformat())
-        if not found:
-            empty.append(f"M{x} {y}h{SIZE}v{SIZE}h-{SIZE}z")
+            names.append(f'<text x="{x}" y="11">{day:%b}</text>')
+        counts = days.get(day.isoformat())
+        if not counts:
+            empty.append(f"M{x} {y}h{SQUARE_PIXELS}v{SQUARE_PIXELS}h-{SQUARE_PIXELS}z")
             continue
-        heat = 1 + sum(found.total() > step for step in steps)
-        label = Markup.escape(fill(t.calendar.day, found.total(), day=say_day(day), who=_by_whom(found)))
-        squares.append(
-            f'<a href="/timeline?day={day}" aria-label="{label}"><rect class="heat-{heat}" x="{x}" y="{y}" '
-            f'width="{SIZE}" height="{SIZE}" rx="2.5"><title>{label}</title></rect></a>'
+        heat = 1 + sum(counts.total() > limit for limit in quartiles)
+        authors = ", ".join(f"{AUTHORS.get(name, name)} {count:,}" for name, count in counts.most_common(4))
+        label = Markup.escape(f"{format_day(day)}: {plural(counts.total(), 'change')} ({authors})")
+        links.append(
+            f'<a href="/activity?day={day}" aria-label="{label}"><rect class="heat-{heat}" x="{x}" y="{y}" '
+            f'width="{SQUARE_PIXELS}" height="{SQUARE_PIXELS}" rx="2.5"><title>{label}</title></rect></a>'
         )
-    names = "".join(
-        f'<text x="0" y="{18 + CELL * row + 9}">{t.calendar.weekdays.split()[row]}</text>' for row in (0, 2, 4)
-    )
-    wide, high = WEEKS * CELL + 32, 7 * CELL + 18
+    width = CALENDAR_WEEKS * CELL_PIXELS + LEFT_PIXELS
+    height = 7 * CELL_PIXELS + TOP_PIXELS
     return Markup(
-        f'<svg class="days" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}">'
-        f'<g class="names" aria-hidden="true">{names}{"".join(months)}</g>'
-        f'<path class="heat-0" aria-hidden="true" d="{"".join(empty)}"/>{"".join(squares)}</svg>'
+        f'<svg class="days" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+        f'<g class="names" aria-hidden="true">{"".join(names)}</g>'
+        f'<path class="heat-0" aria-hidden="true" d="{"".join(empty)}"/>{"".join(links)}</svg>'
     )
-
-
-def _by_whom(counts: Counter[str]) -> str:
-    return ", ".join(f"{by} {count:,}" for by, count in counts.most_common(4))

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from memsheaf.errors import MemsheafError
-from memsheaf.sheaf import Sheaf
-from memsheaf.values import file_stamp
+from memsheaf.open_scope import OpenScope
+from memsheaf.scope import file_stamp
 from memsheaf.web.page import Site
 
 SECONDS = 1.0  # between two looks at the files, while a page is open
@@ -54,7 +54,7 @@ class Live:
         """Embed what is new in the open scopes and check what they cite, in processes of their own: no page waits."""
         while not self._ending:
             changed = self._changed
-            opened = () if self._site.read_only else self._site.scopes.opened()
+            opened = () if self._site.read_only else tuple(self._site.scopes.by_root.values())
             for sheaf in opened:
                 if time.monotonic() - self._verified.get(sheaf.root, -VERIFY_SECONDS) >= VERIFY_SECONDS:
                     self._verified[sheaf.root] = time.monotonic()
@@ -62,25 +62,26 @@ class Live:
             for sheaf in opened:
                 made = None
                 with suppress(MemsheafError, OSError):
-                    made = await anyio.to_thread.run_sync(sheaf.reader.embedding)
+                    made = await anyio.to_thread.run_sync(sheaf.index.embedding)
                 if made and made.done < made.total and not (made.running or made.problem):
                     await self._run(sheaf, "index")
             with anyio.move_on_after(VERIFY_SECONDS):
                 await changed.wait()
 
-    async def _verify(self, sheaf: Sheaf) -> None:
+    async def _verify(self, sheaf: OpenScope) -> None:
         tree = await anyio.to_thread.run_sync(self._tree_of, sheaf)
         if tree and sheaf.scope.layer not in ("user", "agent", "team"):
             await self._run(sheaf, "verify", cwd=tree)
             self._tell()
 
-    def _tree_of(self, sheaf: Sheaf) -> str:
+    def _tree_of(self, sheaf: OpenScope) -> str:
         with suppress(MemsheafError, OSError):  # it may have been removed
-            keys = {known.root: known.key for known in self._site.known()}
-            return self._site.scopes.tree(keys[sheaf.root]) if sheaf.root in keys else ""
+            for known in self._site.known():
+                if known.root == sheaf.root:
+                    return self._site.scopes.tree(known)
         return ""
 
-    async def _run(self, sheaf: Sheaf, command: str, cwd: str | None = None) -> None:
+    async def _run(self, sheaf: OpenScope, command: str, cwd: str | None = None) -> None:
         """Run a memsheaf command on a scope, with low priority. With -P no module of a working tree is imported."""
         line = [sys.executable, "-P", "-m", "memsheaf", command, "--json", "--scope", str(sheaf.scope)]
         line += ["--project", sheaf.settings.project] if sheaf.settings.project else []
@@ -101,10 +102,10 @@ class Live:
         """Notice what changed in the scopes that are open; whether anything did."""
         with self._looking:
             found: dict[str, object] = {}
-            for sheaf in self._site.scopes.opened():
+            for sheaf in tuple(self._site.scopes.by_root.values()):
                 with suppress(MemsheafError, OSError):
-                    sheaf.reader.look()
-                    found[sheaf.root] = sheaf.reader.last_id(), file_stamp(sheaf.state.folder, follow=True)
+                    sheaf.index.look()
+                    found[sheaf.root] = sheaf.store.last_id(), file_stamp(sheaf.state.folder, follow=True)
             # a scope seen for the first time may have changed since a page showed it
             is_new = any(self._seen.get(root) != value for root, value in found.items())
             self._seen.update(found)

@@ -1,4 +1,4 @@
-"""One memory: its text and header, where it came from, what it cites, its history, and what can be done with it."""
+"""One memory: its text and header, its origin, what it cites, its history, and the actions on it."""
 
 from __future__ import annotations
 
@@ -18,182 +18,177 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit, Revision
 from memsheaf.text.topics import shown_description
 from memsheaf.web.markdown import memory_link, render_markdown
-from memsheaf.web.page import PageRequest, get, post
-from memsheaf.web.text_changes import DiffLine, diff_lines
-from memsheaf.work.browse import check_places
-from memsheaf.work.move import change_together, erase_everywhere
+from memsheaf.web.memories import apply_action
+from memsheaf.web.page import PageRequest
+from memsheaf.work.audit import verify
 from memsheaf.worktree import WorkingTree
 
-RECALLS = 5
-STEPS = 20
-LINES = 40  # of a cited place
-COMPARED = 3_000  # lines of a text, in its history
-_SHOWN_APART = {"name", "description", "type", "conversation", "citations", "supersedes", "pinned", "trust"}
+MAX_RECALLS = 5
+STEPS_PER_PAGE = 20
+MAX_CITED_LINES = 40
+MAX_COMPARED_LINES = 3_000  # more take long to compare, hostile ones minutes
+FIELDS_SHOWN_APART = {
+    *("name", "description", "type", "conversation", "citations", "supersedes", "pinned", "trust"),
+}
+FIELD_TITLES = {
+    "created": "Created",
+    "updated": "Updated",
+    "expires": "Valid until",
+    "source": "Source",
+    "changed_by": "Last changed by",
+    "reason": "Reason",
+}
 
 
 class CitedPlace(NamedTuple):
-    """A citation, what became of it, and the lines that are there now; `first` is the number of the first line."""
+    """A citation, its verdict, and the present lines of the place; `first` is the number of the first line."""
 
     text: str
     verdict: Verdict
-    first: int
-    lines: Sequence[str]
+    first: int = 0
+    lines: Sequence[str] = ()
 
 
 class HistoryStep(NamedTuple):
-    """One commit of a memory: what it changed, and whether the text before and after it is kept."""
+    """One commit of a memory, and the lines of its diff; no lines where a text is no longer known."""
 
     commit: Commit
     step: Revision
-    lines: list[DiffLine]
+    lines: list[str]
 
 
-@get("/memory/{key}/{path:path}/history")
 def show_history(page: PageRequest) -> Response:
-    """The steps of a memory, newest first, each with what it changed."""
-    sheaf, at = page.sheaf, page.number("page")
-    found = list(islice(sheaf.log(page.path), (at - 1) * STEPS, at * STEPS + 1))
-    if not found and at == 1:
+    """Show the steps of a memory, newest first, each with its diff."""
+    start = (page.number - 1) * STEPS_PER_PAGE
+    commits = list(islice(page.sheaf.log(page.path), start, start + STEPS_PER_PAGE + 1))
+    if not commits and page.number == 1:
         raise NotFound(page.path)
-    memory = sheaf.reader.find(page.path)
-    steps = [
-        HistoryStep(commit, commit.revisions[0], _changed_lines(commit.revisions[0])) for commit in found[:STEPS]
-    ]
+    memory = page.sheaf.own.find(page.path)
+    steps = [(commit, commit.revisions[0]) for commit in commits[:STEPS_PER_PAGE]]
     return page.show(
         "history.html",
         memory=memory,
         title=memory.name if memory else page.path,
-        steps=steps,
-        at=at,
-        more=len(found) > STEPS,
+        steps=[HistoryStep(commit, step, _diff_step(step)) for commit, step in steps],
+        at=page.number,
+        more=len(commits) > STEPS_PER_PAGE,
     )
 
 
-def _changed_lines(step: Revision) -> list[DiffLine]:
-    texts = ((text or b"").decode("utf-8", "replace").split("\n") for text in (step.old, step.new))
-    # thousands of lines take long to compare, hostile ones minutes
-    old, new = ("\n".join(lines[:COMPARED] + ["…"] * (len(lines) > COMPARED)) for lines in texts)
-    is_known = all(
-        not version or text is not None for version, text in ((step.before, step.old), (step.after, step.new))
-    )
-    return diff_lines(diff(step.path, old, new)) if is_known else []
+def _diff_step(step: Revision) -> list[str]:
+    texts = []
+    for version, data in ((step.before, step.old), (step.after, step.new)):
+        if version and data is None:
+            return []
+        lines = (data or b"").decode("utf-8", "replace").split("\n")
+        if len(lines) > MAX_COMPARED_LINES:
+            lines[MAX_COMPARED_LINES:] = ["…"]
+        texts.append("\n".join(lines))
+    lines = diff(step.path, *texts).removesuffix("\n").split("\n")
+    return [line for line in lines if not line.startswith(("--- ", "+++ "))]
 
 
-@get("/memory/{key}/{path:path}/erase")
 def ask_erase(page: PageRequest, problem: str = "") -> Response:
     """Ask before a memory is erased for good."""
     page.require_writable()
-    memory = page.sheaf.reader.find(page.path)
-    if memory is None and not page.sheaf.reader.has_history(page.path):
+    memory = page.sheaf.own.find(page.path)
+    if memory is None and not page.sheaf.own.has_history(page.path):
         raise NotFound(page.path)
     name = memory.name if memory else page.path
     return page.show("erase.html", 422 if problem else 200, name=name, problem=problem)
 
 
-@post("/memory/{key}/{path:path}/erase")
 def erase_memory(page: PageRequest) -> Response:
-    """Erase a memory and all its versions, when its whole name was typed, and show the proof."""
-    sheaf = page.sheaf
-    memory = sheaf.reader.find(page.path)
+    """Erase a memory and all its versions, if its whole name was typed, and show the proof."""
+    memory = page.sheaf.own.find(page.path)
     name = memory.name if memory else page.path
-    if " ".join(page.form["name"].split()) != " ".join(name.split()):
-        return ask_erase(page, page.t.erase.wrong)
-    proof = erase_everywhere(sheaf, page.path, page.scopes.every())
+    if page.form["name"].split() != name.split():
+        return ask_erase(page, "That is not the whole name. Nothing was erased.")
+    proof = page.sheaf.erase(page.path, others=page.scopes.every())
     page.site.forget_all()
     return page.show("erased.html", proof=proof)
 
 
-@get("/memory/{key}/{path:path}")
 def show_memory(page: PageRequest) -> Response:
-    """One memory."""
+    """Show one memory."""
     sheaf = page.sheaf
-    memory = sheaf.reader.find(page.path)
+    memory = sheaf.own.find(page.path)
     if memory is None:
         return _show_missing(page)
+    fields = [(field.key, field.value) for field in memory.page.fields if field.key not in FIELDS_SHOWN_APART]
     return page.show(
         "memory.html",
         memory=memory,
         description=shown_description(memory),
         body=render_markdown(memory.body, lambda path: memory_link(page.key, path)),
-        fields=_list_fields(memory),
+        fields=[(key, value if isinstance(value, str) else ", ".join(map(str, value))) for key, value in fields],
+        titles=FIELD_TITLES,
         warnings=[*memory.warnings, *sheaf.caveats(memory)],
         citations=_list_citations(page, memory) if memory.citations else [],
         older=[(path, _find(sheaf, path)) for path in memory.supersedes],
-        newer=sheaf.newer(memory.path),
-        recalls=sheaf.recalled(memory.path)[:RECALLS],
+        newer=sheaf.own.newer(memory.path),
+        recalls=sheaf.own.recalled(memory.path)[:MAX_RECALLS],
         scope=page.scope(page.key),
         is_fact=is_fact(memory.path),
     )
 
 
 def _find(sheaf: Sheaf, path: str) -> Memory | None:
-    """A memory that another names, None when there is none, or the name is not one that a memory can have."""
+    """Return a memory that another names; None if there is none, or no memory can have that name."""
     with suppress(MemsheafError):
-        return sheaf.reader.find(path)
+        return sheaf.own.find(path)
     return None
 
 
 def _show_missing(page: PageRequest) -> Response:
-    """Lead on to the name that a memory has now, or show the history of one that was removed."""
+    """Redirect to the present name of a renamed memory, or show the history of a removed one."""
     last = next(iter(page.sheaf.log(page.path, limit=1)), None)
     if last is None:
         raise NotFound(page.path)
-    steps = page.sheaf.reader.last_change(last.id).revisions
-    came, went = ([step.path for step in steps if not getattr(step, side)] for side in ("before", "after"))
-    if went == [page.path] and len(came) == 1 and page.sheaf.reader.find(came[0]):
-        said = page.query["said"]
-        return page.go(memory_link(page.key, came[0]) + (f"?said={said}" if said.isalnum() else ""))
+    steps = page.sheaf.own.last_change(last.id).revisions
+    added = [step.path for step in steps if not step.before]
+    removed = [step.path for step in steps if not step.after]
+    if removed == [page.path] and len(added) == 1 and page.sheaf.own.find(added[0]):
+        notice = page.query["said"]
+        return page.go(memory_link(page.key, added[0]) + (f"?said={notice}" if notice.isalnum() else ""))
     return show_history(page)
 
 
-def _list_fields(memory: Memory) -> list[tuple[str, str]]:
-    """The header fields that the page does not show elsewhere."""
-    fields = [(field.key, field.value) for field in memory.page.fields if field.key not in _SHOWN_APART]
-    return [(key, value if isinstance(value, str) else ", ".join(map(str, value))) for key, value in fields]
-
-
 def _list_citations(page: PageRequest, memory: Memory) -> list[CitedPlace]:
-    folder = page.scopes.tree(page.key)
+    folder = page.scopes.tree(page.scope(page.key))
     if folder:
         with suppress(MemsheafError), WorkingTree.open(folder, memories=page.sheaf.root) as tree:
-            found = check_places(page.sheaf, memory, tree)
-            return [CitedPlace(text, verdict, *_read_lines(tree, text)) for text, verdict in found]
-    unknown = Verdict("unchecked", page.t.memory.no_tree)
-    return [CitedPlace(text, unknown, 0, []) for text in memory.citations]
+            [(_, evidence)] = verify(page.sheaf, tree, [memory.path], body=False)
+            return [CitedPlace(text, verdict, *_read_lines(tree, text)) for text, verdict in evidence.citations]
+    unknown = Verdict("unchecked", "The working tree of this scope is not known here.")
+    return [CitedPlace(text, unknown) for text in memory.citations]
 
 
 def _read_lines(tree: WorkingTree, text: str) -> tuple[int, list[str]]:
-    """The lines that a citation names by number, as they are now, and the number of the first."""
+    """Return the number of the first line that a citation names, and the present lines."""
     place = parse(text)
     lines = tree.lines(place.path) if place and place.first else None
     if not place or not lines:
         return 0, []
-    cited = lines[place.first - 1 : place.first - 1 + min(place.size, LINES)]
+    start = place.first - 1
+    cited = lines[start : start + min(place.size, MAX_CITED_LINES)]
     return place.first, [line.decode("utf-8", "replace") for line in cited]
 
 
-@post("/memory/{key}/{path:path}/change")
 def change_memory(page: PageRequest) -> Response:
     """Forget, confirm, pin, unpin or move one memory."""
-    do, sheaf = page.form["do"], page.sheaf
-    if do not in ("forget", "confirm", "pin", "unpin", "move"):
-        raise NotFound(do)
-    target = page.scopes.sheaf(page.form["to"]) if do == "move" else None
-    done = change_together({sheaf: [(page.path, page.form["version"])]}, do, target)
-    said = page.fill(page.t.browse_done[do] if done else page.t.browse.unchanged, 1)
-    where = memory_link(page.key, page.path)
-    if do == "forget":
-        where = "/browse"
-    elif do == "move" and done:
-        where = memory_link(page.form["to"], done[1].revisions[0].path)
-    key = page.key_of(done[0]) if done else page.key
-    return page.go(where, said, commit=done[1] if done else None, key=key)
+    notice, commit, key = apply_action(page, {page.sheaf: [(page.path, page.form["version"])]})
+    url = memory_link(page.key, page.path)
+    if page.form["do"] == "forget":
+        url = "/memories"
+    elif page.form["do"] == "move" and commit:
+        url = memory_link(page.form["to"], commit.revisions[0].path)
+    return page.go(url, notice, commit=commit, key=key)
 
 
-@post("/memory/{key}/{path:path}/restore")
 def restore_memory(page: PageRequest) -> Response:
-    """Bring back an older text of a memory, which may be there already: another tab was faster."""
+    """Bring back an older text of a memory, unless another tab did that first."""
     commit = page.sheaf.restore(page.path, page.form["version"])
     if not commit.revisions:
-        return page.go(memory_link(page.key, page.path), page.t.edit.unchanged)
-    return page.go(memory_link(page.key, commit.revisions[0].path), page.t.memory.restored, commit=commit)
+        return page.go(memory_link(page.key, page.path), "Nothing was changed.")
+    return page.go(memory_link(page.key, commit.revisions[0].path), "Older text restored.", commit=commit)

@@ -1,10 +1,10 @@
-"""One request of the page: what was asked, the scopes, and how the answer is rendered.
+"""One request of the page: its values, the scopes, and the rendering of the answer.
 
-    @get("/browse")
-    def browse(page: PageRequest) -> Response:
-        return page.show("browse.html", rows=...)
+    def show_home(page: PageRequest) -> Response:
+        return page.show("home.html", total=...)
 
-A route is a plain function, run in a worker thread: it parses, calls the library, and renders.
+A handler is a plain function, run in a worker thread: it parses, calls the library, and renders. `app.py` lists
+all of them with their addresses.
 """
 
 from __future__ import annotations
@@ -14,37 +14,33 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
-from typing import Any, NamedTuple, TypeVar
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
-from memsheaf import __version__
-from memsheaf.errors import NotFound, ReadOnly
-from memsheaf.sheaf import Sheaf
+from memsheaf.errors import MemsheafError, ReadOnly
+from memsheaf.memory import plural
+from memsheaf.project_trees import KnownScope
+from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf
 from memsheaf.store import Commit
 from memsheaf.web.access import FORM_KEY
-from memsheaf.web.dates import time_element
 from memsheaf.web.markdown import memory_link
-from memsheaf.web.texts import PageTexts, fill, load_texts
-from memsheaf.work.all_scopes import AllScopes, KnownScope
-from memsheaf.work.layers import Layers
-from memsheaf.work.overview import Overview
 
-T = TypeVar("T")
-Work = TypeVar("Work", bound=Callable[..., Response])
-ROUTES: list[Route] = []  # every route, in the order in which they are tried
-PIECES = 4_000  # rows of lists that are kept as they were rendered
-NOTICES = 200  # kept for the page after a change
+SCOPES_SECONDS = 2.0  # the list of scopes may be this old
+MAX_NOTICES = 200
+AUTHORS = {"user": "you", "extraction": "learned", "outside": "editor", "other": "others"}
+
+Handler = Callable[["PageRequest"], Response]
 
 
 class PageNotice(NamedTuple):
-    """What is said after a change, and the commit that "Undo" takes back."""
+    """The message after a change, and the commit that its Undo button undoes."""
 
     text: str
     key: str = ""
@@ -52,191 +48,168 @@ class PageNotice(NamedTuple):
 
 
 class Site:
-    """What all requests share: the scopes, the texts, the templates, and what is said after a change."""
+    """Everything that requests share: scopes, templates, and the notices for the next page."""
 
     def __init__(self, scopes: AllScopes, *, read_only: bool = False) -> None:
         self.scopes = scopes
         self.read_only = read_only
         self.csrf = secrets.token_urlsafe(32)
-        self.t = load_texts()
-        self.number = 0  # of the last change that was noticed
+        self.number = 0  # counts the changes that were noticed
         self._notices: OrderedDict[str, PageNotice] = OrderedDict()
-        self._shared: dict[type, Any] = {}
         self._scopes: tuple[float, list[KnownScope]] = (0.0, [])
-        self._pieces: dict[object, Markup] = {}
-        self.templates = _environment(self.t)
-        self.templates.globals.update(
-            t=self.t, csrf=self.csrf, read_only=read_only, version=__version__, pages=_PAGES
+        folder = os.path.join(os.path.dirname(__file__), "templates")
+        self.templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(folder),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            auto_reload=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.templates.globals.update(csrf=self.csrf, read_only=read_only)
+        self.templates.filters.update(
+            ago=time_element,
+            author=lambda name: AUTHORS.get(name, name),
+            trust=lambda level: "from others" if level == "shared" else level,
+            plural=plural,
+            number=lambda value: f"{value:,}",
+            link=lambda memory, key: memory_link(key, memory if isinstance(memory, str) else memory.path),
         )
 
-    def shared(self, kind: type[T], make: Callable[[], T]) -> T:
-        """The one object of a class that all requests share, made when it is first needed."""
-        found: T = self._shared.setdefault(kind, self._shared.get(kind) or make())
-        return found
-
     def known(self) -> list[KnownScope]:
-        """The scopes, as they were a moment ago."""
-        at, found = self._scopes
-        if time.monotonic() - at > 2.0:
-            own = str(self.t.layer.user)
-            found = [one._replace(title=own) if one.key == "user" else one for one in self.scopes.list()]
-            self._scopes = time.monotonic(), found
-        return found
+        """Return the scopes, as they were a moment ago."""
+        read_at, scopes = self._scopes
+        if time.monotonic() - read_at > SCOPES_SECONDS:
+            scopes = [scope._replace(title="You") if scope.key == "user" else scope for scope in self.scopes.list()]
+            self._scopes = time.monotonic(), scopes
+        return scopes
 
     def forget_known(self) -> None:
-        """Look for scopes anew next time, and render all rows anew: something was changed, or even erased."""
+        """Read the list of scopes again next time: something was changed."""
         self._scopes = 0.0, []
-        self._pieces = {}  # a thread that renders has the old one
 
     def forget_all(self) -> None:
-        """Keep nothing of what was computed or said: a memory was erased."""
+        """Drop everything that was computed or announced: a memory was erased."""
         self.forget_known()
-        self._shared.clear()
         self._notices.clear()
 
     def keep_notice(self, notice: PageNotice) -> str:
-        """Keep what is to be said, and give its id."""
+        """Keep a notice for the next page, and return its id."""
         name = secrets.token_hex(8)
         self._notices[name] = notice
-        while len(self._notices) > NOTICES:
+        while len(self._notices) > MAX_NOTICES:
             self._notices.popitem(last=False)
         return name
 
     def notice(self, name: str) -> PageNotice | None:
-        """What is to be said under an id."""
+        """Return the notice with that id."""
         return self._notices.get(name)
 
     def render(self, template: str, values: Mapping[str, Any]) -> bytes:
         """Render a template."""
-        made = self.templates.get_template(template).render(now=datetime.now().astimezone(), **values)
-        return made.encode("utf-8", "replace")
-
-    def piece(self, template: str, *values: object) -> Markup:
-        """A small template of these values alone, which is kept for the day."""
-        key = template, date.today(), *values
-        kept = self._pieces
-        if (found := kept.get(key)) is None:
-            if len(kept) > PIECES:
-                kept.clear()
-            now = datetime.now().astimezone()
-            kept[key] = found = Markup(self.templates.get_template(template).render(now=now, values=values))
-        return found
+        return self.templates.get_template(template).render(values).encode("utf-8", "replace")
 
     def error_page(self, status: int, title: str, text: str, hint: str = "") -> Response:
-        """A designed page for something that went wrong; it needs no scope."""
+        """Return the page for an error; it needs no scope."""
         values = {"status": status, "title": title, "text": text, "hint": hint}
         return Response(self.render("error.html", values), status, media_type="text/html")
 
-    def refuse(self, status: int, what: str) -> Response:
-        """The page for a request that may not come in."""
-        return self.error_page(status, self.t.access.title, getattr(self.t.access, what))
+    def refuse(self, status: int, text: str) -> Response:
+        """Return the page for a request that may not come in."""
+        return self.error_page(status, "Access denied", text)
 
 
 class PageRequest:
-    """One request."""
+    """One request: the values of its address and form, and the ways to answer it."""
 
     def __init__(self, request: Request, site: Site) -> None:
-        self.request = request
         self.site = site
-        self.t: PageTexts = site.t
         self.scopes = site.scopes
         self.url: str = request.url.path
-        pairs = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        self._query, self._form = pairs, request.scope.get(FORM_KEY, [])
-        self.query, self.form = _Values(pairs), _Values(self._form)
-
-    def all(self, name: str) -> list[str]:
-        """All values of a name in the form, or in the address."""
-        return [value for key, value in self._form or self._query if key == name]
+        self._query = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        self._form: list[tuple[str, str]] = request.scope.get(FORM_KEY, [])
+        self.query = _Values(self._query)
+        self.form = _Values(self._form)
+        self.key = str(request.path_params.get("key", ""))  # of the scope that the address names
+        self.path = str(request.path_params.get("path", ""))  # of the memory that the address names
 
     def ticked(self, name: str) -> list[str]:
-        """The selected items; without a script, "all" means everything that was shown."""
-        return self.all(name) or (self.all("shown") if self.form["all"] else [])
-
-    def number(self, name: str, default: int = 1, most: int = 1_000_000) -> int:
-        """A number, 1 or more, of the address; the default for anything else."""
-        text = self.query[name]
-        return (
-            min(int(text), most) if text.isascii() and text.isdigit() and 0 < len(text) < 8 and int(text) else default
-        )
+        """Return the selected values; without a script, "all" selects everything that was shown."""
+        if self.form["all"] and name not in self.form:
+            name = "shown"
+        return [value for key, value in self._form if key == name]
 
     @property
-    def key(self) -> str:
-        """The scope that the address names, "" when it names none."""
-        return str(self.request.path_params.get("key", ""))
-
-    @property
-    def path(self) -> str:
-        """The memory that the address names."""
-        return str(self.request.path_params.get("path", ""))
+    def number(self) -> int:
+        """The number of the page that the address asks for, 1 or more."""
+        text = self.query["page"]
+        if text.isascii() and text.isdigit() and len(text) < 7:
+            return max(1, int(text))
+        return 1
 
     @property
     def sheaf(self) -> Sheaf:
         """The scope that the address names. Raises NotFound."""
-        return self.scopes.sheaf(self.key)
-
-    @property
-    def sheaves(self) -> dict[str, Sheaf]:
-        """The scope that the query names, or all but tasks and sessions, by key. Raises NotFound."""
-        if key := self.query["scope"]:
-            return {self.scope(key).key: self.scopes.sheaf(key)}
-        return self.site.shared(Overview, lambda: Overview(self.scopes)).sheaves(self.site.known())
-
-    @property
-    def layers(self) -> Layers:
-        """The layers around the scope that the address names. Raises NotFound."""
-        return self.scopes.layers(self.key)
+        return self.open(self.key)
 
     def require_writable(self) -> None:
-        """Raise ReadOnly where a page is only there to change something."""
+        """Raise ReadOnly for a page that is only there to change something."""
         if self.site.read_only:
-            raise ReadOnly(self.t.access.read_only)
+            raise ReadOnly("This page was started with --read-only: nothing can be changed here.")
 
     def scope(self, key: str) -> KnownScope:
-        """One scope by its key. Raises NotFound."""
-        known = self.site.known()
-        by_key = next((one for one in known if one.key == key), None)
-        root = self.scopes.sheaf(key).root if by_key is None else ""  # the present project has two names
-        found = by_key or next((one for one in known if one.root == root), None)
-        if found is None:
-            raise NotFound(key)
-        return found
+        """Return a scope by its key. Raises NotFound."""
+        for scope in self.site.known():
+            if scope.key == key:
+                return scope
+        return self.scopes.find(key)
+
+    def open(self, key: str) -> Sheaf:
+        """Return the memory of a scope by its key. Raises NotFound."""
+        return self.scopes.sheaf(self.scope(key))
+
+    def select(self, key: str) -> dict[KnownScope, Sheaf]:
+        """Return the scope with this key, or for "" all that can be opened, without tasks and sessions."""
+        if key:
+            return {self.scope(key): self.open(key)}
+        scopes = {}
+        for scope in self.site.known():
+            if scope.layer not in SCRATCH:
+                with suppress(MemsheafError, OSError):
+                    scopes[scope] = self.scopes.sheaf(scope)
+        return scopes
 
     def key_of(self, sheaf: Sheaf) -> str:
-        """The key of a scope that is open."""
-        return next((known.key for known in self.scopes.list() if known.root == sheaf.root), "")
+        """Return the key of an open scope."""
+        return next((scope.key for scope in self.scopes.list() if scope.root == sheaf.root), "")
 
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
         """Render a whole page."""
-        shown = {
+        shared = {
             "page": self,
             "url": self.url,
             "number": self.site.number,
             "scopes": self.site.known(),
-            "notice": self.site.notice(self.query["said"]) if self.query["said"] else None,
-            **values,
+            "notice": self.site.notice(self.query["said"]),
         }
-        return Response(self.site.render(template, shown), status, media_type="text/html")
+        return Response(self.site.render(template, shared | values), status, media_type="text/html")
 
     def go(self, url: str, notice: str = "", *, commit: Commit | None = None, key: str = "") -> Response:
-        """Redirect after a change, and say what was done, with a button that undoes the commit."""
+        """Redirect after a change, with a notice whose button undoes the commit."""
         if notice:
-            kept = PageNotice(notice, key or self.key, commit.id if commit else "")
-            url += ("&" if "?" in url else "?") + urlencode({"said": self.site.keep_notice(kept)})
+            name = self.site.keep_notice(PageNotice(notice, key or self.key, commit.id if commit else ""))
+            url += ("&" if "?" in url else "?") + urlencode({"said": name})
         return RedirectResponse(url, 303)
 
     def back(self, default: str = "/") -> str:
-        """Our own address that the form says to return to."""
-        given = self.form["back"]
-        inside = given.startswith("/") and not given.startswith(("//", "/\\")) and given.isprintable()
-        return quote(given, safe="/?&=%~+:,;@!$*()-._") if inside else default
-
-    def fill(self, text: str, n: int | None = None, **values: object) -> str:
-        """Fill in a text."""
-        return fill(text, n, **values)
+        """Return the address of ours that the form asks to return to."""
+        url = self.form["back"]
+        if not url.startswith("/") or url.startswith(("//", "/\\")) or not url.isprintable():
+            return default
+        return quote(url, safe="/?&=%~+:,;@!$*()-._")
 
     def link(self, **changes: object) -> str:
-        """This address with other values in its query; "" and None remove one."""
+        """Return this address with other values in its query; "" and None remove one."""
         pairs = [
             (name, value) for name, value in self._query if name not in changes and name not in ("said", "token")
         ]
@@ -245,7 +218,7 @@ class PageRequest:
 
 
 class _Values(dict[str, str]):
-    """The first value of each name; "" for one that is not there."""
+    """The first value of each name; "" for a name that is missing."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         super().__init__(reversed(pairs))
@@ -254,55 +227,63 @@ class _Values(dict[str, str]):
         return ""
 
 
-def get(path: str) -> Callable[[Work], Work]:
-    """Make a function the answer to GET."""
-    return lambda work: _register(path, "GET", work)
+def time_element(value: object) -> Markup:
+    """Return a <time> element in relative words, with the exact moment on hover.
+
+    `value` is an ISO day, an ISO time or seconds since 1970; anything else is returned as text.
+    """
+    moment: date
+    try:
+        if isinstance(value, int | float):
+            moment = datetime.fromtimestamp(value, UTC).astimezone()
+        elif len(str(value)) == 10:
+            moment = date.fromisoformat(str(value))
+        else:
+            moment = datetime.fromisoformat(str(value))
+            moment = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone()
+    except (ValueError, OverflowError):
+        return escape(value)
+    exact = format_day(moment)
+    if isinstance(moment, datetime):
+        exact += moment.strftime(", %H:%M:%S")
+    words = _describe_age(moment, datetime.now().astimezone())
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment.isoformat(), exact, words)
 
 
-def post(path: str) -> Callable[[Work], Work]:
-    """Make a function the handler of POST, with other changes locked out."""
-    return lambda work: _register(path, "POST", work)
+def _describe_age(moment: date, now: datetime) -> str:
+    """Describe a day or a moment as seen from `now`.
+
+    >>> _describe_age(date(2026, 3, 1), datetime(2026, 3, 15)), _describe_age(date(2026, 3, 2), datetime(2026, 3, 1))
+    ('2 weeks ago', 'tomorrow')
+    """
+    day = moment
+    if isinstance(moment, datetime):
+        day = moment.date()
+        seconds = int((now - moment).total_seconds())
+        if day == now.date() and seconds >= 0:
+            if seconds < 60:
+                return "just now"
+            if seconds < 3600:
+                return f"{plural(seconds // 60, 'minute')} ago"
+            return f"{plural(seconds // 3600, 'hour')} ago"
+    days = (now.date() - day).days
+    if days in (-1, 0, 1):
+        return ("today", "yesterday", "tomorrow")[days]
+    if -14 < days < 0:
+        return f"in {-days} days"
+    if 0 < days < 14:
+        return f"{days} days ago"
+    if 14 <= days < 60:
+        return f"{plural(days // 7, 'week')} ago"
+    if 60 <= days < 365:
+        return f"{plural(days // 30, 'month')} ago"
+    return format_day(day)
 
 
-def _register(path: str, method: str, work: Work) -> Work:
-    async def answer(request: Request) -> Response:
-        found: Response = await request.app.state.run(work, request, writes=method == "POST")
-        return found
+def format_day(day: date) -> str:
+    """Return a day in a form that is read alike everywhere.
 
-    ROUTES.append(Route(path, answer, methods=[method], name=work.__name__))
-    return work
-
-
-_PAGES = ("home", "browse", "review", "recall", "timeline", "dream", "work", "settings")
-"""The pages in the navigation, each at the address of its name."""
-
-
-def _environment(t: PageTexts) -> jinja2.Environment:
-    folder = os.path.join(os.path.dirname(__file__), "templates")
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        auto_reload=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-    @jinja2.pass_context
-    def ago(context: jinja2.runtime.Context, value: object) -> object:
-        return time_element(value, context["now"], t.when)
-
-    made.filters.update(
-        ago=ago,
-        fill=fill,
-        link=lambda row, key: memory_link(key, row if isinstance(row, str) else row.path),
-        number=lambda value: f"{value:,}",
-        at_home=_at_home,
-    )
-    return made
-
-
-def _at_home(path: str) -> str:
-    """A path as people write it."""
-    home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path
+    >>> format_day(date(2026, 3, 1))
+    '1 March 2026'
+    """
+    return f"{day.day} {day:%B %Y}"

@@ -1,4 +1,4 @@
-"""Recall lab: which memories would go beside a message, and why; nothing is counted as used."""
+"""Recall lab: which memories would be recalled for a message, and why; nothing is counted as used."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from starlette.responses import Response
 
 from memsheaf.recall.recall import GATE, Candidate, Recall
 from memsheaf.scope import shown
-from memsheaf.web.page import PageRequest, get
+from memsheaf.web.page import PageRequest
 from memsheaf.web.review import key_of
 
-CANDIDATES = 12  # that are shown
-FIRST, LAST = 0.5, 1.5  # the fits at both ends of a bar, unless one is larger
+MAX_MESSAGE_CHARS = 10_000
+MAX_CANDIDATES = 12
+BAR_START, BAR_END = 0.5, 1.5  # the fit at both ends of a bar; a larger fit moves the end
+CUTS = {
+    "": "recalled",
+    "excluded": "excluded",
+    "gate": "below the threshold",
+    "score": "score too low",
+    "model": "not selected",
+    "limit": "over the limit",
+}
 
 
 class ShownCandidate(NamedTuple):
@@ -25,19 +34,31 @@ class ShownCandidate(NamedTuple):
     words: float
 
 
-@get("/recall")
-def recall_lab(page: PageRequest) -> Response:
-    """A message, the candidates, and the text that an agent would get."""
-    message, key = page.query["q"][:10_000], page.query["scope"] or "project"
-    known, layers = page.scope(key), page.scopes.layers(key)
-    found = layers.session(tree=page.scopes.tree(key)).why(message) if message.strip() else Recall()
-    scale = 100 / (max([LAST, *(one.fit for one in found.candidates)]) - FIRST)
+def show_recall(page: PageRequest) -> Response:
+    """Show the candidates for a message, and the text that an agent would get."""
+    message = page.query["q"][:MAX_MESSAGE_CHARS]
+    key = page.query["scope"] or "project"
+    known = page.scope(key)
+    layers = page.scopes.around(known)
+    recall = Recall()
+    if message.strip():
+        recall = layers.session(tree=page.scopes.tree(known)).why(message)
+    scale = 100 / (max([BAR_END, *(candidate.fit for candidate in recall.candidates)]) - BAR_START)
     rows = []
-    for one in found.candidates[:CANDIDATES]:
-        place = key_of(known, shown(one.scope, one.row.path, layers.home))
-        meaning = scale * max(0.0, one.by_meaning - FIRST)
-        rows.append(ShownCandidate(*place, one, meaning, scale * max(0.0, one.fit - FIRST) - meaning))
+    for candidate in recall.candidates[:MAX_CANDIDATES]:
+        place = key_of(known, shown(candidate.scope, candidate.row.path, layers.home))
+        meaning = scale * max(0.0, candidate.by_meaning - BAR_START)
+        words = scale * max(0.0, candidate.fit - BAR_START) - meaning
+        rows.append(ShownCandidate(*place, candidate, meaning, words))
     return page.show(
-        "recall_lab.html", message=message, key=key, found=found, rows=rows, more=len(found.candidates) - len(rows),
-        gate=scale * (GATE - FIRST), home=layers.home, prompts=layers.prompts() if page.query["prompt"] else (),
-    )  # fmt: skip
+        "recall_lab.html",
+        message=message,
+        key=key,
+        recall=recall,
+        rows=rows,
+        more=len(recall.candidates) - len(rows),
+        cuts=CUTS,
+        threshold=scale * (GATE - BAR_START),
+        home=layers.home,
+        prompts=layers.prompts() if page.query["prompt"] else (),
+    )

@@ -1,4 +1,4 @@
-"""Layers around a project: tasks, sessions, notes, facts, and what moves between them.
+"""Work on a project: tasks, sessions, notes, facts, and how notes move to wider scopes.
 
-Deferred imports, to start quickly: brief, compaction, learning and recall, which opening layers does not need.
+Deferred imports, to start quickly: brief, compaction, learning and recall, which few calls need.
 """

@@ -29,7 +29,7 @@ from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
-from memsheaf.text.similarity import LIKE, TELLING, fact, likeness, words
+from memsheaf.text.similarity import MIN_FACT_WORDS, SAME, fact, likeness, words
 from memsheaf.work.facts import Fact, Facts, compared_subject, problems_of
 
 TARGETS = ("task", "project", "user", "team")
@@ -270,17 +270,17 @@ def _shared(item: PromotionItem, target: Sheaf, choice: PromotionChoice) -> Chec
 def _nearest(item: PromotionItem, target: Sheaf) -> Memory | None:
     """The memory there that shares most words with an item, if they are nearly all; or that has its subject."""
     text, told = words(item.text), words(f"{item.title}\n{item.text}")
-    mine = text if len(set(text)) >= TELLING else told  # as the gate before every save compares it
+    mine = text if len(set(text)) >= MIN_FACT_WORDS else told  # as the gate before every save compares it
     subject = compared_subject(item.title)
     rows = (row for row in target.list() if row.state == "ok")
     named = [row.path for row in rows if compared_subject(row.name) == subject]
     best: tuple[float, Memory] | None = None
-    rivals = [*target.reader.similar(told), *target.reader.similar(mine)]
+    rivals = [path for wanted in (told, mine) for path, _ in target.own.index.alike(wanted)]
     for path in dict.fromkeys([*named, *rivals]):
         with suppress(MemsheafError):  # gone, or not to be read
             memory = target.read(path)
             like = max(likeness(told, words(f"{memory.name}\n{memory.body}")), likeness(mine, fact(memory)))
-            if memory.state == "ok" and (like >= LIKE or path in named) and (best is None or like > best[0]):
+            if memory.state == "ok" and (like >= SAME or path in named) and (best is None or like > best[0]):
                 best = like, memory
     return best[1] if best else None
 

@@ -14,7 +14,7 @@ import os
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -27,10 +27,8 @@ from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.store.state import State
-from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
 from memsheaf.text.sections import count_tokens
-from memsheaf.text.spoken import SHOWN, spoken
 
 Conversation = Sequence[TranscriptEntry | Message]
 
@@ -53,9 +51,8 @@ LONG_OUTPUT_BYTES, HEAD_BYTES, TAIL_BYTES = 4_096, 2_048, 1_024
 LINE_BYTES = 400
 # The tail grows until it has the least and enough messages with text, and never beyond the most.
 MIN_TAIL_TOKENS, MAX_TAIL_TOKENS, MIN_TAIL_TEXTS = 10_000, 40_000, 5
-# What the user said and is quoted, in at most a quarter of the budget.
+# Messages of the user that are quoted, in at most an eighth of the budget.
 FIRST_QUOTES, LAST_QUOTES, MAX_QUOTE_CHARS = 8, 16, 240
-MIN_QUOTE_WORTH = 0.2  # likelihood that a sentence is worth keeping; a quote too many costs a line, a lost one more
 MAX_STANDING_CHARS = 500
 # Notes serve instead of a model when what they stand for has so many tokens, and so many messages with text.
 RICH_TOKENS, RICH_TEXTS, MAX_NOTES_TOKENS = 10_000, 5, 40_000
@@ -67,11 +64,12 @@ MAX_FAILURES = 3  # in a row, until a person has to approve
 
 KEPT, CUT, LINED, DROPPED, SPILLED = "kept", "cut", "one line", "dropped", "spilled"
 _LEFT_OUT = {CUT: "cut in the middle", LINED: "in one line", DROPPED: "dropped", SPILLED: "spilled"}
+_EARLIER_QUOTE = r'(?m)^- The user said: "(.+)" \(message [0-9]+\)$'
 _SCHEMA = object_schema({"bullets": {"type": "array", "maxItems": MAX_BULLETS, "items": {"type": "string"}}})
 
 
 class Standing(NamedTuple):
-    """State that survives in any case. `pointers` tell where the layers are: `task/feature-x`, `session/ab12`."""
+    """State that survives in any case. `pointers` name the scopes with more: `task/feature-x`, `session/ab12`."""
 
     phase: str = ""
     blockers: tuple[str, ...] = ()
@@ -151,23 +149,23 @@ def compact(
         raise Refused(f"there is no trigger {trigger!r}; there are {', '.join(TRIGGERS)}")
     if budget < 1:
         raise Refused("the budget must be 1 token or more")
-    ladder = Ladder(conversation, budget, standing=standing, trigger=trigger, where=where)
-    is_over = ladder.before > budget
-    most = budget if is_over else ladder.before - 1  # what fits is touched only to make it smaller
-    for level in range(TRIGGERS[trigger] or 1, 5):
-        if not is_over and level != TRIGGERS[trigger]:
-            break
-        plan = ladder.plan_level(level)
-        room = most - ladder.measure(plan)
+    ladder = Ladder(conversation, budget, standing=standing, where=where)
+    levels: Iterable[int] = range(TRIGGERS[trigger] or 1, 5)
+    most = budget
+    if ladder.before <= budget:  # what fits is touched only to make it smaller
+        levels, most = [TRIGGERS[trigger]] if TRIGGERS[trigger] else [], ladder.before - 1
+    for level in levels:
+        draft = ladder.go_down(level)
+        room = most - ladder.measure(draft)
         if room >= 0:
-            gone = [ladder.entries[at] for at in plan.taken]
+            gone = [ladder.entries[at] for at in draft.taken]
             summary = summarize(gone, room - 1, notes=notes, model=model, wait=wait) if level == 4 else NO_SUMMARY
-            return ladder.finish(plan, summary)
-    if not is_over:
-        return ladder.finish(ladder.plan(0))
-    done = ladder.finish(ladder.plan_reset())
+            return ladder.finish(draft, level, trigger, summary)
+    if ladder.before <= budget:
+        return ladder.finish(ladder.draft(), 0, trigger)
+    done = ladder.finish(ladder.go_down(5), 5, trigger)
     if done.after >= done.before:
-        done = ladder.finish(ladder.plan(5))  # nothing can be taken out
+        done = ladder.finish(ladder.draft(), 5, trigger)  # nothing can be taken out
     if done.fits:
         return done
     return done._replace(problem=f"what cannot be left out takes {done.after:,} tokens, and {budget:,} are allowed")
@@ -264,10 +262,9 @@ def notes_due(tokens: int, written_at: int | None, tool_calls_since: int, last_t
     return is_pause and tokens - written_at >= MORE_NOTES_TOKENS
 
 
-class Plan(NamedTuple):
-    """One level: the text that each message has there, None where nothing is left of it; and its fate."""
+class Draft(NamedTuple):
+    """A conversation at one level: the text that each message has there, None where it is left out; and its fate."""
 
-    level: int
     texts: list[str | None]
     fates: list[str]
 
@@ -285,23 +282,15 @@ class Ladder:
     """
 
     def __init__(
-        self,
-        conversation: Conversation,
-        budget: int,
-        *,
-        standing: Standing = NOTHING,
-        trigger: str = "budget",
-        where: str = "",
+        self, conversation: Conversation, budget: int, *, standing: Standing = NOTHING, where: str = ""
     ) -> None:
         self.entries = tuple(TranscriptEntry(*message) for message in conversation)
         self.sizes = [count_tokens(entry.text) for entry in self.entries]
         self.before = sum(self.sizes)
         self.starts = _find_starts(self.entries)
-        self._budget = budget
+        self.budget = budget
         self._standing = standing
-        self._trigger = trigger
         self._where = where
-        self._lines: dict[int, str] = {}
         questions = [at for at, entry in enumerate(self.entries) if entry.role == "user" and entry.text.strip()]
         self._last_question = questions[-1] if questions else -1
         self.tail = self._find_tail(self.sizes, MIN_TAIL_TOKENS)
@@ -313,7 +302,7 @@ class Ladder:
 
     def _find_tail(self, sizes: Sequence[int], least: int) -> int:
         """Return where the tail begins: from the end, until it is enough, or the next piece would be too much."""
-        most = min(MAX_TAIL_TOKENS, 3 * self._budget // 4)
+        most = min(MAX_TAIL_TOKENS, 3 * self.budget // 4)
         end = len(self.entries)
         taken = texts = 0
         for start in reversed(self.starts):
@@ -326,171 +315,180 @@ class Ladder:
             end = start
         return 0
 
-    def plan(self, level: int, *zones: tuple[int, int]) -> Plan:
-        """Plan a level. Each zone ends before a message, and says how short its messages get; the rest is kept."""
-        plan = Plan(level, [entry.text for entry in self.entries], [KEPT] * len(self.entries))
-        start = 0
-        for end, rung in zones:
-            for at in range(start, end):
-                if at != self._last_question:
-                    plan.texts[at], plan.fates[at] = self._shorten(at, rung)
-            start = end
-        return plan
+    def draft(self) -> Draft:
+        """Return the conversation as it is: level 0."""
+        return Draft([entry.text for entry in self.entries], [KEPT] * len(self.entries))
 
-    def plan_level(self, level: int) -> Plan:
-        """Plan levels 1 to 3, which shorten tool output before the tail, or 4, which takes out all before it.
+    def cut_output(self, draft: Draft, start: int, end: int) -> None:
+        """Level 1: cut long tool output to its beginning and its end."""
+        for at in self._outputs(start, end, LONG_OUTPUT_BYTES):
+            text = self.entries[at].text
+            head = cut_bytes(text, HEAD_BYTES)
+            tail = text[-TAIL_BYTES:].encode("utf-8", "replace")[-TAIL_BYTES:].decode("utf-8", "ignore")
+            left = count_bytes(text) - count_bytes(head + tail)
+            pointer = f"[{left:,} bytes are left out here; the whole: {self._place(at)}]"
+            self._replace(draft, at, for_prompt(f"{head}\n{pointer}\n{tail}"), CUT)
 
-        Where large output makes a tail of few messages, level 4 has some more before it, with output in one line.
-        """
-        if level == 4:
-            return self.plan(4, (self.near, 4), (self.tail, 2))
-        return self.plan(level, (self.tail, level))
+    def line_output(self, draft: Draft, start: int, end: int) -> None:
+        """Level 2: put a line in place of tool output: which tool, its size, where it is, and how it begins."""
+        for at in self._outputs(start, end, LINE_BYTES):
+            entry = self.entries[at]
+            tool = one_line(for_prompt(entry.tool), 60) or "a tool"
+            first = cut_bytes(entry.text.lstrip(), 500).partition("\n")[0]
+            size = f"{count_bytes(entry.text):,} bytes"
+            begins = one_line(for_prompt(without_secrets(first)), 120)
+            line = f"[output of {tool}, {size}; the whole: {self._place(at)}; it begins: {begins}]"
+            self._replace(draft, at, line, LINED)
 
-    def plan_reset(self) -> Plan:
-        """Plan level 5: tool output in the tail is cut, then becomes a line; then the tail gets shorter.
+    def drop_answered(self, draft: Draft, start: int, end: int) -> None:
+        """Level 3: leave out tool output after which the agent said something, before the user did."""
+        self.line_output(draft, start, end)
+        is_answered = False
+        for at in reversed(range(len(self.entries))):
+            entry = self.entries[at]
+            if entry.role == "tool" and is_answered and start <= at < end:
+                draft.texts[at], draft.fates[at] = None, DROPPED
+            if is_text(entry):
+                is_answered = entry.role == "assistant"
+
+    def spill(self, draft: Draft, start: int, end: int) -> None:
+        """Level 4: leave out everything but the user's last message; a file has it, where there is one."""
+        for at in range(start, end):
+            if at != self._last_question:
+                draft.texts[at], draft.fates[at] = None, SPILLED if self._where else DROPPED
+
+    def reset(self) -> Draft:
+        """Level 5: cut tool output in the tail, then put a line in its place; then make the tail shorter.
 
         The last that is tried is the user's last message, with the last message and what tools answered to it.
         """
         end = len(self.entries)
-        plan = self.plan(5, (self.tail, 4), (end, 1))
-        if self.measure(plan) <= self._budget:
-            return plan
+        draft = self.draft()
+        self.spill(draft, 0, self.tail)
+        self.cut_output(draft, self.tail, end)
+        if self.measure(draft) <= self.budget:
+            return draft
+
+        def keep_from(start: int) -> Draft:
+            shorter = self.draft()
+            self.line_output(shorter, start, end)
+            self.spill(shorter, 0, start)
+            return shorter
+
         starts = [start for start in self.starts if start >= self.tail] or [0]
+        first = bisect_left(starts[:-1], True, key=lambda start: self.measure(keep_from(start)) <= self.budget)
+        return keep_from(starts[first])
 
-        def fits(start: int) -> bool:
-            return self.measure(self.plan(5, (start, 4), (end, 2))) <= self._budget
+    def go_down(self, level: int) -> Draft:
+        """Return the conversation at a level from 1 to 5, made from the whole one.
 
-        first = bisect_left(starts[:-1], True, key=fits)
-        return self.plan(5, (starts[first], 4), (end, 2))
+        Where large output makes a tail of few messages, level 4 has some more before it, with output in one line.
+        """
+        draft = self.draft()
+        if level == 1:
+            self.cut_output(draft, 0, self.tail)
+        elif level == 2:
+            self.line_output(draft, 0, self.tail)
+        elif level == 3:
+            self.drop_answered(draft, 0, self.tail)
+        elif level == 4:
+            self.spill(draft, 0, self.near)
+            self.line_output(draft, self.near, self.tail)
+        else:
+            draft = self.reset()
+        return draft
 
-    def _shorten(self, at: int, rung: int) -> tuple[str | None, str]:
-        """Return a message as short as a rung has it, and its fate; what would get no shorter stays."""
-        entry, length = self.entries[at], self.sizes[at]
-        if rung == 4:
-            return None, SPILLED if self._where else DROPPED
-        if entry.role == "tool":
-            if rung == 3 and self._is_answered[at]:
-                return None, DROPPED
-            is_cut = rung == 1
-            if 4 * length > (LONG_OUTPUT_BYTES if is_cut else LINE_BYTES):
-                text = self._cut(at) if is_cut else self._line(at)
-                if count_tokens(text) < length:
-                    return text, CUT if is_cut else LINED
-        return entry.text, KEPT
+    def _outputs(self, start: int, end: int, least: int) -> list[int]:
+        """Return the tool outputs of a part of the conversation that are longer than so many bytes."""
+        return [at for at in range(start, end) if self.entries[at].role == "tool" and 4 * self.sizes[at] > least]
 
-    def _cut(self, at: int) -> str:
-        """Return the beginning and the end of a tool's output."""
-        text = self.entries[at].text
-        head = cut_bytes(text, HEAD_BYTES)
-        tail = text[-TAIL_BYTES:].encode("utf-8", "replace")[-TAIL_BYTES:].decode("utf-8", "ignore")
-        left = count_bytes(text) - count_bytes(head + tail)
-        return for_prompt(f"{head}\n[{left:,} bytes are left out here; the whole: {self._place(at)}]\n{tail}")
-
-    def _line(self, at: int) -> str:
-        """Return a line in place of a tool's output: which tool, how it begins, its size, and where it is."""
-        entry = self.entries[at]
-        if at not in self._lines:
-            tool = one_line(for_prompt(entry.tool), 60) or "a tool"
-            begins = one_line(
-                for_prompt(without_secrets(cut_bytes(entry.text.lstrip(), 500).partition("\n")[0])), 120
-            )
-            size = f"{count_bytes(entry.text):,} bytes"
-            self._lines[at] = f"[output of {tool}, {size}; the whole: {self._place(at)}; it begins: {begins}]"
-        return self._lines[at]
+    def _replace(self, draft: Draft, at: int, text: str, fate: str) -> None:
+        """Put another text in a message, unless it would be no shorter."""
+        if count_tokens(text) < self.sizes[at]:
+            draft.texts[at], draft.fates[at] = text, fate
 
     def _place(self, at: int) -> str:
-        """Return where the whole of a message is found."""
         return f"message {at + 1} {'in the spilled file' if self._where else 'of the conversation'}"
 
-    @cached_property
-    def _is_answered(self) -> list[bool]:
-        """For each message, True if the agent said something after it, before the user did."""
-        answered = [False] * len(self.entries)
-        is_answered = False
-        for at, entry in reversed(list(enumerate(self.entries))):
-            answered[at] = is_answered
-            if is_text(entry):
-                is_answered = entry.role == "assistant"
-        return answered
+    def measure(self, draft: Draft) -> int:
+        """Return how many tokens a draft leaves, without a summary."""
+        return count_all([*draft.texts, self._write(draft, self._bullets(draft, spills.BLANK), NO_SUMMARY)])
 
-    def measure(self, plan: Plan) -> int:
-        """Return how many tokens a plan leaves, without a summary."""
-        text = self._write(plan, self._bullets(plan, spills.BLANK), NO_SUMMARY)
-        return count_all([*plan.texts, text])
-
-    def finish(self, plan: Plan, summary: Summary = NO_SUMMARY) -> Compacted:
-        """Carry out a plan; a plan that takes nothing leaves the conversation as it is."""
-        spill = spills.make_spill(self.entries, plan.taken) if self._where and plan.taken else None
-        bullets = self._bullets(plan, spill.name if spill else "")
-        text = self._write(plan, bullets, summary)
-        after = count_all([*plan.texts, text])
-        pairs = zip(self.entries, plan.texts, strict=True)
+    def finish(self, draft: Draft, level: int, trigger: str, summary: Summary = NO_SUMMARY) -> Compacted:
+        """Return the outcome of a draft; one that takes nothing leaves the conversation as it is."""
+        spill = spills.make_spill(self.entries, draft.taken) if self._where and draft.taken else None
+        bullets = self._bullets(draft, spill.name if spill else "")
+        text = self._write(draft, bullets, summary)
+        after = count_all([*draft.texts, text])
+        pairs = zip(self.entries, draft.texts, strict=True)
         return Compacted(
-            trigger=self._trigger,
-            level=plan.level,
-            fits=after <= self._budget,
-            budget=self._budget,
+            trigger=trigger,
+            level=level,
+            fits=after <= self.budget,
+            budget=self.budget,
             before=self.before,
             after=after,
             text=text,
             messages=tuple(entry._replace(text=left) for entry, left in pairs if left is not None),
-            fates=tuple(plan.fates),
+            fates=tuple(draft.fates),
             bullets=bullets,
             spill=spill,
             summary=summary.source,
             problem=summary.problem,
         )
 
-    def _write(self, plan: Plan, bullets: Sequence[str], summary: Summary) -> str:
+    def _write(self, draft: Draft, bullets: Sequence[str], summary: Summary) -> str:
         """Return what stands before the messages that are left."""
         if not bullets:
             return ""
-        head = read_prompt("compacted").replace("{taken}", f"{len(plan.taken):,}")
+        head = read_prompt("compacted").replace("{taken}", f"{len(draft.taken):,}")
         head = head.replace("{total}", f"{len(self.entries):,}")
         return "\n".join([head, *(f"- {bullet}" for bullet in bullets), "", summary.text]).rstrip() + "\n"
 
-    def _bullets(self, plan: Plan, file: str) -> tuple[str, ...]:
+    def _bullets(self, draft: Draft, file: str) -> tuple[str, ...]:
         """Return what stands, what the user said, what was left out, and where it is; always in this order."""
-        if not plan.taken:
+        if not draft.taken:
             return ()
-        stands = self._standing
+        standing = self._standing
         bullets = [
             f"{name}: {for_prompt(one_line(without_secrets(text), MAX_STANDING_CHARS))}"
             for name, texts in (
-                ("Phase", (stands.phase,)),
-                ("Blocker", stands.blockers),
-                ("Decision", stands.decisions),
-                ("Constraint", stands.constraints),
-                ("Layer", stands.pointers),
+                ("Phase", (standing.phase,)),
+                ("Blocker", standing.blockers),
+                ("Decision", standing.decisions),
+                ("Constraint", standing.constraints),
+                ("Layer", standing.pointers),
             )
             for text in texts
             if text.strip()
         ]
-        bullets += self._quote(plan)
-        counts = Counter(plan.fates)
+        quotes = [
+            f'The user said: "{quote}" (message {at + 1})' for at, quote in self._quotes if draft.texts[at] is None
+        ]
+        shown = quotes[:FIRST_QUOTES] + quotes[FIRST_QUOTES:][-LAST_QUOTES:]
+        while count_bytes("\n- ".join(shown)) > self.budget // 2:  # in bytes, which is an eighth of it
+            del shown[0]
+        bullets += shown
+        if len(shown) < len(quotes):
+            bullets.append(f"Other messages of the user, not quoted here: {len(quotes) - len(shown):,}")
+        counts = Counter(draft.fates)
         left_out = (f"{counts[fate]:,} {words}" for fate, words in _LEFT_OUT.items() if counts[fate])
         bullets.append(f"Messages that are not whole: {', '.join(left_out)}")
         if self._where:
             bullets.append(f"Spilled file, with whole messages by their number: {os.path.join(self._where, file)}")
         return tuple(bullets)
 
-    def _quote(self, plan: Plan) -> list[str]:
-        """Return bullets for what the user said that matters, in messages that are no longer there."""
-        if not any(self.entries[at].role == "user" for at in plan.taken):
-            return []
-        quotes = [
-            f'The user said: "{quote}" (message {at + 1})' for at, quote in self._quotes if plan.fates[at] != KEPT
-        ]
-        shown = quotes[:FIRST_QUOTES] + quotes[FIRST_QUOTES:][-LAST_QUOTES:]
-        while count_bytes("\n- ".join(shown)) > self._budget:  # in bytes, which is a quarter of it
-            del shown[0]
-        if len(shown) < len(quotes):
-            shown.append(f"Other sentences of the user, not quoted here: {len(quotes) - len(shown):,}")
-        return shown
-
     @cached_property
     def _quotes(self) -> list[tuple[int, str]]:
-        return find_quotes(self.entries)
+        """How each message of the user begins; of an earlier compaction, what it quoted."""
+        quotes = []
+        for at, entry in enumerate(self.entries):
+            if entry.role == "user" and entry.text.startswith(read_prompt("compacted").partition("\n")[0]):
+                earlier = re.findall(_EARLIER_QUOTE, entry.text.partition("\n<")[0])  # behind that, others speak
+                quotes += [(at, quote) for quote in earlier]
+            elif entry.role == "user" and entry.text.strip():
+                quotes.append((at, one_line(for_prompt(without_secrets(entry.text[:8_000])), MAX_QUOTE_CHARS)))
+        return quotes
 
 
 def count_bytes(text: str) -> int:
@@ -526,48 +524,6 @@ def _find_starts(entries: Sequence[TranscriptEntry]) -> list[int]:
         if at == 0 or (entry.role != "tool" and not pending):
             starts.append(at)
     return starts
-
-
-_SENTENCE = r"[^\n.!?。！？；;]*(?:[.!?；;](?!\s|$)[^\n.!?。！？；;]*)*[.!?。！？；;]?"
-_PASTED_LINE = (
-    r"(?m)^(?:[|$+]|    |\t|\[?\d{4}-\d\d-\d\d[T ]\d|\[?\d\d?:\d\d:\d\d"
-    r"|\[?(?:trace|debug|info|warn|warning|error|fatal) ?[]:])[^\n]*"
-)
-_QUESTION = r"[?？]\W*$|(?:[吗呢嗎]|ですか|ますか|でしょうか)\W*$"
-_LIST_MARK = r"^(?:[-*•–]|\d{1,2}[.)])\s+"
-_EARLIER_QUOTE = r'(?m)^- The user (?:said|decided|asked): "(.+)" \(message [0-9]+\)$'
-
-
-def find_quotes(entries: Sequence[TranscriptEntry]) -> list[tuple[int, str]]:
-    """Return the user's sentences that are worth keeping, each with its message; what was said twice, once.
-
-    Only what the user says is read; what is pasted, quoted or asked is left out. A sentence is quoted as it stands.
-
-    >>> find_quotes([TranscriptEntry("user", "We decided to use SQLite. Does it scale? Thanks.")])
-    [(0, 'We decided to use SQLite.')]
-    """
-    quotes: dict[str, tuple[int, str]] = {}
-    for at, entry in enumerate(entries):
-        for quote in _quotes_in(entry.text) if entry.role == "user" else ():
-            key = " ".join(re.findall(r"\w+", quote.casefold()))
-            quotes.pop(key, None)  # the last time counts: it is the one that is seen longest
-            quotes[key] = at, one_line(quote, MAX_QUOTE_CHARS)
-    return list(quotes.values())
-
-
-def _quotes_in(text: str) -> Iterator[str]:
-    if text.startswith(read_prompt("compacted").partition("\n")[0]):  # what was quoted before is not lost now
-        yield from re.findall(_EARLIER_QUOTE, text.partition("\n<")[0])  # behind that are notes or a model's words
-        return
-    if len(text) > 8_000:  # the rest was pasted
-        text = f"{text[:4_000]}\n{text[-4_000:]}"
-    text = without_secrets(text)
-    own_words = re.sub(_PASTED_LINE, lambda line: SHOWN * len(line[0]), spoken(text))
-    for match in re.finditer(_SENTENCE, own_words):
-        sentence = re.sub(_LIST_MARK, "", text[match.start() : match.end()].strip())
-        is_own = 4 <= len(sentence) <= 400 and re.search(r"\w", match[0])
-        if is_own and not re.search(_QUESTION, sentence) and classify(sentence)[1] >= MIN_QUOTE_WORTH:
-            yield for_prompt(sentence)
 
 
 def summarize(

@@ -6,7 +6,6 @@ is retired in the same commit.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -22,20 +21,10 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
-from memsheaf.text.spoken import spoken
 from memsheaf.text_edits import dated, placed
 
 FACT_BYTES = 500
-SENTENCES = 2
 
-# A sentence that begins so, unless it speaks of such marks.
-_TO_DO = (
-    r"(?:^|[.!]\s+)\W*(?:TODO|FIXME|TBD)(?![\w-]|\s+(?:comment|item|list|mark|tag|entr|note)\w*)"
-    r"|\b(?:TODO|FIXME|TBD):"
-)
-_ASKED = r"[?？؟]\s*(?:$|\s|[。．])"
-_SHORT = r"(?i)\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|incl|no|nr|ca|bzw|usw|z\.\s?b|d\.\s?h|p\.\s?ex|p\.\s?ej|[a-z])\."
-_END = r"[.!?]+[\"')\]]*\s+(?=\S)|[。！？]+(?=\s*\S)"
 _WANTED = (
     "A fact has a subject, one or two sentences that can be false, a place that shows it, a reason and a category."
 )
@@ -54,7 +43,11 @@ class Fact(NamedTuple):
 def problems_of(fact: Fact, tree: Tree | None = None) -> list[tuple[str, str]]:
     """The fields that are missing or wrong, each with what is wrong; with a tree, cited places have to be there."""
     found = [] if fact.subject.strip() else [("subject", "there is no subject")]
-    found += [("fact", why) for why in _wrong_with(fact.fact)]
+    size = len(" ".join(fact.fact.split()).encode("utf-8", "replace"))
+    if size == 0:
+        found.append(("fact", "there is no fact"))
+    elif size > FACT_BYTES:
+        found.append(("fact", f"it is {size} bytes long, and {FACT_BYTES} are the most"))
     found += [("citations", why) for why in _wrong_with_places(fact.citations, tree)]
     found += [] if fact.reason.strip() else [("reason", "there is no reason")]
     found += [] if fact.category in KINDS else [("category", f"the category is not one of {', '.join(KINDS)}")]
@@ -64,8 +57,8 @@ def problems_of(fact: Fact, tree: Tree | None = None) -> list[tuple[str, str]]:
 def missing(fact: Fact, tree: Tree | None = None) -> list[str]:
     """What a fact lacks, in words; [] when it is complete. With a tree, the cited places have to be there.
 
-    >>> missing(Fact("Test command", "Is it make test?", ("Makefile:3",), "asked often", "project"))
-    ['it cannot be false (it is a question)']
+    >>> missing(Fact("Test command", "Tests run with make test.", ("Makefile:3",), "", "project"))
+    ['there is no reason']
     """
     return [why for _, why in problems_of(fact, tree)]
 
@@ -101,7 +94,7 @@ class Facts:
         if old and self.of(old) == fact:
             raise _refused(f"{old.path!r} says this already", "Say what is true now, or cite what shows it now.")
         # the name first: whoever comes with a twin after the look below finds this name taken
-        path = FACTS + file_name(fact.category, fact.subject, lambda name: self._sheaf.reader.is_taken(FACTS + name))
+        path = FACTS + file_name(fact.category, fact.subject, lambda name: self._sheaf.own.is_taken(FACTS + name))
         for twin in self._on(fact.subject):
             if old is None or twin != old.path:
                 error = Exists(twin, "it is a fact on the same subject")
@@ -190,22 +183,6 @@ class Facts:
 
 def _refused(message: str, advice: str) -> TextRefused:
     return hinted(TextRefused(message), advice)
-
-
-def _wrong_with(text: str) -> Iterator[str]:
-    """Why a text is not a short sentence that can be false."""
-    text = " ".join(text.split())
-    size = len(text.encode("utf-8", "replace"))
-    if not text or size > FACT_BYTES:
-        yield f"it is {size} bytes long, and {FACT_BYTES} are the most" if text else "there is no fact"
-        return
-    own_words = spoken(text)
-    if re.search(_ASKED, own_words):
-        yield "it cannot be false (it is a question)"
-    elif re.search(_TO_DO, own_words):
-        yield "it cannot be false (it is something to do)"
-    if (count := len(re.findall(_END, re.sub(_SHORT, "", own_words))) + 1) > SENTENCES:
-        yield f"it has {count} sentences, and {SENTENCES} are the most"
 
 
 def _wrong_with_places(citations: Sequence[str], tree: Tree | None) -> Iterator[str]:

@@ -23,13 +23,13 @@ from procrastinate import App, PsycopgConnector, SyncPsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, UniqueViolation
 from procrastinate.jobs import Status
 
-from memsheaf.caps import Caps, ChatCaps
 from memsheaf.config import Settings
 from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, ModelFailed
 from memsheaf.hub.service import HubService, TakenTurns, TokenMember
 from memsheaf.learn.inbox import BATCH_BYTES, Batch, Inbox
 from memsheaf.learn.learner import learning_reason
 from memsheaf.learn.review_queue import QueuedProposal, ReviewQueue
+from memsheaf.limits import Caps, ChatCaps
 from memsheaf.llm import Model, load_model
 from memsheaf.llm.spend import Ledger, Metered, Reserved, Spent
 from memsheaf.recall.turns import Message, Turn
@@ -187,8 +187,8 @@ class HubWorker:
         """Merge duplicates some time after learning, except in a team, and drop texts past retention."""
         try:
             with self._memories(namespace, login) as view:
-                if view.layers.own.reader.count() >= self._settings.dream.files:
-                    view.layers.own.consolidate(self._model(namespace, CONSOLIDATE), apply=True)
+                if view.layers.own.count() >= self._settings.dream.files:
+                    view.layers.consolidate(self._model(namespace, CONSOLIDATE), apply=True)
             self._service.ask(login, "SELECT memsheaf.prune(%s)", namespace)
         except Exception as error:  # noqa: BLE001 - see learn
             _tell(error)  # the next time that something is learned

@@ -28,7 +28,6 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.work.hub_scopes import open_shared
-from memsheaf.work.layers import Layers
 
 MEASURE_SECONDS = 30.0  # between two looks at how large it is
 REPLICAS, BYTES = 300, 4 << 30
@@ -73,7 +72,7 @@ class CallerView:
         self.folder = folder
         self.count = count
         self.lock = threading.Lock()
-        self.layers: Layers
+        self.layers: Sheaf
         self.is_open = False
         self.kept: dict[str, object] = {}
         self.users = 0
@@ -157,12 +156,12 @@ class ServerReplicas:
     def _pull(self, view: CallerView, caller: Caller) -> None:
         if not view.is_open:
             view.layers, view.is_open = self._open(view, caller), True
-        for sheaf in view.layers.sheaves():
+        for sheaf in view.layers.each():
             if not _sync_quickly(sheaf):
                 with open_shared(sheaf.scope, view.layers.settings, view.folder) as shared:
                     _record_own(shared, shared.sync())
 
-    def _open(self, view: CallerView, caller: Caller) -> Layers:
+    def _open(self, view: CallerView, caller: Caller) -> Sheaf:
         home, cache, state = (os.path.join(view.folder, name) for name in ("home", "cache", "state"))
         settings = self._settings._replace(
             home=home,
@@ -181,9 +180,9 @@ class ServerReplicas:
                 write_settings(history, hub._replace(url=hub.shown))
             hubs.append(self._service.open_hub(hub, caller.member.login))
             lend_hub(root, hubs[-1])
-        layers = Layers.open(settings=settings, cwd=home, by=self._by, scopes=[scope for scope, _ in caller.spaces])
-        layers.beside = {scope for scope, _ in caller.spaces[1:] if scope.startswith("team/")}
-        layers.sheaves()  # while the hubs are held
+        layers = Sheaf.open(settings=settings, cwd=home, by=self._by, scopes=[scope for scope, _ in caller.spaces])
+        layers.teams = {scope for scope, _ in caller.spaces[1:] if scope.startswith("team/")}
+        layers.open_scopes()  # while the hubs are held
         return layers
 
     def _too_many(self) -> list[CallerView]:
@@ -218,7 +217,7 @@ def _record_own(sheaf: Sheaf, synced: Synced) -> None:
         theirs = replica.hub.paths_of_others() if synced.whole else ()  # type: ignore[attr-defined]  # it is a database
         for commit in own:
             if not any(step.path in theirs for step in commit.revisions):
-                sheaf.writer.record(commit)
+                sheaf.own.record_trust(commit)
 
 
 def _size(folder: str) -> int:

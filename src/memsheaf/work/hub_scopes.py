@@ -23,8 +23,8 @@ from memsheaf.hub.replica_state import (
     write_settings,
     write_state,
 )
+from memsheaf.project_trees import state_of
 from memsheaf.scope import Scope, checkout_of, has_hub, named_folders, resolve
-from memsheaf.scope_opening import state_of
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder

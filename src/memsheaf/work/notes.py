@@ -19,11 +19,10 @@ from collections.abc import Callable, Sequence
 from memsheaf.errors import NotFound, Refused, TextRefused, hinted
 from memsheaf.memory import clean_field
 from memsheaf.recall.inject import NOTES
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import Look, Plan, Sheaf
 from memsheaf.text.sections import Section, bullet, fold_title, replace_lines, sections
 from memsheaf.text_edits import dated
 from memsheaf.work import notes_text
-from memsheaf.work.commit_retry import Look, Plan, commit
 from memsheaf.work.notes_text import (
     BLOCKERS,
     OBJECTIVE,
@@ -195,7 +194,7 @@ class Notes:
         return {ARCHIVE: notes_text.archived(look(ARCHIVE) or "", self._sheaf.today, moved)} if moved else {}
 
     def _commit(self, plan: Plan, why: str) -> None:
-        made = commit(self._sheaf, plan, why)
+        made = self._sheaf.change_files(plan, why)
         self.commit = made.id if made else ""
 
 

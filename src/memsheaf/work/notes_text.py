@@ -30,9 +30,9 @@ _MEANT = {fold_title(title): title for title in HEADINGS} | {
     "pending decision": PENDING,
 }
 DAY = r"(?<![0-9])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])"
-_CLOSED = re.compile(r"(?<![A-Za-z])(?:DONE|SUPERSEDED|DEFERRED)(?![A-Za-z])")
-_HISTORY = re.compile(r"(?i)(?<![a-z])(?:iterations?|verdicts?)(?![a-z])|(?<![a-z])phase-[0-9]+-")
-_BULLET = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+")
+_CLOSED = r"(?<![A-Za-z])(?:DONE|SUPERSEDED|DEFERRED)(?![A-Za-z])"
+_HISTORY = r"(?i)(?<![a-z])(?:iterations?|verdicts?)(?![a-z])|(?<![a-z])phase-[0-9]+-"
+_BULLET = r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+"
 
 
 class Problem(NamedTuple):
@@ -70,7 +70,7 @@ class NotesEntry(NamedTuple):
     @property
     def closed(self) -> str:
         """The word that marks it as over: DONE, SUPERSEDED or DEFERRED; "" when it is not."""
-        found = _CLOSED.search(self.text)
+        found = re.search(_CLOSED, self.text)
         return found[0] if found else ""
 
     def days_closed(self, today: str) -> int | None:
@@ -116,7 +116,7 @@ def _problems_of_lines(text: str) -> Iterator[Problem]:
         yield Problem(0, "length", f"there are {count} lines; {LINES} are the most", PRUNE)
     fence = ""
     for number, line in enumerate(text.split("\n"), 1):
-        if found := _HISTORY.search(line):
+        if found := re.search(_HISTORY, line):
             what = f"{found[0]!r} tells the history of the work"
             yield Problem(number, "history", what, "Say where the work stands; how it went belongs to its task.")
         before, fence = fence, fence_after(line, fence)
@@ -129,7 +129,7 @@ def _problems_of_entries(text: str, today: str, days: int) -> Iterator[Problem]:
     for part in sections(text):
         row = 0
         for number, line in enumerate(part.lines, part.start + bool(part.level) + 1):
-            is_bullet = bool(_BULLET.match(line))
+            is_bullet = bool(re.match(_BULLET, line))
             is_between = not is_bullet and bool(line.strip()) and not line[0].isspace()
             row = 0 if is_between else row + is_bullet
             if is_bullet and row > BULLETS:
@@ -179,7 +179,7 @@ def pruned(text: str, today: str, *, days: int = STALE_DAYS) -> Pruned:
             if one.closed and since is None:
                 review.append(one.text)
                 if REVIEW not in one.text:
-                    at = next(at for at in range(one.first, one.end) if _CLOSED.search(lines[at]))
+                    at = next(at for at in range(one.first, one.end) if re.search(_CLOSED, lines[at]))
                     bare = lines[at].rstrip()
                     lines[at] = f"{bare} {REVIEW}{lines[at][len(bare) :].lstrip(' ')}"
     if not gone and lines == page.body.split("\n") and length(text) <= LINES:
@@ -198,7 +198,7 @@ def archived(text: str, today: str, moved: Sequence[ArchivedEntry]) -> str:
     last = re.findall(r"(?m)^## ([0-9-]+)\r?$", text)[-1:]
     lines = [] if last == [today] else ["", f"## {today}", ""]
     for one in moved:
-        between = "\n" if "\n" in one.text or _BULLET.match(one.text) else ": "
+        between = "\n" if "\n" in one.text or re.match(_BULLET, one.text) else ": "
         lines += bullet(f"{one.heading}{between}{one.text}" if one.heading else one.text)
     return text + "\n".join([*lines, ""])
 
@@ -224,7 +224,7 @@ def _entries(part: Section) -> list[NotesEntry]:
     fence, is_apart = "", True
     for at, line in enumerate(part.lines):
         before, fence = fence, fence_after(line, fence)
-        begins = is_apart or bool(fence) or bool(_BULLET.match(line))
+        begins = is_apart or bool(fence) or bool(re.match(_BULLET, line))
         if before or (line.strip() and found and (line[0].isspace() or not begins)):
             found[-1][1] = at + 1
         elif line.strip():
@@ -234,7 +234,7 @@ def _entries(part: Section) -> list[NotesEntry]:
     entries = []
     for start, end in found:
         first, *more = (line.rstrip() for line in part.lines[start:end])
-        mark = _BULLET.match(first)
+        mark = re.match(_BULLET, first)
         text = "\n".join([first[mark.end() if mark else 0 :].strip(), *more])
         entries.append(NotesEntry(part.title, begin + start, begin + end, text))
     return entries

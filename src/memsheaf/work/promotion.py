@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused, hinted
 from memsheaf.frontmatter import edited
+from memsheaf.gates import require_no_secret
 from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.memory import DESCRIPTION_LIMIT, Allow, Memory
@@ -26,8 +27,7 @@ from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import Section, fold_title, sections
-from memsheaf.text_edits import refuse_secrets
-from memsheaf.work import commit_retry, sessions, tasks
+from memsheaf.work import sessions, tasks
 from memsheaf.work.checklist import (
     LONGEST,
     UNDECIDED,
@@ -38,23 +38,21 @@ from memsheaf.work.checklist import (
     fact_of,
 )
 from memsheaf.work.facts import Facts
-from memsheaf.work.layers import Layers
-from memsheaf.work.task import DELIVERABLES, PHASES
-from memsheaf.work.task_files import TASK
+from memsheaf.work.tasks import DELIVERABLES, PHASES, TASK
 
 NOTED = {sessions.FILE: frozenset(map(fold_title, sessions.PROMOTABLE)), TASK: frozenset({"notes"})}
 """Under which headings of a layer's own files the notes stand that may be of use beyond it."""
 
-_PROMOTED = re.compile(r"\(promoted: .+\)\s*$")
-_DATE = re.compile(r"(?:\d{4}-\d\d-\d\d)?[ T]?(?:\d\d:\d\d)?:?\s+")
-_LEAD = re.compile(r"(?:\*\*)?(?P<subject>[^\s:*`.!?：][^:*`.!?\n：]{1,60}?)(?:\*\*)?(?::(?:\*\*)?\s+|：\s*)(?=\S)")
-_WHY = re.compile(r"(?im)^(?:\*\*)?(?:why|reason|warum|grund|pourquoi|por qué|原因|理由)(?::\*\*|\*\*:|:|：)\s*(.+)$")
+_PROMOTED = r"\(promoted: .+\)\s*$"
+_DATE = r"(?:\d{4}-\d\d-\d\d)?[ T]?(?:\d\d:\d\d)?:?\s+"
+_LEAD = r"(?:\*\*)?(?P<subject>[^\s:*`.!?：][^:*`.!?\n：]{1,60}?)(?:\*\*)?(?::(?:\*\*)?\s+|：\s*)(?=\S)"
+_WHY = r"(?im)^(?:\*\*)?(?:why|reason|warum|grund|pourquoi|por qué|原因|理由)(?::\*\*|\*\*:|:|：)\s*(.+)$"
 # what may be a place in a working tree: a piece of code, or a word without the marks around it
 _MARKS = r"\s`()\[\]{},;\"'<>，。；（）「」"
-_PLACE = re.compile(rf"`[^`\n]{{1,400}}`|[^{_MARKS}]{{0,400}}[^{_MARKS}.:!?]")
+_PLACE = rf"`[^`\n]{{1,400}}`|[^{_MARKS}]{{0,400}}[^{_MARKS}.:!?]"
 
 
-def sources(layers: Layers, *, session: str = "", task: str = "") -> list[str]:
+def sources(layers: Sheaf, *, session: str = "", task: str = "") -> list[str]:
     """The scopes to promote from: the named session or task, else all open ones. Raises NotFound, ScopeRefused."""
     if not (session or task):
         session, task = layers.settings.session, layers.settings.task
@@ -79,23 +77,19 @@ def items(sheaf: Sheaf) -> list[PromotionItem]:
         with suppress(NotFound):  # somebody was faster
             memory = sheaf.read(row.path)
             if name in NOTED:
-                notes += _noted_in(str(sheaf.scope), memory, NOTED[name])
+                doubt = "it came with the repository, and nobody here wrote it" if memory.trust == "shared" else ""
+                for entry in _entries(memory.text, NOTED[name]):
+                    if not re.search(_PROMOTED, entry.text.partition("\n")[0]):
+                        notes.append(_from_entry(str(sheaf.scope), memory.path, entry)._replace(doubt=doubt))
             elif memory.known and not memory.page.get("promoted"):
                 memories.append(_from_memory(str(sheaf.scope), memory))
     return list({item.id: item for item in [*notes, *memories]}.values())
 
 
-def _noted_in(scope: str, memory: Memory, titles: Container[str]) -> Iterator[PromotionItem]:
-    doubt = "it came with the repository, and nobody here wrote it" if memory.trust == "shared" else ""
-    for entry in _entries(memory.text, titles):
-        if not _PROMOTED.search(entry.text.partition("\n")[0]):
-            yield _from_entry(scope, memory.path, entry)._replace(doubt=doubt)
-
-
-def promising(layers: Layers, source: Sheaf) -> list[PromotionItem]:
+def promising(layers: Sheaf, source: Sheaf) -> list[PromotionItem]:
     """Return what a session or a task has to offer: the items that no step of the checklist stops."""
-    with layers.looking() as seen:
-        return [item for item in items(source) if examine(item, seen.sheaf(usual_target(item))).recommend != "no"]
+    with layers.reopen_read_only() as seen:
+        return [item for item in items(source) if examine(item, seen.only(usual_target(item))).recommend != "no"]
 
 
 def usual_target(item: PromotionItem) -> str:
@@ -129,11 +123,11 @@ def _entries(text: str, titles: Container[str]) -> Iterator[_Entry]:
 
 def _from_entry(scope: str, path: str, entry: _Entry) -> PromotionItem:
     """The item that an entry makes: `Subject: the fact`, with places in it, and perhaps a line `Why: ...` below."""
-    dated = _DATE.match(entry.text)
+    dated = re.match(_DATE, entry.text)
     text = entry.text[dated.end() :] if dated else entry.text
-    why = _WHY.search(text)
-    text = _WHY.sub("", text).strip() or text
-    lead = _LEAD.match(text)
+    why = re.search(_WHY, text)
+    text = re.sub(_WHY, "", text).strip() or text
+    lead = re.match(_LEAD, text)
     return PromotionItem(
         _id(entry.text),
         scope,
@@ -152,7 +146,7 @@ def _from_memory(scope: str, memory: Memory) -> PromotionItem:
         doubt = f"nobody confirmed it: `memsheaf review --scope {scope} --approve {memory.path}` does"
     elif memory.expires:
         doubt = f"it holds until {memory.expires} only"
-    why = _WHY.search(memory.body)
+    why = re.search(_WHY, memory.body)
     return PromotionItem(
         _id(f"{memory.path}\n{memory.name}\n{memory.body}"),
         scope,
@@ -171,11 +165,11 @@ def _from_memory(scope: str, memory: Memory) -> PromotionItem:
 def _places(text: str) -> tuple[str, ...]:
     """The places that a text names with a line or a symbol, each once; in backticks, a path may have spaces."""
     found: list[Citation | None] = []
-    for word in _PLACE.findall(text[:LONGEST]):
+    for word in re.findall(_PLACE, text[:LONGEST]):
         code = word.strip("`")
         whole = parse(code, typed=" " in code)
         if " " in code and not (whole and has_suffix(whole.path)):
-            found += map(parse, _PLACE.findall(code))
+            found += map(parse, re.findall(_PLACE, code))
         else:
             found.append(whole)
     return tuple(dict.fromkeys(str(place) for place in found if place and _is_exact(place)))
@@ -218,7 +212,7 @@ def promote(
             return there
         raise _blocked(found)
     if target.scope.layer == "team" and not item.section:
-        refuse_secrets(source.read(item.path), None)  # anywhere in the file: then nothing of it goes to a team
+        require_no_secret(source.read(item.path))  # anywhere in the file: then nothing of it goes to a team
     memory = _written(found.item, target, choice, tree)
     _mark(item, source, target, memory)
     return memory
@@ -227,7 +221,7 @@ def promote(
 def _mark(item: PromotionItem, source: Sheaf, target: Sheaf, memory: Memory) -> None:
     where = memory.path if target.scope.layer == "project" else f"{target.scope} {memory.path}"
     try:
-        commit_retry.commit(source, lambda look: _marked(item, look(item.path), where), f"promoted: {where}")
+        source.change_files(lambda look: _marked(item, look(item.path), where), f"promoted: {where}")
     except MemsheafError as error:
         error.add_note(f"It was promoted to {where}, and could not be marked in {item.origin}.")
         raise
@@ -237,7 +231,7 @@ def _require_way(source: Sheaf, target: Sheaf) -> None:
     ways = {"session": ("task", "project", "user", "team"), "task": ("project", "user", "team")}
     if target.scope.layer not in ways.get(source.scope.layer, ()):
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
-    if target.scope.layer == "task" and target.reader.find(TASK) is None:
+    if target.scope.layer == "task" and target.own.find(TASK) is None:
         error = NotFound(str(target.scope), f"there is no task {target.scope.name!r}")
         raise hinted(error, "`memsheaf task list` shows which there are.")
     if source.read_only:

@@ -13,18 +13,16 @@ from typing import Any, NamedTuple
 from memsheaf.errors import Changed, HubUnreachable, MemsheafError
 from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.learn.extract import SAME_MEANING
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal, ReviewQueue
 from memsheaf.memory import Allow, Memory, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Version
-from memsheaf.text.similarity import fact, likeness
+from memsheaf.text.similarity import RELATED, SAME, fact, likeness
 from memsheaf.text.topics import shown_description
-from memsheaf.work.layers import Layers
 
 PROPOSED, UNCONFIRMED, CHANGED = "proposed", "unconfirmed", "changed"
 HUB_IDS = "hub-proposals.json"  # the ids of what came from the hub and still waits
-NEAR, LIKE = 4, 0.4  # memories that are shown as similar, and the share of words that makes them so
+NEAR = 4  # memories that are shown as similar
 
 
 class WaitingItem(NamedTuple):
@@ -68,27 +66,27 @@ class ReviewCard(NamedTuple):
 
 
 class Review:
-    """What waits for review in the layers; with a `scope`, in this one of them. Proposals wait in the home scope."""
+    """The review of all scopes of a sheaf, or of one `scope`. Proposals wait in the home scope."""
 
-    def __init__(self, layers: Layers, *, scope: str = "") -> None:
+    def __init__(self, layers: Sheaf, *, scope: str = "") -> None:
         self._layers = layers
         self._scope = scope
         self._learning = layers.learning
         if layers.own.replica and not layers.read_only:
-            fetch_proposals(layers.own)
+            fetch_proposals(layers.only(layers.home))
 
     def waiting(self) -> list[WaitingItem]:
         """Everything that waits, as far as a quick look tells: proposals, unconfirmed and changed memories."""
         found: list[WaitingItem] = []
         if self._scope in ("", self._layers.home):
             found += map(_proposed, self._learning.queue.all())
-        for sheaf in [self._layers.sheaf(self._scope)] if self._scope else self._layers.sheaves():
+        for sheaf in [self._layers.only(self._scope)] if self._scope else self._layers.each():
             unconfirmed = sheaf.list(unconfirmed=True)
-            changed = sheaf.changed_by_others()
+            changed = sheaf.own.changed_by_others()
             rows = [(row, UNCONFIRMED) for row in unconfirmed]
             rows += [(row, CHANGED) for row in changed if row.trust != "unconfirmed"]
             for row, state in rows:
-                name = self._layers.name(sheaf, row.path)
+                name = self._layers.name(sheaf.home, row.path)
                 found.append(WaitingItem(name, state, row.name, row.kind, row.updated, _why(state)))
         return found
 
@@ -120,7 +118,7 @@ class Review:
         memory = sheaf.read(path)
         state = UNCONFIRMED if memory.trust == "unconfirmed" else CHANGED
         before = self._before_change(name)
-        old = parse(path, sheaf.reader.text_at(path, before).encode()).body.strip() if before else ""
+        old = parse(path, sheaf.own.text_at(path, before).encode()).body.strip() if before else ""
         at = memory.updated or memory.created
         return ReviewCard(
             WaitingItem(name, state, memory.name, memory.kind, at, "; ".join(sheaf.caveats(memory)) or _why(state)),
@@ -145,7 +143,7 @@ class Review:
             with suppress(MemsheafError):
                 other = self._layers.read(match.row.path)
                 share = likeness(said, set(fact(other)))
-                if share >= LIKE or match.near >= SAME_MEANING:
+                if share >= RELATED or match.near >= SAME:
                     found.append(NearMemory(other, share, match.near))
         return tuple(found[:NEAR])
 
@@ -188,7 +186,7 @@ class Review:
     def _told(self, decision: Decision) -> Decision:
         """Tell the hub, if the proposal came from one."""
         if self._layers.own.replica:
-            fetch_proposals(self._layers.own)
+            fetch_proposals(self._layers.only(self._layers.home))
         return decision
 
     def _require_version(self, name: str, expect: Version) -> None:

@@ -29,18 +29,16 @@ from memsheaf.errors import (
 )
 from memsheaf.frontmatter import edited, split
 from memsheaf.guard.paths import check_path, is_fact
-from memsheaf.memory import Allow, Memory, compose, parse
+from memsheaf.guard.secrets import find_secrets
+from memsheaf.limits import retry
+from memsheaf.memory import Allow, Memory, compose, parse, utc_time
 from memsheaf.prompts import read_prompt
-from memsheaf.scope import check_label
-from memsheaf.sheaf import Sheaf
+from memsheaf.scope import check_label, open_plain
+from memsheaf.sheaf import Look, Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text import sections
 from memsheaf.text.sections import fold_title
 from memsheaf.text_edits import dated
-from memsheaf.timeouts import retry
-from memsheaf.values import open_plain, utc_time
-from memsheaf.work.commit_retry import Look, commit, refuse_secrets_in
-from memsheaf.work.scopes import OpenScopes
 
 FILE = sections.SESSION_FILE  # the notes of a session; in the folder where memories live, the user's own template
 ARCHIVE = "archive/"
@@ -94,7 +92,7 @@ class SessionNotes:
         """
         for path in (FILE, ARCHIVE + FILE):
             with suppress(NotFound):  # from the store: who looks at hundreds of sessions opens no index for each
-                return parse(path, self.sheaf.reader.read_bytes(path))
+                return parse(path, self.sheaf.own.store.read(path).data)
         raise self._gone()
 
     @property
@@ -115,7 +113,7 @@ class SessionNotes:
     def state(self) -> SessionState:
         """How it stands."""
         memory = self.memory
-        changed = self.sheaf.reader.modified([memory.path])[memory.path]
+        changed = self.sheaf.own.modified([memory.path])[memory.path]
         return SessionState(
             id=self.id,
             title=memory.name,
@@ -157,7 +155,7 @@ class SessionNotes:
             return {FILE: edited(was, fields={"updated": self.sheaf.today}, body=body) if page.head else body}
 
         try:
-            done = commit(self.sheaf, plan, "replace a section" if replace else "note")
+            done = self.sheaf.change_files(plan, "replace a section" if replace else "note")
         except SecretFound as error:  # the rest of the file was there before
             raise SecretFound(error.kind, "the note") from None
         return SessionNote(heading, done.id if done else "")
@@ -206,7 +204,7 @@ class SessionNotes:
         return [Change(target, memory.data, ABSENT), gone]  # at no moment neither of them is there
 
     def _is_there(self, path: str) -> bool:
-        return self.sheaf.reader.find(path) is not None
+        return self.sheaf.own.find(path) is not None
 
     def _at_its_time(self, text: str, created: str) -> str:
         """A note with the time before it, and the day when it is not the first."""
@@ -217,7 +215,7 @@ class SessionNotes:
     def _gone(self) -> MemsheafError:
         """Why there are no notes: the session has ended, or it never began."""
         begin = "`memsheaf session start` begins one."
-        if self._is_there(ARCHIVE + FILE) or self.sheaf.reader.has_history(FILE):
+        if self._is_there(ARCHIVE + FILE) or self.sheaf.own.has_history(FILE):
             undo = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`"
             return hinted(Blocked(f"the session {self.id!r} has ended"), f"{undo}; {begin}")
         there = "`memsheaf session list --all` shows which there are"
@@ -225,7 +223,7 @@ class SessionNotes:
 
 
 def start(
-    layers: OpenScopes,
+    layers: Sheaf,
     title: str = "",
     *,
     id: str = "",
@@ -245,12 +243,13 @@ def start(
             id = check_label(id, "session")
         except ScopeRefused as error:
             raise hinted(error, "Choose another --id, or leave it out to have one made.") from None
-        refuse_secrets_in(id, "the id")
+        for secret in find_secrets(id):
+            raise SecretFound(secret.kind, "the id")
         return _begun(layers, id, title, body)
     taken = layers.names("session")  # also by one that ended and left no notes
 
     def begin() -> SessionNotes:
-        made = f"{layers.project.today}-{random(2).hex()}"
+        made = f"{layers.today}-{random(2).hex()}"
         if made in taken:
             raise Exists(made)
         return _begun(layers, made, title, body)
@@ -258,7 +257,7 @@ def start(
     return retry(begin, on=Exists, busy="no free id was found for a session")
 
 
-def of(layers: OpenScopes, id: str = "") -> SessionNotes:
+def of(layers: Sheaf, id: str = "") -> SessionNotes:
     """The session that is meant: the one named, the one chosen at the start, or the only one that is open.
 
     Raises:
@@ -278,12 +277,12 @@ def of(layers: OpenScopes, id: str = "") -> SessionNotes:
     return notes
 
 
-def open_sessions(layers: OpenScopes) -> list[str]:
+def open_sessions(layers: Sheaf) -> list[str]:
     """The ids of the sessions that have begun and not ended, in order."""
-    return layers.open_sessions()
+    return layers.going("session")
 
 
-def ended_sessions(layers: OpenScopes) -> list[str]:
+def ended_sessions(layers: Sheaf) -> list[str]:
     """The ids of the sessions that have ended and left notes, in order."""
     still_open = set(open_sessions(layers))
     return [id for id in layers.sessions_with(ARCHIVE + FILE) if id not in still_open]
@@ -307,11 +306,11 @@ def template_of(settings: Settings, path: str = "", *, long: bool = False) -> st
         raise sections.refused(f"{place!r}: {error}", error.hint) from None
 
 
-def _notes(layers: OpenScopes, id: str) -> SessionNotes:
-    return SessionNotes(layers.sheaf(f"session/{id}"), clock=layers.clock)
+def _notes(layers: Sheaf, id: str) -> SessionNotes:
+    return SessionNotes(layers.only(f"session/{id}"), clock=layers.clock)
 
 
-def _begun(layers: OpenScopes, id: str, title: str, body: str) -> SessionNotes:
+def _begun(layers: Sheaf, id: str, title: str, body: str) -> SessionNotes:
     notes = _notes(layers, id)
     today = notes.sheaf.today
     about = title.strip() or sections.untitled(today)
@@ -337,5 +336,5 @@ def _begun(layers: OpenScopes, id: str, title: str, body: str) -> SessionNotes:
                 raise hinted(Exists(str(scope), why), f"{instead}; choose another --id for a new one.")
         return {FILE: text}
 
-    commit(notes.sheaf, plan, "begin a session")
+    notes.sheaf.change_files(plan, "begin a session")
     return notes

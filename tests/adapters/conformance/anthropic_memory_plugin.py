@@ -20,8 +20,7 @@ import pytest
 from anthropic.lib.tools import _beta_builtin_memory_tool as theirs
 from anyio import Path as AsyncPath
 
-from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool
-from memsheaf.adapters.memory_texts import shown, stored
+from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool, to_file, to_name
 from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
 
@@ -90,7 +89,7 @@ def as_the_model_sees(sheaf: Sheaf) -> Path:
     """A copy of every file, under the model's name."""
     folder = Path(tempfile.mkdtemp(dir=ELSEWHERE.name))
     for row in sheaf.list():
-        copy = folder / "memories" / shown(row.path)
+        copy = folder / "memories" / to_name(row.path)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(Path(sheaf.root, row.path).read_bytes())
     return folder
@@ -100,7 +99,7 @@ def give_our_names(root: str) -> None:
     """Let the files that a test made be ours."""
     for entry in list(os.scandir(root)):
         if entry.is_file(follow_symlinks=False) and not entry.name.endswith(".md"):
-            ours = os.path.join(root, stored(entry.name))
+            ours = os.path.join(root, to_file(entry.name))
             os.rename(entry.path, ours)
             os.symlink(ours, entry.path)
 

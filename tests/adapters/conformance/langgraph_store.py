@@ -2,7 +2,7 @@
 
 They are in the source distribution of langgraph-checkpoint-sqlite, which pip fetches; nothing of it is copied here.
 As a pytest plugin this file stands in for `langgraph.store.sqlite` before those tests import it; as a program it
-prints what came of them: python tests/adapters/conformance/langgraph_store.py [test_ttl.py]
+prints what came of them: python tests/adapters/conformance/langgraph_store.py [test_store.py]
 """
 
 from __future__ import annotations
@@ -102,23 +102,14 @@ def stand_in() -> None:
 
         @classmethod
         @contextmanager
-        def from_conn_string(cls, _: str, *, index: object = None, ttl: Any = None) -> Iterator[MemsheafStore]:
+        def from_conn_string(cls, _: str, *, index: object = None, ttl: object = None) -> Iterator[MemsheafStore]:
             with tempfile.TemporaryDirectory() as home:
                 settings = Settings(f"{home}/home", f"{home}/cache", state=f"{home}/state", embedder="static")
                 with Sheaf.open("agent/conformance", settings=settings) as sheaf:
-                    yield cls(sheaf, ttl=ttl)
+                    yield cls(sheaf)
 
     class AsyncStore(Store):
         async def setup(self) -> None: ...  # type: ignore[override]
-
-        async def sweep_ttl(self) -> int:  # type: ignore[override]
-            return super().sweep_ttl()
-
-        async def start_ttl_sweeper(self, minutes: float | None = None) -> object:  # type: ignore[override]
-            return super().start_ttl_sweeper(minutes)
-
-        async def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # type: ignore[override]
-            return super().stop_ttl_sweeper(timeout)
 
         @classmethod
         @asynccontextmanager

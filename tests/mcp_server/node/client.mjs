@@ -19,7 +19,6 @@ async function library() {
         const types = await import('@modelcontextprotocol/sdk/types.js');
         const schemas = {
             'elicitation/create': types.ElicitRequestSchema,
-            'notifications/resources/updated': types.ResourceUpdatedNotificationSchema,
             'notifications/resources/list_changed': types.ResourceListChangedNotificationSchema
         };
         return { Client, StdioClientTransport, StreamableHTTPClientTransport, key: method => schemas[method] };
@@ -62,9 +61,7 @@ client.setRequestHandler(key('elicitation/create'), async request => {
     asked.push(request.params.message);
     return { action: 'accept', content: {} };
 });
-const updated = new Told();
 const listed = new Told();
-client.setNotificationHandler(key('notifications/resources/updated'), note => updated.add(note.params.uri));
 client.setNotificationHandler(key('notifications/resources/list_changed'), () => listed.add(true));
 
 const transport = spec.url
@@ -133,20 +130,17 @@ out.progress = [];
 await client.getPrompt({ name: 'audit', arguments: {} }, { onprogress: step => out.progress.push(step) });
 
 // changes, by us and by another program
-const catalog = 'memory://catalog';
-const opened = modern ? await client.listen({ resourceSubscriptions: [catalog], resourcesListChanged: true }) : null;
-if (!modern) await client.subscribeResource({ uri: catalog });
-let change = Promise.all([updated.next(uri => uri === catalog), listed.next(() => true)]);
+const opened = modern ? await client.listen({ resourcesListChanged: true }) : null;
+let change = listed.next(() => true);
 await call('memory_write', memory('Likes tea'));
 await change;
 if (spec.outside) {
-    change = Promise.all([updated.next(uri => uri === catalog), listed.next(() => true)]);
+    change = listed.next(() => true);
     execFileSync(spec.outside[0], spec.outside.slice(1), { env: { ...process.env, ...spec.env }, stdio: 'ignore' });
     await change;
 }
-out.updated = [...new Set(updated.seen)];
+out.changes = listed.seen.length;
 if (modern) await opened.close();
-else await client.unsubscribeResource({ uri: catalog });
 
 // deleting, and what nobody has confirmed
 const tea = { filename: 'user_likes-tea.md' };

@@ -25,30 +25,30 @@ from memsheaf.chat.offline.memories import (
 from memsheaf.chat.offline.requests import (
     FILE,
     MAX_REQUEST_CHARS,
-    SENTENCE_END,
     MemoryRequest,
+    choose,
     correct_spelling,
     find_requests,
     find_telling_words,
-    has_words,
     is_agreement,
     say,
 )
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.paths import file_name
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.learn.replacement import replaces
+from memsheaf.learn.corrections import takes_back
+from memsheaf.learn.replacement import LINK_FROM, replaces
 from memsheaf.learn.sentences import draft_fact, split_facts
-from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
+from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall, Touched
 from memsheaf.memory import KINDS
 from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.recall.turns import Proposal
 from memsheaf.text.neutralize import one_line, visible
+from memsheaf.text.sentences import is_question
 
 CALL_PREFIX = "offline-"  # of the ids of calls that the offline talker made
 MAX_READ = 20  # memories for one answer
 MAX_LISTED = 3  # memories that a question names
-MIN_REPLACING, MIN_RIVAL = 0.5, 0.25  # probabilities that a sentence replaces a memory
 
 _NOT_RUN = Said("tool", "Error: it was not run.")
 _FOR_MODELS = r" (?:If this corrects it, change|memory_list shows|Read it with memory_read|Try other words)[^\n]*"
@@ -85,17 +85,18 @@ class Offline:
         last = max((at for at, each in enumerate(conversation) if each.role == "user"), default=-1)
         message = conversation[last] if last >= 0 else Said("user", "help")
         tools = {str(tool.get("name", "")) for tool in request.tools}
-        replying = _Replying(message, conversation[: max(last, 0)], tools, self._today(), self._changes).reply()
+        replying = _Replying(message, conversation[: max(last, 0)], tools, self._today(), self._changes)
+        reply = replying.reply()
         answers = {each.answers: each for each in conversation[last:] if each.role == "tool"}
         try:
-            calls = next(replying)
+            calls = next(reply)
             for each in conversation[last + 1 :]:
                 if each.calls and all(call.id.startswith(CALL_PREFIX) for call in each.calls):
                     given = [answers.get(call.id, _NOT_RUN) for call in each.calls]
-                    calls = replying.send([*given, *[_NOT_RUN] * len(calls)][: len(calls)])
+                    calls = reply.send([*given, *[_NOT_RUN] * len(calls)][: len(calls)])
         except StopIteration as ended:
             yield Spoken(ended.value)
-            yield Step(Said("assistant", ended.value))
+            yield Step(Said("assistant", ended.value, touched=tuple(replying.touched)))
             return
         tool_calls = []
         for number, (tool, arguments) in enumerate(calls):
@@ -117,6 +118,7 @@ class _Replying:
         self._today = today
         self._changes = changes
         self._language = "English"
+        self.touched: list[Touched] = []  # what was learned before the answer
         if asks_to_ignore(message.text):
             self._tools = {name for name in tools if not name.startswith("memory_")}
 
@@ -129,22 +131,36 @@ class _Replying:
         requests = find_requests(self._message.text)
         if is_agreement(self._message.text) and (asked := self._request_before()).deletes_all:
             requests = [asked._replace(kind="forget all")]
+        elif not requests[0].deletes_all and (chosen := self._find_chosen()):
+            requests = [MemoryRequest("forget", file=file) for file in chosen]
         elif requests[0].kind in ("state", "other") and (meant := correct_spelling(self._message.text)):
             return self._say("meant", what=one_line(meant, 200))
         replies = []
         for request in requests:
             self._language = request.language
             try:
-                replies.append((yield from self._reply_to(request, is_alone=len(requests) == 1)))
+                is_alone = all(other is request or other.kind == "state" for other in requests)
+                replies.append((yield from self._reply_to(request, is_alone=is_alone)))
             except MemsheafError as error:
                 why = re.sub(_FOR_MODELS, "", str(error).removeprefix("Error:").strip().partition("\n\n")[0])
                 replies.append(self._say("failed", why=one_line(why, 400)))
+        if self._changes and requests[-1].kind not in ("state", "other"):
+            self._changes.learn("")  # a request is no fact
         return "\n\n".join(dict.fromkeys(replies))
 
     def _request_before(self) -> MemoryRequest:
         """Return what the user's message before this one asked for."""
         texts = [message.text for message in self._before if message.role == "user"]
         return find_requests(texts[-1] if texts else "")[0]
+
+    def _find_chosen(self) -> list[str]:
+        """Return the files that the message chooses, of those that the user was asked about just before."""
+        asked = self._request_before()
+        if asked.kind != "forget" or asked.deletes_all:
+            return []
+        files = re.findall(r"(?m)^- (.+?\.md): ", self._before[-1].text)
+        text = self._message.text.strip()
+        return [text] if text in files else [files[place] for place in choose(text, len(files))]
 
     def _reply_to(self, request: MemoryRequest, *, is_alone: bool) -> Reply:
         kind = request.kind
@@ -158,12 +174,14 @@ class _Replying:
             return self._changes.undo() if self._changes and is_alone else self._say("no undo")
         if kind in ("list", "know", "search"):
             return (yield from self._tell(request))
+        if kind == "other" and (secrets := find_secrets(request.subject)) and not is_question(request.subject):
+            return self._say("secret", kind=secrets[0].kind)
         if kind == "other":
             return (yield from self._recall(request))
         if "memory_write" not in self._tools:
             return self._say("reading")
         if kind == "state":
-            return self._say("noted")
+            return self._learn(request.subject)
         if kind == "remember":
             asked = self._request_before()
             said_before = asked.subject.strip() if asked.kind == "state" else ""
@@ -201,17 +219,26 @@ class _Replying:
             (answer,) = yield from self._ask(_call("memory_view"))
             return re.sub(_CATALOG_HEAD, "", answer.text).strip() or self._say("nothing")
         heading = "known" if memories else "unknown"
-        heading = self._say(f"{heading} you" if request.about == "user" else heading, subject=request.subject)
-        return "\n".join([heading, *(each.render() for each in memories)])
+        if request.about == "user":
+            heading += " you"
+        elif request.subject and memories:
+            sharing = [each for each in memories if each.count_shared(request.subject)]
+            heading, memories = ("known", sharing) if sharing else ("nearest", memories)
+        return "\n".join([self._say(heading, subject=request.subject), *(each.render() for each in memories)])
 
     def _recall(self, request: MemoryRequest) -> Reply:
         """Show the memories that may answer; there is no more to say without a model."""
-        memories = yield from self._read(find_recalled(self._message.beside))
+        subject = request.subject[:MAX_REQUEST_CHARS]
+        recalled = yield from self._read(find_recalled(self._message.beside))
+        memories = [each for each in recalled if each.count_shared(subject)]
         if not memories:
-            memories = yield from self._find(request.subject[:MAX_REQUEST_CHARS])
-        if memories:
-            return "\n".join([self._say("recalled"), *(each.render() for each in memories)])
-        return self._say("no match")
+            memories = yield from self._find(subject)
+        if not memories and not recalled and is_question(subject):  # recall shows each memory once
+            recalled = yield from self._find(subject, min_share=0)
+        if not memories and not recalled:
+            return self._say("no match")
+        heading = self._say("recalled" if memories else "nearest")
+        return "\n".join([heading, *(each.render() for each in memories or recalled)])
 
     def _read(self, files: Sequence[str]) -> Memories:
         calls = [_call("memory_read", filename=file) for file in files[:MAX_READ]]
@@ -229,14 +256,32 @@ class _Replying:
 
     # changes
 
+    def _learn(self, text: str) -> str:
+        """Keep what a text states in passing, and name each fact that was kept."""
+        facts = self._changes.learn(text) if self._changes else None
+        secrets = find_secrets(text)
+        if facts is None and not secrets:
+            return self._say("noted")
+        replies = []
+        for fact in facts or ():
+            self.touched += fact.touched
+            if fact.outcome != "unkept" or not secrets:
+                replies.append(self._say(fact.outcome, **fact.values))
+            if fact.rivals:
+                replies.append(self._name_memories("beside", fact.rivals))
+        if secrets:
+            replies.append(self._say("secret", kind=secrets[0].kind))
+        return "\n".join(replies) or self._say("unkept", why=self._say("no facts"))
+
     def _save_all(self, text: str) -> Reply:
         """Save a text, each fact in it as a memory of its own."""
         if not text:
             return self._say("what")
         self._refuse_secrets(text)
         lines = []
-        for proposal in [draft_fact(fact, self._today) for fact in split_facts(text)]:
-            lines.append((yield from self._save(proposal)))
+        facts = [fact for fact in split_facts(text) if find_telling_words(fact)]  # "No." is none
+        for fact in facts or [text]:
+            lines.append((yield from self._save(draft_fact(fact, self._today))))
         return "\n".join(lines)
 
     def _refuse_secrets(self, fact: str) -> None:
@@ -250,13 +295,15 @@ class _Replying:
         shown = "\n".join(f"{message.text} {message.calls}" for message in self._before)
         seen = {file.rpartition(":")[2]: file for file in re.findall(FILE, shown)}
         for name in chain([proposal.name, longer], (f"{longer} {number}" for number in count(2))):
-            # memory_write would replace a file that this conversation has seen, so that one is only read
-            file = seen.get(file_name(proposal.kind, name, lambda path: False), "")
-            write = _write(proposal._replace(name=name))
-            (answer,) = yield [_call("memory_read", filename=file) if file else write]
-            if file and read_shown(file, answer.text).body == content:
-                return self._say("already", file=file, what=content)
-            if not file and not touched_file(answer, "exists"):
+            # memory_write would replace a file that this conversation has seen, so that one is read first
+            if file := seen.get(file_name(proposal.kind, name, lambda path: False), ""):
+                (answer,) = yield [_call("memory_read", filename=file)]
+                if read_shown(file, answer.text).body == content:
+                    return self._say("already", file=file, what=content)
+                if not answer.text.startswith("Error:"):
+                    continue
+            (answer,) = yield [_write(proposal._replace(name=name))]
+            if not touched_file(answer, "exists"):
                 break
         if same := touched_file(answer, "same"):
             return self._say("already", file=same, what=content)
@@ -274,20 +321,21 @@ class _Replying:
     def _update(self, request: MemoryRequest) -> Reply:
         """Replace the one memory that is surely meant; in doubt save the fact, and name those it may correct.
 
-        Surely meant is a memory of one sentence that the fact replaces, where it may replace no other.
+        Surely meant is a memory whose place the fact takes, where it may take that of no other.
         """
         fact = request.fact
+        self._refuse_secrets(fact)
         named = request.subject if find_telling_words(request.subject) and not request.about else ""
         if request.file and fact:
             return (yield from self._replace((yield from self._read([request.file]))[0], fact))
-        memories = yield from self._find(named or fact)
-        chances = [(replaces(each.body, fact), each) for each in memories]
-        rivals = [each for chance, each in chances if chance >= MIN_RIVAL]
-        is_sure = len(rivals) == 1 and max(chances)[0] >= MIN_REPLACING and not has_words("also", fact)
-        if is_sure and len(re.split(SENTENCE_END, rivals[0].body)) == len(split_facts(fact)) == 1:
-            return (yield from self._replace(rivals[0], fact))
+        memories = yield from self._find(named or fact, min_share=0.5 if named else 0)
+        rivals = [each for each in memories if replaces(each.body, fact) >= LINK_FROM]
+        if len(rivals) == len(split_facts(fact)) == 1:
+            new, old = (draft_fact(text, self._today) for text in (fact, rivals[0].body))
+            if takes_back(new, old):
+                return (yield from self._replace(rivals[0], fact))
         saved = yield from self._save_all(fact)
-        others = rivals or (memories if named else [])
+        others = memories if named else rivals
         return "\n".join([saved, self._name_memories("beside", others)]) if others else saved
 
     def _replace(self, old: ShownMemory, fact: str) -> Reply:

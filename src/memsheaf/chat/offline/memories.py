@@ -9,8 +9,8 @@ from typing import NamedTuple
 from memsheaf.chat.offline.requests import find_telling_words
 from memsheaf.frontmatter import split
 from memsheaf.index.database import Row
-from memsheaf.llm.model import Said
-from memsheaf.text.tokenizer import words
+from memsheaf.llm.model import Said, Touched
+from memsheaf.text.tokenizer import is_unspaced, words
 
 _ROW = r"(?m)^(\S[^\n]*?)  \[[^\]\n]*\]  [^\n]*?  \(updated: [^)\n]*\)"
 
@@ -37,20 +37,33 @@ class ShownMemory(NamedTuple):
         """
         telling = find_telling_words(subject) or set(words(subject))
         shared = len(telling.intersection(words(f"{self.file}\n{self.name}\n{self.body}")))
-        pairs = [word for word in telling if "\u3040" <= word[0] <= "\u9fff"]
+        pairs = [word for word in telling if is_unspaced(word)]
         return min(1.0, (shared + len(pairs) // 5) / len(telling)) if shared else 0.0
+
+
+class LearnedFact(NamedTuple):
+    """A fact that the user stated, and what became of it: a reply of `languages.toml`, and the values in it.
+
+    The `outcome` is "saved", "updated", "already", "queued" or "unkept". `rivals` are memories that it may correct.
+    """
+
+    outcome: str
+    values: dict[str, str]
+    touched: tuple[Touched, ...] = ()
+    rivals: tuple[ShownMemory, ...] = ()
 
 
 class MemoryChanges(NamedTuple):
     """Changes of memory without a tool, because the user explicitly asked for them.
 
     `undo` takes the last change back and says so. `offer` gives the memories of some types, or all, and `forget`
-    deletes those that were offered last.
+    deletes those that were offered last. `learn` keeps what a text states, or gives None where that happens later.
     """
 
     undo: Callable[[], str]
     offer: Callable[[Sequence[str]], Sequence[Row]]
     forget: Callable[[], Sequence[Row]]
+    learn: Callable[[str], Sequence[LearnedFact] | None] = lambda text: None
 
 
 def find_files(answer: str) -> list[str]:

@@ -18,26 +18,24 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from memsheaf.guard.secrets import without_secrets
+from memsheaf.guard.worth import ephemeral
 from memsheaf.learn.pasted import read_own_words
 from memsheaf.learn.sentences import as_typed, find_stated_facts
 from memsheaf.recall.turns import Message, Turn
+from memsheaf.text.classifier import classify
 from memsheaf.text.requests import SaveRequest, find_request
-from memsheaf.text.sentences import NO_SENTENCE_END
+from memsheaf.text.sentences import find_sentences, is_question, leans_back
 from memsheaf.text.spoken import SHOWN, spoken
-from memsheaf.text.tokenizer import is_weak, words
+from memsheaf.text.tokenizer import is_unspaced, is_weak, words
 
 MAX_REQUEST_CHARS = 400  # of a sentence: a request stands at its beginning
 MAX_SENTENCES = 100
 COURTESIES = ("thanks", "fine", "greeting")
 MAX_BARE_WORDS = 2  # of a correction that says nothing without its subject
-SENTENCE_END = (
-    rf"\n+|(?<=[。！？])|(?<=[^\W\d][.!?])(?i:{NO_SENTENCE_END})\s+|(?<=\d[!?])\s+|(?<=[)\]…{SHOWN}][.!?])\s+"
-    r"|(?<=\d\.)\s+(?=[A-ZÄÖÜÉ])"
-)
+MIN_WORTH_OF_CORRECTION = 0.15  # probability from which what follows "No," is a fact; "run the tests first" is below
 
 FILE = r"[`'\"“]?(?P<file>(?:[a-z]+(?:/[a-z0-9-]+)?:)?(?:user|feedback|project|reference)_[\w.-]*\.md)[`'\"”]?"
 _QUOTED_FILE = r"(?<!\w)[`'\"“][\w./\\~:-]*[\w-]\.\w{1,8}[`'\"”]"
-_QUESTION = r"[?？][\s!.)\"”]*$|(?:[吗么呢]|ですか|ますか|でしょうか)[。\s]*$"
 _STOPS = " \t\n.,!?。，！？;；~–—-…"
 _VERBS = ("remember", "forget", "delete", "update", "search", "merke", "vergiss", "oublie", "recuerda", "olvida")
 
@@ -121,17 +119,25 @@ def find_requests(text: str) -> list[MemoryRequest]:
     text = unicodedata.normalize("NFC", typed).replace("’", "'")
     sentences = list(_split_sentences(text))
     own = read_own_words(text)
-    requests = []
-    for place, sentence in enumerate(sentences):
-        if sentence.kind and not own.doubt(sentence.start, asked=True):
-            request = _read_request(text, sentences, place, own.sign)
-            requests.append(request._replace(fact=as_typed(request.fact, typed)))
+    requests = [
+        _read_request(text, sentences, place, own.sign)
+        for place, sentence in enumerate(sentences)
+        if sentence.kind and not own.doubt(sentence.start, asked=True)
+    ]
     asked = [each for each in requests if each.kind not in COURTESIES]
-    if requests:
-        return list(dict.fromkeys(asked or requests[:1]))
-    stated = find_stated_facts(Turn("", (Message("user", text),)), date(2000, 1, 1))
-    is_stated = not is_question(text) and any(not each.doubt for each in stated)
-    return [MemoryRequest("state" if is_stated else "other", typed)]
+    used = "\n".join(f"{each.fact}\n{each.subject}" for each in asked)
+    rest = typed if len(typed) == len(text) else text
+    for sentence in reversed(sentences if requests else ()):
+        if sentence.kind or text[sentence.start : sentence.end].strip(_STOPS) in used:
+            rest = rest[: sentence.start] + rest[sentence.end :]
+    stated = find_stated_facts(Turn("", (Message("user", rest),)), date(2000, 1, 1))
+    is_stated = any(not each.doubt for each in stated)
+    if not requests and (not is_stated or is_question(text[-MAX_REQUEST_CHARS:])):
+        asked = [MemoryRequest("other", typed)]
+    if is_stated:
+        asked.append(MemoryRequest("state", rest if requests else typed))
+    requests = [each._replace(fact=as_typed(each.fact, typed)) for each in asked or requests[:1]]
+    return list(dict.fromkeys(requests))
 
 
 def correct_spelling(text: str) -> str:
@@ -156,9 +162,23 @@ def is_agreement(text: str) -> bool:
     return has_words("yes", text.strip(_STOPS), whole=True)
 
 
-def is_question(text: str) -> bool:
-    """Return True if a text ends as a question does."""
-    return bool(re.search(_QUESTION, text[-MAX_REQUEST_CHARS:]))
+def choose(text: str, count: int) -> list[int]:
+    """Return which of so many listed things a message chooses, as places in the list; none if it is no choice.
+
+    >>> choose("both", 2), choose("Forget the second one please", 2), choose("1 and 3", 3), choose("the third", 2)
+    ([0, 1], [1], [0, 2], [])
+    """
+    words = read_languages()["choices"]
+    bare = " ".join(re.sub(words["around"], " ", text.strip(_STOPS).lower()).split())
+    if re.fullmatch(words["all"], bare):
+        return list(range(count))
+    if count == 1 and (is_agreement(text) or re.fullmatch(words["only"], bare)):
+        return [0]
+    chosen = []
+    for part in re.split(words["and"], bare):
+        ordinals = enumerate([*words["ordinals"][:count], words["last"]])
+        chosen += [min(place, count - 1) for place, ordinal in ordinals if re.fullmatch(ordinal, part)]
+    return chosen
 
 
 @cache
@@ -167,21 +187,26 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def _split_sentences(text: str) -> Iterator[_Sentence]:
-    """Yield the sentences of a message, each with its request; a line that ends with a colon goes on in the next."""
+    """Yield the sentences of a message, each with its request.
+
+    A line that ends with a colon goes on in the next, and so does a "No." alone.
+    """
     letters = list(spoken(text))
     for name in re.finditer(_QUOTED_FILE, text):
         letters[name.start() : name.end()] = name[0]
     shown = "".join(letters)
-    start = count = 0
-    for end, following in [*(each.span() for each in re.finditer(SENTENCE_END, shown)), (len(shown), len(shown))]:
+    places = list(find_sentences(shown.replace(SHOWN, "x")))  # so that what is quoted is no blank
+    count, start = 0, -1
+    for number, (first, end) in enumerate(places, 1):
+        start = first if start < 0 else start
         sentence = shown[start:end]
-        if sentence.rstrip().endswith((":", "：")) and end < len(shown):
+        goes_on = sentence.endswith((":", "：")) or has_words("no", sentence.strip(_STOPS), whole=True)
+        if goes_on and number < len(places):
             continue
-        if sentence.strip():
-            count += 1
-            first = start + len(sentence) - len(sentence.lstrip(" \t\n¿¡-*•"))
-            yield _match_request(shown, first, end) if count <= MAX_SENTENCES else _Sentence(start, end)
-        start = following
+        count += 1
+        first = start + len(sentence) - len(sentence.lstrip(" \t\n¿¡-*•"))
+        yield _match_request(shown, first, end) if count <= MAX_SENTENCES else _Sentence(start, end)
+        start = -1
 
 
 def _match_request(shown: str, start: int, end: int) -> _Sentence:
@@ -190,8 +215,8 @@ def _match_request(shown: str, start: int, end: int) -> _Sentence:
     first, stop = (start, end) if request.points_back else (start + request.start, start + request.end)
     is_asked = is_question(shown[start:stop])
     last = start + len(shown[start:stop].rstrip(_STOPS))
-    is_unspaced = re.search("[\u3040-\u9fff]", shown[start:last])
-    for language in ("Chinese", "Japanese", "English") if is_unspaced else ("English", "German", "French", "Spanish"):
+    is_eastern = is_unspaced(shown[start:last])
+    for language in ("Chinese", "Japanese", "English") if is_eastern else ("English", "German", "French", "Spanish"):
         lead = _compile(f"({read_languages()[language]['lead']}){{0,4}}").match(shown, start, last)
         for kind, pattern in _list_patterns(language):
             match = pattern.fullmatch(shown, start, last) or (lead and pattern.fullmatch(shown, lead.end(), last))
@@ -206,7 +231,14 @@ def _match_request(shown: str, start: int, end: int) -> _Sentence:
     if not request.points_back and first < last:  # in a language without patterns, or behind the fact
         parts = ("fact", "polite") if stop < end else ("fact",)
         return _Sentence(start, end, "remember", spans=dict.fromkeys(parts, (first, last)))
-    return _Sentence(start, end)
+    opening = _compile(read_languages()["words"]["correction"]).match(shown, start, last)
+    corrected = shown[opening.end() : last] if opening and not is_asked else ""
+    if not find_telling_words(corrected) or ephemeral(corrected):
+        return _Sentence(start, end)
+    if leans_back(corrected):
+        return _Sentence(start, end, "update")  # "No, it's Nadia": nobody knows later what that is about
+    is_fact = classify(corrected)[1] >= MIN_WORTH_OF_CORRECTION
+    return _Sentence(start, end, "update", spans={"fact": (start, last)}) if is_fact else _Sentence(start, end)
 
 
 @cache

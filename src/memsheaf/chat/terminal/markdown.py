@@ -1,6 +1,6 @@
 """Markdown in answers, rendered with rich: block by block, as an answer streams in.
 
-It comes with `pip install 'memsheaf[chat]'`; without it importing this fails, and answers are wrapped as plain text.
+It comes with `pip install 'memsheaf[chat]'`; without it importing this fails, and answers are plain text.
 """
 
 from __future__ import annotations

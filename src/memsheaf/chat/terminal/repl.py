@@ -120,7 +120,6 @@ class Repl:
                 # bytes that are no UTF-8 are half characters
                 text, first = (first or reader.read()).encode("utf-8", "replace").decode(), ""
                 interrupted = 0
-                text = text if text.strip() else self._commands.meant
                 if text.strip() and history:
                     history.add(text, self._agent.memory.session.privacy)
                 if text.strip() and not self._goes_on(text, shows_status=reader.shows_status):

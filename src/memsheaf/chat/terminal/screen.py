@@ -6,14 +6,14 @@ Whatever a model, a tool or a memory says passes `for_terminal` here, piece by p
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, TextIO
 
 from memsheaf.chat.turn import Called, Calling, Event, Failed, Notice, Text, TurnEnded, as_json
+from memsheaf.memory import plural
 from memsheaf.text.neutralize import SafeStream, columns, for_terminal, one_line
-from memsheaf.values import plural
 
 if TYPE_CHECKING:
     from memsheaf.chat.terminal.markdown import MarkdownBlocks
@@ -24,74 +24,37 @@ _SIGN = "…"  # something goes on
 _ANSWER = 60  # columns of a tool's answer that stand in its line
 _WORTH_TELLING = 0.1  # seconds that a call takes
 _NAMES = 5  # memories that are named in one line
-_WIDE = "\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
-_TOKEN = rf"\n|[^\S\n]+|[{_WIDE}][、。，．！？」』）]*|[^\s{_WIDE}]+"
-_MARKER = r"[-*+•·]|\d{1,3}[.)]"
 
 
 class OutputClosed(Exception):
     """The screen cannot be written to; without a message, because its reader has had enough."""
 
 
-class WordWrap:
-    """Text that comes in pieces, broken at words; what stands between ``` is left as it is.
-
-    >>> wrap = WordWrap(lambda: 12)
-    >>> [wrap.piece(text) for text in ("- one two thr", "ee four\\n", "日本語日本語日")], wrap.rest()
-    (['- one two', '\\n  three four\\n', '日本語日本語\\n日'], '')
-    """
+class WrappedLines:
+    """Plain text that comes in pieces, shown line by line, broken between words."""
 
     tail = ""  # nothing is shown for the time being
 
-    def __init__(self, width: Callable[[], int]) -> None:
-        self._width = width
-        self._begin()
-
-    def _begin(self) -> None:
-        self._held = self._space = ""
-        self._column = self._indent = 0
-        self._is_first, self._is_code = True, False
+    def __init__(self, fill: Callable[[str], str]) -> None:
+        self._fill = fill
+        self._line = ""
 
     def piece(self, text: str) -> str:
-        """What to show of the next piece; a word that may go on is held back."""
-        text = self._held + text
-        done = re.search(rf"(?s).*[\s{_WIDE}]", text)
-        self._held = text[done.end() :] if done else text
-        return "".join(map(self._placed, re.findall(_TOKEN, text[: done.end()] if done else "")))
+        """Return the lines that the next piece completes."""
+        *lines, self._line = (self._line + text).split("\n")
+        return "".join(f"{self._fill(line)}\n" for line in lines)
 
     def rest(self) -> str:
-        """What was held back, at the end."""
-        shown = self._placed(self._held) if self._held else ""
-        self._begin()
-        return shown
-
-    def _placed(self, token: str) -> str:
-        """A word with the space before it or, where it does not fit, in a new line; a line end, a space."""
-        if token == "\n":
-            self._column, self._space, self._is_first = 0, "", True
-            return token
-        if token.isspace():
-            self._space += token
-            return ""
-        if self._is_first and token.startswith("```"):
-            self._is_code = not self._is_code
-        space, wide = self._space, columns(token)
-        if not self._is_code and self._column and self._column + columns(space) + wide > self._width():
-            self._column, space = self._indent, "\n" + " " * self._indent
-        else:
-            self._column += columns(space)
-        if self._is_first:
-            self._indent = self._column + (wide + 1 if re.fullmatch(_MARKER, token) else 0)
-        self._column, self._space, self._is_first = self._column + wide, "", False
-        return space + token
+        """Return the last line, at the end."""
+        line, self._line = self._line, ""
+        return self._fill(line)
 
 
 class Screen:
     """Where a turn is drawn. A `live` one is a terminal with a person before it: all stands in one column of text.
 
     Otherwise the answer alone goes to `out`, and all else to `err`. On a terminal, text is `wrapped` at words, and
-    answers are rendered as `markdown` where rich is installed. `pager` shows a text that is longer than the screen,
-    and says whether it did.
+    answers are rendered as `markdown` where rich is installed.
     """
 
     def __init__(
@@ -104,7 +67,6 @@ class Screen:
         width: Callable[[], int] = lambda: 80,
         wrapped: bool = False,
         markdown: bool = False,
-        pager: Callable[[str], bool] = lambda text: False,
     ) -> None:
         self.out = out
         self.live = live
@@ -115,8 +77,7 @@ class Screen:
         self._flow = SafeStream()
         self._wrapped = wrapped
         self._markdown = markdown
-        self._pager = pager
-        self._layout: WordWrap | MarkdownBlocks | None = None  # of what is being said
+        self._layout: WrappedLines | MarkdownBlocks | None = None  # of what is being said
         self._column = 0
         self._aside = False
         self._open = ""  # the call whose line is not finished yet
@@ -167,18 +128,6 @@ class Screen:
         self._end_line()
         self._put("\n".join(self.styled(line, style) for line in self._broken(for_terminal(text)).split("\n")) + "\n")
 
-    def page(self, lines: Sequence[tuple[str, str]]) -> None:
-        """Print lines, each with a style; with the pager when they are more than the screen has."""
-        self._end_line()
-        broken = ((self._broken(for_terminal(line)), style) for line, style in lines)
-        shown = [self.styled(one, style) for text, style in broken for one in text.split("\n")]
-        self.page_safe("\n".join(shown) + "\n")
-
-    def page_safe(self, text: str) -> None:
-        """Print a text that is safe already, styles included; with the pager when it is longer than the screen."""
-        if not self._pager(text):
-            self._put(text)
-
     def note(self, line: str, hint: str = "", style: str = "dim") -> None:
         """Tell something that is no part of an answer."""
         self._end_line()
@@ -197,11 +146,11 @@ class Screen:
             self.note(f"there are {len(self.calls)} calls to show" if self.calls else "no tool was called yet")
             return
         calling, called = self.calls[-number]
-        lines = [(f"· {calling.line or calling.tool}", "bold")]
+        self.say(f"· {calling.line or calling.tool}", "bold")
         for name, value in calling.arguments.items():
             text = value if isinstance(value, str) else repr(value)
-            lines.append((f"{name}: {text}" if "\n" not in text else f"{name}:\n{text}", "dim"))
-        self.page([*lines, (called.answer if called else "(no answer)", "")])
+            self.say(f"{name}: {text}" if "\n" not in text else f"{name}:\n{text}", "dim")
+        self.say(called.answer if called else "(no answer)")
 
     def ask(self, line: str, detail: str, keys: str, *, is_diff: bool = False, most: int = 0) -> None:
         """Draw a question: what is wanted, all of it behind a rule at the left, and which keys there are.
@@ -249,23 +198,26 @@ class Screen:
             text = self._layout.piece(text)
         self._put(text, style="dim" if event.aside else "")
 
-    def _new_layout(self) -> WordWrap | MarkdownBlocks:
+    def _new_layout(self) -> WrappedLines | MarkdownBlocks:
         if self._markdown and not self._aside:
             with suppress(ImportError):  # an extra that is not installed
                 from memsheaf.chat.terminal.markdown import MarkdownBlocks
 
                 return MarkdownBlocks(self.width, colour=self._colour)
-        return WordWrap(self.width)
+        return WrappedLines(self._broken)
 
     def _end_text(self) -> None:
         """Show what was held back of what is being said."""
         text, style = self._flow.rest(), "dim" if self._aside else ""
         layout, self._layout = self._layout, None
-        self._put(layout.piece(text) + layout.rest() if layout else text, style=style if layout else "")
+        self._put(layout.piece(text) + layout.rest() if layout else text, style=style)
 
     def _broken(self, text: str) -> str:
-        wrap = WordWrap(self.width)
-        return wrap.piece(text) + wrap.rest() if self._wrapped else text
+        """Return a text with its long lines broken between words."""
+        if not self._wrapped:
+            return text
+        wrap = TextWrapper(self.width(), break_long_words=False, break_on_hyphens=False)
+        return "\n".join(map(wrap.fill, text.split("\n")))
 
     def _calling(self, event: Calling) -> None:
         self._end_text()
@@ -366,11 +318,6 @@ class JsonScreen:
     def say(self, text: str = "", style: str = "") -> None:
         """Print what else is to be told."""
         self.draw(Notice(text))
-
-    def page(self, lines: Sequence[tuple[str, str]]) -> None:
-        """Print what else is to be told."""
-        for line, _ in lines:
-            self.say(line)
 
     def expand(self, number: int = 1) -> None:
         """Print nothing: each event was printed whole."""

@@ -51,9 +51,6 @@ COMMANDS = {
 KEYS = "Enter sends; Alt-Enter begins a new line (with memsheaf[chat]); Ctrl-C stops a turn; // sends /"
 _ALIASES = {"quit": "exit", "q": "exit", "?": "help", "new": "clear", "models": "model"}
 _ON_A_LINE = ("notes", "task", "promote", "review", "dream")  # as the command line has them
-_READING = {"memory": ("list", "show", "why", "search"), "recall": (), "cost": (), "expand": (), "help": ()}
-"""Commands that change nothing, with the words after them that do not; none where all words are fine."""
-
 _SHOWN_LAST = 300
 
 
@@ -91,20 +88,19 @@ class Commands:
         self._complete = complete
         self._web = web
         self._known: dict[str, list[str]] = {}  # looked up once for each line that is typed
-        self.meant = ""  # what Enter alone does
 
     def do(self, line: str) -> NextStep:
         """Do what a line says; a line that is no command is a message."""
         self._known.clear()
-        self.meant = ""
         name, rest = split(line)
         if name is None:
             return NextStep(leave=True) if rest.strip().lower() in ("exit", "quit") else NextStep(rest)
         name = _ALIASES.get(name, name)
         if name not in COMMANDS:
             if close := get_close_matches(name, [*COMMANDS, *_ALIASES], 1):
-                return self._suggest(f"there is no command /{one_line(name, 40)}", f"/{close[0]} {rest}".rstrip())
-            self._screen.note(f"there is no command /{one_line(name, 40)}", "/help lists them.", "red")
+                self._suggest(f"there is no command /{one_line(name, 40)}", f"/{close[0]} {rest}".rstrip())
+            else:
+                self._screen.note(f"there is no command /{one_line(name, 40)}", "/help lists them.", "red")
         elif not rest and COMMANDS[name].takes[:1].isupper():
             self._refuse(name)
         else:
@@ -116,15 +112,8 @@ class Commands:
                 self._screen.note(str(error), error.hint, "red")
         return NextStep()
 
-    def _suggest(self, problem: str, line: str) -> NextStep:
-        """Do what a misspelt line means where that changes nothing; otherwise Enter alone does it."""
-        name, rest = split(line)
-        if name in _READING and (rest.split() or ["list"])[0] in (_READING[name] or rest.split() or ["list"]):
-            self._screen.note(f"{problem}: this runs {line}")
-            return self.do(line)
-        self.meant = line if self._screen.live else ""
-        self._screen.note(f"{problem}; did you mean {line}?{' Enter runs it.' if self.meant else ''}", style="red")
-        return NextStep()
+    def _suggest(self, problem: str, line: str) -> None:
+        self._screen.note(f"{problem}; did you mean {line}?", style="red")
 
     def _refuse(self, name: str) -> None:
         self._screen.note(f"/{name} takes {COMMANDS[name].takes}", style="red")
@@ -252,10 +241,8 @@ class Commands:
 
     def _help(self, rest: str) -> None:
         shown = {f"/{name} {one.takes}".rstrip(): one.help for name, one in COMMANDS.items()}
-        if rest.removeprefix("/") in COMMANDS:
-            shown = {usage: said for usage, said in shown.items() if usage.split()[0] == f"/{rest.removeprefix('/')}"}
         cells = [(usage if len(usage) <= 24 else f"{usage}\n{'':<24}", said) for usage, said in shown.items()]
-        self._screen.page([(f"{usage:<24}  {said}", "") for usage, said in cells])
+        self._screen.say("\n".join(f"{usage:<24}  {said}" for usage, said in cells))
         self._screen.note(KEYS)
 
     def _exit(self, rest: str) -> NextStep:
@@ -290,17 +277,6 @@ def render_cost(agent: Agent) -> str:
     spent = agent.spent
     if not spent.input and not spent.output:
         return ""
-    cached = f" ({_short(spent.cached)} cached)" if spent.cached else ""
+    cached = f" ({spent.cached:,} cached)" if spent.cached else ""
     price = "" if spent.dollars is None else f" · ${spent.dollars:.2f}" if spent.dollars >= 0.005 else " · <$0.01"
-    return f"{_short(spent.input)} tokens in{cached}, {_short(spent.output)} out{price if spent.dollars != 0 else ''}"
-
-
-def _short(count: int) -> str:
-    """A number as one reads it in passing.
-
-    >>> [_short(count) for count in (950, 12_345, 2_500_000)]
-    ['950', '12.3k', '2.5M']
-    """
-    if count < 1_000:
-        return str(count)
-    return f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+    return f"{spent.input:,} tokens in{cached}, {spent.output:,} out{price if spent.dollars != 0 else ''}"

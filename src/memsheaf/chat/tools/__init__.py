@@ -35,19 +35,12 @@ from memsheaf.chat.tools.find import MOST_CONTEXT, find_files, find_lines, mask_
 from memsheaf.chat.tools.shell import run_command
 from memsheaf.errors import MemsheafError, Refused
 from memsheaf.guard.secrets import without_secrets
+from memsheaf.memory import plural
 from memsheaf.scope import FOLDER
 from memsheaf.store import version_of
 from memsheaf.text.neutralize import for_terminal, one_line
-from memsheaf.tool_errors import shortened
-from memsheaf.tool_schema import arguments_of, from_json, schema
-from memsheaf.tools import Tool, ToolAnswer
-from memsheaf.values import plural
+from memsheaf.tools import Tool, ToolAnswer, arguments_of, from_json, schema, shortened
 
-ALIASES = {
-    "file_path": "path", "filename": "path", "file": "path", "folder": "path", "old_string": "old_text",
-    "old_str": "old_text", "new_string": "new_text", "new_str": "new_text", "text": "content", "cmd": "command",
-    "regex": "pattern", "include": "glob", "offset": "start", "limit": "lines",
-}  # fmt: skip
 LONGEST = 600  # seconds that a command may take at most
 LINES = 2_000  # lines that are read by default
 _WIDEST = 2_000  # characters of a line that is read
@@ -208,8 +201,7 @@ class FolderTools:
 
     def line(self, name: str, arguments: Mapping[str, object]) -> str:
         """What a call is about, in a few words on one line, such as `read src/app.py`."""
-        given = {_known(name, key): value for key, value in arguments.items() if value not in (None, "")}
-        said = " in ".join(str(given[key]) for key in ("command", "pattern", "path") if key in given)
+        said = " in ".join(str(arguments[key]) for key in ("command", "pattern", "path") if arguments.get(key))
         return without_secrets(one_line(f"{name} {said}", _SAID))
 
     def answer(self, name: str, arguments: Mapping[str, object] | str) -> ToolAnswer:
@@ -234,7 +226,7 @@ class FolderTools:
         if not isinstance(offered, Mapping):
             takes = ", ".join(schema(tool)["input_schema"]["properties"])
             return _failure(f"the arguments of {name} must be an object with {takes}")
-        given = arguments_of(tool, {_known(name, str(key)): value for key, value in offered.items()})
+        given = arguments_of(tool, offered)
         try:
             "".join(value for value in given.values() if isinstance(value, str)).encode()
         except UnicodeEncodeError:
@@ -330,13 +322,6 @@ class FolderTools:
 
 def _failure(said: str) -> ToolAnswer:
     return ToolAnswer(f"Error: {shortened(said).rstrip('.')}.", failed=True)
-
-
-def _known(tool: str, argument: str) -> str:
-    """The name of an argument as the tool has it, for one that goes by another elsewhere."""
-    takes = TOOLS[tool].__annotations__ if tool in TOOLS else {}
-    other = ALIASES.get(argument, argument)
-    return other if argument not in takes and other in takes else argument
 
 
 def _ended(code: int | None, seconds: float) -> str:

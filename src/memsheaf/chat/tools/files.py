@@ -11,7 +11,6 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import accumulate, islice
 from typing import NamedTuple
 
 from memsheaf.errors import PathRefused, Refused
@@ -29,7 +28,6 @@ MARGIN = 16 << 10  # bytes around a piece that are read, too, so that the start 
 _CHUNK = 1 << 16
 _FARTHEST = 1 << 30  # bytes that are passed over to find a line
 _COMPARED = 4_000_000  # pairs of lines; beyond that a change is shown as one block
-_PLACES = 8  # that are named, of those where a text occurs
 _PATIENCE = 0.02  # seconds that an empty file is given to be filled by who is just saving it
 
 
@@ -261,11 +259,8 @@ def replace_text(text: str, old: str, new: str, *, count: int, name: str) -> str
             "but without the numbers of the lines"
         )
     if len(before) != count:
-        places = accumulate((each + old).count("\n") for each in before)
-        lines = ", ".join(str(1 + breaks - old.count("\n")) for breaks in islice(places, _PLACES))
-        more = "" if len(before) <= _PLACES else " and others"
         raise Refused(
-            f"old_text occurs {len(before)} times in {quote_path(name)}, at line {lines}{more}. "
+            f"old_text occurs {len(before)} times in {quote_path(name)}. "
             f"Give more of the text around it, or say count={len(before)} to change all"
         )
     return text.replace(old, new)

@@ -1,0 +1,108 @@
+"""Build an agent: its memory, its model, its tools and its conversation store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+from memsheaf.chat.agent import Agent, speaks_for_user
+from memsheaf.chat.conversations import Conversations
+from memsheaf.chat.memory import ChatMemory
+from memsheaf.chat.offline import Offline
+from memsheaf.chat.offline.memories import MemoryChanges
+from memsheaf.chat.permissions import Permission
+from memsheaf.chat.tools import FolderTools
+from memsheaf.chat.tools.files import is_within
+from memsheaf.config import Settings
+from memsheaf.errors import Refused
+from memsheaf.limits import ChatCaps
+from memsheaf.llm import load_model
+from memsheaf.llm.model import Talker
+from memsheaf.llm.served_talker import load_talker
+from memsheaf.llm.spend import Ledger, MeteredTalker
+from memsheaf.llm.subprocess_model import TOOLS
+
+OFFLINE = ("", "none", "offline")  # names that mean no model
+
+
+def open_agent(
+    settings: Settings,
+    *,
+    cwd: str,
+    scopes: Sequence[str] = (),
+    model: str = "",
+    url: str = "",
+    resume: str | None = None,
+    permission: Permission,
+    environment: Mapping[str, str] = os.environ,
+) -> Agent:
+    """An agent in a folder, with the model of that name, the one of the settings, or none.
+
+    `url` is where the model answers, if not at its provider's own address. With `resume`, a kept conversation goes
+    on: the one whose id begins so, or the newest for "".
+
+    Raises:
+        BadSettings, ModelFailed: the model cannot be used.
+        ScopeRefused, NotFound, StoreFailed.
+    """
+    if model and model not in OFFLINE and (model != settings.model or url):
+        settings = settings._replace(model=model, model_url=url, model_key="")
+
+    def writable() -> ChatMemory:
+        if permission.planning:
+            raise Refused("plan mode: nothing is written, memory included")
+        return memory
+
+    def load(name: str) -> Talker:
+        if name in OFFLINE:
+            return Offline(
+                MemoryChanges(
+                    undo=lambda: writable().undo(),
+                    offer=lambda types: memory.offer(types),
+                    forget=lambda: writable().forget_offered(),
+                    learn=lambda text: (writable() if text else memory).learn_now(agent.make_turn(text)),
+                )
+            )
+        own = name == settings.model  # address and key in the settings are for it and for no other
+        url, key = (settings.model_url, settings.model_key) if own else ("", "")
+        talker = load_talker(name, url=url, key=key, environment=environment)
+        talker.prepare()  # what it takes seconds to import is there when the first message is
+        ledger = Ledger.of(settings.state or os.path.join(settings.home, "state"))
+        return MeteredTalker(talker, ledger, ChatCaps(settings.chat.requests_per_day, settings.chat.tokens_per_day))
+
+    is_askable = settings.model.partition(":")[0] not in TOOLS  # `claude` and `codex` only answer questions
+    talker = load(model or (settings.model if is_askable else "offline"))
+    selector = None
+    if settings.chat.selector and not speaks_for_user(talker):
+        selector = load_model(settings.model, url=settings.model_url, key=settings.model_key, environment=environment)
+    by = "user" if speaks_for_user(talker) else "agent"
+    memory = ChatMemory.open(settings, cwd=cwd, scopes=scopes, by=by, selector=selector)
+    # only memory tools may touch memories, what is kept about them, and the settings
+    ours = [place for place in (settings.home, settings.state, settings.cache) if place]
+    apart = [place for place in ours if not is_within(os.path.realpath(cwd), os.path.realpath(place))]
+    keys = (settings.model_key, settings.embedder_key)  # variables that commands do not get, whatever they are called
+    with ExitStack() as opened:
+        opened.callback(memory.close)
+        tools = FolderTools(
+            cwd,
+            permission,
+            environment={name: value for name, value in environment.items() if name not in keys},
+            keep_out=[*(sheaf.root for sheaf in memory.layers.each()), *apart],
+        )
+        agent = Agent(
+            talker,
+            memory,
+            tools,
+            permission,
+            chats=Conversations(memory.layers.own.state),
+            load=load,
+            folder=cwd,
+            context=settings.chat.context_tokens,
+            answer_tokens=settings.chat.answer_tokens,
+            steps=settings.chat.requests_per_turn,
+        )
+        if resume is not None:
+            agent.resume(resume)
+        opened.pop_all()  # from here on the agent closes it
+    return agent

@@ -1,0 +1,358 @@
+"""Checks before a write. Every change of every channel passes this one list, in `OpenScope.commit`.
+
+A gate looks at one file of a commit and returns the error that refuses it, or None. They run in the order of `GATES`,
+each over all files of the commit, and the first refusal ends it: nothing is written.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from memsheaf.errors import (
+    CreateOnly,
+    Duplicate,
+    Exists,
+    MemsheafError,
+    NotWorth,
+    Refused,
+    SecretFound,
+    TextRefused,
+    hinted,
+)
+from memsheaf.guard.paths import fold, is_fact
+from memsheaf.memory import Allow, Memory, refuse_large
+from memsheaf.store import ABSENT, Change, Version
+from memsheaf.text.similarity import SAME, alike, fact, words
+
+LAYER_FILES = ("TASK.md", "verified.md", "revisions.md", "session.md", "archive/session.md")
+CONTEXT = "CONTEXT.md"  # stands in every system prompt
+Near = Sequence[tuple[str, Version]]  # memories that may say the same, likely ones first
+Find = Callable[[str], Memory | None]
+
+
+class WrittenFile(NamedTuple):
+    """One file of a commit: the memory after it and the one before, each None where there is none."""
+
+    path: str
+    memory: Memory | None
+    was: Memory | None = None
+
+
+class GateContext(NamedTuple):
+    """The circumstances of a commit.
+
+    `is_asked` is true where a person, or learning on their behalf, decided that a text is worth keeping. `near` finds
+    the memories that may say the same as a text, `read` gives one of them.
+    """
+
+    scope: str
+    is_person: bool
+    is_asked: bool
+    allow: Allow
+    why: str
+    may_write_context: bool
+    near: Callable[[Memory], Near]
+    read: Callable[[str], Memory]
+
+
+def check_commit(files: Sequence[WrittenFile], context: GateContext) -> None:
+    """Raise the first refusal of a gate."""
+    for gate in GATES:
+        for file in files:
+            if refusal := gate(file, context):
+                raise refusal
+
+
+def refuse_context(file: WrittenFile, context: GateContext) -> Refused | None:
+    """Refuse an agent's change of the file that stands in every later system prompt."""
+    if fold(file.path) != fold(CONTEXT) or context.is_person or context.may_write_context:
+        return None
+    how = f"ask the user to run `memsheaf edit {CONTEXT}`, and tell them what to put there"
+    return TextRefused(f"{CONTEXT} stands in every system prompt, so only a person writes it; {how}")
+
+
+def refuse_secret(file: WrittenFile, context: GateContext) -> Refused | None:
+    """Refuse a text, or a reason for a change, with a secret in it that was not there before."""
+    if context.allow.secrets:
+        return None
+    return find_secret(file.memory, file.was, context.why)
+
+
+def refuse_unworthy(file: WrittenFile, context: GateContext) -> Refused | None:
+    """Refuse what an agent saves and what holds for the moment only, or can be looked up in the code."""
+    if context.is_asked or not _is_judged(file, context) or file.memory is None:
+        return None
+    return find_unworthy(file.memory, file.was)
+
+
+def refuse_empty_talk(file: WrittenFile, context: GateContext) -> Refused | None:
+    """Refuse a new text that says nothing."""
+    if file.was or not _is_judged(file, context) or file.memory is None:
+        return None
+    return find_empty_talk(file.memory)
+
+
+def refuse_personal(file: WrittenFile, context: GateContext) -> Refused | None:
+    """Refuse a new memory about one person in a team's scope."""
+    if file.was or not _is_judged(file, context) or file.memory is None:
+        return None
+    return find_personal(file.memory, context.scope)
+
+
+def refuse_duplicate(file: WrittenFile, context: GateContext) -> Refused | None:
+    """Refuse a new memory that says what another one says already."""
+    if file.was or not _is_judged(file, context) or file.memory is None:
+        return None
+    return find_duplicate(file.memory, context.near(file.memory), context.read)
+
+
+GATES = (refuse_context, refuse_secret, refuse_unworthy, refuse_empty_talk, refuse_personal, refuse_duplicate)
+
+
+def _is_judged(file: WrittenFile, context: GateContext) -> bool:
+    return not context.allow.anyway and file.memory is not None and file.memory.state == "ok"
+
+
+def find_secret(memory: Memory | None, was: Memory | None, why: str = "") -> SecretFound | None:
+    """Return the error about a secret that is new in a memory, or in the reason for its change; None without one.
+
+    What is in a file already does not stand in the way of a change elsewhere in it.
+    """
+    from memsheaf.guard.secrets import new_secrets
+
+    refuse_large(why)
+    texts = [*(_texts_of(memory) if memory else ("", "", "", "")), why]
+    old = _SEPARATOR.join(_texts_of(was)) if was else ""
+    for secret in new_secrets(_SEPARATOR.join(texts), old):
+        return SecretFound(secret.kind, _describe_place(texts, secret.start))
+    return None
+
+
+def require_no_secret(memory: Memory | None, was: Memory | None = None, why: str = "") -> None:
+    """Raise SecretFound for a secret that is new in a memory, or in the reason for its change."""
+    if error := find_secret(memory, was, why):
+        raise error
+
+
+def find_unworthy(memory: Memory, was: Memory | None) -> NotWorth | None:
+    """Return the error about what is new and holds for the moment only, or is what the code says.
+
+    A memory that says until when it holds may speak of the moment, one that cites the code may speak of it.
+    """
+    from memsheaf.guard.worth import derivable, ephemeral
+
+    text = _all_text(memory)
+    old = _all_text(was) if was else ""
+    if not memory.expires and (why := ephemeral(text)) and not ephemeral(old):
+        return NotWorth(why)
+    has_citations = bool(memory.citations)
+    if (why := derivable(text, cited=has_citations)) and not derivable(old, cited=has_citations):
+        return NotWorth(why)
+    return None
+
+
+# Words that say nothing: acknowledgements and greetings in six languages, and fingers on a keyboard ("asdf", "xxx").
+_EMPTY_TALK = (
+    r"(?i)\W*+(?:(?:ok|okay|k|yes|yeah|yep|no|nope|sure|fine|cool|great|nice|thanks?|thx|ty|you|so|very|much|a|lot|please|hi"
+    r"|hello|hey|world|bye|test|testing|hm+|lol|danke|dankeschön|ja|nein|bitte|hallo|tschüss|gut|passt|merci|beaucoup|oui"
+    r"|non|bonjour|salut|gracias|muchas|sí|si|hola|vale|adiós|好的?|嗯|是的?|不是?|对|谢谢你?|你好|测试|はい|いいえ|うん"
+    r"|ありがとう(?:ございます)?|こんにちは|テスト|了解|わかった"
+    r"|(?:asdf|sdfg|dfgh|fghj|ghjk|hjkl|qwer|azerty|zxcv|xcvb|yxcv|aoeu)\w*|([^\W\d])\1{2,}|([^\W\d]{2})\2{2,}"
+    r")\b\W*+)*"
+)
+
+
+def find_empty_talk(memory: Memory) -> NotWorth | None:
+    """Return the error about a text that says nothing, such as "ok" or "asdf"; None for another."""
+    if not re.fullmatch(_EMPTY_TALK, _all_text(memory)):
+        return None
+    return hinted(NotWorth("it says nothing"), "Say it as a sentence, such as `I prefer pnpm`.")
+
+
+def find_personal(memory: Memory, scope: str) -> NotWorth | None:
+    """Return the error about a memory on one person that all members of a team would read."""
+    if not scope.startswith("team/") or memory.kind != "user":
+        return None
+    error = NotWorth(f"it is about one person, and all of {scope} would read it")
+    return hinted(error, "Keep it in the scope user; what holds for all in the team has another type.")
+
+
+def find_duplicate(memory: Memory, near: Near, read: Callable[[str], Memory]) -> Duplicate | None:
+    """Return the error about a memory, one of those `near`, that says the same in almost the same words.
+
+    A fact may differ in a word alone from the one that it supersedes. A memory that others committed does not stand
+    in for what is said here.
+    """
+    wanted = fact(memory)
+    skipped = {memory.path}
+    if is_fact(memory.path):
+        skipped.update(memory.supersedes)
+    for path, _ in near:
+        with suppress(MemsheafError):
+            other = read(path)
+            if path in skipped or other.state != "ok" or other.trust == "shared":
+                continue
+            likeness = alike(wanted, fact(other))
+            if likeness >= SAME:
+                return Duplicate(path, likeness)
+    return None
+
+
+def judge(memory: Memory, was: Memory | None, *, is_asked: bool, near: Near, read: Callable[[str], Memory]) -> None:
+    """Raise what a change would be refused with. What the user asked to remember is kept whether it lasts or not."""
+    refusal: Refused | None = find_secret(memory, was)
+    if not refusal and not is_asked:
+        refusal = find_unworthy(memory, was)
+    if not refusal and was is None:
+        refusal = find_empty_talk(memory) or find_duplicate(memory, near, read)
+    if refusal:
+        raise refusal
+
+
+def _all_text(memory: Memory) -> str:
+    return f"{memory.name}\n{memory.description}\n{memory.body}"
+
+
+_SEPARATOR = "\n\0\n"
+
+
+def _texts_of(memory: Memory) -> tuple[str, str, str, str]:
+    """Return body, header, name of the file, and header values that are spelt otherwise.
+
+    The body comes first: name and description are often made from it, and a secret is where the user wrote it.
+    """
+    head, path = memory.page.head, memory.path.removesuffix(".md").replace("/", "\n")
+    if memory.state == "held" or not head:
+        return memory.text, "", path, ""
+    values: list[str] = []
+    if "\\" in head:
+        for field in memory.page.fields:
+            values += [field.value] if isinstance(field.value, str) else memory.page.items(field.key)
+    return memory.body, head, path, "\n".join(values)
+
+
+def _describe_place(texts: Sequence[str], position: int) -> str:
+    """Return the place of a character within these texts, in words."""
+    for number, text in enumerate(texts):
+        if position <= len(text):
+            line = text.count("\n", 0, position) + 1
+            key = text.split("\n")[line - 1].partition(":")[0].strip() if number == 1 else ""
+            header = f"the {key}" if key.isidentifier() and key.islower() and key.isascii() else "the header"
+            body = f"line {line} of the text" if "\n" in text.strip() else "the text"
+            return (body, header, "the file name", "the header", "the reason given")[number]
+        position -= len(text) + len(_SEPARATOR)
+    return "it"
+
+
+class FactRules:
+    """Rules for facts: each cites its evidence, is never edited, and is retired only by one that supersedes it.
+
+    `find` gives a memory as it is now, `facts` those that are here, `had` tells whether a path has a history.
+    """
+
+    def __init__(self, find: Find, facts: Callable[[], Iterable[Memory]], had: Callable[[str], bool]) -> None:
+        self._find = find
+        self._facts = facts
+        self._had = had
+
+    def add_retired(self, changes: Sequence[Change], made: Mapping[str, Memory], by: str) -> list[Change]:
+        """Return the changes with the removal of each fact that a new one supersedes.
+
+        Raises:
+            CreateOnly, TextRefused, Exists: they break a rule.
+        """
+        new = [
+            made[change.path]
+            for change in changes
+            if change.expect == ABSENT and change.path in made and is_fact(change.path)
+        ]
+        retired = {path for memory in new for path in memory.supersedes if is_fact(path)}
+        for memory in new:
+            _refuse_incomplete(memory)
+            if by != "import":  # what comes in was looked at file by file
+                self._refuse_twin(memory, retired, by)
+            if by != "user":
+                self._refuse_other_subject(memory)
+        for change in changes:
+            if not is_fact(change.path) or change.expect == ABSENT:
+                continue
+            present = self._find(change.path)
+            if change.data is None:
+                is_refused = by != "user" and change.path not in retired
+            else:
+                is_refused = present is not None and content_of(made[change.path]) != content_of(present)
+            if is_refused:
+                raise CreateOnly(change.path)
+        given = {change.path for change in changes}
+        replaced = filter(None, map(self._find, sorted(retired - given)))
+        return [*changes, *(Change(memory.path, None, memory.version) for memory in replaced)]
+
+    def _refuse_twin(self, memory: Memory, retired: Collection[str], by: str) -> None:
+        """Raise Exists for a second fact on one subject; for a machine also in the place of one that was retired."""
+        for other in self._facts():
+            if other.path not in (memory.path, *retired) and words(other.name) == words(memory.name):
+                raise _exists_beside(other.path, "it is about the same")
+        if by != "user" and self._had(memory.path):
+            raise _exists_beside(memory.path, "a fact had this name, and was retired")
+
+    def _refuse_other_subject(self, memory: Memory) -> None:
+        """Raise CreateOnly when a fact would retire one about something else, and no person says so."""
+        for path in filter(is_fact, memory.supersedes):
+            other = self._find(path)
+            if other and words(other.name) != words(memory.name):
+                raise CreateOnly(path)
+
+    def find_superseded(self, memory: Memory) -> list[str]:
+        """Return the facts here that a new memory would retire."""
+        if not is_fact(memory.path):
+            return []
+        return [path for path in filter(is_fact, memory.supersedes) if self._find(path)]
+
+    def refuse_superseded(self, memory: Memory, others: Iterable[Memory]) -> None:
+        """Raise Exists when a fact that is gone would come back beside the one of the others in its place."""
+        for other in others:
+            has_subject = other.path != memory.path and words(other.name) == words(memory.name)
+            if memory.path in other.supersedes or has_subject:
+                raise hinted(
+                    Exists(other.path, f"it stands in the place of {memory.path!r}"),
+                    "`memsheaf undo` of what superseded it brings the old one back, and takes the new away.",
+                )
+
+
+def citations_without_hashes(memory: Memory) -> Iterator[str]:
+    """Yield the places that a fact cites, without the hashes that showed what it said before."""
+    from memsheaf.guard.citations import parse as parse_place
+
+    for text in memory.citations:
+        place = parse_place(text)
+        yield str(place._replace(hash="")) if place else text
+
+
+def content_of(memory: Memory) -> tuple[object, ...]:
+    """Return the content of a fact, without its source and trust."""
+    return memory.name, memory.description, memory.kind, memory.citations, memory.reason, memory.body, memory.expires
+
+
+def _refuse_incomplete(memory: Memory) -> None:
+    """Raise TextRefused for a new fact that lacks what shows it to be true."""
+    from memsheaf.guard.citations import parse as parse_place
+
+    places = filter(None, map(parse_place, memory.citations))
+    missing = []
+    if not any(place.first or place.symbol for place in places):
+        missing.append("a cited place")
+    if not memory.reason:
+        missing.append("a reason")
+    if memory.state != "ok" or not memory.known:
+        missing.append("a header with name, description and type")
+    if missing:
+        raise hinted(
+            TextRefused(f"{memory.path!r} is no fact yet: it lacks {', '.join(missing)}"),
+            "`memsheaf fact add` asks for all that a fact needs; elsewhere it can be an ordinary memory.",
+        )
+
+
+def _exists_beside(path: str, why: str) -> Exists:
+    hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
+    return hinted(Exists(path, why), hint)

@@ -1,0 +1,950 @@
+"""One scope that is open: its folder, its index, and the ledger of whose texts it holds.
+
+`Sheaf` works over one or several of these. Everything here speaks of paths in this one folder.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice, takewhile
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from memsheaf import gates
+from memsheaf.config import Settings
+from memsheaf.embed import Embedder
+from memsheaf.embed import find as find_embedder
+from memsheaf.errors import (
+    BadHeader,
+    Busy,
+    Exists,
+    MemsheafError,
+    NotFound,
+    PathRefused,
+    ReadOnly,
+    ReviewRequired,
+    StoreFailed,
+)
+from memsheaf.frontmatter import edited
+from memsheaf.gates import LAYER_FILES, FactRules, GateContext, Near, WrittenFile, citations_without_hashes
+from memsheaf.guard import without_secrets
+from memsheaf.guard.paths import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
+from memsheaf.history import Blamed, CommitLog, blame, diff
+from memsheaf.index import browse
+from memsheaf.index.browse import EVERYTHING, Filter, Place, RowCounts
+from memsheaf.index.catalog import MAX_BYTES, Page, apart, listing, with_scope
+from memsheaf.index.database import UNUSABLE, Match, Row, database_for
+from memsheaf.index.search import Index
+from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
+from memsheaf.project_trees import state_of
+from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section
+from memsheaf.scope import Scope, checkout_of, has_hub, resolve
+from memsheaf.store import ABSENT, HISTORY, HUB, Change, Commit, Version
+from memsheaf.store.commit_queries import find_version, trail
+from memsheaf.store.folder import FolderStore
+from memsheaf.store.state import State
+from memsheaf.store.trust import TrustLedger
+from memsheaf.text.similarity import SAME, alike, fact
+from memsheaf.text_edits import merged, placed, relinked, vouched
+
+if TYPE_CHECKING:
+    from memsheaf.hub.replica import Replica
+    from memsheaf.recall.recall_log import RecallRecord
+    from memsheaf.recall.turns import Proposal
+    from memsheaf.store.tombstones import Tombstone
+    from memsheaf.store.transaction import Transaction
+
+PAGE_ROWS = 150
+MAX_MATCHES = 200  # memories that a search among all can find
+ROWS_PER_QUERY = 500
+MIN_CATALOG_BYTES = 600  # of a catalog in a prompt, however small its budget
+MIN_FILE_BYTES = 200  # the same for CONTEXT.md and NOTES.md
+MAX_LINKING_MEMORIES = 50  # that may name a file which gets another name
+MAX_NEW_MEMORIES = 20  # that an overview tells by name
+
+
+class NewMemory(NamedTuple):
+    """A memory that was added lately: when, and by whom."""
+
+    path: str
+    name: str
+    kind: str
+    at: str
+    by: str
+
+
+class ScopeCounts(NamedTuple):
+    """The number of memories of each kind, of those added lately, and the newest of these first."""
+
+    rows: RowCounts
+    added: int
+    new: Sequence[NewMemory]
+
+
+class OpenScope:
+    """The memories of one scope. Nothing is created before the first change.
+
+    With `is_reviewed` only people change anything here.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        store: FolderStore,
+        index: Index,
+        settings: Settings,
+        *,
+        by: str,
+        read_only: bool,
+        clock: Callable[[], float],
+        ledger: TrustLedger | None,
+        is_reviewed: bool = False,
+    ) -> None:
+        self.scope = scope
+        self.store = store
+        self.index = index
+        self.settings = settings
+        self.by = by
+        self.read_only = read_only
+        self.clock = clock
+        self._ledger = ledger
+        self._is_reviewed = is_reviewed
+        self._is_team = not store.checkout  # where others write, they are its members
+        self._prompt: tuple[tuple[object, ...], str] | None = None
+        self._row_counts = browse.Counts()
+        self._owners = browse.Owners()
+        self._counts: tuple[object, ScopeCounts] | None = None
+        self._used_today: set[tuple[str, str]] = set()
+        self.commits = CommitLog(store, clock)
+
+    @classmethod
+    def open(
+        cls,
+        scope: Scope,
+        settings: Settings,
+        *,
+        cwd: str = "",
+        by: str = "agent",
+        read_only: bool = False,
+        embedder: Embedder | None = None,
+        clock: Callable[[], float] = time.time,
+        is_reviewed: bool = False,
+    ) -> OpenScope:
+        """Open the folder of a scope. A commit that a crash left half done is completed."""
+        store, ledger = _open_store(scope, settings, cwd, read_only=read_only, clock=clock)
+        given = embedder
+
+        def load_embedder() -> Embedder | None:
+            if given is not None:
+                return given
+            folder, name = settings.weights or settings.cache, settings.embedder
+            return find_embedder(folder, name=name, url=settings.embedder_url, key=settings.embedder_key)
+
+        is_by_words = embedder is None and settings.embedder == "none"
+        database = database_for(store.root, settings.cache)
+        index = Index(
+            store, database, read_only=read_only, embedder=None if is_by_words else load_embedder, clock=clock
+        )
+        return cls(
+            scope,
+            store,
+            index,
+            settings,
+            by=by,
+            read_only=read_only,
+            clock=clock,
+            ledger=ledger,
+            is_reviewed=is_reviewed,
+        )
+
+    def close(self, *, wait: bool = True) -> None:
+        """Flush everything to disk and release it; a process that ends now need not `wait` for vectors."""
+        try:
+            if not self.read_only:
+                self.store.close()
+        finally:
+            if wait:
+                self.index.close()
+
+    @property
+    def name(self) -> str:
+        """The scope as users write it: "user", "agent/shop"."""
+        return str(self.scope)
+
+    @property
+    def root(self) -> str:
+        """The folder that holds the files."""
+        return self.store.root
+
+    @property
+    def state(self) -> State:
+        """The state that is kept about this folder outside of it: inbox, review queue, gates."""
+        return state_of(self.root, self.settings)
+
+    @property
+    def today(self) -> str:
+        """The day, as headers have it."""
+        return time.strftime("%Y-%m-%d", time.localtime(self.clock()))
+
+    @property
+    def ledger(self) -> TrustLedger | None:
+        """The ledger of what this user wrote; the rest came from others. None where nobody else writes."""
+        if self._ledger is None and self.scope.layer == "team":  # a team can get a hub at any time
+            self._ledger = find_ledger(self.scope, self.root, self.settings)
+        return self._ledger
+
+    @property
+    def replica(self) -> Replica | None:
+        """The folder as what several machines share, None for a scope without a hub."""
+        return self.store if hasattr(self.store, "hub") else None  # type: ignore[return-value]
+
+    # Reading
+
+    def read(self, path: str) -> Memory:
+        """Return one memory, as it is on disk now. Raises NotFound, PathRefused."""
+        try:
+            document = self.store.read(path)
+        except NotFound:
+            others = self.index.same_file(path)
+            if len(others) != 1 or others[0] == path:
+                raise
+            document = self.store.read(others[0])
+        return self._with_trust(parse(document.path, document.data))
+
+    def find(self, path: str) -> Memory | None:
+        """Return one memory as it is now, None when there is none. Raises PathRefused."""
+        try:
+            return self.read(path)
+        except NotFound:
+            return None
+        except PathRefused as error:
+            raise PathRefused(without_secrets(error.path[:1000]), error.why) from None
+
+    def find_name(self, kind: str, name: str) -> Memory | None:
+        """Return the memory with exactly this name, to which a correction belongs."""
+        self.index.ready()
+        name = name.strip()
+        for _ in range(2):
+            path = self.index.named(kind, name)
+            memory = self.find(path) if path else None
+            if memory is None or (memory.name, memory.kind) == (name, kind):
+                return memory
+            self.index.look()  # it was given another name meanwhile
+        return None
+
+    def spell(self, path: str) -> str:
+        """Return the path as the folder spells it, whether or not it is still there."""
+        path = check_stored(path)
+        others = self.index.same_file(path)
+        return others[0] if len(others) == 1 else path
+
+    def _with_trust(self, memory: Memory) -> Memory:
+        """Return the memory as shared unless this machine wrote it or a person accepted it."""
+        if self.ledger is None or self.ledger.knows(memory.path, memory.version):
+            return memory
+        return memory._replace(shared=True)
+
+    def mark_shared(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Return rows of the index, with what is shared marked as such."""
+        if self.ledger is None:
+            return rows
+        shared = self.ledger.find_unknown((row.path, row.version) for row in rows if row.trust == "confirmed")
+        return [row._replace(trust="shared") if row.path in shared else row for row in rows]
+
+    def list(self, *, kind: str = "", unconfirmed: bool = False) -> Sequence[Row]:
+        """Return every file of this scope, in the order of the paths; `kind` and `unconfirmed` narrow it."""
+        self.index.look()
+        conditions, values = ["1"], []
+        if kind:
+            conditions.append("kind = ?")
+            values.append(_without_surrogates(kind))
+        if unconfirmed:
+            conditions.append("trust = 'unconfirmed'")
+        return self.mark_shared(self.index.rows(" AND ".join(conditions), *values))
+
+    def changed_by_others(self) -> Sequence[Row]:
+        """Return memories that somebody else changed after they were written, and that no person has seen since."""
+        self.index.look()
+        likely = self.mark_shared(self.index.rows("line LIKE '%(changed by %'"))
+        return [row for row in likely if self.read(row.path).changed_by not in ("", "user")]
+
+    def places(
+        self, wanted: Filter = EVERYTHING, sort: str = "path", limit: int = -1, offset: int = 0
+    ) -> tuple[Sequence[Place], int]:
+        """Return the places of some of the wanted memories, in an order of `SORTS`, and how many there are."""
+        if not wanted.text:
+            return self._sorted_places(wanted, sort, limit, offset)
+        matches = [match for match in self.matches(wanted.text, limit=MAX_MATCHES) if match.is_hit]
+        best = [Place(-match.score, match.row.path, match.row.version) for match in matches]
+        if wanted._replace(text="") != EVERYTHING:
+            trusted = [match.row.path for match in matches if wanted.trust in ("", match.row.trust)]
+            others = wanted._replace(trust="")
+            passed = self.index.query(lambda db: browse.places(db, others, "path", -1, 0, trusted))
+            paths = {place.path for place in passed}
+            best = [place for place in best if place.path in paths]
+        return best[offset : offset + limit], len(best)
+
+    def _sorted_places(self, wanted: Filter, sort: str, limit: int, offset: int) -> tuple[Sequence[Place], int]:
+        self.index.look()
+        ledger = self.ledger
+        if ledger is None or wanted.trust not in ("confirmed", "shared"):
+            return self.index.query(
+                lambda db: (browse.places(db, wanted, sort, limit, offset), self._row_counts.count(db, wanted))
+            )
+        sure = wanted._replace(trust="confirmed")
+        every = self.index.query(lambda db: browse.places(db, sure, sort, -1, 0))
+        shared = ledger.find_unknown((place.path, place.version) for place in every)
+        places = [place for place in every if (place.path in shared) == (wanted.trust == "shared")]
+        return places[offset : offset + limit], len(places)
+
+    def rows_of(self, places: Sequence[Place]) -> Sequence[Row]:
+        """Return the rows at some places, in that order; those that are gone meanwhile are left out."""
+        paths = [place.path for place in places]
+        rows: dict[str, Row] = {}
+        for start in range(0, len(paths), ROWS_PER_QUERY):
+            some = paths[start : start + ROWS_PER_QUERY]
+            marks = ", ".join("?" * len(some))
+            rows |= {row.path: row for row in self.index.rows(f"path IN ({marks})", *some)}
+        return self.mark_shared([rows[path] for path in paths if path in rows])
+
+    def record_drift(self, verdicts: Iterable[tuple[str, Version, bool]]) -> None:
+        """Record which versions have a citation that does not hold any more, for `Filter.drifted`."""
+        if not self.read_only:
+            self.index.query(lambda db: browse.set_drift(db, verdicts))
+
+    def best(self, limit: int, offset: int = 0) -> Sequence[Row]:
+        """Return the rows that the catalog lists first."""
+        self.index.look()
+        return self.mark_shared(self.index.ranked("", limit, offset))
+
+    def newer(self, path: str) -> Row | None:
+        """Return the confirmed memory that supersedes this one, in the end; None where none does, or in a circle."""
+        seen = {path}
+        newest = None
+        while rows := self.index.rows("supersedes <> '' AND instr(supersedes, ?)", f"\n{path}\n"):
+            usable = [row for row in self.mark_shared(rows) if (row.trust, row.state) == ("confirmed", "ok")]
+            if not usable:  # what others committed hides nothing
+                break
+            newest = max(usable, key=lambda row: (row.updated, row.path))
+            path = newest.path
+            if path in seen:
+                return None
+            seen.add(path)
+        return newest
+
+    def count(self) -> int:
+        """Return how many memories the catalog may show."""
+        self.index.look()
+        return self.index.total()
+
+    def rows_under(self, folder: str, *, any_case: bool = False) -> Sequence[Row]:
+        """Return the readable files below a folder, however deep, as the last look saw them; "" is the root.
+
+        With `any_case`, another spelling of the folder's name will do where that very name has no files.
+        """
+        if not folder:
+            return self.index.rows("version <> ?", UNUSABLE)
+        if not any_case:  # "0" comes right after "/"
+            return self.index.rows("path > ? AND path < ? AND version <> ?", f"{folder}/", f"{folder}0", UNUSABLE)
+        prefix = _without_surrogates(fold(f"{folder}/"))
+        rows = self.index.rows("fold >= ? AND fold < ? AND version <> ?", prefix, f"{prefix[:-1]}0", UNUSABLE)
+        return [row for row in rows if row.path.startswith(f"{folder}/")] or rows
+
+    def matches(
+        self, query: str, *, limit: int = 10, among: Collection[str] | None = None, look: bool = True
+    ) -> Sequence[Match]:
+        """Return memories that hold words of the query or mean the same, best first, with the numbers behind it.
+
+        With `among`, only these files are weighed. Without a `look`, what other programs just did is not noticed.
+        """
+        if look:
+            self.index.look()
+        matches = self.index.search(query, limit, among=among)
+        rows = self.mark_shared([match.row for match in matches])
+        return [match._replace(row=row) for match, row in zip(matches, rows, strict=True)]
+
+    def files(self, folder: str) -> Sequence[str]:
+        """Return the Markdown files below a folder, without opening the index."""
+        entries = (entry for entry in self.store.scan() if entry.path.startswith(folder) and not entry.problem)
+        return sorted(entry.path for entry in entries if entry.path.endswith(".md"))
+
+    def modified(self, paths: Iterable[str]) -> dict[str, float | None]:
+        """Return when each file was last changed, in seconds; None for one that is not there."""
+        return {path: stamp and stamp[0] / 1e9 for path, stamp in self.store.stamps(paths).items()}
+
+    def is_taken(self, path: str) -> bool:
+        """Return True if a file has this name, or had it as far as the history goes back."""
+        return bool(self.index.same_file(path)) or self.has_history(path)
+
+    def count_use(self, paths: Sequence[str], message: str = "") -> None:
+        """Count that an agent read these memories, or was shown them: once a day each. The `message` is logged.
+
+        A memory that was of use lately stays in a full catalog. It moves up when the next memory is saved, and not
+        before: a prompt does not change because somebody read.
+        """
+        if self.read_only:
+            return
+        today = self.today
+        fresh = [path for path in paths if (today, path) not in self._used_today]
+        if fresh:
+            self.store.add_uses(today, fresh)
+            self._used_today.update((today, path) for path in fresh)
+        if message and paths:
+            from memsheaf.recall.recall_log import log_recall
+
+            log_recall(self.state, utc_time(self.clock()), message, paths)
+
+    def recalled(self, path: str = "") -> Sequence[RecallRecord]:
+        """Return when a memory was recalled, or any, and for which message, newest first; of the last 500 recalls."""
+        from memsheaf.recall.recall_log import recall_records
+
+        path = self.spell(path) if path else ""
+        return [record for record in reversed(recall_records(self.state)) if not path or path in record.paths]
+
+    def counts(self, since: str) -> ScopeCounts:
+        """Count the memories, and those added since a day and still there; cached until the next write."""
+        self.index.look()
+        state = since, self.index.query(browse.database_state)
+        if self._counts is None or self._counts[0] != state:
+            added = {
+                step.path: commit
+                for commit in self.commits.since(since)
+                for step in commit.steps
+                if step.what == "added"
+            }
+            present = self.index.query(lambda db: browse.named_rows(db, added, memories=True))
+            newest = islice((path for path in added if path in present), MAX_NEW_MEMORIES)
+            new = [NewMemory(path, *present[path], added[path].at, added[path].by) for path in newest]
+            self._counts = state, ScopeCounts(self.index.query(browse.count_rows), len(present), new)
+        return self._counts[1]
+
+    def names(self, paths: Collection[str] | None = None) -> dict[str, tuple[str, str]]:
+        """Return the name and the type of each file, or of these as far as they are there, by path."""
+        return self.index.query(lambda db: browse.named_rows(db, paths))
+
+    # Prompt and catalog
+
+    def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
+        """Return one line a memory, within a budget: what MEMORY.md holds, with what others wrote apart."""
+        self.index.look()
+        return self._catalog(max_bytes)
+
+    def _catalog(self, max_bytes: int) -> Page:
+        if ledger := self.ledger:
+            best, theirs, owned, others = self.index.query(lambda db: self._owners.divide(db, ledger))
+            if others:
+                lines, waiting = self.index.lines(best)
+                rows = self.rows_of(theirs)
+                counts = owned, others, waiting
+                return apart(lines, rows, self.committers(rows), counts, max_bytes, team=self._is_team)
+        return self.index.catalog(max_bytes)
+
+    def catalog_page(self, number: int = 1, *, kind: str = "") -> Page:
+        """Return a page of the whole catalog, most important first."""
+        self.index.look()
+        rows: Sequence[Row] = []
+        if 0 < number < 1_000_000:
+            rows = self.mark_shared(self.index.ranked(kind, PAGE_ROWS, (number - 1) * PAGE_ROWS))
+        entries = []
+        for row in map(Row.masked, rows):
+            mark = "(shared) " if row.trust == "shared" else ""
+            entries.append((row.name, row.path, mark + (row.problem or row.description)))
+        return listing(entries, number, self.index.total(kind), PAGE_ROWS)
+
+    def committers(self, rows: Sequence[Row | Memory]) -> dict[str, str]:
+        """Return who committed the text of these files, or saved it for the team, by path, as far as is known."""
+        files = {(row.path, row.version) for row in rows}
+        if self._is_team:
+            return browse.find_members(self.index, self.store, files)
+        from memsheaf.worktree import committers
+
+        return browse.find_authors(self.index, files, lambda asked: committers(self.root, asked))
+
+    def caveats(self, memory: Memory) -> Sequence[str]:
+        """Return what a reader must know of a memory's origin: unconfirmed, shared and by whom, changed by others."""
+        who = self.committers([memory]).get(memory.path, "") if memory.shared else ""
+        return caveats(memory, who, team=self._is_team)
+
+    def prompt(self, *, also: bool = False) -> str:
+        """Return the section for an agent's system prompt; the same bytes as long as no memory changed.
+
+        The section of a scope that is `also` shown names the scope with each file.
+        """
+        has_changed = self.index.look()
+        stamps = self.store.stamps((CATALOG, CONTEXT, NOTES))
+        key = also, *stamps.values(), self.ledger and self.ledger.stamp
+        is_published = key[1] and self.index.publishes
+        if has_changed or self._prompt is None or self._prompt[0] != key or not is_published:
+            self._prompt = key, self.render_prompt(also=also)
+        return self._prompt[1]
+
+    def render_prompt(self, *, also: bool, budget: int = 0) -> str:
+        """Return the section as `prompt` does, as the last look saw the files.
+
+        `budget` is a limit in bytes: CONTEXT.md, NOTES.md and then the catalog are cut to fit.
+        """
+        if not self.settings.tools:
+            offer = "none"
+        elif also:
+            offer = "also"
+        else:
+            offer = "reading" if self.read_only else "all"
+        context, notes = self._prompt_file(CONTEXT), self._prompt_file(NOTES)
+        room, limit = MAX_BYTES, budget // 3
+        for _ in range(8):
+            catalog = self._catalog(room).text
+            text = render_section(
+                scope=self.name,
+                catalog=with_scope(catalog, self.name) if also else catalog,
+                context=context,
+                notes=notes,
+                offer=offer,
+                limit=limit,
+            )
+            over = len(text.encode()) - budget
+            if not budget or over <= 0:
+                break
+            size = min(room, len(catalog.encode()))
+            room = max(MIN_CATALOG_BYTES, size - over)
+            missing = over - size + room  # what the catalog cannot give
+            limit = max(MIN_FILE_BYTES, limit - max(0, (missing + 1) // 2))
+        return text
+
+    def _prompt_file(self, name: str) -> str:
+        """Return the text of a file for every prompt, or why it is not shown; "" for an unconfirmed one."""
+        data = self.store.published(name)
+        memory = self._with_trust(parse(name, data)) if data else parse(name, b" ")
+        if memory.trust == "shared":
+            return f"({explain_untrusted(name, self.name, team=self._is_team)}.)"
+        if memory.state in ("ok", "free"):
+            return memory.body if memory.trust == "confirmed" else ""
+        return f"({name} is not shown: {memory.problem}.)"
+
+    def notices(self) -> Sequence[str]:
+        """Say what went with its whole folder, and which files for every prompt wait for a person's look."""
+        notices = list(self.describe_lost())
+        if self.ledger:
+            for memory in filter(None, map(self.find, (CONTEXT, NOTES))):
+                if memory.trust == "shared":
+                    notices.append(explain_untrusted(memory.path, self.name, team=self._is_team))
+        return notices
+
+    def describe_lost(self) -> Sequence[str]:
+        """Say in one line each what went with its whole folder, and how it comes back."""
+        if not self.store.may_have_lost():
+            return []
+        from memsheaf.project_roots import find_lost
+
+        lost = find_lost(self.store)
+        option = "" if self.name in ("project", "user") else f" --scope {self.name}"
+        lines = []
+        count = len(lost.files) - len(lost.in_git)
+        if count:
+            number, its, it = "1 memory was", "its", "it"
+            if count > 1:
+                number, its, it = f"{count:,} memories were", "their", "them"
+            restore = f"`memsheaf restore{option}` brings {it} back"
+            lines.append(f"{number} removed with {its} folder {self.root}; {restore}")
+        if lost.in_git and not any(entry.path.endswith(".md") for entry in self.store.scan()):
+            elsewhere = f"branches of git have {len(lost.in_git):,}; `git log --branches -- {self.root}` shows them"
+            lines.append(f"this commit has no memories in {self.root}: {elsewhere}")
+        return lines
+
+    # History
+
+    def log(self, path: str = "", *, limit: int | None = None) -> Iterator[Commit]:
+        """Return the commits of this scope or of one memory, also before its renaming, newest first."""
+        self.index.look()
+        commits = trail(self.store, self.spell(path)) if path else self.store.history()
+        return islice(commits, limit)
+
+    def since(self, commit_id: str) -> Iterator[Commit]:
+        """Return the commits after one, newest first; edits made outside are not looked for."""
+        return takewhile(lambda commit: commit.id != commit_id, self.store.history())
+
+    def last_change(self, commit_id: str = "") -> Commit:
+        """Return the commit that `undo` would undo: the one named, or the last of ours that is not undone.
+
+        Raises:
+            NoSuchCommit: there is none, or several begin with that id.
+        """
+        if commit_id:
+            return self.store.find(commit_id)
+        return self.store.last_standing(except_by="outside", events=False)
+
+    def has_history(self, path: str) -> bool:
+        """Return True if the history knows this path."""
+        return any(self.store.history(path))
+
+    def diff(self, path: str, older: Version = "", newer: Version = "") -> str:
+        """Show how a memory changed between two versions, or with its last commit. Raises NotFound, VersionGone."""
+        self.index.look()
+        path = self.spell(path)
+        if older:
+            texts = self.text_at(path, older), self.text_at(path, newer)
+            return diff(path, *texts, labels=(older[:12], newer[:12] or "now"))
+        last = next(trail(self.store, path), None)
+        if last is None:
+            raise NotFound(path)
+        step = last.revisions[0]
+        before = self.text_at(path, step.before) if step.before else ""
+        after = self.text_at(path, step.after) if step.after else ""
+        return diff(path, before, after, labels=(step.before[:12] or "absent", step.after[:12] or "absent"))
+
+    def blame(self, path: str) -> Sequence[Blamed]:
+        """Return the commit that each line of a memory came with."""
+        self.index.look()
+        memory = self.read(path)
+        return blame(memory.text, trail(self.store, memory.path))
+
+    def text_at(self, path: str, version: Version) -> str:
+        """Return the text that a memory had at a version; without one, the text it has now."""
+        present = self.find(path)
+        if present and present.version.startswith(version):
+            return present.text
+        if not version:
+            return ""
+        return find_version(trail(self.store, path), path, version).decode("utf-8", "replace")
+
+    # Writing
+
+    def require_writable(self) -> None:
+        """Raise ReadOnly when nothing may be changed here."""
+        if self.read_only:
+            raise ReadOnly(f"the scope {self.scope} was opened for reading only")
+
+    def require_person(self, by: str = "", memory: Memory | None = None, was: Memory | None = None) -> None:
+        """Raise ReviewRequired, with the memory that was to be written, when only people may change anything here."""
+        if self._is_for_people() and not self._is_person(by or self.by):
+            raise ReviewRequired(self.name, memory if memory and memory.state == "ok" else None, was)
+
+    def _is_for_people(self) -> bool:
+        if self._is_reviewed:
+            return True
+        is_automatic = self.settings.policy_of(self.scope) == "auto"
+        return self.scope.layer == "team" and not is_automatic and has_hub(self.root, self.settings.home)
+
+    def _is_person(self, by: str) -> bool:
+        return by == "user" or (by == "import" and self.by == "user")
+
+    def refuse_twins(self, paths: Iterable[str]) -> None:
+        """Raise Exists for a path that is one file with another where case or composition do not count."""
+        for path in paths:
+            if others := set(self.index.same_file(path)) - {path}:
+                raise Exists(others.pop(), f"{path!r} would be the same file on some systems")
+
+    def find_near(self, memory: Memory) -> Near:
+        """Return the memories that may say the same, likely ones first."""
+        return self.index.alike(fact(memory))
+
+    def refuse_duplicate(self, memory: Memory) -> None:
+        """Raise Duplicate when another memory says the same in almost the same words."""
+        if error := gates.find_duplicate(memory, self.find_near(memory), self.read):
+            raise error
+
+    def doubts(self, memory: Memory, near: Near | None = None) -> bool:
+        """Return True if what it says stands here shared or unconfirmed, or was so when it was removed."""
+        wanted = fact(memory)
+        for path, _ in self.find_near(memory) if near is None else near:
+            with suppress(MemsheafError):
+                other = self.read(path)
+                if path != memory.path and other.trust != "confirmed" and alike(wanted, fact(other)) >= SAME:
+                    return True
+        return self.store.doubted(wanted, memory.path)
+
+    @property
+    def fact_rules(self) -> FactRules:
+        """The rules for the facts of this scope."""
+        return FactRules(self.find, self.facts, self.has_history)
+
+    def facts(self) -> Sequence[Memory]:
+        """Return the facts that are here now."""
+        facts = []
+        for row in self.index.rows("path LIKE ?", f"{FACTS}%"):
+            with suppress(MemsheafError):
+                if memory := self.find(row.path):
+                    facts.append(memory)
+        return facts
+
+    def store_one(
+        self,
+        memory: Memory,
+        expect: Version,
+        why: str,
+        *,
+        was: Memory | None = None,
+        alone: bool = False,
+        allow: Allow = STRICT,
+        around: Iterable[OpenScope] = (),
+    ) -> Memory:
+        """Store one memory, new or in the place of what it `was`, with the trust that its channel gives it.
+
+        A machine that writes what was doubted here, or in a scope `around`, writes an unconfirmed memory.
+        """
+        memory = vouched(memory, was, self.by)
+        near = None
+        if was is None and memory.state == "ok":
+            near = self.find_near(memory)
+            if self.by != "user" and memory.trust != "unconfirmed":
+                others = (other for other in around if other is not self)
+                elsewhere = memory._replace(path="")
+                if self.doubts(memory, near) or any(other.doubts(elsewhere) for other in others):
+                    memory = parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
+        moves = was.path if was and was.path != memory.path else ""
+        change = Change(memory.path, memory.data, expect, moves)
+        before = {memory.path: was} if was else {}
+        self.commit([change], why, parsed={memory.path: memory}, was=before, alone=alone, allow=allow, near=near)
+        return memory
+
+    def commit(
+        self,
+        changes: Sequence[Change],
+        why: str,
+        *,
+        by: str = "",
+        parsed: Mapping[str, Memory] = MappingProxyType({}),
+        was: Mapping[str, Memory] = MappingProxyType({}),
+        alone: bool = False,
+        allow: Allow = STRICT,
+        rewriting: bool = False,
+        near: Near | None = None,
+    ) -> Commit:
+        """Make changes, all or none; `alone` when none of their paths can be the same file as another one.
+
+        Every change of ours passes here, and so every gate, unless `allow` says otherwise. A fact is not edited,
+        unless an older text of it comes back by `rewriting`; it is retired by the one that supersedes it.
+        """
+        self.require_writable()
+        by = by or self.by
+        made: dict[str, Memory] = {}
+        for change in changes:
+            check_path(change.path)  # a store keeps more than memories
+            if change.data is not None:
+                made[change.path] = parsed.get(change.path) or parse(change.path, change.data)
+        context = self._gate_context(by, allow=allow, why=why, near=near)
+        self.index.ready()
+        if present := [change.moves or change.path for change in changes if change.expect != ABSENT]:
+            self.index.notice(present)
+        if any(is_fact(change.path) for change in changes) and not rewriting:
+            changes = self.fact_rules.add_retired(changes, made, by)
+        if not alone:
+            self.refuse_twins(change.path for change in changes if change.expect == ABSENT)
+        files = [WrittenFile(change.path, made.get(change.path), was.get(change.path)) for change in changes]
+        gates.check_commit(files, context)
+        only = files[0] if len(files) == 1 else WrittenFile("", None)
+        self.require_person(by, only.memory, only.was)
+        every = [part for change in changes for part in (self._moved(change) if change.moves else (change,))]
+        try:
+            commit = self.store.commit(every, by=by, why=why)
+        except StoreFailed as error:  # a move has another scope, too
+            error.hint = error.hint.replace(" SCOPE", f" {self.scope}")
+            raise
+        self.index.follow(commit, parsed)
+        if rewriting or context.is_asked:  # what is learned in spite of a tombstone was asked for
+            self.store.unbury(map(fact, made.values()))
+        if not rewriting:  # an older text is what it was when it was here
+            self.record_trust(commit)
+        return commit
+
+    def _gate_context(
+        self, by: str, *, allow: Allow = STRICT, why: str = "", near: Near | None = None
+    ) -> GateContext:
+        is_person = self._is_person(by)
+        return GateContext(
+            scope=self.name,
+            is_person=is_person,
+            # a person decides what lasts; learning has judged what nobody asked for before it comes here
+            is_asked=is_person or by == "extraction",
+            allow=allow,
+            why=why,
+            may_write_context=self.scope.layer == "agent" and self.settings.agent_context,
+            near=lambda memory: self.find_near(memory) if near is None else near,
+            read=self.read,
+        )
+
+    def refuse_context(self, memory: Memory, by: str) -> None:
+        """Raise TextRefused when an agent would change what stands in every later system prompt."""
+        if error := gates.refuse_context(WrittenFile(memory.path, memory), self._gate_context(by)):
+            raise error
+
+    def _moved(self, change: Change) -> Iterable[Change]:
+        """Return the changes that put a text under another name: the old file goes, and links to it follow."""
+        matches = self.index.search(change.moves.replace("_", " "), MAX_LINKING_MEMORIES)
+        others = (self.read(match.row.path) for match in matches if not is_fact(match.row.path))
+        return (Change(change.moves, None, change.expect), change._replace(expect=ABSENT), *relinked(change, others))
+
+    def record_trust(self, commit: Commit) -> None:
+        """Record what a commit wrote as this machine's own, where others write, too.
+
+        What a machine makes of shared texts stays shared: it may repeat them, and no person has read it.
+        """
+        ledger = self.ledger
+        if ledger is None:
+            return
+        with suppress(StoreFailed, Busy):  # then it is shared, and the memory is saved all the same
+            replaced = (step for step in commit.revisions if step.before != ABSENT)
+            if self._is_person(commit.by) or all(ledger.knows(step.path, step.before) for step in replaced):
+                written = [(step.path, step.after) for step in commit.revisions if step.after != ABSENT]
+                ledger.add(written, commit.by)
+
+    def change_many(self, changes: Sequence[Change], why: str, *, by: str = "", allow: Allow = STRICT) -> Commit:
+        """Change several memories as one commit, all or none; `by` says through which channel.
+
+        Raises:
+            Changed: one of them is not at the version that was expected.
+            TextRefused, SecretFound, Duplicate, NotWorth.
+        """
+        by = by or self.by
+        was = {change.path: memory for change in changes if (memory := self.find(change.moves or change.path))}
+        removed = {was[change.path].data for change in changes if change.data is None and change.path in was}
+        vouched_for = []
+        for change in changes:
+            data = change.data
+            if data is not None and data not in removed and change.path not in LAYER_FILES:
+                change = change._replace(data=vouched(parse(change.path, data), was.get(change.path), by).data)
+            vouched_for.append(change)
+        return self.commit(vouched_for, why, by=by, was=was, allow=allow)
+
+    def draft(
+        self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
+    ) -> tuple[Change, Memory, Memory | None]:
+        """Return the change that a proposal makes, the memory after it, and the one before; nothing is written.
+
+        Only what a proposal names is replaced. Raises TextRefused, BadHeader, NotFound.
+        """
+        self.index.ready()
+        was = self.read(proposal.replaces) if proposal.replaces else None
+        fact_before = was if was and is_fact(was.path) else None
+        citations = tuple(citations_without_hashes(fact_before)) if fact_before else ()
+        fresh = proposal.to_memory(self.today, superseded=fact_before, citations=citations)
+        if was is None or fact_before:
+            others = {fold(path) for path in taken}
+            folder = FACTS if fact_before else ""
+
+            def is_taken(name: str) -> bool:
+                return fold(folder + name) in others or bool(self.index.same_file(folder + name))
+
+            path = folder + file_name(proposal.kind, proposal.name, is_taken)
+            return Change(path, fresh.data, ABSENT), placed(fresh, path), was
+        if was.state != "ok":
+            raise BadHeader(was.path, was.problem)
+        memory = vouched(check(was.path, merged(was, fresh), kinds=(*KINDS, was.kind)), was, by)
+        return Change(memory.path, memory.data, was.version), memory, was
+
+    def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
+        """Raise what a change would be refused with; what the user `asked` to remember is kept whether it lasts."""
+        gates.judge(memory, was, is_asked=asked, near=self.find_near(memory), read=self.read)
+
+    def reject(self, memory: Memory, *, undo: bool = False) -> None:
+        """Record that a person rejected this: it is not learned again; with `undo` it may be."""
+        self.require_writable()
+        if undo:
+            self.store.unbury([fact(memory)])
+        else:
+            self.store.bury([("", memory.data)], "rejected")
+
+    def buried(self, memory: Memory) -> Tombstone | None:
+        """Return the tombstone that prevents learning this; None without one."""
+        return self.store.buried(fact(memory))
+
+
+def list_page(
+    scopes: Sequence[OpenScope],
+    wanted: Filter = EVERYTHING,
+    *,
+    sort: str = "newest",
+    limit: int = 50,
+    offset: int = 0,
+) -> tuple[list[tuple[OpenScope, Row]], int]:
+    """Return some of the wanted memories of all these scopes as if they were one, and how many there are.
+
+    With a text they are in the order of their score, else sorted as `SORTS` has it; by path, scope after scope.
+    """
+    places: list[tuple[OpenScope, Place]] = []
+    total = 0
+    for scope in scopes:
+        some, count = scope.places(wanted, sort, offset + limit, 0)
+        places += [(scope, place) for place in some]
+        total += count
+    if sort != "path":
+        places.sort(key=lambda pair: pair[1].path, reverse=sort == "oldest")
+        places.sort(key=lambda pair: pair[1].key, reverse=sort == "newest" and not wanted.text)
+    page = places[offset : offset + limit]
+    rows = {
+        (scope, row.path): row
+        for scope in {scope for scope, _ in page}
+        for row in scope.rows_of([place for where, place in page if where is scope])
+    }
+    return [(scope, rows[scope, place.path]) for scope, place in page if (scope, place.path) in rows], total
+
+
+def _open_store(
+    scope: Scope, settings: Settings, cwd: str, *, read_only: bool, clock: Callable[[], float]
+) -> tuple[FolderStore, TrustLedger | None]:
+    """Open the folder of a scope, with a hub as a replica; and a ledger where others write, too.
+
+    What a crash left half done is completed. Nothing is connected yet.
+    """
+    root = resolve(scope, settings.places(cwd or os.getcwd()))
+    checkout = checkout_of(root, settings.home)
+    days = settings.retention_days
+    store: FolderStore
+    if not checkout and os.path.lexists(os.path.join(root, HISTORY, HUB)):
+        from memsheaf.hub.opening import open_replica
+
+        store = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline)
+        ledger = find_ledger(scope, root, settings, is_shared=store.settings.is_shared)
+        store.ledger, store.eraser = ledger, None
+    else:
+        find = partial(find_ledger, scope, root, settings)
+        ledger = find()
+        store = FolderStore(
+            root,
+            clock=clock,
+            retention_days=days,
+            checkout=checkout,
+            private=os.path.dirname(root) if scope.layer == "session" else "",
+            announce=None if checkout else partial(_note_unseen, find),
+        )
+    if store.left_journal:
+        from memsheaf.worktree import bring_journal
+
+        bring_journal(store)
+    if not read_only:
+        store.recover()
+    return store, ledger
+
+
+def find_ledger(scope: Scope, root: str, settings: Settings, *, is_shared: bool = False) -> TrustLedger | None:
+    """Return the ledger of what this machine wrote in a shared folder; None where nobody else writes.
+
+    What members of a team wrote is theirs also when it has no hub any more.
+    """
+    checkout = checkout_of(root, settings.home)
+    if not (checkout or is_shared or scope.layer == "team"):
+        return None
+    ledger = TrustLedger(state_of(root, settings), checkout)
+    has_others = checkout or os.path.lexists(os.path.join(root, HISTORY, HUB)) or ledger.stamp != (0, 0)
+    return ledger if has_others else None
+
+
+def _note_unseen(find: Callable[[], TrustLedger | None], transaction: Transaction, commit: Commit) -> None:
+    """Record what a person saved in a folder that is, or was, a team's; and what is committed to one that got a hub
+    since it was opened: it waits for the next sync."""
+    if commit.by == "outside" and (ledger := find()):
+        ledger.add_outside(commit)
+    try:
+        transaction.history.stat(HUB)
+    except FileNotFoundError:
+        return
+    from memsheaf.hub.replica_state import note_pending
+
+    note_pending(transaction.history, commit)
+
+
+def _without_surrogates(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

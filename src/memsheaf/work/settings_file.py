@@ -1,0 +1,206 @@
+"""The user's `config.toml` as a list of settings: where each comes from, and how one is changed.
+
+A change touches the lines of its settings and leaves the rest of the file, comments included, as it is. It is checked
+before it is written: the file never gets a value that `config.load` refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from typing import NamedTuple
+
+from memsheaf import config
+from memsheaf.config import OFFLINE, POLICIES, Settings, line_of, split_key
+from memsheaf.errors import BadSettings, Changed, NotFound, Refused, StoreFailed, hinted
+
+FILE = "config.toml"
+OPEN_TABLES = ("learning.scopes.", "projects.", "teams.")  # tables whose keys are not known beforehand
+
+_CHOICES = {
+    "scope": ("project", "user"),
+    "embedder.name": ("auto", "none", "static", "semantic"),  # these send no text elsewhere
+    "learning.policy": POLICIES,
+    "hub.offline": OFFLINE,
+}
+
+
+class Setting(NamedTuple):
+    """One setting. `origin` is `config.toml`, `default`, or the name of the environment variable that counts.
+
+    `editable` is whether a page may offer it: no path, no address, no name of a key, and nothing that would send
+    memories or conversations elsewhere. `choices` are the values that a page offers; () for a number or a switch.
+    """
+
+    key: str
+    value: object
+    default: object
+    origin: str
+    editable: bool
+    choices: tuple[str, ...] = ()
+
+
+class SettingsFile:
+    """The settings of a user, and the file they are in."""
+
+    def __init__(
+        self, environment: Mapping[str, str] = os.environ, *, warn: Callable[[str], object] | None = None
+    ) -> None:
+        self._environment = environment
+        self._warn = warn
+
+    @property
+    def path(self) -> str:
+        """Where the file is, or would be."""
+        return os.path.join(config.home_folder(self._environment), FILE)
+
+    @property
+    def version(self) -> str:
+        """What changes whenever the file does."""
+        return _version(self.lines())
+
+    def load(self) -> Settings:
+        """The settings that hold now. Raises BadSettings."""
+        return config.load(self._environment, warn=self._warn)
+
+    def all(self) -> list[Setting]:
+        """Every setting, in the order of the documentation. Raises BadSettings, StoreFailed."""
+        lines, usual = self.lines(), dict(_values(Settings("", "")))
+        return [self._setting(key, value, usual.get(key, ""), lines) for key, value in _values(self.load())]
+
+    def find(self, key: str) -> Setting:
+        """One setting by its name, or by the end of it. Raises NotFound, with those that could be meant."""
+        known = {one.key: one for one in self.all()}
+        if key in known:
+            return known[key]
+        if key.startswith(OPEN_TABLES):
+            return self._setting(key, "", "", self.lines())
+        ends = [one for one in known if one.endswith(f".{key}") or one == f"{key}.name"]
+        if len(ends) == 1:
+            return known[ends[0]]
+        from difflib import get_close_matches
+
+        meant = ends or get_close_matches(key, known, 3, cutoff=0.75)
+        question = f"; did you mean {' or '.join(meant)}?" if meant else ""
+        raise hinted(NotFound(key, f"there is no setting {key!r}{question}"), "`memsheaf config` lists them.")
+
+    def set(self, values: Mapping[str, str | None], *, expect: str | None = None) -> None:
+        """Set what is given, in the words of a person, all or nothing; None goes back to the default.
+
+        Raises:
+            Changed: the file is not at the version `expect`.
+            BadSettings: a value makes no sense; `key` says which, `reason` why.
+            NotFound, StoreFailed: there is no such setting; the file cannot be read or written.
+        """
+        lines = self.lines()
+        read = _version(lines)
+        if expect not in (None, read):
+            raise Changed(FILE)
+        for key, words in values.items():
+            setting = self.find(key)
+            _set_line(lines, setting.key, None if words is None else to_toml(_typed(words, setting.value)))
+        self._write("\n".join(lines).rstrip("\n") + "\n", read)
+
+    def set_from_page(self, values: Mapping[str, str | None], *, expect: str) -> None:
+        """As `set`, for a page: only what is `editable`, and of its `choices`. Raises Refused for all else."""
+        for key, words in values.items():
+            setting = self.find(key)
+            if not setting.editable or (words is not None and setting.choices and words not in setting.choices):
+                raise Refused(f"the setting {key} cannot be set to this here; `memsheaf config set` can")
+        self.set(values, expect=expect)
+
+    def lines(self) -> list[str]:
+        """The lines of the file, none when there is no file. Raises StoreFailed."""
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                return file.read().split("\n")
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            raise StoreFailed(f"{self.path} cannot be read: {error}") from None
+
+    def _setting(self, key: str, value: object, usual: object, lines: list[str]) -> Setting:
+        variable = "MEMSHEAF_" + key.removesuffix(".name").removeprefix("learning.").replace(".", "_").upper()
+        origin = "default" if line_of(lines, key)[0] is None else FILE
+        if variable in (config.__doc__ or "") and self._environment.get(variable):
+            origin = variable
+        choices = POLICIES if key.startswith("learning.scopes.") else _CHOICES.get(key, ())
+        editable = origin != variable and (bool(choices) or isinstance(value, bool | int | float))
+        return Setting(key, value, usual, origin, editable, choices)
+
+    def _write(self, text: str, read: str) -> None:
+        """Replace the file if it is at the version `read`, and what comes out makes sense."""
+        home = os.path.dirname(self.path)
+        try:
+            os.makedirs(home, mode=0o700, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=home, prefix=".config-") as folder:
+                draft = os.path.join(folder, FILE)
+                with open(draft, "w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                try:
+                    config.load({**self._environment, "MEMSHEAF_HOME": folder})
+                except BadSettings as error:
+                    error.args = (f"{error.reason or error}; nothing was changed",)
+                    raise
+                if self.version != read:
+                    raise Changed(FILE)
+                os.replace(draft, os.path.realpath(self.path))
+        except OSError as error:
+            raise StoreFailed(f"{self.path} cannot be written: {error.strerror or error}") from None
+
+
+def to_toml(value: object) -> str:
+    """A value as TOML has it; its strings are those of JSON."""
+    return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def _values(settings: Settings) -> Iterator[tuple[str, object]]:
+    """Each setting by the name it has in the file."""
+    for key in ("scope", "retention_days", "tools", "agent_context"):
+        yield key, getattr(settings, key)
+    for table in ("embedder", "model"):
+        for part, field in (("name", table), ("url", f"{table}_url"), ("key", f"{table}_key")):
+            yield f"{table}.{part}", getattr(settings, field)
+    yield "learning.policy", settings.policy
+    yield from ((f"learning.scopes.{scope}", policy) for scope, policy in settings.policies)
+    for table in ("spend", "dream", "chat", "hooks", "hub"):
+        values = getattr(settings, "caps" if table == "spend" else table)
+        yield from ((f"{table}.{name}", value) for name, value in values._asdict().items())
+    yield from ((f"projects.{folder}", root) for folder, root in settings.projects)
+    yield from ((f"teams.{folder}", name) for folder, name in settings.teams)
+
+
+def _typed(value: str, was: object) -> object:
+    """The value of a word, of the type that the setting has."""
+    if isinstance(was, bool) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if isinstance(was, int | float) and re.fullmatch(r"\d+(?:\.\d+)?", value):
+        return float(value) if "." in value else int(value)
+    return value
+
+
+def _set_line(lines: list[str], key: str, value: str | None) -> None:
+    """Set the line of a setting, or take it out."""
+    number, behind = line_of(lines, key)
+    table, name = split_key(key)
+    line = f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else json.dumps(name)} = {value}"
+    if number is not None:
+        comment = re.search(r"\s+#[^\"']*$", lines[number])
+        lines[number : number + 1] = [line + (comment[0] if comment else "")] if value is not None else []
+    elif value is not None:
+        missing = behind == len(lines)
+        lines[behind + 1 : behind + 1] = [
+            *[""] * bool(missing and "".join(lines[-1:])),
+            *[f"[{table}]"] * missing,
+            line,
+        ]
+
+
+def _version(lines: list[str]) -> str:
+    return sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()[:16]

@@ -1,0 +1,215 @@
+"""What a new user stumbled over: taking back, forgetting by words, importing elsewhere, narrow terminals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+TWO_FACTS = "For all my projects I use pnpm, never npm. In this project the staging db is wiped every Sunday."
+
+
+def paths(run: Run) -> list[str]:
+    return run("list", "--paths")[1].split()
+
+
+def test_one_undo_takes_back_every_fact_of_one_command_and_shows_each_text(run: Run) -> None:
+    run("remember", "Releases go out on Tuesdays")
+    code, out, _ = run("remember", TWO_FACTS)
+    assert (code, len(paths(run))) == (0, 3)
+    assert out.endswith("Undo with `memsheaf undo`.\n")
+
+    code, out, _ = run("undo")
+
+    assert code == 0
+    assert "- For all my projects I use pnpm, never npm." in out
+    assert "- In this project the staging db is wiped every Sunday." in out
+    assert paths(run) == ["project_releases-tuesdays.md"]
+
+
+def test_one_undo_takes_back_facts_of_one_scope_too_and_none_of_the_command_before(run: Run) -> None:
+    run("remember", "The port is 8080. The staging db is wiped every Sunday.")
+    run("remember", "The port is 9090 now. Priya owns the billing service.")
+    assert len(paths(run)) == 3
+
+    assert run("undo")[0] == 0
+
+    assert sorted(run("list")[1].split("The ")[1:]) == ["port is 8080.\n", "staging db is wiped every Sunday.\n"] or (
+        "8080" in run("list")[1] and "Priya" not in run("list")[1]
+    )
+    assert run("undo")[0] == 0
+    assert paths(run) == []
+
+
+def test_redo_does_again_what_the_last_undos_took_back_one_after_the_other(run: Run) -> None:
+    run("remember", "Releases go out on Tuesdays")
+    run("remember", TWO_FACTS)
+    there = sorted(paths(run))
+    run("undo")
+    run("undo")
+    assert paths(run) == []
+
+    code, out, _ = run("redo")
+    assert (code, "Releases go out on Tuesdays" in out) == (0, True)
+    assert run("redo")[0] == 0
+    assert sorted(paths(run)) == there
+
+    code, _, err = run("redo")
+    assert (code, "nothing is left to redo" in err) == (1, True)
+    run("undo")
+    assert len(paths(run)) == 1
+
+
+def test_nothing_is_redone_once_something_else_was_saved(run: Run) -> None:
+    run("remember", "Releases go out on Tuesdays")
+    run("undo")
+    run("remember", "Priya owns the billing service")
+
+    assert run("redo")[0] == 1
+    assert paths(run) == ["project_priya-owns-billing-service.md"]
+
+
+@pytest.fixture
+def backup(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An archive of two scopes, the user's and that of a project in another folder; both are empty afterwards."""
+    run("remember", TWO_FACTS)
+    archive = str(tmp_path / "backup.zip")
+    assert run("export", archive)[0] == 0
+    run("undo")
+    return archive
+
+
+def test_one_undo_takes_back_an_import_of_several_scopes(run: Run, backup: str) -> None:
+    assert run("import", backup, "--anyway")[0] == 0
+    assert len(paths(run)) == 2
+
+    code, out, _ = run("undo")
+
+    assert (code, paths(run)) == (0, [])
+    assert "pnpm" in out
+    assert "Sunday" in out
+
+
+def test_an_import_says_where_each_scope_went_and_one_undo_reaches_another_project(
+    run: Run, backup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    code, out, _ = run("import", backup, "--anyway")
+
+    assert code == 0
+    assert "1 to the user" in out
+    assert f"1 to the project {tmp_path / 'work'}" in out
+    assert len(paths(run)) == 1
+    assert run("undo")[0] == 0
+    assert paths(run) == []
+    monkeypatch.chdir(tmp_path / "work")
+    assert paths(run) == []
+
+
+def test_an_import_into_one_scope_says_which(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    text = "---\nname: Release day\ndescription: When\ntype: project\n---\nFridays.\n"
+    (tmp_path / "notes" / "project_release-day.md").write_text(text)
+
+    out = run("import", str(tmp_path / "notes"))[1]
+
+    assert out == "1 added, 0 replaced, 0 unchanged, 0 refused\n  1 to the project\nUndo with `memsheaf undo`.\n"
+    dry = run("import", str(tmp_path / "notes"), "--dry-run", "--scope", "user")[1]
+    assert dry.startswith("1 to add, 0 to replace, 0 unchanged, 0 refused\n  1 to the user\n  + ")
+
+
+def test_forget_all_matches_whole_words(run: Run) -> None:
+    run("remember", "The importer runs at night")
+    run("remember", "The proxy has port 8080")
+    run("remember", "The tests run in the CI-Portal")
+    run("remember", "密码在保险箱里，端口是八千")
+
+    def match(words: str) -> int:
+        return len(json.loads(run("forget", "--all", "--matching", words, "--dry-run", "--json")[1])["paths"])
+
+    assert [match(words) for words in ("port", "Port 8080", "impor", "ci", "ci-portal", "端口")] == [1, 1, 0, 1, 1, 1]
+
+
+def test_forget_shows_the_text_that_it_forgot_and_how_to_undo_it(run: Run) -> None:
+    run("remember", "We deploy on Fridays")
+
+    code, out, _ = run("forget", "deploy")
+
+    assert code == 0
+    assert out == "Forgot project_deploy-fridays.md\n  - We deploy on Fridays\nUndo with `memsheaf undo`.\n"
+
+
+@pytest.mark.parametrize("wrong", ["frobnicate", "stash", "monitor", "xyz"])
+def test_nothing_is_suggested_that_is_not_near(run: Run, wrong: str) -> None:
+    run("remember", "The team meets on Mondays at the station")
+
+    assert "did you mean" not in run(wrong)[2]
+    assert "did you mean" not in run("show", wrong)[2]
+    assert "did you mean" not in run("config", "set", wrong, "x")[2]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("serach", "search"), ("remeber", "remember"), ("udno", "undo"), ("lsit", "list")]
+)
+def test_a_slip_of_the_fingers_is_recognised(run: Run, wrong: str, meant: str) -> None:
+    assert f"did you mean {meant}?" in run(wrong)[2]
+
+
+def test_a_whole_word_is_found_before_the_beginning_of_one(run: Run) -> None:
+    run("remember", "The team meets on Mondays")
+    run("remember", "I drink tea, not coffee")
+
+    found = json.loads(run("search", "tea", "--json")[1])["memories"]
+
+    assert found[0]["path"].startswith("user:")
+    assert json.loads(run("search", "tea", "--limit", "1", "--json")[1])["memories"] == found[:1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"remember|{TWO_FACTS}",
+        "undo",
+        "log",
+        "show|a memory that nobody ever saved and that has a long name of many words",
+        "forget|--all|--matching",
+        "forget|staging",
+        "search|zzzzzz yyyyyy xxxxxx wwwwww vvvvvv uuuuuu tttttt ssssss rrrrrr",
+    ],
+)
+def test_answers_and_errors_are_wrapped_between_words_on_a_terminal_and_nowhere_else(run: Run, line: str) -> None:
+    run("remember", "In this project the staging database is wiped every Sunday night by a job on the build machine")
+
+    _, out, err = run(*line.split("|"), screen=True, more={"COLUMNS": "60", "NO_COLOR": "1"})
+
+    printed = (out + err).splitlines()
+    assert printed
+    assert [text for text in printed if len(text) > 60 and " " in text.strip()] == []
+
+
+def test_piped_answers_are_not_wrapped(run: Run) -> None:
+    fact = "In this project the staging database is wiped every Sunday night by a job on the build machine"
+    assert f"  {fact}\n" in run("remember", fact, more={"COLUMNS": "60"})[1]
+
+
+def test_doctor_and_audit_look_at_project_and_user_unless_one_is_named(run: Run, environment: dict[str, str]) -> None:
+    run("remember", TWO_FACTS)
+    home = Path(environment["MEMSHEAF_HOME"])
+    (root,) = (home / "projects").iterdir()
+    (home / "user" / "broken.md").write_text("---\nname: [\n---\n")
+    (root / "damaged.md").write_text("---\nname: [\n---\n")
+
+    for command in ("doctor", "audit"):
+        out = run(command)[1]
+        assert "user:broken.md" in out, command
+        assert "damaged.md" in out, command
+        only = run(command, "--scope", "user")[1]
+        assert "broken.md" in only, command
+        assert "damaged.md" not in only, command
+    roots = [one["root"] for one in json.loads(run("doctor", "--json")[1])["scopes"]]
+    assert roots == [str(root), str(home / "user")]
