@@ -74,7 +74,7 @@ MAX_NODES = {
     "hosts": 30_726,
     "hub": 30_280,
     "index": 25_788,
-    "learn": 37_909,
+    "learn": 37_921,
     "llm": 14_870,
     "mcp": 14_984,
     "prompts": 61,
