@@ -1113,10 +1113,7 @@ def test_a_day_in_a_sentence_gets_its_date(settings: Settings) -> None:
 def test_a_sentence_goes_to_the_scope_where_it_belongs(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
         assert layers.remember("I prefer pnpm").path == "user:user_pnpm.md"
-        assert (
-            layers.remember("We deploy on Fridays, after the standup").path
-            == "project_deploy-fridays-after-standup.md"
-        )
+        assert layers.remember("We deploy on Fridays, after the standup").path == "project_deploy-fridays-standup.md"
 
 
 def test_an_empty_sentence_and_an_empty_text_are_refused(sheaf: Sheaf) -> None:

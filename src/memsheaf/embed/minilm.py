@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -261,8 +262,6 @@ def read(source: ModelArchive) -> dict[str, Array]:
 
 def _member(archive: str, name: str, expected: str) -> bytes:
     """One file of the archive, if it is the one we know."""
-    import zipfile  # needed once, when the file in the cache is made
-
     try:
         with zipfile.ZipFile(archive) as file:
             if file.getinfo(name).file_size > _MEMBER_LIMIT:

@@ -5,7 +5,7 @@
 >>> file_name("user", "Prefers tabs", taken=lambda path: False)
 'user_prefers-tabs.md'
 >>> file_name("project", "We deploy on Fridays, after the standup", taken=lambda path: False)
-'project_deploy-fridays-after-standup.md'
+'project_deploy-fridays-standup.md'
 """
 
 from __future__ import annotations
@@ -29,14 +29,7 @@ MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
 MAX_SLUG_WORDS = 6
 _DO_NOT = r"(?i)\b(?:do|does|did|is|are|was|should|must|would|could|has|have)n['’]t\b|\bdo not\b|\bcannot\b"
-# Short words without which a file name would say something else: "ruff-than-black".
-_NEGATIONS = set(
-    re.findall(
-        r"\w+",
-        "no not never without than over instead before after until only off statt vor nach nur nicht kein keine nie"
-        " ohne pas sans avant après nunca sin antes solo",
-    )
-)
+_NEGATIONS = {"no", "not", "never", "without", "nicht", "kein", "keine", "nie", "ohne", "pas", "sans", "nunca", "sin"}
 MAX_TITLE_WORDS = 2  # of a name that is a title rather than a sentence: all its words stay
 
 # Programs load these as instructions from any folder, or we derive them.
@@ -254,12 +247,11 @@ def _telling_slug(name: str) -> str:
     """Return the words of a name that tell it from others, in their order, cut behind a word.
 
     A word is what stands between blanks, so that an address or a place in the code stays whole. Where all words are
-    common ones ("We can do it"), all stay. A negation stays, too: "Don't use Redis" is `no-redis`.
+    common ones ("We use Go"), all stay. A negation stays, too: "Don't use Redis" is `no-redis`.
     """
     plain = re.sub(_UNTOLD, " ", re.sub(_DO_NOT, " no ", name))
     pieces = [piece for word in plain.split() if (piece := _readable(word))]
-    names = {*map(_readable, re.findall(r"(?<=\s)[A-Z][a-z]\b", plain))}  # "Go" is a name in "I write Go"
-    telling = [each for each in pieces if each in _NEGATIONS | names or not all(map(is_filler, each.split("-")))]
+    telling = [piece for piece in pieces if piece in _NEGATIONS or not all(map(is_filler, piece.split("-")))]
     if not set(telling) - _NEGATIONS or len(pieces) <= MAX_TITLE_WORDS:
         telling = pieces
     readable = "-".join(list(dict.fromkeys(telling))[:MAX_SLUG_WORDS])
