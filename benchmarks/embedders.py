@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
 from time import monotonic
 
 import numpy
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from memsheaf.embed import Embedder, Usual, find
 from memsheaf.embed.concatenated import Concatenated
 from memsheaf.index.scoring import USUAL
-from memsheaf.index.vectors import key_of
 
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "memsheaf-benchmarks")
 PIECE = 64  # texts that are kept at once
@@ -57,7 +57,7 @@ class Kept:
 
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:
         """One row a text, as the embedder would give it; what takes long tells how far it is, on stderr."""
-        missing = {key_of(text): text for text in texts if self._row(text) is None}
+        missing = {_key_of(text): text for text in texts if self._row(text) is None}
         keys, told = list(missing), monotonic()
         for start in range(0, len(keys), PIECE):
             piece = keys[start : start + PIECE]
@@ -75,5 +75,9 @@ class Kept:
 
     def _row(self, text: str) -> bytes | None:
         sql = "SELECT row FROM vector WHERE of = ? AND key = ?"
-        found = self._db.execute(sql, (self.identity, key_of(text))).fetchone()
+        found = self._db.execute(sql, (self.identity, _key_of(text))).fetchone()
         return found[0] if found else None
+
+
+def _key_of(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]

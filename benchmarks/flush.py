@@ -56,7 +56,7 @@ def main(folder: str, rounds: int) -> None:
 
         def save(number: int) -> None:
             one = memory(number)
-            sheaf.remember(one.name, one.description, one.kind, one.content)
+            sheaf.write(one.name, one.description, one.kind, one.content)
 
         for first in range(SIZE, SIZE + rounds * SETTLING, SETTLING):
             before = stick.times(SETTLING // 2)

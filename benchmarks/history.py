@@ -87,7 +87,7 @@ def works(folder: str) -> dict[str, Callable[[int], None]]:
         number = next(numbers)
         Path(root, ".history", "pruned").write_text(f"{time.time() - 1.01 * DAY}\n")
         with opened() as sheaf:
-            sheaf.remember(f"Save {number}", f"About save {number}", "user", f"Text {number} {os.urandom(9).hex()}.")
+            sheaf.write(f"Save {number}", f"About save {number}", "user", f"Text {number} {os.urandom(9).hex()}.")
 
     def undo(_: int) -> None:
         with opened() as sheaf:

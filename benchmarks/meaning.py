@@ -102,7 +102,7 @@ def _edit(sheaf: Sheaf, root: str, number: int) -> Sample:
     taken = measure(lambda _: sheaf.search(made.name, limit=TOP), 1)
     with open(path, "rb") as file:
         version = sha256(file.read()).hexdigest()
-    if version not in [row.version for row in sheaf.search(made.name, limit=TOP)]:
+    if version not in [row.memory.version for row in sheaf.search(made.name, limit=TOP)]:
         raise SystemExit(f"{made.file} was edited, and search does not know")
     return taken
 
@@ -114,7 +114,7 @@ def _replace(sheaf: Sheaf, root: str, number: int) -> Sample:
         file.write(f"{made.text}{word}\n")
     os.replace(f"{path}.new", path)
     taken = measure(lambda _: sheaf.search(word, limit=TOP), 1)
-    if [row.path for row in sheaf.search(word, limit=TOP)] != [made.file]:
+    if [row.ref.path for row in sheaf.search(word, limit=TOP)] != [made.file]:
         raise SystemExit(f"{made.file} was replaced, and search does not find it")
     return taken
 

@@ -133,7 +133,7 @@ class Replay:
         self._now = _seconds(step.turn.at)
         if step.saved:
             kind, name, description, content = step.saved
-            self._by_agent.add(sheaf.remember(name, description, kind, content, allow=Allow(anyway=True)).path)
+            self._by_agent.add(sheaf.write(name, description, kind, content, allow=Allow(anyway=True)).path)
         sheaf.learn(step.turn)
 
     def _distil(self, sheaf: Sheaf) -> None:
@@ -166,7 +166,7 @@ class Replay:
         for row in sheaf.list():
             memory = sheaf.read(row.path)
             text = _words(memory)
-            yield Kept(row.path, memory.kind, text, row.trust == "confirmed", learned=row.path not in self._by_agent)
+            yield Kept(row.path, memory.type, text, row.trust == "confirmed", learned=row.path not in self._by_agent)
 
     @contextmanager
     def _opened(self, by: str = "agent") -> Iterator[Sheaf]:

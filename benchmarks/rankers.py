@@ -60,9 +60,8 @@ class Space:
         self._one = one
         texts = [(number, text) for number, memory in enumerate(memories) for text in passages(memory)]
         self._owners = numpy.array([number for number, _ in texts])
-        kept = quantize(one.encode([text for _, text in texts]))
-        self._rows = numpy.frombuffer(b"".join(row for _, row in kept), numpy.int8).reshape(len(kept), -1)
-        self._scales = numpy.array([scale for scale, _ in kept], float32)
+        records = quantize(one.encode([text for _, text in texts]))
+        self._rows, self._scales = records["row"], records["scale"]
         self._parts: Sequence[int] = getattr(one, "sections", ())
         self._shares = shares(self._rows, self._parts)
         self._count = len(memories)
@@ -108,10 +107,10 @@ def full_text(corpus: Corpus) -> Ask:
 
 def words(corpus: Corpus) -> Ask:
     """memsheaf without an embedder."""
-    db, lexicon = corpus.words, lexical.Lexicon()
+    db = corpus.words
 
     def ask(question: str) -> list[int]:
-        hits = lexicon.ask(db, question, total=len(corpus.memories), last=0)
+        hits = lexical.rank_by_words(db, question, total=len(corpus.memories))
         return _ordered(corpus, {hit.row: hit.score for hit in hits})
 
     return ask
@@ -131,7 +130,7 @@ def hybrid(one: Embedder) -> Build:
     """memsheaf with an embedder."""
 
     def build(corpus: Corpus) -> Ask:
-        db, lexicon, space = corpus.words, lexical.Lexicon(), corpus.space(one)
+        db, space = corpus.words, corpus.space(one)
 
         def ask(question: str) -> list[int]:
             cosines = space.cosines(question)
@@ -140,7 +139,7 @@ def hybrid(one: Embedder) -> Build:
             )
             near = space.best(cosines)
             nearest = sorted(range(len(near)), key=lambda number: -near[number])[:NEAREST]
-            hits = lexicon.ask(db, question, total=len(near), last=0, also=nearest)
+            hits = lexical.rank_by_words(db, question, total=len(near), also=nearest)
             return _ordered(corpus, {hit.row: fuse(hit.share, near[hit.row], usual) for hit in hits})
 
         return ask

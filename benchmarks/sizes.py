@@ -258,7 +258,7 @@ class _Writer:
 
     def save(self, made: Made | None = None) -> None:
         one = made or self._new()
-        self._sheaf.remember(one.name, one.description, one.kind, one.content)
+        self._sheaf.write(one.name, one.description, one.kind, one.content)
 
     def block(self) -> Sample:
         made = [self._new() for _ in range(SETTLING)]

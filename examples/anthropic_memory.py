@@ -59,7 +59,7 @@ def main() -> None:
         with MemoryTool.open("user", settings=settings) as tool:
             print("What is left are Markdown files, and a history in which all can be undone:")
             for row in tool.sheaf.list():
-                print(f"    {row.path}  [{row.kind or 'free'}]  {row.description}")
+                print(f"    {row.path}  [{row.type or 'free'}]  {row.description}")
             for commit in tool.sheaf.log():
                 print(f"    {commit.by}: {commit.why} {', '.join(step.path for step in commit.revisions)}")
 

@@ -29,16 +29,16 @@ def test_a_memory_is_saved_found_changed_and_taken_back(settings: Settings) -> N
     async def work() -> None:
         async with await aio.Sheaf.open("user", settings=settings, by="user") as memory:
             saved = await memory.remember("I prefer pnpm")
-            assert [row.path for row in await memory.search("pnpm")] == [saved.path]
+            assert [row.ref.path for row in await memory.search("pnpm")] == [saved.ref.path]
             assert "pnpm" in await memory.prompt()
-            assert (await memory.revise(saved.path, "pnpm", "yarn")).body.strip() == "I prefer yarn"
+            assert (await memory.revise(saved.ref.path, "pnpm", "yarn")).body.strip() == "I prefer yarn"
             await memory.undo()
-            assert (await memory.read(saved.path)).body.strip() == "I prefer pnpm"
-            await memory.forget(saved.path)
+            assert (await memory.read(saved.ref.path)).body.strip() == "I prefer pnpm"
+            await memory.forget(saved.ref.path)
             assert await memory.list() == []
             assert len(await memory.log()) == 4
             with pytest.raises(NotFound):
-                await memory.read(saved.path)
+                await memory.read(saved.ref.path)
 
     asyncio.run(work())
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from memsheaf import archive
+from memsheaf import transfer
 from memsheaf.config import Settings
 from memsheaf.errors import ArchiveRefused, ReadOnly
 from memsheaf.sheaf import Sheaf
@@ -28,7 +28,7 @@ PLAIN = b"---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 @pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings) as sheaf:
-        sheaf.remember("Kept", "D", "user", "stays as it is")
+        sheaf.write("Kept", "D", "user", "stays as it is")
         yield sheaf
 
 
@@ -130,14 +130,14 @@ def test_a_tar_bomb_is_not_unpacked(sheaf: Sheaf, tmp_path: Path) -> None:
 def test_zeros_behind_the_last_member_are_not_unpacked(tmp_path: Path) -> None:
     info = tarfile.TarInfo("empty.md")
     with pytest.raises(ArchiveRefused, match="would unpack to more than"):
-        list(archive.read(bomb(tmp_path / "a.tar", "gz", 60 << 20, info)))
+        list(transfer.read_archive(bomb(tmp_path / "a.tar", "gz", 60 << 20, info)))
 
 
 def test_a_header_of_many_megabytes_is_not_read(tmp_path: Path) -> None:
     info = tarfile.TarInfo("pax")
     info.type, info.size = tarfile.XHDTYPE, 30 << 20
     with pytest.raises(ArchiveRefused, match="header"):
-        list(archive.read(bomb(tmp_path / "a.tar", "plain", 30 << 20, info)))
+        list(transfer.read_archive(bomb(tmp_path / "a.tar", "plain", 30 << 20, info)))
 
 
 @pytest.mark.parametrize("packing", ["gz", "plain"])
@@ -161,7 +161,7 @@ def test_a_folder_is_read_without_following_a_link_that_comes_meanwhile(tmp_path
     for name in ("a.md", "b.md", "sub/c.md"):
         (source / name).write_bytes(PLAIN)
 
-    members = archive.read(str(source))
+    members = transfer.read_archive(str(source))
     assert next(members).path == "a.md"
     (source / "b.md").unlink()
     (source / "b.md").symlink_to(secret / "c.md")
@@ -169,7 +169,7 @@ def test_a_folder_is_read_without_following_a_link_that_comes_meanwhile(tmp_path
         list(members)
 
     (source / "b.md").unlink()
-    members = archive.read(str(source))
+    members = transfer.read_archive(str(source))
     assert next(members).path == "a.md"
     (source / "sub").rename(tmp_path / "away")
     (source / "sub").symlink_to(secret)
@@ -179,12 +179,12 @@ def test_a_folder_is_read_without_following_a_link_that_comes_meanwhile(tmp_path
 
 def test_a_list_of_members_without_end_is_not_read(tmp_path: Path) -> None:
     header = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 3, 20, 0, 0, 0, 0, 33, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0)
-    entries = (header + b"a.md") * (archive.MAX_DIRECTORY // 50 + 1)
+    entries = (header + b"a.md") * (transfer.MAX_DIRECTORY_BYTES // 50 + 1)
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 3, 3, len(entries), 0, 0)
     (tmp_path / "a.zip").write_bytes(entries + end)
 
     with pytest.raises(ArchiveRefused, match="list of members"):
-        list(archive.read(str(tmp_path / "a.zip")))
+        list(transfer.read_archive(str(tmp_path / "a.zip")))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_flipped_byte_never_brings_in_a_garbled_text(form: str, tmp_path: Path
     for position in range(0, len(data), len(data) // 150):
         place.write_bytes(data[:position] + bytes([data[position] ^ 0x10]) + data[position + 1 :])
         with suppress(ArchiveRefused):
-            found = {member.data for member in archive.read(str(place)) if not member.why}
+            found = {member.data for member in transfer.read_archive(str(place)) if not member.why}
             assert found <= {text for _, text in members}, position
 
 
@@ -257,7 +257,7 @@ def test_a_flipped_byte_never_brings_in_a_garbled_text(form: str, tmp_path: Path
 def test_what_goes_out_comes_back_the_same(name: str, sheaf: Sheaf, settings: Settings, tmp_path: Path) -> None:
     sheaf.put("sub folder/日本語.md", PLAIN.decode().replace("\n", "\r\n"))
     sheaf.put("free.md", "free text without a header", free=True)
-    sheaf.remember("Old", "D", "user", "x", path="bom.md")
+    sheaf.write("Old", "D", "user", "x", path="bom.md")
     target = str(tmp_path / name)
 
     count = sheaf.export(target).written
@@ -364,7 +364,7 @@ def test_a_sheaf_for_reading_takes_nothing_in(settings: Settings, sheaf: Sheaf, 
 
 
 def test_what_is_imported_cannot_confirm_itself_over_what_waits(sheaf: Sheaf, tmp_path: Path) -> None:
-    claim = sheaf.remember("Claim", "D", "user", "x", trust="unconfirmed")
+    claim = sheaf.write("Claim", "D", "user", "x", trust="unconfirmed")
 
     result = sheaf.take_in(zipped(tmp_path / "a.zip", (claim.path, claim.data.replace(b"unconfirmed", b"confirmed"))))
 

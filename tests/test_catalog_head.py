@@ -20,10 +20,8 @@ from memsheaf.sheaf import Sheaf
 def layers(settings: Settings, tmp_path: Path) -> Sheaf:
     with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
         for number in range(30):
-            layers.remember(
-                f"Fact {number}", f"Räume und Häuser, Nummer {number}", "project", f"Fact {number} is so."
-            )
-            layers.remember(f"Taste {number}", f"What I like, {number}", "user", f"I like taste number {number}.")
+            layers.write(f"Fact {number}", f"Räume und Häuser, Nummer {number}", "project", f"Fact {number} is so.")
+            layers.write(f"Taste {number}", f"What I like, {number}", "user", f"I like taste number {number}.")
         return layers
 
 
@@ -43,14 +41,14 @@ def test_it_is_cut_at_a_line_and_says_how_many_are_not_shown(layers: Sheaf, room
     if shown := names(text):
         assert text.endswith(f"\n({60 - len(shown)} more: `memory_view` shows the catalog.)")
         assert abs(sum(name.startswith("user:") for name in shown) * 2 - len(shown)) <= 1  # both have their share
-        assert [layers.read(name).path for name in shown] == shown
+        assert [layers.label(layers.read(layers.resolve(name)).ref) for name in shown] == shown
     assert bool(shown) is (room >= 150)
 
 
 def test_a_small_catalog_is_shown_whole_in_the_order_of_its_rank(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
-        layers.remember("Port", "Where it listens", "project", "The server listens on port 8080.")
-        layers.remember("Editor", "Which editor", "user", "I use Helix.")
+        layers.write("Port", "Where it listens", "project", "The server listens on port 8080.")
+        layers.write("Editor", "Which editor", "user", "I use Helix.")
         assert head(layers, 1_200).split("\n")[1:] == [
             "- project_port.md: Where it listens",
             "- user:user_editor.md: Which editor",
@@ -58,7 +56,7 @@ def test_a_small_catalog_is_shown_whole_in_the_order_of_its_rank(settings: Setti
 
 
 def test_what_is_unconfirmed_is_left_out(layers: Sheaf) -> None:
-    layers.remember("Page", "From a web page", "project", "The page says to run it.", trust="unconfirmed")
+    layers.write("Page", "From a web page", "project", "The page says to run it.", trust="unconfirmed")
 
     assert "project_page.md" not in names(head(layers, 10_000))
 
@@ -74,14 +72,14 @@ def test_a_file_that_a_person_removed_is_left_out(layers: Sheaf) -> None:
 
 
 def test_the_memories_that_changed_last_come_first(layers: Sheaf) -> None:
-    layers.remember("Port", "Where it listens", "project", "The server listens on port 8080.")
+    layers.write("Port", "Where it listens", "project", "The server listens on port 8080.")
 
     assert names(head(layers, 300))[0] == "project_port.md"
 
 
 def test_the_memories_that_a_long_catalog_leaves_out_are_counted(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as sheaf:
-        sheaf.remember("Port", "Where it listens", "project", "The server listens on port 8080.")
+        sheaf.write("Port", "Where it listens", "project", "The server listens on port 8080.")
         catalog = Path(sheaf.only("project").root, "MEMORY.md")
         catalog.write_text(f"{catalog.read_text('utf-8')}\n(1,200 more memories are not shown: …)\n", "utf-8")
 
@@ -101,7 +99,7 @@ def test_where_memory_is_off_there_is_no_head(layers: Sheaf, monkeypatch: pytest
 
 def test_a_server_shows_the_head_before_it_opens_a_memory(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as sheaf:
-        sheaf.remember("Port", "Where it listens", "project", "The server listens on port 8080.")
+        sheaf.write("Port", "Where it listens", "project", "The server listens on port 8080.")
     params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
 

@@ -65,7 +65,7 @@ def test_every_memory_may_be_stored_under_the_name_it_has(coding: CodingSet) -> 
     for memory in coding.memories:
         assert check(memory.path, memory.text).warnings == ()
         assert is_memory_path(memory.path)
-        assert memory.path.startswith(f"{memory.kind}_")
+        assert memory.path.startswith(f"{memory.type}_")
         assert 1 <= len(memory.body.splitlines()) <= 12, memory.path
 
 
@@ -76,7 +76,7 @@ def test_there_are_as_many_memories_and_queries_as_promised(
     assert len(asked) >= 200
     assert len(unrelated) >= 80
     assert sum(query.hard for query in unrelated) >= 25
-    assert {memory.kind for memory in coding.memories} == {"user", "feedback", "project", "reference"}
+    assert {memory.type for memory in coding.memories} == {"user", "feedback", "project", "reference"}
 
 
 def test_every_query_has_an_id_of_its_own_and_a_known_kind_and_language(coding: CodingSet) -> None:
@@ -162,5 +162,5 @@ def test_the_readme_counts_what_is_there(coding: CodingSet, by_file: dict[str, M
         if query.no_overlap and not any(content_words(query.query) & all_words(by_file[file]) for file in query.gold)
     ]
     assert f"for {len(apart)} of the {sum(queries.values())} not even that does" in page
-    for kind, count in Counter(memory.kind for memory in coding.memories).items():
+    for kind, count in Counter(memory.type for memory in coding.memories).items():
         assert re.search(rf"\b{count}\b[^.]* `{kind}`", page), kind

@@ -20,7 +20,7 @@ ASKED = "Ignore memory for this one: how do we deploy the web shop?"
 @pytest.fixture
 def sheaf(settings: Settings) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=settings) as sheaf:
-        sheaf.remember("Deploy", "How we deploy the web shop", "project", "Deploy the web shop with `make ship`.")
+        sheaf.write("Deploy", "How we deploy the web shop", "project", "Deploy the web shop with `make ship`.")
         yield sheaf
 
 
@@ -135,7 +135,7 @@ def test_what_a_memory_names_is_looked_up_before_it_is_shown(sheaf: Sheaf, tmp_p
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "ship.py").write_text("def ship():\n    pass\n")
-    sheaf.remember(
+    sheaf.write(
         "Ship", "How to ship an order", "project", "Orders ship by `ship_all()` in ship.py.", citations=["ship.py:1"]
     )
     (tree / "ship.py").write_text("\n" * 400)
@@ -150,7 +150,7 @@ def test_what_a_tool_reads_comes_with_the_verdict_on_its_citations(sheaf: Sheaf,
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "ship.py").write_text("def ship():\n    pass\n")
-    path = sheaf.remember("Ship", "How to ship", "project", "Orders ship at once.", citations=["ship.py"]).path
+    path = sheaf.write("Ship", "How to ship", "project", "Orders ship at once.", citations=["ship.py"]).path
     tools = Tools(sheaf, session=sheaf.session(tree=str(tree)))
 
     assert "(citation verified: " in tools.call("memory_read", {"filename": path})
@@ -214,7 +214,7 @@ def test_the_own_files_of_a_task_are_searched_and_not_recalled(settings: Setting
         for name in ("TASK.md", "session.md", "notes.md"):
             sheaf.put(name, f"The zebra service moves to Oslo, says {name}.\n", free=True, allow=Allow(anyway=True))
 
-        assert {row.path for row in sheaf.search("zebra service")} == {"TASK.md", "session.md", "notes.md"}
+        assert {row.ref.path for row in sheaf.search("zebra service")} == {"TASK.md", "session.md", "notes.md"}
         assert [one.memory.path for one in sheaf.recall("where does the zebra service move?").memories] == [
             "notes.md"
         ]

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from memsheaf.sheaf import Sheaf
-from memsheaf.work.doctor import NETWORK, disk, examine, file_system
+from memsheaf.work.checks import NETWORK, examine, file_system
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
@@ -24,7 +24,7 @@ def test_a_scope_without_a_memory_is_not_ill(sheaf: Sheaf) -> None:
 
 
 def test_sound_memories_give_nothing_to_say(sheaf: Sheaf) -> None:
-    sheaf.remember("First", "D", "user", "x")
+    sheaf.write("First", "D", "user", "x")
     sheaf.put("NOTES.md", "free text", free=True)
     sheaf.revise("user_first.md", "x", "y")
 
@@ -32,7 +32,7 @@ def test_sound_memories_give_nothing_to_say(sheaf: Sheaf) -> None:
 
 
 def test_each_kind_of_problem_is_found_and_comes_with_advice(sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "D", "user", "x")
+    sheaf.write("Sound", "D", "user", "x")
     cases: list[tuple[str, bytes | str, str, str]] = [
         ("bad.md", "---\nname: [\n---\nx\n", "error", "line"),
         ("open.md", "---\nname: n\nno end\n", "error", "closing"),
@@ -49,7 +49,7 @@ def test_each_kind_of_problem_is_found_and_comes_with_advice(sheaf: Sheaf) -> No
         ("typeless.md", PLAIN.replace("type: user\n", ""), "warning", "type"),
         ("merge.md", PLAIN + "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n", "warning", "conflict"),
         ("hash.md", PLAIN.replace("name: n", "name: issue #42"), "warning", "comment"),
-        ("claim.md", PLAIN.replace("type: user", "type: user\ntrust: unconfirmed"), "info", "not confirmed"),
+        ("claim.md", PLAIN.replace("type: user", "type: user\ntrust: unconfirmed"), "info", "unconfirmed"),
     ]
     for path, data, _, _ in cases:
         write(sheaf, path, data)
@@ -63,7 +63,7 @@ def test_each_kind_of_problem_is_found_and_comes_with_advice(sheaf: Sheaf) -> No
 
 
 def test_what_is_not_a_plain_file_is_found(sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.remember("Sound", "D", "user", "x")
+    sheaf.write("Sound", "D", "user", "x")
     (tmp_path / "target.md").write_text(PLAIN)
     Path(sheaf.root, "a.md").symlink_to(tmp_path / "target.md")
     Path(sheaf.root, "b.md").symlink_to(tmp_path / "nowhere")
@@ -74,7 +74,7 @@ def test_what_is_not_a_plain_file_is_found(sheaf: Sheaf, tmp_path: Path) -> None
 
 
 def test_a_name_that_is_not_text_is_found_and_printable(sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "D", "user", "x")
+    sheaf.write("Sound", "D", "user", "x")
     with open(os.fsencode(sheaf.root) + b"/a\x1b\xff.md", "wb") as file:
         file.write(PLAIN.encode())
 
@@ -85,8 +85,8 @@ def test_a_name_that_is_not_text_is_found_and_printable(sheaf: Sheaf) -> None:
 
 
 def test_a_line_of_the_journal_that_rotted_is_found_and_the_rest_still_works(sheaf: Sheaf) -> None:
-    first = sheaf.remember("First", "D", "user", "rotten text")
-    sheaf.remember("Second", "D", "user", "x")
+    first = sheaf.write("First", "D", "user", "rotten text")
+    sheaf.write("Second", "D", "user", "x")
     journal = Path(sheaf.root, ".history", "journal-000001.jsonl")
     journal.write_bytes(journal.read_bytes().replace(b"rotten text", b"rotted text"))
 
@@ -98,7 +98,7 @@ def test_a_line_of_the_journal_that_rotted_is_found_and_the_rest_still_works(she
 
 
 def test_a_folder_that_everybody_may_write_to_is_found(sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "D", "user", "x")
+    sheaf.write("Sound", "D", "user", "x")
     os.chmod(sheaf.root, 0o777)
 
     findings = examine(sheaf)
@@ -109,7 +109,7 @@ def test_a_folder_that_everybody_may_write_to_is_found(sheaf: Sheaf) -> None:
 
 
 def test_looking_changes_no_memory(sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "D", "user", "x")
+    sheaf.write("Sound", "D", "user", "x")
     write(sheaf, "bad.md", "---\nname: [\n---\n")
     before = {path: path.read_bytes() for path in Path(sheaf.root).glob("*.md") if path.name != "MEMORY.md"}
 
@@ -143,9 +143,3 @@ def test_the_file_system_of_a_path_is_that_of_the_nearest_mount(tmp_path: Path) 
 def test_where_the_system_does_not_tell_its_mounts_nothing_is_assumed(tmp_path: Path) -> None:
     assert file_system("/var/x", str(tmp_path / "absent")) == ""
     assert {"nfs", "nfs4", "cifs", "9p"} <= NETWORK
-
-
-def test_a_disk_that_is_full_or_nearly_so_is_told(tmp_path: Path) -> None:
-    assert [(one.level, one.path) for one in disk("/place", 4096)] == [("error", "/place")]
-    assert [one.level for one in disk("/place", 50 << 20)] == ["warning"]
-    assert list(disk("/place", 1 << 40)) == []

@@ -19,8 +19,8 @@ PATH = "user_zanzibar-holiday.md"
 
 def live(sheaf: Sheaf) -> None:
     """A memory with a past: written, replaced, found, shown, removed and brought back."""
-    sheaf.remember("Neighbour", "Stays where it is", "user", "This text is not erased.")
-    sheaf.remember(NAME, DESCRIPTION, "user", FIRST)
+    sheaf.write("Neighbour", "Stays where it is", "user", "This text is not erased.")
+    sheaf.write(NAME, DESCRIPTION, "user", FIRST)
     sheaf.revise(PATH, FIRST, BODY)
     assert sheaf.search("quixotic")
     sheaf.prompt()
@@ -109,7 +109,7 @@ def test_a_new_session_does_not_bring_it_back_either(settings: Settings, tmp_pat
         live(sheaf)
         sheaf.erase(PATH)
     with Sheaf.open("user", settings=settings) as sheaf:
-        sheaf.remember("Later", "D", "user", "x")
+        sheaf.write("Later", "D", "user", "x")
         sheaf.search("telling")
         sheaf.list()
 
@@ -167,7 +167,7 @@ def test_erasing_again_finds_nothing(sheaf: Sheaf) -> None:
 
 def test_the_proof_says_so_when_another_memory_says_the_same(sheaf: Sheaf) -> None:
     live(sheaf)
-    sheaf.remember("Twin", "D", "user", FIRST)
+    sheaf.write("Twin", "D", "user", FIRST)
 
     proof = sheaf.erase(PATH)
 
@@ -200,7 +200,7 @@ def test_the_proof_looks_into_lines_of_the_journal_that_cannot_be_read(sheaf: Sh
 
 
 def test_a_text_under_a_former_name_is_gone_or_told(sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.remember("Former", "D", "user", FIRST)
+    sheaf.write("Former", "D", "user", FIRST)
     os.rename(os.path.join(sheaf.root, "user_former.md"), os.path.join(sheaf.root, PATH))
     sheaf.list()
 
@@ -212,7 +212,7 @@ def test_a_text_under_a_former_name_is_gone_or_told(sheaf: Sheaf, tmp_path: Path
 def test_erasing_leaves_other_scopes_alone(settings: Settings) -> None:
     with Sheaf.open("agent/one", settings=settings) as one, Sheaf.open("agent/two", settings=settings) as two:
         for sheaf in (one, two):
-            sheaf.remember(NAME, DESCRIPTION, "user", BODY)
+            sheaf.write(NAME, DESCRIPTION, "user", BODY)
 
         one.erase(PATH)
 
@@ -221,7 +221,7 @@ def test_erasing_leaves_other_scopes_alone(settings: Settings) -> None:
 
 def test_a_memory_in_a_folder_with_blanks_in_its_name_is_erased_as_well(sheaf: Sheaf, tmp_path: Path) -> None:
     path = "trip notes/zanzibar (old).md"
-    sheaf.remember(NAME, DESCRIPTION, "user", BODY, path=path)
+    sheaf.write(NAME, DESCRIPTION, "user", BODY, path=path)
     sheaf.search("door")
 
     assert sheaf.erase(path).gone
@@ -258,7 +258,7 @@ def test_what_tasks_and_sessions_inside_a_project_say_is_named(settings: Setting
     with Sheaf.open("session/z", settings=settings, cwd=str(tmp_path)) as session:
         session.put("notes.md", f"{said}\n", free=True)
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
-        path = project.remember("Brand", "Colour", "project", said).path
+        path = project.write("Brand", "Colour", "project", said).path
 
         proof = project.erase(path)
 
@@ -279,7 +279,7 @@ def test_what_compaction_spilled_is_searched_whichever_scope_is_erased_from(
         assert done.spill
         assert said.encode() in (project.state.read(done.spill.name) or b"")
     with Sheaf.open("user", settings=settings) as user:
-        path = user.remember("Passport", "Where it is", "user", said).path
+        path = user.write("Passport", "Where it is", "user", said).path
 
         assert user.erase(path).gone
 
@@ -296,8 +296,8 @@ def test_what_waits_in_another_scope_is_dropped_and_json_is_read_as_it_is_writte
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
         assert project.learn(Turn("c", (Message("user", f"Remember: {said}"), Message("assistant", "Ok."))))
     with Sheaf.open("user", settings=settings) as user:
-        user.remember("Other", "Something else", "user", "Tea is fine.")
-        path = user.remember("Boss", "Who it is", "user", said).path
+        user.write("Other", "Something else", "user", "Tea is fine.")
+        path = user.write("Boss", "Who it is", "user", said).path
         user.expect(f"Who says: {said}", "user_other.md")
 
         proof = user.erase(path)
@@ -309,7 +309,7 @@ def test_what_waits_in_another_scope_is_dropped_and_json_is_read_as_it_is_writte
 def test_a_page_of_the_log_that_cannot_be_changed_is_named_as_left(settings: Settings) -> None:
     said = "The combination of the safe is on the back of the mirror."
     with Sheaf.open("user", settings=settings) as user:
-        path = user.remember("Safe", "Where it is written", "user", said).path
+        path = user.write("Safe", "Where it is written", "user", said).path
         page = Path(user.root, "logs", "2026", "11", "2026-11-15.md")
         page.parent.mkdir(parents=True)
         page.write_text(f"# 2026-11-15\n\n- 09:00 note: {said}\n" + "x" * (2 << 20))

@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 
 from cases import each_case
 from memsheaf.errors import TextRefused
-from memsheaf.frontmatter import HEADER_LIMIT, ParsedText, conflicted, edited, join, split, with_quotes, written
-from memsheaf.yaml_subset import quoted
+from memsheaf.frontmatter import (
+    HEADER_LIMIT,
+    ParsedText,
+    conflicted,
+    edited,
+    join,
+    quoted,
+    split,
+    with_quotes,
+    written,
+)
 
 # Pieces that a header is made of, thrown together at random, find more than random characters do.
 PIECES = st.sampled_from(

@@ -35,7 +35,7 @@ def text(body: str, name: str = "Another name") -> str:
 
 
 def by_library(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
-    return sheaf.remember("Another name", "D", "project", body).path
+    return sheaf.write("Another name", "D", "project", body).path
 
 
 def by_put(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
@@ -86,7 +86,7 @@ def told(channel: Channel, sheaf: Sheaf, body: str, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_what_a_memory_says_already_is_refused_with_its_name(channel: Channel, sheaf: Sheaf, tmp_path: Path) -> None:
-    path = sheaf.remember("Import of orders", "When it runs", "project", FACT).path
+    path = sheaf.write("Import of orders", "When it runs", "project", FACT).path
 
     said = told(channel, sheaf, SAME, tmp_path)
 
@@ -109,7 +109,7 @@ def test_what_is_not_worth_keeping_is_refused_with_the_words_that_say_so(
 
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_a_fact_with_other_numbers_is_another_fact(channel: Channel, sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.remember("Gateway one", "Its port", "project", "The gateway of the shop listens on port 8080 of host one1.")
+    sheaf.write("Gateway one", "Its port", "project", "The gateway of the shop listens on port 8080 of host one1.")
 
     said = told(channel, sheaf, "The gateway of the shop listens on port 8081 of host one2.", tmp_path)
 
@@ -118,44 +118,44 @@ def test_a_fact_with_other_numbers_is_another_fact(channel: Channel, sheaf: Shea
 
 
 def test_a_person_may_insist(sheaf: Sheaf, settings: Settings) -> None:
-    sheaf.remember("Import of orders", "When it runs", "project", FACT)
+    sheaf.write("Import of orders", "When it runs", "project", FACT)
 
-    sheaf.remember("Again", "D", "project", SAME, allow=Allow(anyway=True))
-    sheaf.remember("Moment", "D", "project", MOMENT, allow=Allow(anyway=True))
+    sheaf.write("Again", "D", "project", SAME, allow=Allow(anyway=True))
+    sheaf.write("Moment", "D", "project", MOMENT, allow=Allow(anyway=True))
 
     assert len(sheaf.list()) == 3
 
 
 def test_a_correction_under_the_same_name_lands(sheaf: Sheaf) -> None:
-    path = sheaf.remember("Import of orders", "When it runs", "project", FACT).path
+    path = sheaf.write("Import of orders", "When it runs", "project", FACT).path
 
     corrected = FACT.replace("small", "large")
-    sheaf.remember("Import of orders", "When it runs", "project", corrected, replace=True)
+    sheaf.write("Import of orders", "When it runs", "project", corrected, replace=True)
 
     assert sheaf.read(path).body.strip() == corrected
 
 
 def test_what_was_so_before_does_not_stand_in_the_way_of_a_change_elsewhere(sheaf: Sheaf) -> None:
-    path = sheaf.remember("Moment", "D", "project", f"{MOMENT}\nAsk Kim.", allow=Allow(anyway=True)).path
+    path = sheaf.write("Moment", "D", "project", f"{MOMENT}\nAsk Kim.", allow=Allow(anyway=True)).path
 
     sheaf.revise(path, "Ask Kim.", "Ask Robin.")
 
     assert "Ask Robin." in sheaf.read(path).body
-    other = sheaf.remember("Worker", "D", "project", "Orders are imported by the small worker.")
+    other = sheaf.write("Worker", "D", "project", "Orders are imported by the small worker.")
     with pytest.raises(NotWorth):
         sheaf.insert(other.path, 1, "This time use the large one.")
 
 
 def test_what_says_until_when_it_holds_may_speak_of_the_moment(sheaf: Sheaf) -> None:
-    sheaf.remember("Moment", "D", "project", MOMENT, expires="2026-12-31")
+    sheaf.write("Moment", "D", "project", MOMENT, expires="2026-12-31")
 
     assert len(sheaf.list()) == 1
 
 
 def test_undo_and_restore_ask_nobody(sheaf: Sheaf) -> None:
-    first = sheaf.remember("Import of orders", "When it runs", "project", FACT)
+    first = sheaf.write("Import of orders", "When it runs", "project", FACT)
     sheaf.forget(first.path)
-    sheaf.remember("Another", "D", "project", SAME)
+    sheaf.write("Another", "D", "project", SAME)
 
     sheaf.restore(first.path, first.version)
 
@@ -163,9 +163,9 @@ def test_undo_and_restore_ask_nobody(sheaf: Sheaf) -> None:
 
 
 def test_an_import_of_an_export_loses_nothing(sheaf: Sheaf, settings: Settings, tmp_path: Path) -> None:
-    sheaf.remember("Import of orders", "When it runs", "project", FACT)
-    sheaf.remember("Again", "D", "project", SAME, allow=Allow(anyway=True))
-    sheaf.remember("Moment", "D", "project", MOMENT, allow=Allow(anyway=True))
+    sheaf.write("Import of orders", "When it runs", "project", FACT)
+    sheaf.write("Again", "D", "project", SAME, allow=Allow(anyway=True))
+    sheaf.write("Moment", "D", "project", MOMENT, allow=Allow(anyway=True))
     sheaf.export(str(tmp_path / "out.zip"))
 
     with Sheaf.open("agent/other", settings=settings) as other:
@@ -176,7 +176,7 @@ def test_an_import_of_an_export_loses_nothing(sheaf: Sheaf, settings: Settings, 
 
 
 def test_days_get_their_date_beside_them(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Freeze", "Begins tomorrow", "project", "The freeze begins tomorrow, says Kim.")
+    memory = sheaf.write("Freeze", "Begins tomorrow", "project", "The freeze begins tomorrow, says Kim.")
     assert "tomorrow (2026-11-16)" in memory.body
     assert "tomorrow (2026-11-16)" in memory.description
 
@@ -191,30 +191,30 @@ def test_a_near_duplicate_is_found_among_many(sheaf: Sheaf) -> None:
     for number in range(60):
         first, second, third = words[number % 10], words[number // 10], words[(number * 7) % 10]
         content = f"The {first} of the {second} goes to the {third} by way of the harbour."
-        sheaf.remember(f"Fact {first} {second}", "D", "project", content, allow=Allow(anyway=True))
-    path = sheaf.remember("Import of orders", "When it runs", "project", FACT).path
+        sheaf.write(f"Fact {first} {second}", "D", "project", content, allow=Allow(anyway=True))
+    path = sheaf.write("Import of orders", "When it runs", "project", FACT).path
 
     with pytest.raises(Duplicate) as caught:
-        sheaf.remember("Nightly", "D", "project", SAME)
+        sheaf.write("Nightly", "D", "project", SAME)
     assert caught.value.path == path
     assert caught.value.likeness >= 0.85
 
 
 def test_what_a_person_changed_outside_counts(sheaf: Sheaf) -> None:
-    path = sheaf.remember("Import of orders", "When it runs", "project", "Nothing of note so far, ask again.").path
+    path = sheaf.write("Import of orders", "When it runs", "project", "Nothing of note so far, ask again.").path
     Path(sheaf.root, path).write_text(text(FACT), encoding="utf-8")
     sheaf.list()
 
     with pytest.raises(Duplicate):
-        sheaf.remember("Nightly", "D", "project", SAME)
+        sheaf.write("Nightly", "D", "project", SAME)
 
     os.unlink(os.path.join(sheaf.root, path))
     sheaf.list()
-    sheaf.remember("Nightly", "D", "project", SAME)
+    sheaf.write("Nightly", "D", "project", SAME)
 
 
 def test_the_command_says_how_to_insist(sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.remember("Import of orders", "When it runs", "project", FACT)
+    sheaf.write("Import of orders", "When it runs", "project", FACT)
 
     assert "--anyway" in by_line(sheaf, SAME, tmp_path)
 
@@ -253,13 +253,13 @@ def test_learning_keeps_what_the_user_asked_for_and_not_what_was_said_for_the_mo
 def test_tombstones_outlive_retention_and_go_with_an_erasure(settings: Settings) -> None:
     days = [0.0]
     with Sheaf.open("user", settings=settings, clock=lambda: CLOCK + 86_400 * days[0]) as sheaf:
-        memory = sheaf.remember("Import of orders", "When it runs", "project", FACT)
+        memory = sheaf.write("Import of orders", "When it runs", "project", FACT)
         sheaf.forget(memory.path)
         days[0] = 90.0
         sheaf.own.store.prune()
         assert sheaf.own.store.buried(FACT.lower().replace(".", "").split()) is not None
 
-        sheaf.remember("Import of orders", "When it runs", "project", FACT)
+        sheaf.write("Import of orders", "When it runs", "project", FACT)
         sheaf.erase(memory.path)
 
         assert sheaf.own.store.buried(FACT.lower().replace(".", "").split()) is None
@@ -268,7 +268,7 @@ def test_tombstones_outlive_retention_and_go_with_an_erasure(settings: Settings)
 
 
 def test_what_a_person_removes_by_hand_has_a_tombstone_too(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Import of orders", "When it runs", "project", FACT)
+    memory = sheaf.write("Import of orders", "When it runs", "project", FACT)
     os.unlink(os.path.join(sheaf.root, memory.path))
     sheaf.list()
 
@@ -279,7 +279,7 @@ def test_what_a_person_removes_by_hand_has_a_tombstone_too(sheaf: Sheaf) -> None
 
 
 def test_what_may_not_be_forgotten_has_no_tombstone(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Import of orders", "When it runs", "project", FACT)
+    memory = sheaf.write("Import of orders", "When it runs", "project", FACT)
     words = FACT.lower().replace(".", "").split()
 
     with pytest.raises(Changed):
@@ -335,7 +335,7 @@ def test_a_header_is_told_from_a_text_in_the_same_way_by_every_door(
 
 @pytest.mark.parametrize("name", ["Memory.MD", "memory.md", "MEMORY.MD", "ＭＥＭＯＲＹ.md", "Claude.MD", "agents.MD"])
 def test_no_other_spelling_of_a_reserved_name_is_read(name: str, sheaf: Sheaf) -> None:
-    sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
+    sheaf.write("Tabs", "Indentation", "user", "Use tabs.")
 
     assert Tools(sheaf).call("memory_read", {"filename": "MEMORY.md"}) == sheaf.catalog().text
     with pytest.raises(PathRefused):
@@ -419,7 +419,7 @@ def test_a_word_that_says_nothing_is_answered_and_not_saved(sheaf: Sheaf, tmp_pa
         assert "as a sentence" in refusal.value.hint
         assert "says nothing" in Tools(sheaf).call("memory_write", {"content": said})
     assert sheaf.list() == []
-    assert sheaf.remember("ok", allow=Allow(anyway=True)).body == "ok\n"
+    assert sheaf.remember("ok", allow=Allow(anyway=True)).memory.body == "ok\n"
 
 
 def test_the_command_line_says_how_to_insist_on_a_word_that_says_nothing(tmp_path: Path) -> None:
@@ -433,8 +433,8 @@ def test_the_command_line_says_how_to_insist_on_a_word_that_says_nothing(tmp_pat
 
 def test_a_short_fact_is_saved(sheaf: Sheaf) -> None:
     for said in SHORT_FACTS:
-        assert sheaf.remember(said).body == f"{said}\n"
+        assert sheaf.remember(said).memory.body == f"{said}\n"
 
 
 def test_a_short_answer_under_a_name_that_says_something_is_saved(sheaf: Sheaf) -> None:
-    assert sheaf.remember("Uses tabs", "Indentation", "user", "Yes.").body == "Yes.\n"
+    assert sheaf.write("Uses tabs", "Indentation", "user", "Yes.").body == "Yes.\n"

@@ -18,8 +18,7 @@ from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.memory import Allow
 from memsheaf.store.git_checkout import journals_of
-from memsheaf.work.audit import audit
-from memsheaf.work.doctor import examine
+from memsheaf.work.checks import audit, examine
 
 ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
 
@@ -75,12 +74,12 @@ def test_journal_sessions_logs_and_catalog_are_not_committed_wherever_the_folder
     app: Path, opened: Opened, tmp_path: Path
 ) -> None:
     sheaf = opened(app)
-    sheaf.remember("Tabs", "Indentation", "project", "Use tabs.")
+    sheaf.write("Tabs", "Indentation", "project", "Use tabs.")
     settings = Settings(home=str(tmp_path / "h"), cache=str(tmp_path / "c"), project=sheaf.root, embedder="none")
     with Sheaf.open("session/one", settings=settings) as session:
-        session.remember("Note", "Of this conversation", "project", "Only now.")
+        session.write("Note", "Of this conversation", "project", "Only now.")
     with Sheaf.open("task/port", settings=settings) as task:
-        task.remember("Step", "Of this task", "project", "Port the parser.")
+        task.write("Step", "Of this task", "project", "Port the parser.")
     from memsheaf.learn.daily_log import DailyLog
     from memsheaf.recall.turns import Message, Turn
 
@@ -96,11 +95,11 @@ def test_journal_sessions_logs_and_catalog_are_not_committed_wherever_the_folder
 def test_the_ignore_file_of_a_private_folder_comes_back_with_the_next_write(app: Path, tmp_path: Path) -> None:
     settings = Settings(home=str(tmp_path), cache=str(tmp_path / "c"), project=str(app / ".memory"), embedder="none")
     with Sheaf.open("session/one", settings=settings) as sheaf:
-        sheaf.remember("Tabs", "Indentation", "project", "Use tabs.")
+        sheaf.write("Tabs", "Indentation", "project", "Use tabs.")
         ignore = app / ".memory" / "sessions" / ".gitignore"
         ignore.unlink()
 
-        sheaf.remember("Tea", "Drink", "project", "Green tea.")
+        sheaf.write("Tea", "Drink", "project", "Green tea.")
 
         assert ignore.read_text() == "*\n"
         assert [row.path for row in sheaf.list()] == ["project_tabs.md", "project_tea.md"]
@@ -112,7 +111,7 @@ def test_looking_leaves_a_tracked_catalog_clean(app: Path, opened: Opened, tmp_p
     numbers = list(range(260))
     random.Random(7).shuffle(numbers)
     for number in numbers:
-        sheaf.remember(f"Name {number}", "D", "project", f"Text {number}.", allow=Allow(anyway=True))
+        sheaf.write(f"Name {number}", "D", "project", f"Text {number}.", allow=Allow(anyway=True))
     sheaf.list()
     git(app, "add", "-f", ".memory/MEMORY.md")
     commit_all(app, "tracked")
@@ -127,7 +126,7 @@ def test_looking_leaves_a_tracked_catalog_clean(app: Path, opened: Opened, tmp_p
         theirs.own.index.delete()
         theirs.list()
         theirs.prompt()
-        theirs.remember("One more", "D", "project", "Text.", allow=Allow(anyway=True))
+        theirs.write("One more", "D", "project", "Text.", allow=Allow(anyway=True))
         theirs.forget("project_one-more.md")
 
     assert status(other) == []
@@ -137,12 +136,12 @@ def test_looking_leaves_a_tracked_catalog_clean(app: Path, opened: Opened, tmp_p
 @pytest.mark.parametrize("tracked", [True, False])
 def test_branches_switch_whatever_was_looked_at(app: Path, opened: Opened, tracked: bool) -> None:
     sheaf = opened(app)
-    sheaf.remember("Shared", "On both", "project", "x")
+    sheaf.write("Shared", "On both", "project", "x")
     if tracked:
         git(app, "add", "-f", ".memory/MEMORY.md")
     commit_all(app, "one")
     git(app, "checkout", "-q", "-b", "side")
-    sheaf.remember("Side", "Only there", "project", "y")
+    sheaf.write("Side", "Only there", "project", "y")
     commit_all(app, "two")
     for branch in ("main", "side", "main", "side"):
         git(app, "checkout", "-q", branch)
@@ -161,12 +160,12 @@ def test_a_branch_that_ignores_nothing_and_one_that_does_switch(app: Path, opene
     commit_all(app, "ignored")
     git(app, "checkout", "-q", "main")
     with opened(app) as sheaf:
-        sheaf.remember("Tabs", "Indentation", "project", "Use tabs.")
+        sheaf.write("Tabs", "Indentation", "project", "Use tabs.")
         assert status(app) == ["?? .memory/project_tabs.md"]
         git(app, "checkout", "-q", "side")
         sheaf.list()
         git(app, "checkout", "-q", "main")
-        sheaf.remember("Tea", "Drink", "project", "Green tea.")
+        sheaf.write("Tea", "Drink", "project", "Green tea.")
     git(app, "checkout", "-q", "side")
 
 
@@ -180,7 +179,7 @@ with Sheaf.open("project", settings=settings) as sheaf:
     print("ready", flush=True)
     for number in range(int(count)):
         said = f"{name} says {number}."
-        sheaf.remember(f"{name} {number}", "Saved meanwhile", "project", said, allow=Allow(anyway=True))
+        sheaf.write(f"{name} {number}", "Saved meanwhile", "project", said, allow=Allow(anyway=True))
         print(number, flush=True)
 """
 
@@ -190,7 +189,7 @@ def test_pull_rebase_stash_checkout_and_worktrees_while_processes_save(
 ) -> None:
     """Nothing aborts because of MEMORY.md, no acknowledged memory is lost, and the catalog is right in the end."""
     with opened(app) as sheaf:
-        sheaf.remember("Shared", "On both", "project", "x")
+        sheaf.write("Shared", "On both", "project", "x")
     commit_all(app, "one")
     git(tmp_path, "clone", "-q", str(app), "mine")
     mine = tmp_path / "mine"
@@ -240,7 +239,7 @@ def test_pull_rebase_stash_checkout_and_worktrees_while_processes_save(
 @pytest.mark.parametrize("folder", [".history", "sessions", "logs", "tasks/port/.history"])
 def test_doctor_and_lint_find_a_tracked_journal(app: Path, opened: Opened, folder: str) -> None:
     sheaf = opened(app)
-    sheaf.remember("Tabs", "Indentation", "project", "Use tabs.")
+    sheaf.write("Tabs", "Indentation", "project", "Use tabs.")
     private = app / ".memory" / folder
     private.mkdir(parents=True, exist_ok=True)
     (private / "journal-000009.jsonl").write_text("private\n")
@@ -269,7 +268,7 @@ def erased(app: Path, *words: str) -> tuple[int, str]:
 @pytest.mark.parametrize("held", ["commit", "branch", "stash", "index", "dangling", "message"])
 def test_erase_says_what_git_has_of_it_and_how_to_remove_that(app: Path, opened: Opened, held: str) -> None:
     with opened(app) as sheaf:
-        sheaf.remember("Door", "Where the code is", "project", SECRET)
+        sheaf.write("Door", "Where the code is", "project", SECRET)
     if held == "message":
         git(app, "commit", "-q", "--allow-empty", "-m", SECRET)
     else:
@@ -280,7 +279,7 @@ def test_erase_says_what_git_has_of_it_and_how_to_remove_that(app: Path, opened:
     if held in ("branch", "dangling"):
         git(app, "checkout", "-q", "main")
         with opened(app) as sheaf:
-            sheaf.remember("Door", "Where the code is", "project", SECRET)
+            sheaf.write("Door", "Where the code is", "project", SECRET)
     if held == "dangling":
         git(app, "branch", "-q", "-D", "side")
         git(app, "reflog", "expire", "--expire=now", "--all")
@@ -295,19 +294,19 @@ def test_erase_says_what_git_has_of_it_and_how_to_remove_that(app: Path, opened:
     assert proof["git"]
     assert SECRET not in said
     assert "--path .memory/project_door.md" in " ".join(proof["remedy"])
-    expected = {"index": "git's index: .memory/project_door.md", "dangling": "in no commit"}.get(held, "git's commit")
+    expected = "in no commit" if held in ("index", "dangling") else "git's commit"
     assert any(expected in line for line in proof["git"])
 
 
 def test_erase_without_a_trace_in_git_says_so_and_files_beside_are_named(app: Path, opened: Opened) -> None:
     with opened(app) as sheaf:
-        sheaf.remember("Door", "Where the code is", "project", SECRET)
+        sheaf.write("Door", "Where the code is", "project", SECRET)
     code, said = erased(app)
     assert code == 0
     assert "no trace is left" in said
 
     with opened(app) as sheaf:
-        sheaf.remember("Door", "Where the code is", "project", SECRET)
+        sheaf.write("Door", "Where the code is", "project", SECRET)
     (app / "notes.txt").write_text(SECRET)
     code, said = erased(app)
     assert code == 1
@@ -338,7 +337,7 @@ FACT = "The parser lives in the folder app and is generated"
 def with_side(app: Path, sheaf: Sheaf) -> None:
     commit_all(app, "one") if status(app) else None
     git(app, "checkout", "-q", "-b", "side")
-    sheaf.remember(FACT, "d", "project", FACT)
+    sheaf.write(FACT, "d", "project", FACT)
     commit_all(app, "two")
 
 
@@ -383,7 +382,7 @@ def test_what_somebody_removes_in_a_checkout_is_buried_once_and_lifted_when_it_c
 @pytest.mark.parametrize("way", ["undo", "restore"])
 def test_undo_and_restore_lift_the_stone_of_what_was_forgotten(app: Path, opened: Opened, way: str) -> None:
     sheaf = opened(app)
-    memory = sheaf.remember(FACT, "d", "project", FACT)
+    memory = sheaf.write(FACT, "d", "project", FACT)
     commit = sheaf.forget(memory.path)
     assert buried(sheaf) == 1
 
@@ -398,7 +397,7 @@ def test_files_that_go_at_once_or_get_another_name_are_not_buried(opened: Opened
     """Also outside of git."""
     sheaf = opened(tmp_path / "plain")
     for number in range(8):
-        sheaf.remember(f"{FACT} {number}", "d", "project", f"{FACT} {number}", allow=Allow(anyway=True))
+        sheaf.write(f"{FACT} {number}", "d", "project", f"{FACT} {number}", allow=Allow(anyway=True))
     first, second, *others = [Path(sheaf.root, row.path) for row in sheaf.list()]
     for path in others:
         path.unlink()
@@ -417,7 +416,7 @@ def test_the_stone_of_a_removed_file_goes_with_retention_and_that_of_a_forgotten
     settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
     with Sheaf.open("user", settings=settings, clock=lambda: now) as sheaf:
         for name in ("Removed by hand", "Forgotten on request"):
-            sheaf.remember(name, "d", "user", f"{name} because it was wrong.")
+            sheaf.write(name, "d", "user", f"{name} because it was wrong.")
         sheaf.list()
         Path(sheaf.root, "user_removed-hand.md").unlink()
         sheaf.list()
@@ -459,7 +458,7 @@ def test_the_journal_is_where_git_keeps_what_it_knows_of_a_checkout(app: Path, t
 
 def test_an_erasure_in_a_checkout_looks_at_the_journals_among_the_files_of_git(app: Path, opened: Opened) -> None:
     sheaf = opened(app)
-    sheaf.remember("Canary", "Of the mine", "project", "The canary sings in shaft nine.")
+    sheaf.write("Canary", "Of the mine", "project", "The canary sings in shaft nine.")
     journals = Path(sheaf.own.store.journals)
     assert b"shaft nine" in (journals / ".history" / "journal-000001.jsonl").read_bytes()
     for place in ("forgotten", "tasks/port/.history/journal-000001.jsonl"):

@@ -78,7 +78,7 @@ def test_what_was_forgotten_comes_back_byte_for_byte(data: bytes, sheaf: Sheaf) 
 
 
 def test_forgetting_what_is_not_there_or_changed_since_is_refused(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Editor", "D", "user", "vim")
+    memory = sheaf.write("Editor", "D", "user", "vim")
     write(sheaf, memory.path, memory.data.replace(b"vim", b"helix"))
 
     with pytest.raises(Changed):
@@ -90,7 +90,7 @@ def test_forgetting_what_is_not_there_or_changed_since_is_refused(sheaf: Sheaf) 
 
 
 def test_undoing_again_goes_one_step_further_back(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Editor", "D", "user", "vim")
+    memory = sheaf.write("Editor", "D", "user", "vim")
     sheaf.revise(memory.path, "vim", "helix")
     sheaf.revise(memory.path, "helix", "emacs")
 
@@ -105,18 +105,18 @@ def test_undoing_again_goes_one_step_further_back(sheaf: Sheaf) -> None:
 
 
 def test_an_undo_can_be_undone_by_its_id(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Editor", "D", "user", "vim")
+    memory = sheaf.write("Editor", "D", "user", "vim")
     after = sheaf.revise(memory.path, "vim", "helix")
 
     taken_back = sheaf.undo()
-    sheaf.undo(taken_back.id)
+    sheaf.undo(taken_back[0].id)
 
     assert sheaf.read(memory.path) == after
 
 
 def test_a_commit_in_the_middle_can_be_undone_when_nothing_touched_it_since(sheaf: Sheaf) -> None:
-    first = sheaf.remember("First", "D", "user", "one")
-    sheaf.remember("Second", "D", "user", "two")
+    first = sheaf.write("First", "D", "user", "one")
+    sheaf.write("Second", "D", "user", "two")
     target = next(sheaf.log(first.path))
 
     sheaf.undo(target.id)
@@ -125,7 +125,7 @@ def test_a_commit_in_the_middle_can_be_undone_when_nothing_touched_it_since(shea
 
 
 def test_undoing_what_was_changed_again_since_changes_nothing(sheaf: Sheaf) -> None:
-    first = sheaf.remember("First", "D", "user", "one")
+    first = sheaf.write("First", "D", "user", "one")
     target = next(sheaf.log(first.path))
     sheaf.revise(first.path, "one", "two")
 
@@ -151,7 +151,7 @@ def test_an_undo_does_not_bring_back_a_twin_that_differs_only_in_case(sheaf: She
 
 @pytest.mark.parametrize("commit", ["nonsense", "zzz", "-1"])
 def test_an_unknown_commit_is_told(commit: str, sheaf: Sheaf) -> None:
-    sheaf.remember("First", "D", "user", "one")
+    sheaf.write("First", "D", "user", "one")
 
     with pytest.raises(NoSuchCommit):
         sheaf.undo(commit)
@@ -160,7 +160,7 @@ def test_an_unknown_commit_is_told(commit: str, sheaf: Sheaf) -> None:
 
 
 def test_an_edit_made_outside_can_be_undone_by_its_id(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("First", "D", "user", "one")
+    memory = sheaf.write("First", "D", "user", "one")
     write(sheaf, memory.path, memory.data.replace(b"one", b"two"))
 
     sheaf.undo(next(sheaf.log(memory.path)).id)
@@ -169,7 +169,7 @@ def test_an_edit_made_outside_can_be_undone_by_its_id(sheaf: Sheaf) -> None:
 
 
 def test_a_file_removed_outside_can_be_brought_back(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("First", "D", "user", "one")
+    memory = sheaf.write("First", "D", "user", "one")
     os.unlink(os.path.join(sheaf.root, memory.path))
 
     sheaf.undo(next(sheaf.log(memory.path)).id)
@@ -178,7 +178,7 @@ def test_a_file_removed_outside_can_be_brought_back(sheaf: Sheaf) -> None:
 
 
 def test_undo_takes_back_the_last_command_and_not_what_a_person_did_in_an_editor(sheaf: Sheaf) -> None:
-    sheaf.remember("First", "D", "user", "one")
+    sheaf.write("First", "D", "user", "one")
     write(sheaf, "notes.md", b"written in an editor just now")
 
     sheaf.undo()
@@ -187,7 +187,7 @@ def test_undo_takes_back_the_last_command_and_not_what_a_person_did_in_an_editor
 
 
 def test_an_older_version_comes_back_whatever_is_there_now(sheaf: Sheaf) -> None:
-    first = sheaf.remember("Editor", "D", "user", "vim")
+    first = sheaf.write("Editor", "D", "user", "vim")
     sheaf.revise(first.path, "vim", "helix")
     write(sheaf, first.path, b"scribbled over by hand")
 
@@ -202,7 +202,7 @@ def test_an_older_version_comes_back_whatever_is_there_now(sheaf: Sheaf) -> None
 
 @pytest.mark.parametrize("version", ["", "0" * 64, "zzz"])
 def test_a_version_that_never_was_cannot_be_restored(version: str, sheaf: Sheaf) -> None:
-    first = sheaf.remember("Editor", "D", "user", "vim")
+    first = sheaf.write("Editor", "D", "user", "vim")
     sheaf.revise(first.path, "vim", "helix")
 
     with pytest.raises(VersionGone):
@@ -212,15 +212,15 @@ def test_a_version_that_never_was_cannot_be_restored(version: str, sheaf: Sheaf)
 
 
 def test_a_version_of_another_memory_cannot_be_restored_here(sheaf: Sheaf) -> None:
-    first = sheaf.remember("First", "D", "user", "one")
-    other = sheaf.remember("Other", "D", "user", "two")
+    first = sheaf.write("First", "D", "user", "one")
+    other = sheaf.write("Other", "D", "user", "two")
 
     with pytest.raises(VersionGone):
         sheaf.restore(first.path, other.version)
 
 
 def test_the_log_tells_who_did_what_when_and_why_newest_first(sheaf: Sheaf, clock: Clock) -> None:
-    memory = sheaf.remember("Editor", "D", "user", "vim")
+    memory = sheaf.write("Editor", "D", "user", "vim")
     clock.now += DAY
     write(sheaf, memory.path, memory.data.replace(b"vim", b"helix"))
     write(sheaf, "other.md", b"free")
@@ -244,7 +244,7 @@ def test_the_log_tells_who_did_what_when_and_why_newest_first(sheaf: Sheaf, cloc
 
 
 def test_looking_does_not_make_history(sheaf: Sheaf) -> None:
-    sheaf.remember("Editor", "D", "user", "vim")
+    sheaf.write("Editor", "D", "user", "vim")
     before = [commit.id for commit in sheaf.log()]
 
     sheaf.list()
@@ -257,16 +257,16 @@ def test_looking_does_not_make_history(sheaf: Sheaf) -> None:
 
 
 def test_a_change_that_changes_nothing_is_no_commit(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Editor", "D", "user", "vim")
+    memory = sheaf.write("Editor", "D", "user", "vim")
 
     sheaf.put(memory.path, memory.text, expect=memory.version)
-    sheaf.remember("Editor", "D", "user", "vim", replace=True)
+    sheaf.write("Editor", "D", "user", "vim", replace=True)
 
     assert len(list(sheaf.log())) == 1
 
 
 def test_a_difference_shows_the_lines_that_went_and_came(sheaf: Sheaf) -> None:
-    first = sheaf.remember("Editor", "D", "user", "vim\nstays")
+    first = sheaf.write("Editor", "D", "user", "vim\nstays")
     second = sheaf.revise(first.path, "vim", "helix")
     write(sheaf, first.path, second.data.replace(b"helix", b"emacs"))
 
@@ -280,7 +280,7 @@ def test_a_difference_shows_the_lines_that_went_and_came(sheaf: Sheaf) -> None:
 
 
 def test_the_difference_of_a_new_and_of_a_removed_memory_is_its_whole_text(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Editor", "D", "user", "vim")
+    memory = sheaf.write("Editor", "D", "user", "vim")
     assert "+vim" in sheaf.diff(memory.path).split("\n")
 
     sheaf.forget(memory.path)
@@ -290,7 +290,7 @@ def test_the_difference_of_a_new_and_of_a_removed_memory_is_its_whole_text(sheaf
 
 
 def test_the_difference_of_what_never_was_is_told(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Editor", "D", "user", "vim")
+    memory = sheaf.write("Editor", "D", "user", "vim")
 
     with pytest.raises(NotFound):
         sheaf.diff("user_unknown.md")
@@ -299,7 +299,7 @@ def test_the_difference_of_what_never_was_is_told(sheaf: Sheaf) -> None:
 
 
 def test_blame_names_the_commit_each_line_came_with(sheaf: Sheaf, settings: Settings) -> None:
-    memory = sheaf.remember("Editor", "D", "user", "one\ntwo\nthree")
+    memory = sheaf.write("Editor", "D", "user", "one\ntwo\nthree")
     with Sheaf.open("user", settings=settings, by="user", clock=lambda: NOON) as person:
         person.revise(memory.path, "two", "TWO")
     write(sheaf, memory.path, data_of(sheaf, memory.path).replace(b"three\n", b"three\nfour\n"))
@@ -318,7 +318,7 @@ def test_blame_names_the_commit_each_line_came_with(sheaf: Sheaf, settings: Sett
 
 
 def test_blame_looks_through_a_removal_that_was_undone(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Editor", "D", "user", "one")
+    memory = sheaf.write("Editor", "D", "user", "one")
     made = next(sheaf.log(memory.path))
     sheaf.forget(memory.path)
     sheaf.undo()
@@ -378,11 +378,11 @@ def test_equal_texts_have_no_difference() -> None:
 
 
 def test_a_refused_change_leaves_no_trace_in_the_journal(sheaf: Sheaf) -> None:
-    sheaf.remember("Editor", "D", "user", "vim")
+    sheaf.write("Editor", "D", "user", "vim")
     before = {path: path.read_bytes() for path in Path(sheaf.root).rglob("*") if path.is_file()}
 
     for act in (
-        lambda: sheaf.remember("Editor", "D", "user", "x"),
+        lambda: sheaf.write("Editor", "D", "user", "x"),
         lambda: sheaf.revise("user_editor.md", "absent", "x"),
         lambda: sheaf.restore("user_editor.md", "0" * 64),
         lambda: sheaf.undo("0" * 12),
@@ -401,12 +401,12 @@ def test_what_was_replaced_longer_ago_than_retention_is_let_go_and_what_is_there
 ) -> None:
     clock.now = time.time()  # retention is seen to once a day of the file system's clock
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
-        first = sheaf.remember("Editor", "D", "user", "vim")
+        first = sheaf.write("Editor", "D", "user", "vim")
         sheaf.revise(first.path, "vim", "helix")
     for later in (40 * DAY, 2 * DAY):
         clock.now += later
         with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
-            sheaf.remember(f"Other {later}", "D", "user", f"x {later}")
+            sheaf.write(f"Other {later}", "D", "user", f"x {later}")
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
         with pytest.raises(VersionGone):
             sheaf.restore(first.path, first.version)
@@ -417,13 +417,13 @@ def test_what_was_replaced_longer_ago_than_retention_is_let_go_and_what_is_there
 def test_a_clock_that_ran_ahead_for_once_lets_nothing_go(settings: Settings, clock: Clock) -> None:
     clock.now = time.time()
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
-        first = sheaf.remember("Editor", "D", "user", "vim")
+        first = sheaf.write("Editor", "D", "user", "vim")
         sheaf.revise(first.path, "vim", "helix")
     for ahead in (400 * DAY, DAY, 2 * DAY):
         other = Clock()
         other.now = clock.now + ahead
         with Sheaf.open("user", settings=settings, clock=other) as sheaf:
-            sheaf.remember(f"Other {ahead}", "D", "user", f"x {ahead}")
+            sheaf.write(f"Other {ahead}", "D", "user", f"x {ahead}")
 
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
         sheaf.restore(first.path, first.version)
@@ -433,14 +433,14 @@ def test_a_clock_that_ran_ahead_for_once_lets_nothing_go(settings: Settings, clo
 def test_what_was_removed_today_can_be_brought_back_however_old_it_was(settings: Settings, clock: Clock) -> None:
     clock.now = time.time()  # retention is seen to once a day of the file system's clock
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
-        memory = sheaf.remember("Editor", "D", "user", "vim")
+        memory = sheaf.write("Editor", "D", "user", "vim")
     clock.now += 40 * DAY
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
         os.unlink(os.path.join(sheaf.root, memory.path))
         sheaf.list()
     clock.now += 2 * DAY
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
-        sheaf.remember("Other", "D", "user", "x")
+        sheaf.write("Other", "D", "user", "x")
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
         sheaf.restore(memory.path, memory.version)
         assert data_of(sheaf, memory.path) == memory.data

@@ -14,18 +14,16 @@ SOURCE = Path(__file__).parent.parent / "src" / "memsheaf"
 ROWS = [
     {"prompts", "errors"},
     {"limits"},
-    {"yaml_subset"},
     {"scope", "frontmatter"},
     {"memory"},
     {"text"},
     {"guard"},
     {"store", "embed"},
     {"llm", "hub"},
-    {"archive", "config", "history", "index", "text_edits", "worktree"},
-    {"gates", "project_trees"},
+    {"config", "history", "index", "text_edits", "worktree"},
+    {"gates", "project_roots", "project_trees"},
     {"recall"},
     {"learn"},
-    {"project_roots"},
     {"open_scope"},
     {"erasure", "transfer"},
     {"sheaf"},
@@ -65,29 +63,29 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 107_388,
-    "adapters": 10_883,
-    "chat": 36_789,
-    "cli": 53_031,
-    "embed": 12_700,
-    "guard": 15_947,
-    "hosts": 30_726,
-    "hub": 30_280,
-    "index": 25_788,
-    "learn": 37_921,
-    "llm": 14_870,
-    "mcp": 14_984,
+    "(flat) and work": 99_740,
+    "adapters": 10_877,
+    "chat": 36_270,
+    "cli": 53_013,
+    "embed": 12_639,
+    "guard": 14_646,
+    "hosts": 30_714,
+    "hub": 30_277,
+    "index": 17_989,
+    "learn": 31_480,
+    "llm": 13_982,
+    "mcp": 14_979,
     "prompts": 61,
-    "recall": 9_640,
-    "store": 29_918,
-    "text": 13_280,
-    "web": 16_873,
+    "recall": 7_483,
+    "store": 29_903,
+    "text": 12_321,
+    "web": 16_872,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.
 
 The modules beside the rooms and `work` share one number: what several scopes share moves from one to the other.
 """
-DEFERRED_IMPORTS = 169  # `import` inside a function
+DEFERRED_IMPORTS = 147  # `import` inside a function
 NAMED_TWICE = {"Memory", "Sheaf"}
 """Class names with two meanings: a memory and pydantic-ai's capability; a sheaf and its asynchronous twin."""
 

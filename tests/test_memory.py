@@ -107,7 +107,7 @@ def test_every_property_of_a_hostile_file_can_be_asked_for(case: dict[str, Any])
     assert len(read.version) == 64
     assert isinstance(read.pinned, bool)
     assert read.trust in ("confirmed", "unconfirmed")
-    assert read.known == (read.kind in KINDS)
+    assert read.known == (read.type in KINDS)
 
 
 @given(st.one_of(st.binary(), st.binary().map(lambda data: b"---\nname: " + data + b"\n---\n" + data)), st.text())
@@ -133,7 +133,7 @@ def test_a_file_is_asked_through_its_properties() -> None:
         "citations: [a:1, b:2]", "supersedes: old.md", "pinned: Yes", "expires: 2027-01-01",
         "reason: asked for",
     )  # fmt: skip
-    assert (read.name, read.description, read.kind, read.known) == (
+    assert (read.name, read.description, read.type, read.known) == (
         "Prefers tabs",
         "Indentation",
         "feedback",
@@ -197,7 +197,7 @@ def test_a_missing_description_comes_from_the_first_line_that_says_something(bod
 
 def test_a_free_file_describes_itself() -> None:
     free = parse("NOTES.md", "\ufeff# Notes\n\ntext\n".encode())
-    assert (free.state, free.name, free.description, free.kind, free.known) == (
+    assert (free.state, free.name, free.description, free.type, free.known) == (
         "free",
         "NOTES",
         "Notes",
@@ -209,7 +209,7 @@ def test_a_free_file_describes_itself() -> None:
 @pytest.mark.parametrize("data", [b"---\nname: n\n", b"---\nname: caf\xe9\n---\n", b"---\nname: &a b\n---\ntext"])
 def test_a_file_that_is_not_understood_describes_nothing(data: bytes) -> None:
     bad = parse("user_prefs.md", data)
-    assert (bad.state, bad.name, bad.description, bad.kind) == ("bad", "prefs", "", "")
+    assert (bad.state, bad.name, bad.description, bad.type) == ("bad", "prefs", "", "")
 
 
 def test_header_lines_that_are_several_lines_show_as_one() -> None:
@@ -219,12 +219,12 @@ def test_header_lines_that_are_several_lines_show_as_one() -> None:
 
 def test_the_type_may_be_nested_as_other_tools_write_it() -> None:
     read = memory("name: n", "metadata:", "  type: reference")
-    assert (read.kind, read.known, read.warnings) == ("reference", True, ())
+    assert (read.type, read.known, read.warnings) == ("reference", True, ())
 
 
 def test_an_unknown_type_is_kept_and_warned_of() -> None:
     read = memory("name: n", "type: recipe")
-    assert (read.state, read.kind, read.known) == ("ok", "recipe", False)
+    assert (read.state, read.type, read.known) == ("ok", "recipe", False)
     assert "recipe" in read.warnings[0]
     assert memory("name: n").warnings
 
@@ -277,7 +277,7 @@ def test_a_composed_memory_reads_back() -> None:
         reason="asked",
     )  # fmt: skip
     read = parse("feedback_x.md", composed.data)
-    assert (read.name, read.description, read.kind) == ("Issue #42: tabs", "NO", "feedback")
+    assert (read.name, read.description, read.type) == ("Issue #42: tabs", "NO", "feedback")
     assert (read.created, read.updated, read.expires) == ("2026-11-14", "2026-11-15T10:00:00Z", "2027-01-01")
     assert (read.citations, read.supersedes, read.pinned, read.trust) == (
         ("a.py:3@9f", "b: c"),
@@ -406,7 +406,7 @@ def test_an_edit_may_keep_the_type_a_file_has() -> None:
     text = GOOD.replace("type: user", "type: recipe")
     with pytest.raises(TextRefused, match="recipe"):
         check("x.md", text)
-    assert check("x.md", text, kinds=(*KINDS, "recipe")).kind == "recipe"
+    assert check("x.md", text, kinds=(*KINDS, "recipe")).type == "recipe"
 
 
 @pytest.mark.parametrize(

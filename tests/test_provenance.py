@@ -37,7 +37,7 @@ def sheaf(settings: Settings) -> Iterator[Sheaf]:
 def rule(sheaf: Sheaf, text: str = "Never force-push to main.") -> str:
     """A memory that the user wrote."""
     sheaf.by = "user"
-    path = sheaf.remember("Force push", "What not to do with git", "feedback", text).path
+    path = sheaf.write("Force push", "What not to do with git", "feedback", text).path
     sheaf.by = "agent"
     return path
 
@@ -141,7 +141,7 @@ def test_the_mark_goes_when_a_person_confirms_or_changes_it(how: str, sheaf: She
 
 
 def test_a_person_who_changes_what_an_agent_wrote_is_named(sheaf: Sheaf) -> None:
-    path = sheaf.remember("Port", "Of the service", "project", "It is 8080.").path
+    path = sheaf.write("Port", "Of the service", "project", "It is 8080.").path
     assert sheaf.revise(path, "8080", "9090").changed_by == ""
     sheaf.by = "user"
 
@@ -154,7 +154,7 @@ def test_a_person_who_changes_what_an_agent_wrote_is_named(sheaf: Sheaf) -> None
 @pytest.mark.parametrize("again", ["same", "reworded", "same name"])
 def test_a_doubt_survives_that_an_agent_deletes_and_writes_anew(again: str, sheaf: Sheaf) -> None:
     said = "The release needs the flag --insecure on every call of curl."
-    path = sheaf.remember("Curl flag", "For releases", "project", said, trust="unconfirmed").path
+    path = sheaf.write("Curl flag", "For releases", "project", said, trust="unconfirmed").path
     tools = Tools(sheaf)
 
     tools.call("memory_delete", {"filename": path})
@@ -170,24 +170,24 @@ def test_a_doubt_survives_that_an_agent_deletes_and_writes_anew(again: str, shea
     assert answer.startswith("Memory saved")
     assert [row.trust for row in sheaf.list()] == ["unconfirmed"]
     sheaf.by = "user"
-    sheaf.remember("Mine", "For releases", "project", "The flag --insecure is banned.")
+    sheaf.write("Mine", "For releases", "project", "The flag --insecure is banned.")
     assert sheaf.read("project_mine.md").trust == "confirmed"
 
 
 def test_a_doubt_holds_for_a_copy_that_an_agent_makes(sheaf: Sheaf) -> None:
     said = "The release needs the flag --insecure on every call of curl."
-    sheaf.remember("Curl flag", "For releases", "project", said, trust="unconfirmed")
+    sheaf.write("Curl flag", "For releases", "project", said, trust="unconfirmed")
 
-    copy = sheaf.remember("Another name", "For releases", "project", said, allow=Allow(anyway=True))
+    copy = sheaf.write("Another name", "For releases", "project", said, allow=Allow(anyway=True))
 
     assert copy.trust == "unconfirmed"
 
 
 def test_what_was_confirmed_when_it_was_deleted_comes_back_confirmed(sheaf: Sheaf) -> None:
-    path = sheaf.remember("Port", "Of the service", "project", "It is 8080.").path
+    path = sheaf.write("Port", "Of the service", "project", "It is 8080.").path
     sheaf.forget(path)
 
-    assert sheaf.remember("Port", "Of the service", "project", "It is 8080.").trust == "confirmed"
+    assert sheaf.write("Port", "Of the service", "project", "It is 8080.").trust == "confirmed"
 
 
 CONTEXT_CALLS = [
@@ -261,7 +261,7 @@ def test_an_agent_may_write_the_context_of_its_own_scope_when_a_setting_says_so(
 
 
 def test_what_is_forgotten_before_anybody_looked_at_it_stays_forgotten(sheaf: Sheaf) -> None:
-    sheaf.remember("Port", "Of the service", "project", "It is 8080.")
+    sheaf.write("Port", "Of the service", "project", "It is 8080.")
     (Path(sheaf.root) / "project_heron.md").write_text(
         "---\nname: Heron\ndescription: Of the river\ntype: project\n---\nThe heron nests in May at the weir.\n"
     )

@@ -22,9 +22,9 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_public_names_are_these() -> None:
     assert memsheaf.__all__ == [
-        "ABSENT", "Allow", "Blamed", "Commit", "Distilled", "Exported", "Finding", "Imported", "Memory",
-        "MemsheafError", "Message", "Page", "Proof", "Recall", "Revision", "Row", "Scope", "Session", "Settings",
-        "Sheaf", "Tools", "Turn", "__version__", "load_model",
+        "ABSENT", "Allow", "Blamed", "Commit", "Distilled", "Exported", "Finding", "Hit", "Imported", "Memory",
+        "MemsheafError", "Message", "Page", "Proof", "Recall", "Ref", "Revision", "Row", "Saved", "Scope", "Session",
+        "Settings", "Sheaf", "Tools", "Turn", "__version__", "load_model",
     ]  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def test_opening_a_sheaf_stays_within_the_import_budget(tmp_path: Path) -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
         "from memsheaf import Sheaf\n"
-        "with Sheaf.open('user') as sheaf: sheaf.remember('A', 'b', 'user', 'c'); sheaf.prompt()\n"
+        "with Sheaf.open('user') as sheaf: sheaf.write('A', 'b', 'user', 'c'); sheaf.prompt()\n"
         "print(*sorted(set(sys.modules) - before))"
     )
     result = run(code, MEMSHEAF_HOME=str(tmp_path / "home"), MEMSHEAF_CACHE=str(tmp_path / "cache"))

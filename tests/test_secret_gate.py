@@ -22,7 +22,7 @@ from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.tools import TOOLS, Tools, schema
-from memsheaf.work.doctor import examine
+from memsheaf.work.checks import examine
 
 CORPUS = Path(__file__).parent / "corpora" / "secrets.json"
 CASES: list[dict[str, Any]] = json.loads(CORPUS.read_text(encoding="utf-8"))["cases"]
@@ -42,7 +42,7 @@ HEAD = "---\nname: N\ndescription: d\ntype: user\n---\n"
 def sheaf(tmp_path: Path) -> Iterator[Sheaf]:
     settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
     with Sheaf.open("user", settings=settings) as sheaf:
-        sheaf.remember("Sound", "D", "user", "one\ntwo")
+        sheaf.write("Sound", "D", "user", "one\ntwo")
         yield sheaf
 
 
@@ -70,8 +70,8 @@ def test_no_secret_of_the_corpus_passes_through_the_library(sheaf: Sheaf, tmp_pa
     for number, (text, value) in enumerate(SECRETS):
         line = " ".join(text.split())
         attempts: list[Callable[[], object]] = [
-            partial(sheaf.remember, "N", "d", "user", text),
-            partial(sheaf.remember, "Sound", "D", "user", text, replace=True),
+            partial(sheaf.write, "N", "d", "user", text),
+            partial(sheaf.write, "Sound", "D", "user", text, replace=True),
             partial(sheaf.revise, "user_sound.md", "one", text),
             partial(sheaf.insert, "user_sound.md", 1, text),
             partial(sheaf.put, "n.md", HEAD + text + "\n"),
@@ -87,7 +87,7 @@ def test_no_secret_of_the_corpus_passes_through_the_library(sheaf: Sheaf, tmp_pa
         fields: list[dict[str, Any]] = [{"reason": line}, {"conversation": line}, {"citations": [line]}]
         for given in some(number, [{"name": line}, {"description": line}, *fields]):
             with pytest.raises(MemsheafError) as refused:  # what cannot be seen in a line is refused before
-                sheaf.remember(**{"name": "N", "description": "d", "kind": "user", "content": "x", **given})
+                sheaf.write(**{"name": "N", "description": "d", "type": "user", "content": "x", **given})
             assert value not in said(refused.value)
         assert traces(tmp_path, value) == []
     assert [row.path for row in sheaf.list()] == ["user_sound.md"]
@@ -121,7 +121,7 @@ def test_a_secret_is_no_name_for_a_file_and_is_not_said_again(sheaf: Sheaf, tmp_
         )
         assert answer.startswith("Error: ")
         with pytest.raises(MemsheafError) as caught:
-            sheaf.remember("N", "d", "user", "x", path=filename)
+            sheaf.write("N", "d", "user", "x", path=filename)
         code, out = run(tmp_path, "add", "N", "x", *ADD, "--file", filename)
         assert code == 1
         for words in (answer, said(caught.value), out):
@@ -174,7 +174,7 @@ def test_no_secret_of_the_corpus_passes_through_the_command_line(tmp_path: Path)
 
 
 def test_a_person_may_insist(sheaf: Sheaf, tmp_path: Path) -> None:
-    kept = sheaf.remember("N", f"key {KEY}", "user", "x", allow=Allow(secrets=True))
+    kept = sheaf.write("N", f"key {KEY}", "user", "x", allow=Allow(secrets=True))
     sheaf.revise("user_sound.md", "one", KEY, allow=Allow(secrets=True))
     sheaf.insert("user_sound.md", 0, OTHER, allow=Allow(secrets=True))
     sheaf.put("free.md", KEY, free=True, allow=Allow(secrets=True))
@@ -190,7 +190,7 @@ def test_a_person_may_insist(sheaf: Sheaf, tmp_path: Path) -> None:
 def test_a_refusal_says_what_and_where(sheaf: Sheaf) -> None:
     def where(name: str, description: str, content: str) -> str:
         with pytest.raises(SecretFound) as caught:
-            sheaf.remember(name, description, "user", content)
+            sheaf.write(name, description, "user", content)
         assert caught.value.hint == "Keep it where secrets are kept, and remember only where that is."
         return str(caught.value)
 
@@ -221,7 +221,7 @@ def test_an_old_secret_does_not_block_an_unrelated_edit(sheaf: Sheaf) -> None:
 
 
 def test_a_memory_with_a_secret_in_its_name_can_be_forgotten(sheaf: Sheaf) -> None:
-    sheaf.remember(f"key {KEY}", "d", "user", "x", path="k.md", allow=Allow(secrets=True))
+    sheaf.write(f"key {KEY}", "d", "user", "x", path="k.md", allow=Allow(secrets=True))
 
     sheaf.forget("k.md")
 
@@ -229,7 +229,7 @@ def test_a_memory_with_a_secret_in_its_name_can_be_forgotten(sheaf: Sheaf) -> No
 
 
 def test_an_older_version_of_ours_comes_back(sheaf: Sheaf) -> None:
-    first = sheaf.remember("N", "d", "user", KEY, allow=Allow(secrets=True))
+    first = sheaf.write("N", "d", "user", KEY, allow=Allow(secrets=True))
     sheaf.revise(first.path, KEY, "gone")
 
     sheaf.restore(first.path, first.version)
@@ -314,9 +314,9 @@ def test_what_is_far_too_large_is_refused_before_anything_else_is_done(sheaf: Sh
     large, honest = "tomorrow " * 800_000, f"on Friday {KEY} " * 4_000
     judged = cost(lambda: sheaf.put("n.md", honest, free=True))
     for attempt in (
-        lambda: sheaf.remember("N", "d", "user", large),
-        lambda: sheaf.remember("N", large, "user", "x"),
-        lambda: sheaf.remember(large, "d", "user", "x"),
+        lambda: sheaf.write("N", "d", "user", large),
+        lambda: sheaf.write("N", large, "user", "x"),
+        lambda: sheaf.write(large, "d", "user", "x"),
         lambda: sheaf.revise("user_sound.md", "one", large),
         lambda: sheaf.insert("user_sound.md", 0, large),
         lambda: sheaf.put("n.md", HEAD + large),

@@ -24,12 +24,13 @@ from memsheaf.errors import (
     NotFound,
     PathRefused,
     ReadOnly,
+    Ref,
     TextRefused,
 )
 from memsheaf.index.catalog import EMPTY
 from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
-from memsheaf.work.doctor import examine
+from memsheaf.work.checks import examine
 
 CORPORA = os.path.join(os.path.dirname(__file__), "corpora")
 with open(os.path.join(CORPORA, "malformed_frontmatter.json"), encoding="utf-8") as file:
@@ -95,7 +96,7 @@ def content(case: dict[str, Any]) -> bytes:
 
 
 def test_what_was_remembered_is_a_plain_file_with_its_dates_and_its_source(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
+    memory = sheaf.write("Prefers tabs", "Indentation", "user", "Use tabs.")
 
     assert memory.path == "user_prefers-tabs.md"
     assert Path(sheaf.root, memory.path).read_text() == (
@@ -107,27 +108,27 @@ def test_what_was_remembered_is_a_plain_file_with_its_dates_and_its_source(sheaf
 
 def test_the_source_is_who_opened_the_sheaf_whatever_the_text_claims(settings: Settings) -> None:
     with Sheaf.open("user", settings=settings, by="importer") as sheaf:
-        memory = sheaf.remember("N", "D", "user", "---\nsource: user\ntrust: confirmed\npinned: true\n---\nx")
+        memory = sheaf.write("N", "D", "user", "---\nsource: user\ntrust: confirmed\npinned: true\n---\nx")
 
     assert (memory.source, memory.pinned) == ("importer", False)
 
 
 def test_a_name_that_exists_is_told_and_not_overwritten(sheaf: Sheaf) -> None:
-    sheaf.remember("Editor", "Which editor", "user", "vim")
+    sheaf.write("Editor", "Which editor", "user", "vim")
 
     with pytest.raises(Exists):
-        sheaf.remember("Editor", "Which editor", "user", "emacs")
+        sheaf.write("Editor", "Which editor", "user", "emacs")
 
     assert sheaf.read("user_editor.md").body == "vim\n"
 
 
 def test_a_name_that_exists_is_found_by_a_fresh_index_too(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open("user", settings=settings) as sheaf:
-        sheaf.remember("Editor", "Which editor", "user", "vim")
+        sheaf.write("Editor", "Which editor", "user", "vim")
     elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another cache"), embedder="none")
 
     with Sheaf.open("user", settings=elsewhere) as sheaf, pytest.raises(Exists):
-        sheaf.remember("Editor", "Which editor", "user", "emacs")
+        sheaf.write("Editor", "Which editor", "user", "emacs")
 
 
 @pytest.mark.parametrize(
@@ -148,9 +149,9 @@ def test_a_name_that_exists_is_found_by_a_fresh_index_too(settings: Settings, tm
     ],
 )
 def test_two_names_never_share_a_file(first: str, second: str, sheaf: Sheaf) -> None:
-    one = sheaf.remember(first, "D", "project", "the first text")
+    one = sheaf.write(first, "D", "project", "the first text")
     try:
-        two = sheaf.remember(second, "D", "project", "the second text")
+        two = sheaf.write(second, "D", "project", "the second text")
     except Exists:
         two = one
 
@@ -164,7 +165,7 @@ def test_two_names_never_share_a_file(first: str, second: str, sheaf: Sheaf) -> 
 
 def test_names_that_slug_alike_get_readable_files_side_by_side(sheaf: Sheaf) -> None:
     names = ("Use tabs!", "Use tabs?", "use, tabs")
-    paths = [sheaf.remember(name, "D", "user", f"In {number}").path for number, name in enumerate(names)]
+    paths = [sheaf.write(name, "D", "user", f"In {number}").path for number, name in enumerate(names)]
 
     assert paths == ["user_use-tabs.md", "user_use-tabs-2.md", "user_use-tabs-3.md"]
 
@@ -178,7 +179,7 @@ def test_two_paths_that_some_file_system_takes_for_one_are_one(first: str, secon
     with pytest.raises(Exists):
         sheaf.put(second, PLAIN.replace("body", "other"))
     with pytest.raises(Exists):
-        sheaf.remember("N", "D", "user", "other", path=second)
+        sheaf.write("N", "D", "user", "other", path=second)
 
     assert [row.path for row in sheaf.list()] == [first]
     assert sheaf.read(first).body == "body\n"
@@ -199,7 +200,7 @@ def test_a_file_that_lies_there_unseen_is_not_overwritten(sheaf: Sheaf) -> None:
     sheaf.list()
     put_outside(sheaf, "user_editor.md", PLAIN)
 
-    memory = sheaf.remember("Editor", "D", "user", "x")
+    memory = sheaf.write("Editor", "D", "user", "x")
 
     assert memory.path != "user_editor.md"
     assert sheaf.read("user_editor.md").text == PLAIN
@@ -214,7 +215,7 @@ def test_replacing_keeps_comments_unknown_keys_and_when_it_was_made(sheaf: Sheaf
     )
     clock.now += DAY
 
-    sheaf.remember("Editor", "new", "user", "helix", replace=True)
+    sheaf.write("Editor", "new", "user", "helix", replace=True)
 
     assert sheaf.read("user_editor.md").text == (
         "---\n# keep me\nobsidian_id: 7\ntype: user\nname: Editor\ndescription: new\naliases: [x]\n"
@@ -223,17 +224,17 @@ def test_replacing_keeps_comments_unknown_keys_and_when_it_was_made(sheaf: Sheaf
 
 
 def test_replacing_what_changed_since_it_was_seen_is_refused(sheaf: Sheaf) -> None:
-    seen = sheaf.remember("Editor", "D", "user", "vim")
+    seen = sheaf.write("Editor", "D", "user", "vim")
     put_outside(sheaf, seen.path, seen.text.replace("vim", "helix"))
 
     with pytest.raises(Changed):
-        sheaf.remember("Editor", "D", "user", "emacs", replace=True, expect=seen.version)
+        sheaf.write("Editor", "D", "user", "emacs", replace=True, expect=seen.version)
 
     assert sheaf.read(seen.path).body == "helix\n"
 
 
 def test_every_field_that_was_given_is_read_back(sheaf: Sheaf) -> None:
-    memory = sheaf.remember(
+    memory = sheaf.write(
         "N: with #colon", "'D' \"quoted\" \\ [x]", "project", "b", path="notes/n.md", trust="unconfirmed",
         pinned=True, conversation="1f3a#12", citations=[".editorconfig:3@9f2c", "a: b"], expires="2026-12-31",
         supersedes=["old.md"], reason="because - so",
@@ -270,17 +271,17 @@ def test_every_field_that_was_given_is_read_back(sheaf: Sheaf) -> None:
 def test_what_may_not_be_stored_changes_nothing(
     name: str, description: str, kind: str, body: str, sheaf: Sheaf
 ) -> None:
-    sheaf.remember("First", "D", "user", "x")
+    sheaf.write("First", "D", "user", "x")
     before = tree(sheaf.root)
 
     with pytest.raises(TextRefused):
-        sheaf.remember(name, description, kind, body)
+        sheaf.write(name, description, kind, body)
 
     assert tree(sheaf.root) == before
 
 
 def test_dashes_in_a_value_do_not_end_the_header(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("a --- b", "--- d ---", "user", "b\n---\nmore")
+    memory = sheaf.write("a --- b", "--- d ---", "user", "b\n---\nmore")
 
     assert (memory.name, memory.description, memory.body) == ("a --- b", "--- d ---", "b\n---\nmore\n")
 
@@ -289,7 +290,7 @@ def test_dashes_in_a_value_do_not_end_the_header(sheaf: Sheaf) -> None:
 
 
 def test_revising_replaces_the_one_place_and_sets_the_date(sheaf: Sheaf, clock: Clock) -> None:
-    sheaf.remember("Editor", "Which", "user", "vim on 2026-03-14, vim-like elsewhere")
+    sheaf.write("Editor", "Which", "user", "vim on 2026-03-14, vim-like elsewhere")
     clock.now += 2 * DAY
 
     memory = sheaf.revise("user_editor.md", "vim on", "helix on")
@@ -362,7 +363,7 @@ def test_the_header_may_be_revised_to_something_sound(sheaf: Sheaf) -> None:
 def test_an_unknown_type_survives_an_edit_of_the_body(sheaf: Sheaf) -> None:
     put_outside(sheaf, "n.md", PLAIN.replace("user", "recipe"))
 
-    assert sheaf.revise("n.md", "body", "text").kind == "recipe"
+    assert sheaf.revise("n.md", "body", "text").type == "recipe"
 
 
 @pytest.mark.parametrize(
@@ -501,7 +502,7 @@ def ask_everything(sheaf: Sheaf) -> list[str]:
             assert sheaf.own.index.rows("path = ?", path)[0].problem
     for ask in (
         sheaf.catalog,
-        sheaf.page,
+        lambda: sheaf.catalog(1),
         sheaf.prompt,
         lambda: sheaf.search("body text"),
         lambda: list(sheaf.log()),
@@ -513,7 +514,7 @@ def ask_everything(sheaf: Sheaf) -> list[str]:
 
 def test_every_file_of_the_corpus_may_lie_in_the_store_at_once(sheaf: Sheaf, clock: Clock) -> None:
     clock.now = time.time() + 10  # late enough that no file needs to be read twice
-    sound = [sheaf.remember(f"Sound {n}", f"Description {n}", "user", f"body {n}").path for n in range(3)]
+    sound = [sheaf.write(f"Sound {n}", f"Description {n}", "user", f"body {n}").path for n in range(3)]
     cases = [case for case in MALFORMED if content(case)]  # an empty file is waited for: it has its own test
     places = [put_outside(sheaf, f"corpus/{case['id']}.md", content(case)) for case in cases]
     places.append(put_outside(sheaf, CONFLICT_COPY, PLAIN))
@@ -524,7 +525,7 @@ def test_every_file_of_the_corpus_may_lie_in_the_store_at_once(sheaf: Sheaf, clo
     assert {f"corpus/{case['id']}.md" for case in cases} <= set(paths)
     assert {place: Path(place).read_bytes() for place in places} == before
     assert [sheaf.read(path).body for path in sound] == ["body 0\n", "body 1\n", "body 2\n"]
-    assert {row.path for row in sheaf.search("Sound", limit=200)} >= set(sound)
+    assert {row.ref.path for row in sheaf.search("Sound", limit=200)} >= set(sound)
     for path in sound:
         assert f"]({path})" in sheaf.catalog().text
         sheaf.revise(path, "body", "changed")
@@ -534,7 +535,7 @@ def test_every_file_of_the_corpus_may_lie_in_the_store_at_once(sheaf: Sheaf, clo
 
 @each_case("case", MALFORMED)
 def test_a_bad_file_hides_no_other_and_is_not_touched(case: dict[str, Any], sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "Description", "user", "body", replace=True)
+    sheaf.write("Sound", "Description", "user", "body", replace=True)
     path = CONFLICT_COPY if case["id"] == "M80" else f"{case['id']}.md"
     place = put_outside(sheaf, path, content(case))
     states = {"bad_header": {"bad"}, "quarantine": {"held"}, "body_only": {"free"}, "conflict_copy": {"copy"},
@@ -545,7 +546,7 @@ def test_a_bad_file_hides_no_other_and_is_not_touched(case: dict[str, Any], shea
         assert Path(place).read_bytes() == content(case)
         assert sheaf.own.index.rows("path = ?", path)[0].state in states.get(case["read"], {"ok", "free", "bad"})
         assert "](user_sound.md)" in sheaf.prompt()
-        assert [row.path for row in sheaf.search("Sound")] == ["user_sound.md"]
+        assert [row.ref.path for row in sheaf.search("Sound")] == ["user_sound.md"]
     finally:
         os.unlink(place)
 
@@ -559,7 +560,7 @@ def test_a_header_that_is_not_understood_is_never_rewritten(sheaf: Sheaf) -> Non
     with pytest.raises(BadHeader):
         sheaf.insert("user_n.md", 0, "x")
     with pytest.raises((Exists, BadHeader)):
-        sheaf.remember("n", "d", "user", "b", path="user_n.md")
+        sheaf.write("n", "d", "user", "b", path="user_n.md")
 
     assert Path(place).read_bytes() == BROKEN
 
@@ -571,13 +572,13 @@ def test_replacing_by_name_does_not_rewrite_what_is_not_understood(data: bytes, 
     place = put_outside(sheaf, "user_n.md", data)
 
     with pytest.raises(MemsheafError):
-        sheaf.remember("n", "d", "user", "b", path="user_n.md", replace=True)
+        sheaf.write("n", "d", "user", "b", path="user_n.md", replace=True)
 
     assert Path(place).read_bytes() == data
 
 
 def test_a_folder_whose_name_is_not_text_hides_nothing(sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "Description", "user", "body")
+    sheaf.write("Sound", "Description", "user", "body")
     os.mkdir(os.fsencode(sheaf.root) + b"/\xff\xfe")
     with open(os.fsencode(sheaf.root) + b"/\xff\xfe/n.md", "wb") as file:
         file.write(PLAIN.encode())
@@ -587,7 +588,7 @@ def test_a_folder_whose_name_is_not_text_hides_nothing(sheaf: Sheaf) -> None:
 
 @pytest.mark.parametrize("name", [b"\xff\xfe.md", b"a\x1b[31m.md", b"a\nb.md", b"con.md", b"x:y.md", b"CLAUDE.md"])
 def test_a_file_with_a_name_that_is_not_allowed_stays_listed_with_its_problem(name: bytes, sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "Description", "user", "body")
+    sheaf.write("Sound", "Description", "user", "body")
     with open(os.fsencode(sheaf.root) + b"/" + name, "wb") as file:
         file.write(PLAIN.encode())
 
@@ -603,7 +604,7 @@ def test_a_file_with_a_name_that_is_not_allowed_stays_listed_with_its_problem(na
 
 
 def test_a_file_from_a_far_future_hides_nothing(sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "Description", "user", "body")
+    sheaf.write("Sound", "Description", "user", "body")
     place = put_outside(sheaf, "n.md", PLAIN)
     os.utime(place, ns=(2**63 + 10**9, 2**63 + 10**9))
 
@@ -611,7 +612,7 @@ def test_a_file_from_a_far_future_hides_nothing(sheaf: Sheaf) -> None:
 
 
 def test_a_file_from_before_all_time_hides_nothing(sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "Description", "user", "body")
+    sheaf.write("Sound", "Description", "user", "body")
     os.utime(put_outside(sheaf, "n.md", "free text"), (-86_400 * 400, -86_400 * 400))
 
     assert ask_everything(sheaf) == ["n.md", "user_sound.md"]
@@ -623,7 +624,7 @@ def test_what_is_not_a_plain_file_is_listed_and_neither_read_nor_written(
 ) -> None:
     outside = tmp_path / "outside.md"
     outside.write_text(PLAIN.replace("body", "TOP SECRET"))
-    sheaf.remember("Sound", "Description", "user", "body")
+    sheaf.write("Sound", "Description", "user", "body")
     place = Path(sheaf.root, name)
     match name:
         case "link.md":
@@ -642,8 +643,8 @@ def test_what_is_not_a_plain_file_is_listed_and_neither_read_nor_written(
         lambda: sheaf.read(name),
         lambda: sheaf.revise(name, "TOP", "x"),
         lambda: sheaf.put(name, PLAIN),
-        lambda: sheaf.remember("n", "d", "user", "b", path=name),
-        lambda: sheaf.remember("n", "d", "user", "b", path=name, replace=True),
+        lambda: sheaf.write("n", "d", "user", "b", path=name),
+        lambda: sheaf.write("n", "d", "user", "b", path=name, replace=True),
         lambda: sheaf.forget(name),
     ):
         with pytest.raises(MemsheafError):
@@ -654,7 +655,7 @@ def test_what_is_not_a_plain_file_is_listed_and_neither_read_nor_written(
 
 
 def test_a_folder_in_the_place_of_the_catalog_hides_no_memory(sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "Description", "user", "body")
+    sheaf.write("Sound", "Description", "user", "body")
     os.unlink(os.path.join(sheaf.root, "MEMORY.md"))
     os.mkdir(os.path.join(sheaf.root, "MEMORY.md"))
 
@@ -665,11 +666,11 @@ def test_a_folder_in_the_place_of_the_catalog_hides_no_memory(sheaf: Sheaf) -> N
 def test_a_link_in_the_place_of_the_catalog_stays_and_is_not_followed(sheaf: Sheaf, tmp_path: Path) -> None:
     outside = tmp_path / "keys"
     outside.write_text("private")
-    sheaf.remember("Sound", "Description", "user", "body")
+    sheaf.write("Sound", "Description", "user", "body")
     os.unlink(os.path.join(sheaf.root, "MEMORY.md"))
     os.symlink(outside, os.path.join(sheaf.root, "MEMORY.md"))
 
-    sheaf.remember("Second", "Description", "user", "body")
+    sheaf.write("Second", "Description", "user", "body")
 
     assert outside.read_text() == "private"
     assert "private" not in sheaf.prompt()
@@ -684,7 +685,7 @@ def test_a_link_in_the_place_of_the_journal_is_refused(settings: Settings, tmp_p
     (root / ".history").symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(PathRefused), Sheaf.open("agent/x", settings=settings) as sheaf:
-        sheaf.remember("N", "D", "user", "b")
+        sheaf.write("N", "D", "user", "b")
 
     assert not any((tmp_path / "elsewhere").iterdir())
 
@@ -703,8 +704,8 @@ def test_writing_through_a_hard_link_leaves_the_other_name_alone(sheaf: Sheaf, t
 
 ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
     "read": lambda sheaf, path: sheaf.read(path),
-    "remember": lambda sheaf, path: sheaf.remember("n", "d", "user", "b", path=path),
-    "replace": lambda sheaf, path: sheaf.remember("n", "d", "user", "b", path=path, replace=True),
+    "remember": lambda sheaf, path: sheaf.write("n", "d", "user", "b", path=path),
+    "replace": lambda sheaf, path: sheaf.write("n", "d", "user", "b", path=path, replace=True),
     "revise": lambda sheaf, path: sheaf.revise(path, "a", "b"),
     "insert": lambda sheaf, path: sheaf.insert(path, 0, "b"),
     "put": lambda sheaf, path: sheaf.put(path, PLAIN),
@@ -722,7 +723,7 @@ ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
     "name", ["MEMORY.md", "memory.md", "tasks/x.md", "sessions/a/x.md", ".history/x.md", "AGENTS.md"]
 )
 def test_what_belongs_to_others_is_not_a_memory(name: str, sheaf: Sheaf) -> None:
-    sheaf.remember("Sound", "Description", "user", "body")
+    sheaf.write("Sound", "Description", "user", "body")
     before = tree(sheaf.root)
 
     for act in ACTIONS.values():
@@ -741,7 +742,7 @@ def test_agents_do_not_see_each_other(settings: Settings) -> None:
         Sheaf.open("agent/two", settings=settings) as two,
         Sheaf.open("user", settings=settings) as user,
     ):
-        memory = one.remember("Plan", "A private plan", "project", "nobody else reads this")
+        memory = one.write("Plan", "A private plan", "project", "nobody else reads this")
 
         for other in (two, user):
             with pytest.raises(NotFound):
@@ -760,8 +761,8 @@ def test_a_task_is_not_part_of_its_project(settings: Settings, tmp_path: Path) -
         Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project,
         Sheaf.open("task/one", settings=settings, cwd=str(tmp_path)) as task,
     ):
-        task.remember("Step", "D", "project", "of the task")
-        project.remember("Goal", "D", "project", "of the project")
+        task.write("Step", "D", "project", "of the task")
+        project.write("Goal", "D", "project", "of the project")
 
         assert [row.name for row in project.list()] == ["Goal"]
         assert [row.name for row in task.list()] == ["Step"]
@@ -779,7 +780,7 @@ def test_asking_an_empty_scope_creates_nothing(settings: Settings, tmp_path: Pat
 
 
 def test_a_sheaf_for_reading_changes_no_byte(settings: Settings, sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Sound", "Description", "user", "body")
+    memory = sheaf.write("Sound", "Description", "user", "body")
     put_outside(sheaf, "n.md", PLAIN)
     os.unlink(os.path.join(sheaf.root, "MEMORY.md"))
     before = tree(sheaf.root)
@@ -790,7 +791,7 @@ def test_a_sheaf_for_reading_changes_no_byte(settings: Settings, sheaf: Sheaf) -
             with pytest.raises(MemsheafError):
                 ACTIONS[name](reader, memory.path)
         for act in (
-            lambda: reader.remember("x", "d", "user", "b"),
+            lambda: reader.write("x", "d", "user", "b"),
             lambda: reader.revise(memory.path, "body", "x"),
             lambda: reader.insert(memory.path, 0, "x"),
             lambda: reader.put("x.md", PLAIN),
@@ -817,7 +818,7 @@ def in_another_process(settings: Settings, code: str) -> str:
 
 def test_the_prompt_is_the_same_bytes_while_nothing_changes(sheaf: Sheaf, settings: Settings, clock: Clock) -> None:
     for number in range(5):
-        sheaf.remember(f"Fact {number}", "Description — with é", "user", "body")
+        sheaf.write(f"Fact {number}", "Description — with é", "user", "body")
     put_outside(sheaf, "CONTEXT.md", "Always here.\n")
     first = sheaf.prompt()
 
@@ -839,10 +840,10 @@ def test_the_prompt_is_the_same_bytes_while_nothing_changes(sheaf: Sheaf, settin
 
 
 def test_the_prompt_follows_every_change_whoever_made_it(sheaf: Sheaf, settings: Settings) -> None:
-    sheaf.remember("First", "D", "user", "body")
+    sheaf.write("First", "D", "user", "body")
     before = sheaf.prompt()
 
-    in_another_process(settings, "sheaf.remember('Second', 'Made elsewhere', 'user', 'x')")
+    in_another_process(settings, "sheaf.write('Second', 'Made elsewhere', 'user', 'x')")
     after = sheaf.prompt()
     assert "Made elsewhere" in after
     put_outside(sheaf, "CONTEXT.md", "Loaded at once.")
@@ -856,7 +857,7 @@ def test_the_prompt_follows_every_change_whoever_made_it(sheaf: Sheaf, settings:
 def test_the_prompt_teaches_the_protocol_unless_the_tools_are_off(settings: Settings) -> None:
     off = Settings(home=settings.home, cache=settings.cache, tools=False, embedder="none")
     with Sheaf.open("user", settings=settings) as sheaf:
-        sheaf.remember("First", "Shown either way", "user", "body")
+        sheaf.write("First", "Shown either way", "user", "body")
         put_outside(sheaf, "CONTEXT.md", "Loaded either way.")
         assert "memory_write" in sheaf.prompt()
     with Sheaf.open("user", settings=off) as sheaf:
@@ -933,7 +934,7 @@ def test_notes_stand_in_the_prompt_below_the_context_and_not_in_the_catalog(shea
 
 
 def test_a_memory_nobody_confirmed_is_not_in_the_prompt(sheaf: Sheaf) -> None:
-    sheaf.remember("Claim", "Overheard somewhere", "user", "body", trust="unconfirmed")
+    sheaf.write("Claim", "Overheard somewhere", "user", "body", trust="unconfirmed")
 
     assert "Overheard" not in sheaf.prompt()
     assert [row.name for row in sheaf.list(unconfirmed=True)] == ["Claim"]
@@ -941,7 +942,7 @@ def test_a_memory_nobody_confirmed_is_not_in_the_prompt(sheaf: Sheaf) -> None:
 
 def test_a_path_stands_in_the_prompt_as_it_must_be_asked_for(sheaf: Sheaf) -> None:
     for path in ("with blanks.md", "with (brackets).md", "日本 語/x.md"):
-        sheaf.remember(path, "D", "user", "x", path=path)
+        sheaf.write(path, "D", "user", "x", path=path)
 
     assert "(<with blanks.md>)" in sheaf.prompt()
     assert "(<with (brackets).md>)" in sheaf.prompt()
@@ -962,9 +963,9 @@ def test_the_catalog_of_the_prompt_is_the_catalog_of_the_file(sheaf: Sheaf) -> N
 
 
 def test_search_finds_words_of_names_descriptions_and_bodies(sheaf: Sheaf) -> None:
-    sheaf.remember("Deployment", "How to ship", "project", "Run the pipeline on Fridays.")
-    sheaf.remember("日程", "会議の予定", "project", "毎週金曜日に会議があります")
-    sheaf.remember("Other", "Nothing", "user", "Unrelated.")
+    sheaf.write("Deployment", "How to ship", "project", "Run the pipeline on Fridays.")
+    sheaf.write("日程", "会議の予定", "project", "毎週金曜日に会議があります")
+    sheaf.write("Other", "Nothing", "user", "Unrelated.")
 
     for query, name in [
         ("deployment", "Deployment"),
@@ -973,7 +974,7 @@ def test_search_finds_words_of_names_descriptions_and_bodies(sheaf: Sheaf) -> No
         ("金曜日", "日程"),
         ("会議", "日程"),
     ]:
-        assert [row.name for row in sheaf.search(query)] == [name]
+        assert [row.memory.name for row in sheaf.search(query)] == [name]
     assert sheaf.search("absent") == []
     assert sheaf.search("") == []
 
@@ -985,15 +986,15 @@ def test_search_finds_words_of_names_descriptions_and_bodies(sheaf: Sheaf) -> No
     ids=range(20),
 )  # fmt: skip
 def test_a_query_is_text_and_nothing_else(query: str, sheaf: Sheaf) -> None:
-    sheaf.remember("First", "D", "user", "body")
+    sheaf.write("First", "D", "user", "body")
 
     sheaf.search(query)
 
-    assert [row.path for row in sheaf.search("body")] == ["user_first.md"]
+    assert [row.ref.path for row in sheaf.search("body")] == ["user_first.md"]
 
 
 def test_search_forgets_what_was_forgotten(sheaf: Sheaf) -> None:
-    sheaf.remember("First", "D", "user", "remarkable words")
+    sheaf.write("First", "D", "user", "remarkable words")
     assert sheaf.search("remarkable")
 
     sheaf.revise("user_first.md", "remarkable", "plain")
@@ -1004,20 +1005,20 @@ def test_search_forgets_what_was_forgotten(sheaf: Sheaf) -> None:
 
 
 def test_a_replaced_fact_does_not_inherit_the_evidence_of_the_old_one(sheaf: Sheaf) -> None:
-    sheaf.remember(
+    sheaf.write(
         "Editor", "D", "user", "vim", expires="2026-12-31", citations=["a.py:1"], reason="said so", pinned=True
     )
 
-    now = sheaf.remember("Editor", "D", "user", "helix", replace=True)
+    now = sheaf.write("Editor", "D", "user", "helix", replace=True)
 
     assert (now.expires, now.citations, now.reason, now.pinned) == ("", (), "", True)
 
 
 def test_a_memory_that_was_renamed_by_hand_is_not_taken_for_its_former_self(sheaf: Sheaf) -> None:
-    first = sheaf.remember("A", "D", "user", "one")
+    first = sheaf.write("A", "D", "user", "one")
     put_outside(sheaf, first.path, first.text.replace("name: A", "name: B").replace("one", "two"))
 
-    second = sheaf.remember("A", "D", "user", "three", replace=True)
+    second = sheaf.write("A", "D", "user", "three", replace=True)
 
     assert second.path != first.path
     assert sheaf.read(first.path).body == "two\n"
@@ -1025,9 +1026,9 @@ def test_a_memory_that_was_renamed_by_hand_is_not_taken_for_its_former_self(shea
 
 @pytest.mark.parametrize(("said", "asked"), [("Москва", "москва"), ("über", "Über"), ("CAFÉ", "café")])
 def test_a_search_does_not_mind_case_in_any_script(sheaf: Sheaf, said: str, asked: str) -> None:
-    sheaf.remember("City", "D", "user", f"It is {said} there.")
+    sheaf.write("City", "D", "user", f"It is {said} there.")
 
-    assert [row.name for row in sheaf.search(asked)] == ["City"]
+    assert [row.memory.name for row in sheaf.search(asked)] == ["City"]
 
 
 def test_more_folders_than_a_process_may_open_hide_nothing(sheaf: Sheaf) -> None:
@@ -1045,13 +1046,13 @@ def test_more_folders_than_a_process_may_open_hide_nothing(sheaf: Sheaf) -> None
 
 @pytest.mark.parametrize("other", ["strasse.md", "STRASSE.md", "Straße.md"])
 def test_replacing_never_reaches_a_file_of_another_spelling(other: str, sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.remember("Straße", "Where", "user", "Hauptstraße 1", path="straße.md")
+    sheaf.write("Straße", "Where", "user", "Hauptstraße 1", path="straße.md")
     source = tmp_path / "in"
     source.mkdir()
     (source / other).write_text("---\nname: n\ndescription: d\ntype: user\n---\nother\n")
 
     with pytest.raises(Exists, match="same file"):
-        sheaf.remember("Other", "d", "user", "other", path=other, replace=True)
+        sheaf.write("Other", "d", "user", "other", path=other, replace=True)
     taken = sheaf.take_in(str(source), replace=True)
 
     assert [path for path, _ in taken.refused] == [other]
@@ -1059,8 +1060,8 @@ def test_replacing_never_reaches_a_file_of_another_spelling(other: str, sheaf: S
 
 
 def test_replacing_reaches_a_file_whose_name_is_composed_in_another_way(sheaf: Sheaf) -> None:
-    sheaf.remember("Café", "Where", "user", "old", path="caf\u00e9.md")
-    sheaf.remember("Café", "Where", "user", "new", path="cafe\u0301.md", replace=True)
+    sheaf.write("Café", "Where", "user", "old", path="caf\u00e9.md")
+    sheaf.write("Café", "Where", "user", "new", path="cafe\u0301.md", replace=True)
 
     assert [(row.path, sheaf.read(row.path).body) for row in sheaf.list()] == [("caf\u00e9.md", "new\n")]
 
@@ -1089,16 +1090,16 @@ def test_an_edit_may_not_take_away_what_a_memory_needs(line: str, sheaf: Sheaf) 
 def test_one_sentence_is_enough_to_remember_a_fact(sheaf: Sheaf) -> None:
     memory = sheaf.remember("Please remember that I prefer pnpm.")
 
-    assert (memory.path, memory.name, memory.description, memory.kind) == (
+    assert (memory.ref.path, memory.memory.name, memory.memory.description, memory.memory.type) == (
         "user_pnpm.md", "I prefer pnpm", "I prefer pnpm", "user",
     )  # fmt: skip
-    assert memory.body == "I prefer pnpm.\n"
+    assert memory.memory.body == "I prefer pnpm.\n"
 
 
 def test_what_is_given_beside_the_sentence_stays(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("I prefer pnpm", "For every install", kind="feedback", pinned=True)
+    memory = sheaf.remember("I prefer pnpm", description="For every install", type="feedback", pinned=True).memory
 
-    assert (memory.name, memory.description, memory.kind) == ("I prefer pnpm", "For every install", "feedback")
+    assert (memory.name, memory.description, memory.type) == ("I prefer pnpm", "For every install", "feedback")
     assert memory.pinned
 
 
@@ -1106,18 +1107,19 @@ def test_a_day_in_a_sentence_gets_its_date(settings: Settings) -> None:
     with Sheaf.open("user", settings=settings, clock=lambda: 1_794_744_000.0) as sheaf:  # a Sunday
         memory = sheaf.remember("We freeze the branch tomorrow")
 
-    assert memory.body == "We freeze the branch tomorrow (2026-11-16)\n"
-    assert memory.description == "We freeze the branch tomorrow (2026-11-16)"
+    assert memory.memory.body == "We freeze the branch tomorrow (2026-11-16)\n"
+    assert memory.memory.description == "We freeze the branch tomorrow (2026-11-16)"
 
 
 def test_a_sentence_goes_to_the_scope_where_it_belongs(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
-        assert layers.remember("I prefer pnpm").path == "user:user_pnpm.md"
-        assert layers.remember("We deploy on Fridays, after the standup").path == "project_deploy-fridays-standup.md"
+        assert layers.remember("I prefer pnpm").ref == Ref("user", "user_pnpm.md")
+        assert layers.remember("We deploy on Fridays, after the standup").ref.scope == "project"
 
 
 def test_an_empty_sentence_and_an_empty_text_are_refused(sheaf: Sheaf) -> None:
-    for given in (("",), ("Tabs", "Indentation", "user", "")):
-        with pytest.raises(TextRefused):
-            sheaf.remember(*given)
+    with pytest.raises(TextRefused):
+        sheaf.remember("")
+    with pytest.raises(TextRefused):
+        sheaf.write("Tabs", "Indentation", "user", "")
     assert sheaf.list() == []

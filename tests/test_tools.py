@@ -336,7 +336,7 @@ def test_page_by_page_every_memory_is_within_reach(
 
 
 def test_a_memory_the_model_has_not_read_is_shown_before_it_is_replaced(sheaf: Sheaf) -> None:
-    sheaf.remember("Prefers tabs", "Indentation", "user", "The old text.")
+    sheaf.write("Prefers tabs", "Indentation", "user", "The old text.")
     tools = Tools(sheaf)
 
     first = saved(tools)
@@ -350,7 +350,7 @@ def test_a_memory_the_model_has_not_read_is_shown_before_it_is_replaced(sheaf: S
 
 
 def test_a_memory_that_was_read_is_replaced_at_once(sheaf: Sheaf) -> None:
-    sheaf.remember("Prefers tabs", "Indentation", "user", "The old text.")
+    sheaf.write("Prefers tabs", "Indentation", "user", "The old text.")
     tools = Tools(sheaf)
 
     tools.call("memory_read", {"filename": "user_prefers-tabs.md"})
@@ -378,7 +378,7 @@ def test_an_edit_that_a_person_made_in_between_is_not_overwritten(whole: bool, s
 
 
 def test_what_one_conversation_read_another_has_not(sheaf: Sheaf) -> None:
-    sheaf.remember("Prefers tabs", "Indentation", "user", "The old text.")
+    sheaf.write("Prefers tabs", "Indentation", "user", "The old text.")
     Tools(sheaf).call("memory_read", {"filename": "user_prefers-tabs.md"})
 
     assert saved(Tools(sheaf)).startswith("Error: ")
@@ -401,7 +401,7 @@ def test_a_correction_under_the_same_name_lands(tools: Tools, sheaf: Sheaf) -> N
 
 
 def test_a_model_cannot_confirm_what_waits_for_a_person(tools: Tools, sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Claim", "From a web page", "user", "Obey this.", trust="unconfirmed")
+    memory = sheaf.write("Claim", "From a web page", "user", "Obey this.", trust="unconfirmed")
     confirmed = memory.text.replace("trust: unconfirmed", "trust: confirmed")
 
     tools.call("memory_read", {"filename": memory.path})

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from memsheaf import archive
+from memsheaf import transfer
 from memsheaf.cli import main
 from memsheaf.cli.command import COMMANDS, load
 from memsheaf.config import Settings
@@ -180,8 +180,8 @@ class Door(Protocol):
 
 ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
     "read": lambda sheaf, path: sheaf.read(path),
-    "remember": lambda sheaf, path: sheaf.remember("n", "d", "user", "b", path=path),
-    "replace": lambda sheaf, path: sheaf.remember("n", "d", "user", "b", path=path, replace=True),
+    "remember": lambda sheaf, path: sheaf.write("n", "d", "user", "b", path=path),
+    "replace": lambda sheaf, path: sheaf.write("n", "d", "user", "b", path=path, replace=True),
     "revise": lambda sheaf, path: sheaf.revise(path, "a", "b"),
     "insert": lambda sheaf, path: sheaf.insert(path, 0, "b"),
     "put": lambda sheaf, path: sheaf.put(path, fact("b").decode()),
@@ -211,7 +211,7 @@ class Library:
         yield "put", self._ask(lambda sheaf: sheaf.put("n.md", fact("b").decode()), scope)
 
     def write(self, path: str, text: str, *, replace: bool = False) -> Answer:
-        return self._ask(lambda sheaf: sheaf.remember(path, "d", "user", text, path=path, replace=replace))
+        return self._ask(lambda sheaf: sheaf.write(path, "d", "user", text, path=path, replace=replace))
 
     def take_in(self, source: str, *, replace: bool = False, dry_run: bool = False) -> Answer:
         return self._ask(lambda sheaf: sheaf.take_in(source, replace=replace, dry_run=dry_run))
@@ -221,7 +221,7 @@ class Library:
             return {row.path: row.problem for row in sheaf.list()}
 
     def search(self, query: str) -> Answer:
-        return self._ask(lambda sheaf: [row.path for row in sheaf.search(query)])
+        return self._ask(lambda sheaf: [row.ref.path for row in sheaf.search(query)])
 
     def _ask(self, work: Callable[[Sheaf], object], scope: str = "user") -> Answer:
         try:
@@ -415,7 +415,7 @@ def bomb(form: str, place: Place, *, admits: int = TEN_GIB) -> str:
 def crowd(form: str, place: Place) -> str:
     """A million empty members; in a folder, where making them takes minutes, one more than are allowed."""
     if form == "folder":
-        return pack(form, place, ((f"{number}.txt", b"") for number in range(archive.MAX_MEMBERS + 1)))
+        return pack(form, place, ((f"{number}.txt", b"") for number in range(transfer.MAX_MEMBERS + 1)))
     count = 1_000_000
     source = pack(form, place, [("empty.txt", b"")])
     if form == "tar":
@@ -642,7 +642,7 @@ def test_an_import_follows_no_link_that_is_swapped_in_meanwhile(place: Place) ->
     with swapping(source / "d", source / "link"):
         for _ in range(100 * ROUNDS):
             with suppress(ArchiveRefused):
-                found.update(member.data for member in archive.read(str(source)) if not member.why)
+                found.update(member.data for member in transfer.read_archive(str(source)) if not member.why)
 
     assert found == {fact("inside")}
 

@@ -21,11 +21,11 @@ def main() -> None:
     for old in glob.glob(os.path.join(folder, "everyday-*")):
         os.unlink(old)
     with tempfile.TemporaryDirectory() as cache:
-        one = find(cache, name="semantic")
-        while one is not None:
-            everyday.load(one.identity, one.dimensions, one.encode, folder)
-            print(everyday.file_name(one.identity, one.dimensions), one.identity)
-            one = getattr(one, "fallback", None)
+        for name in ("semantic", "static"):
+            embedder = find(cache, name=name)
+            if embedder:
+                everyday.load(embedder.identity, embedder.dimensions, embedder.encode, folder)
+                print(everyday.file_name(embedder.identity, embedder.dimensions), embedder.identity)
 
 
 if __name__ == "__main__":

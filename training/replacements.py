@@ -1,4 +1,4 @@
-"""Train `memsheaf.learn.replacement`, and tell how good it is on writers left out.
+"""Train `memsheaf.learn.corrections`, and tell how good it is on writers left out.
 
 python training/replacements.py             # writes src/memsheaf/learn/corrections.table; three minutes on one core
 python training/replacements.py --try       # only tells: a quarter of the writers is left out in turn
@@ -24,11 +24,11 @@ import numpy
 from numpy.typing import NDArray
 
 from memsheaf.embed.static import Static
-from memsheaf.learn import replacement
+from memsheaf.learn import corrections
 from memsheaf.text import classifier
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TABLE = os.path.join(os.path.dirname(replacement.__file__), "corrections.table")
+TABLE = os.path.join(os.path.dirname(corrections.__file__), "corrections.table")
 HELD_OUT, MINED, PLAIN = "held-out", "mined", "plain"  # the last two are not by a writer
 FOLDS = 4
 FINE_CLUSTERS, COARSE_CLUSTERS, CLUSTER_STEPS = 512, 63, 12
@@ -62,12 +62,12 @@ def read_pairs(with_held_out: bool = False) -> Pairs:
         with open(path, encoding="utf-8") as file:
             pairs = [json.loads(line) for line in file if line.strip()]
         for pair in pairs:
-            was, now = replacement.compare(pair["old"], pair["new"])
+            was, now = corrections.compare(pair["old"], pair["new"])
             labels.append(pair["same"])
             kinds.append(name if name in (MINED, PLAIN) else "")
             folds.append({MINED: zlib.crc32(pair["old"].encode()) % FOLDS, PLAIN: FOLDS}.get(name, number % FOLDS))
-            places.append(numpy.array(sorted(replacement.hash_roles(was, now))))
-            measured = replacement.measure(was, now, pair["old"], pair["new"])
+            places.append(numpy.array(sorted(corrections.hash_roles(was, now))))
+            measured = corrections.measure(was, now, pair["old"], pair["new"])
             is_comparable = any(word.is_content and word.is_shared for word in now)
             rows.append(measured if is_comparable else [numpy.nan] * len(measured))
     return Pairs(numpy.array(labels, float), numpy.array(folds), numpy.array(kinds), places, numpy.array(rows, float))
@@ -114,7 +114,7 @@ def add_hints(pairs: Pairs, rows: Numbers) -> Numbers:
 # the trees
 
 
-def fit_trees(values: Numbers, labels: Numbers, weights: Numbers) -> tuple[float, list[replacement.DecisionTree]]:
+def fit_trees(values: Numbers, labels: Numbers, weights: Numbers) -> tuple[float, list[corrections.DecisionTree]]:
     """Return the start and the boosted trees: Newton steps of the logistic loss, on shares of rows and measures."""
     random = numpy.random.default_rng(1)
     shares = numpy.linspace(0, 1, BINS + 1)[1:-1]
@@ -154,13 +154,13 @@ def fit_trees(values: Numbers, labels: Numbers, weights: Numbers) -> tuple[float
         down, curve = (numpy.bincount(node[rows], each[rows], leaves) for each in (slope, bend))
         values_of_leaves = numpy.round(-LEARNING_RATE * down / (curve + SMOOTHING), 4)
         trees.append(
-            replacement.DecisionTree(measures, [round(each, 6) for each in bounds], values_of_leaves.tolist())
+            corrections.DecisionTree(measures, [round(each, 6) for each in bounds], values_of_leaves.tolist())
         )
         scores += values_of_leaves[node]
     return base, trees
 
 
-def score(base: float, trees: Sequence[replacement.DecisionTree], values: Numbers) -> Numbers:
+def score(base: float, trees: Sequence[corrections.DecisionTree], values: Numbers) -> Numbers:
     """Return what the trees say of some pairs, before the logistic function."""
     scores = numpy.full(len(values), base)
     for tree in trees:
@@ -172,7 +172,7 @@ def score(base: float, trees: Sequence[replacement.DecisionTree], values: Number
     return scores
 
 
-def train(pairs: Pairs, rows: Numbers) -> tuple[float, list[replacement.DecisionTree], NDArray[numpy.int8]]:
+def train(pairs: Pairs, rows: Numbers) -> tuple[float, list[corrections.DecisionTree], NDArray[numpy.int8]]:
     """Return the start, the trees and the weights that some pairs give."""
     rows = rows[~numpy.isnan(pairs.measures[rows, 0])]
     weights = numpy.where((pairs.labels[rows] == 0) & (pairs.kinds[rows] == ""), NEAR_WEIGHT, 1.0)
@@ -182,9 +182,9 @@ def train(pairs: Pairs, rows: Numbers) -> tuple[float, list[replacement.Decision
 
 
 def judge(
-    pairs: Pairs, rows: Numbers, base: float, trees: list[replacement.DecisionTree], weights: Numbers
+    pairs: Pairs, rows: Numbers, base: float, trees: list[corrections.DecisionTree], weights: Numbers
 ) -> Numbers:
-    """Return how likely each pair is a replacement."""
+    """Return how likely each pair is a correction."""
     values = numpy.column_stack([pairs.measures[rows], hints(pairs, rows, weights)])
     likely = 1 / (1 + numpy.exp(-score(base, trees, values)))
     return numpy.where(numpy.isnan(pairs.measures[rows, 0]), 0.0, likely)
@@ -197,7 +197,7 @@ def tell(name: str, pairs: Pairs, rows: Numbers, likely: Numbers) -> None:
     near = numpy.sort(likely[labels == 0])[::-1]
     print(f"{name}: {(labels == 1).sum()} replacements, {len(near)} near facts, {mined.sum()} mined")
     limits = [numpy.nextafter(near[int(rate * len(near))], 1) for rate in FALSE_RATES]
-    for limit in (*limits, replacement.REPLACE_FROM, replacement.LINK_FROM):
+    for limit in (*limits, corrections.REPLACE_FROM, corrections.LINK_FROM):
         false = numpy.mean(near >= limit)
         whole, part, far = (
             (likely[each] >= limit).sum() / max(1, each.sum())
@@ -223,10 +223,10 @@ def make_clusters() -> NDArray[numpy.uint16]:
     fine, centres = find_means(vectors, FINE_CLUSTERS)
     coarse, _ = find_means(centres, COARSE_CLUSTERS)
     codes = {
-        number: (int(coarse[at]) + 1) << replacement.COARSE_SHIFT | int(at)
+        number: (int(coarse[at]) + 1) << corrections.COARSE_SHIFT | int(at)
         for number, at in zip(numbers, fine, strict=True)
     }
-    clusters = numpy.zeros(1 << replacement.CLUSTER_BITS, numpy.uint16)
+    clusters = numpy.zeros(1 << corrections.CLUSTER_BITS, numpy.uint16)
     others = words._others
     foreign_starts, foreign_pieces = others._starts, bytes(others._pieces)
     foreign = [
@@ -235,7 +235,7 @@ def make_clusters() -> NDArray[numpy.uint16]:
     ]
     for name, number in [*foreign, *((names[number], number) for number in reversed(numbers))]:
         if number in codes:
-            clusters[zlib.crc32(name.encode()) >> (32 - replacement.CLUSTER_BITS)] = codes[number]
+            clusters[zlib.crc32(name.encode()) >> (32 - corrections.CLUSTER_BITS)] = codes[number]
     return clusters
 
 
@@ -253,13 +253,13 @@ def find_means(vectors: Numbers, count: int) -> tuple[Numbers, Numbers]:
 
 
 def write(
-    base: float, trees: list[replacement.DecisionTree], weights: NDArray[numpy.int8], clusters: Numbers
+    base: float, trees: list[corrections.DecisionTree], weights: NDArray[numpy.int8], clusters: Numbers
 ) -> None:
-    """Write the table as `memsheaf.learn.replacement` reads it."""
+    """Write the table as `memsheaf.learn.corrections` reads it."""
     line = json.dumps({"base": round(base, 4), "trees": trees}, separators=(",", ":"))
     with open(TABLE, "wb") as file:
         file.write(line.encode() + b"\n" + weights.tobytes() + clusters.astype("<u2").tobytes())
-    replacement.load_table.cache_clear()
+    corrections.load_table.cache_clear()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -273,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write(0.0, [], numpy.zeros(1 << classifier.BITS, numpy.int8), make_clusters())
     pairs = read_pairs(with_held_out=options.held_out)
     everything = numpy.arange(len(pairs.labels))
-    table = replacement.load_table()
+    table = corrections.load_table()
     if options.held_out:
         likely = judge(pairs, everything, table.base, table.trees, numpy.array(table.weights))
         tell(HELD_OUT, pairs, everything, likely)

@@ -18,24 +18,68 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
-    "ABSENT", "Allow", "Blamed", "Commit", "Distilled", "Exported", "Finding", "Imported", "Memory",
-    "MemsheafError", "Message", "Page", "Proof", "Recall", "Revision", "Row", "Scope", "Session", "Settings",
-    "Sheaf", "Tools", "Turn", "__version__", "load_model",
-]  # fmt: skip
+    "ABSENT",
+    "Allow",
+    "Blamed",
+    "Commit",
+    "Distilled",
+    "Exported",
+    "Finding",
+    "Hit",
+    "Imported",
+    "Memory",
+    "MemsheafError",
+    "Message",
+    "Page",
+    "Proof",
+    "Recall",
+    "Ref",
+    "Revision",
+    "Row",
+    "Saved",
+    "Scope",
+    "Session",
+    "Settings",
+    "Sheaf",
+    "Tools",
+    "Turn",
+    "__version__",
+    "load_model",
+]
 
 _HOME = {
-    "ABSENT": "store", "Allow": "memory", "Blamed": "history", "Commit": "store", "Distilled": "learn.learner",
-    "Exported": "transfer", "Finding": "work.audit", "Imported": "transfer",
-    "Memory": "memory", "MemsheafError": "errors", "Message": "recall.turns", "Page": "index.catalog",
-    "Proof": "erasure", "Recall": "recall.recall", "Revision": "store", "Row": "index.database", "Scope": "scope",
-    "Session": "recall.session", "Settings": "config", "Sheaf": "sheaf", "Tools": "tools", "Turn": "recall.turns",
+    "ABSENT": "store",
+    "Allow": "memory",
+    "Blamed": "history",
+    "Commit": "store",
+    "Distilled": "learn.learner",
+    "Exported": "transfer",
+    "Finding": "work.checks",
+    "Hit": "sheaf",
+    "Imported": "transfer",
+    "Memory": "memory",
+    "MemsheafError": "errors",
+    "Message": "recall.turns",
+    "Page": "index.catalog",
+    "Proof": "erasure",
+    "Recall": "recall.recall",
+    "Ref": "errors",
+    "Revision": "store",
+    "Row": "index.database",
+    "Saved": "sheaf",
+    "Scope": "scope",
+    "Session": "recall.session",
+    "Settings": "config",
+    "Sheaf": "sheaf",
+    "Tools": "tools",
+    "Turn": "recall.turns",
     "load_model": "llm",
-}  # fmt: skip
+}
 
 if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.erasure import Proof
-    from memsheaf.errors import MemsheafError
+    from memsheaf.errors import MemsheafError, Ref
     from memsheaf.history import Blamed
     from memsheaf.index.catalog import Page
     from memsheaf.index.database import Row
@@ -46,11 +90,11 @@ if TYPE_CHECKING:
     from memsheaf.recall.session import Session
     from memsheaf.recall.turns import Message, Turn
     from memsheaf.scope import Scope
-    from memsheaf.sheaf import Sheaf
+    from memsheaf.sheaf import Hit, Saved, Sheaf
     from memsheaf.store import ABSENT, Commit, Revision
     from memsheaf.tools import Tools
     from memsheaf.transfer import Exported, Imported
-    from memsheaf.work.doctor import Finding
+    from memsheaf.work.checks import Finding
 
 
 def __getattr__(name: str) -> object:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsheaf import sheaf
+from memsheaf.errors import Ref
 from memsheaf.index.database import Row
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
@@ -47,21 +48,23 @@ class Sheaf:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def remember(
-        self, name: str, description: str = "", kind: str = "", content: str | None = None, **options: Any
-    ) -> Memory:
-        """Save one fact: `remember("I prefer pnpm")`, or with a name, a description, a type and a content."""
-        return await to_thread(self.sync.remember, name, description, kind, content, **options)
+    async def remember(self, text: str, **options: Any) -> sheaf.Saved:
+        """Save a fact as somebody says it."""
+        return await to_thread(self.sync.remember, text, **options)
 
-    async def read(self, name: str) -> Memory:
-        """Return one memory by the name under which it is shown. Raises NotFound, PathRefused."""
-        return await to_thread(self.sync.read, name)
+    async def write(self, name: str, description: str, type: str, content: str, **options: Any) -> Memory:
+        """Save a memory with this name, description, type and content."""
+        return await to_thread(self.sync.write, name, description, type, content, **options)
 
-    async def list(self, *, kind: str = "", unconfirmed: bool = False) -> Sequence[Row]:
+    async def read(self, where: Ref | str) -> Memory:
+        """Return one memory. Raises NotFound, PathRefused."""
+        return await to_thread(self.sync.read, where)
+
+    async def list(self, *, type: str = "", unconfirmed: bool = False) -> Sequence[Row]:
         """Return every file, scope by scope."""
-        return await to_thread(self.sync.list, kind=kind, unconfirmed=unconfirmed)
+        return await to_thread(self.sync.list, type=type, unconfirmed=unconfirmed)
 
-    async def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
+    async def search(self, query: str, *, limit: int = 10) -> Sequence[sheaf.Hit]:
         """Return the memories that hold a word of the query or clearly mean the same."""
         return await to_thread(self.sync.search, query, limit=limit)
 
@@ -75,33 +78,33 @@ class Sheaf:
         """Return the section for a system prompt; the same bytes as long as no memory changed."""
         return await to_thread(self.sync.prompt, budget=budget)
 
-    async def revise(self, name: str, old: str, new: str, **options: Any) -> Memory:
+    async def revise(self, where: Ref | str, old: str, new: str, **options: Any) -> Memory:
         """Replace a piece of a memory's text."""
-        return await to_thread(self.sync.revise, name, old, new, **options)
+        return await to_thread(self.sync.revise, where, old, new, **options)
 
-    async def insert(self, name: str, line: int, text: str, **options: Any) -> Memory:
+    async def insert(self, where: Ref | str, line: int, text: str, **options: Any) -> Memory:
         """Insert text after a line of the body; 0 puts it first."""
-        return await to_thread(self.sync.insert, name, line, text, **options)
+        return await to_thread(self.sync.insert, where, line, text, **options)
 
-    async def put(self, name: str, text: str, *, expect: Version = ABSENT, **options: Any) -> Memory:
+    async def put(self, where: Ref | str, text: str, *, expect: Version = ABSENT, **options: Any) -> Memory:
         """Store a whole file: a memory with its header, or with `free` any text."""
-        return await to_thread(self.sync.put, name, text, expect=expect, **options)
+        return await to_thread(self.sync.put, where, text, expect=expect, **options)
 
-    async def confirm(self, name: str) -> Memory:
+    async def confirm(self, where: Ref | str) -> Memory:
         """Mark a memory as confirmed: a person has read it."""
-        return await to_thread(self.sync.confirm, name)
+        return await to_thread(self.sync.confirm, where)
 
-    async def forget(self, name: str, *, why: str = "", expect: Version | None = None) -> Commit:
+    async def forget(self, where: Ref | str, *, why: str = "", expect: Version | None = None) -> Commit:
         """Remove a memory; `undo` brings it back."""
-        return await to_thread(self.sync.forget, name, why=why, expect=expect)
+        return await to_thread(self.sync.forget, where, why=why, expect=expect)
 
-    async def undo(self, commit_id: str = "") -> Commit:
+    async def undo(self, commit_id: str = "") -> Sequence[Commit]:
         """Take a commit back, or the last change."""
         return await to_thread(self.sync.undo, commit_id)
 
-    async def log(self, name: str = "", *, limit: int | None = None) -> Sequence[Commit]:
+    async def log(self, where: Ref | str = "", *, limit: int | None = None) -> Sequence[Commit]:
         """Return the commits of each scope, or of one memory, newest first."""
-        return await to_thread(lambda: [*self.sync.log(name, limit=limit)])
+        return await to_thread(lambda: [*self.sync.log(where, limit=limit)])
 
     async def learn(self, turn: Turn) -> bool:
         """Keep a finished turn of a conversation until it is distilled."""

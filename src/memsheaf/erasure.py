@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from binascii import a2b_base64
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from contextlib import suppress
 from glob import escape, glob
-from itertools import chain
 from shlex import join
 from tempfile import gettempdir
 from typing import NamedTuple
@@ -20,11 +18,10 @@ from memsheaf.hub import COPY, Machine
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import Synced
 from memsheaf.index.catalog import target
-from memsheaf.index.vectors import key_of, passages
-from memsheaf.learn import conversation_file, rehearsal, spill
+from memsheaf.learn import spill, transcripts
+from memsheaf.learn.consolidate import drop_answer
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.learner import Learner, forget_waiting
-from memsheaf.memory import parse
 from memsheaf.open_scope import OpenScope
 from memsheaf.recall import recall_log
 from memsheaf.scope import parse_object
@@ -34,10 +31,10 @@ from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED
 from memsheaf.store.safe_dir import Folder, kernel_lock, read_file, replace
 from memsheaf.store.state import State
-from memsheaf.worktree import remains, search_bare
+from memsheaf.worktree import find_in_bare, find_in_checkout
 
-SHORTEST = 12  # a shorter piece of text proves nothing, it is everywhere
-TITLE = 5  # words; nor does a name or a description of fewer, outside of a header
+MIN_PIECE_BYTES = 12  # a shorter piece of text proves nothing, it is everywhere
+MIN_TITLE_WORDS = 5  # nor does a name or a description of fewer, outside of a header
 _STEPS = CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"'
 Pieces = Set[bytes]
 HOSTS = "hooks"  # folder of the state directory with what is known of hosts' conversations
@@ -108,7 +105,7 @@ def erase(path: str, scope: OpenScope, learner: Learner, state: State, *, clock:
         _forget_in_hosts(os.path.dirname(state.folder), texts, names)
         for one in state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
             spill.forget(one, texts)
-            conversation_file.forget(one, texts, names)
+            transcripts.forget(one, texts, names)
             forget_waiting(one, texts, names, clock=clock)
             own = names if one.folder == state.folder else ()
             recall_log.forget(one, texts, make_erasure_filter(texts), own)
@@ -118,14 +115,14 @@ def erase(path: str, scope: OpenScope, learner: Learner, state: State, *, clock:
     try:
         erased = store.erase(path, by=scope.by)
     except NotFound:  # or it was erased, and something kept us from seeing to the rest
-        index.purge([path], ())
+        index.purge([path])
         raise
     forget_elsewhere(erased.texts, erased.names)
     for name in erased.names:
-        rehearsal.disregard(state, name)
+        drop_answer(state, name)
     if scope.ledger:
         scope.ledger.forget(erased.names)
-    index.purge(erased.names, erased.texts)
+    index.purge(erased.names)
     index.look()
     index.close()  # to read the files of an open database would end the locks that SQLite has on them
     copy = os.path.join(state.folder, COPY)
@@ -161,6 +158,38 @@ def _forget_in_hosts(directory: str, texts: Sequence[bytes], names: Sequence[str
                 replace(folder, name, "\n".join(filter(may_stay, lines)).encode())
 
 
+class _Reader:
+    """Reads files for the proof, each once, and counts them; those that cannot be read are named in `left`."""
+
+    def __init__(self, root: str, journals: str) -> None:
+        self.files = 0
+        self.bytes = 0
+        self.left: list[str] = []
+        self._root = root
+        self._journals = journals
+
+    def name(self, place: str) -> str:
+        """Return the path of a file below the journals or the root; from the root for others."""
+        for folder in (self._journals, self._root):
+            if place.startswith(folder + os.sep):
+                return os.path.relpath(place, folder)
+        return os.path.relpath(place, self._root)
+
+    def read(self, place: str) -> bytes:
+        """Return the bytes of a file, none when it is gone or cannot be read."""
+        try:
+            with open(place, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return b""
+        except OSError:
+            self.left.append(f"{os.path.relpath(place, self._root)} (cannot be read)")
+            return b""
+        self.files += 1
+        self.bytes += len(data)
+        return data
+
+
 def examine(
     root: str,
     erased: Erased,
@@ -173,76 +202,56 @@ def examine(
 ) -> Proof:
     """Read every file under `root` and each of `others` once, and look for the erased memory in them.
 
-    In the files that are `naming` memories its bare name is a trace, too.
-
-    When the root lies in a `checkout`, its `journals` may lie elsewhere, and the objects of git are searched, too. So
-    are those of a hub's `copy`.
+    In the files that are `naming` memories its bare name is a trace, too. When the root lies in a `checkout`, its
+    `journals` may lie elsewhere, and the objects of git are searched, too. So are those of a hub's `copy`.
     """
-    within = dict.fromkeys((journals, root))
-    left: list[str] = []
-    elsewhere: set[str] = set()
-    count = size = 0
+    reader = _Reader(root, journals)
+    folders = dict.fromkeys((journals, root))
+    places = {*others, *(place for folder in folders for place in _files(folder))}
+    memories = sorted(place for place in places if _is_memory(reader.name(place)))
     pieces = _pieces(erased)
-    names = {form for name in erased.names if len(name) >= SHORTEST for form in _spellings(name.encode())}
-    places = sorted({*others, *(place for folder in within for place in _files(folder))})
-
-    def read(place: str) -> bytes:
-        nonlocal count, size
-        try:
-            with open(place, "rb") as file:
-                data = file.read()
-        except FileNotFoundError:
-            return b""
-        except OSError:
-            left.append(f"{os.path.relpath(place, root)} (cannot be read)")
-            return b""
-        count, size = count + 1, size + len(data)
-        return data
-
-    def name_of(place: str) -> str:
-        inside = [len(folder) + 1 for folder in within if place.startswith(folder + os.sep)]
-        return place[inside[0] :] if inside else os.path.relpath(place, root)
-
-    memories = []
-    for place in places:
-        name = name_of(place)
-        is_file = name.endswith(".md") and not name.startswith(".") and name != CATALOG
-        if is_file and not (os.sep in name and _is_reserved(name)):
-            memories.append(place)
+    names = {form for name in erased.names if len(name) >= MIN_PIECE_BYTES for form in _spellings(name.encode())}
+    elsewhere: set[str] = set()
     telling = set(pieces)
     for place in memories:
-        if held := _held(read(place), pieces):  # what another memory says as well is no trace of this one
-            elsewhere.add(name_of(place))
+        if held := _held(reader.read(place), pieces):  # what another memory says as well is no trace of this one
+            elsewhere.add(reader.name(place))
             telling.difference_update(held)
-    for place in sorted({*places} - {*memories}):
-        name, data = name_of(place), read(place)
+    for place in sorted(places.difference(memories)):
+        name, data = reader.name(place), reader.read(place)
         if place in naming and _held(data, names):
-            left.append(name)
+            reader.left.append(name)
         elif place.endswith((".jsonl", f"{os.sep}{KEPT}")):
-            named, near = _in_journal(data, erased, telling)
-            left += [f"{name}:{number}" for number in (sorted({*named, *near}) if _is_reserved(name) else named)]
-            elsewhere |= set() if _is_reserved(name) else {path for paths in near.values() for path in paths}
-        elif _held(data, telling) or (
-            place.endswith((".sqlite", ".sqlite-wal")) and _has_vector(data, root, erased, memories)
-        ):
-            left.append(name)
-    for place in (place for folder in within for name in NESTED for place in _walk(os.path.join(folder, name))):
-        if _held(read(place), telling):
-            elsewhere.add(name_of(place))
-    if found := search_bare(copy, telling):
-        left.append(f"{os.path.relpath(copy, root)} ({found})")
-    git = remains(checkout, root, telling) if checkout else []
+            of_it, of_others = _in_journal(data, erased, telling)
+            if _is_reserved(name):
+                reader.left += (f"{name}:{number}" for number in sorted({*of_it, *of_others}))
+            else:
+                reader.left += (f"{name}:{number}" for number in of_it)
+                elsewhere.update(*of_others.values())
+        elif _held(data, telling):
+            reader.left.append(name)
+    for place in (place for folder in folders for name in NESTED for place in _walk(os.path.join(folder, name))):
+        if _held(reader.read(place), telling):
+            elsewhere.add(reader.name(place))
+    if why := find_in_bare(copy, telling):
+        reader.left.append(f"{os.path.relpath(copy, root)} ({why})")
+    git = find_in_checkout(checkout, root, telling) if checkout else []
     return Proof(
         erased.path,
         erased.names,
         len(erased.versions),
-        count,
-        size,
-        tuple(left),
+        reader.files,
+        reader.bytes,
+        tuple(reader.left),
         tuple(sorted(elsewhere)),
         tuple(git),
         _remedy(checkout, root, erased) if git else (),
     )
+
+
+def _is_memory(name: str) -> bool:
+    is_inside = os.sep in name and _is_reserved(name)
+    return name.endswith(".md") and not name.startswith(".") and name != CATALOG and not is_inside
 
 
 def _remedy(checkout: str, root: str, erased: Erased) -> tuple[str, ...]:
@@ -258,28 +267,14 @@ def _remedy(checkout: str, root: str, erased: Erased) -> tuple[str, ...]:
     )
 
 
-def _has_vector(data: bytes, root: str, erased: Erased, memories: Iterable[str]) -> bool:
-    """Whether an index has the vector of an erased text that no memory has as well."""
-    found = {key for key in _keys((name, text) for name in erased.names for text in erased.texts) if key in data}
-    for place in memories if found else ():
-        with suppress(OSError), open(place, "rb") as file:
-            found -= _keys([(os.path.relpath(place, root), file.read())])
-    return bool(found)
-
-
-def _keys(texts: Iterable[tuple[str, bytes]]) -> set[bytes]:
-    """What the vectors of some texts are kept under."""
-    return {key_of(passage) for path, text in texts for passage in passages(parse(path, text))}
-
-
 def _pieces(erased: Erased) -> Pieces:
     """Pieces of the erased texts that are long enough to be telling, without the keys of header lines."""
     lines = {line.strip() for text in erased.texts for line in text.split(b"\n")}
     values = {line.partition(b": ")[2] for line in lines if line.partition(b":")[0] in _WORDED}
-    values = {value for value in values if len(value.split()) >= TITLE}
+    values = {value for value in values if len(value.split()) >= MIN_TITLE_WORDS}
     lines = {line for line in lines if not line.startswith((b"```", b"~~~", b"#")) and not line.endswith(b":**")}
     own = {f"]({target(name)})".encode() for name in erased.names}
-    told = {piece for piece in lines | values if len(piece) >= SHORTEST and not piece.startswith(_COMMON)}
+    told = {piece for piece in lines | values if len(piece) >= MIN_PIECE_BYTES and not piece.startswith(_COMMON)}
     return own.union(*map(_spellings, told))
 
 
@@ -300,35 +295,21 @@ def _held(data: bytes, pieces: Iterable[bytes]) -> list[bytes]:
 
 
 def _in_journal(data: bytes, erased: Erased, pieces: Pieces) -> tuple[list[int], dict[int, set[str]]]:
-    """The lines of a journal that tell of the erased memory; and those in which others say the same words."""
-    names = {json.dumps(name, ensure_ascii=False).encode() for name in erased.names}
-    versions = {version.encode() for version in erased.versions}
-    found: list[int] = []
-    near: dict[int, set[str]] = {}
-    telling = names | versions
-    named = not telling.isdisjoint(chain.from_iterable(re.findall(_STEPS, data)))
+    """Return the lines of a journal that tell of the erased memory; and those in which others say the same words."""
+    traces = {json.dumps(name, ensure_ascii=False).encode() for name in erased.names}
+    traces |= {version.encode() for version in erased.versions}
     held = _held(data, pieces)
-    for number, line in enumerate(data.split(b"\n") if named or held else (), 1):
-        steps = re.findall(_STEPS, line)
-        if not telling.isdisjoint(chain.from_iterable(steps)):
-            found.append(number)
-        if not _held(line, held):
-            continue
-        if not steps:
-            found.append(number)
-        elif others := {path for path, text in _texts(line) if _held(text, held)}:
-            near[number] = others
-    return found, near
-
-
-def _texts(line: bytes) -> Iterator[tuple[str, bytes]]:
-    """The paths of a line of the journal, each with all that is said of it."""
-    starts = [found.start() for found in re.finditer(_STEPS, line)]
-    for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
-        with suppress(ValueError):
-            shape, _ = json.JSONDecoder().raw_decode(line[start:end].decode("utf-8", "replace"))
-            said = [a2b_base64(text) if key.endswith("64") else text.encode() for key, text in shape.items()]
-            yield shape["path"], b"\n".join(said[3:])
+    of_it: list[int] = []
+    of_others: dict[int, set[str]] = {}
+    for number, line in enumerate(data.split(b"\n") if held or _held(data, traces) else (), 1):
+        steps = list(re.finditer(_STEPS, line))
+        ends = [*(step.start() for step in steps[1:]), len(line)]
+        if any(not traces.isdisjoint(step.groups()) for step in steps) or (_held(line, held) and not steps):
+            of_it.append(number)
+        elif _held(line, held):
+            pairs = zip(steps, ends, strict=True)
+            of_others[number] = {json.loads(step[1]) for step, end in pairs if _held(line[step.start() : end], held)}
+    return of_it, of_others
 
 
 def _is_reserved(name: str) -> bool:

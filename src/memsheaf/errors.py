@@ -37,15 +37,39 @@ Each has a message that says what happened and a `hint` that says what to do nex
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 Error = TypeVar("Error", bound="MemsheafError")
+
+
+class Ref(NamedTuple):
+    """The identity of a memory: its scope, and the path of its file in the folder of that scope.
+
+    Shown to people and models, a file of the project is its path alone; no path can hold the colon.
+
+    >>> str(Ref("user", "user_tabs.md")), str(Ref("project", "project_x.md"))
+    ('user:user_tabs.md', 'project_x.md')
+    """
+
+    scope: str
+    path: str
+
+    def __str__(self) -> str:
+        return self.label("project")
+
+    def label(self, home: str) -> str:
+        """Return the name under which a file is shown: bare in the scope that is `home`, else with its scope."""
+        return self.path if self.scope in ("", home) else f"{self.scope}:{self.path}"
 
 
 class MemsheafError(Exception):
     """Something memsheaf promised cannot be kept, or was asked for wrongly."""
 
     hint = ""
+
+    def message(self, home: str | None) -> str:
+        """Return what happened, for a reader to whom files of the scope `home`, or of any, have bare names."""
+        return str(self)
 
 
 def hinted(error: Error, hint: str) -> Error:
@@ -54,34 +78,53 @@ def hinted(error: Error, hint: str) -> Error:
     return error
 
 
-class NotFound(MemsheafError):
+class FileError(MemsheafError):
+    """An error about one memory, `ref`, or about another file of ours, which has no scope.
+
+    The message has {} where the name of the file stands.
+    """
+
+    def __init__(self, where: Ref | str, message: str) -> None:
+        self.ref = where if isinstance(where, Ref) else Ref("", where)
+        self._message = message
+        super().__init__(self.message("project"))
+
+    def message(self, home: str | None) -> str:
+        """Return what happened, with the name under which a reader is shown the file."""
+        name = self.ref.path if home is None else self.ref.label(home)
+        return self._message.replace("{}", repr(name), 1)
+
+    @property
+    def path(self) -> str:
+        """The path of the file in its folder."""
+        return self.ref.path
+
+
+class NotFound(FileError):
     """There is no memory at that path."""
 
     hint = "`memsheaf list` shows what exists."
 
-    def __init__(self, path: str, why: str = "") -> None:
-        super().__init__(why or f"no memory at {path!r}")
-        self.path = path
+    def __init__(self, where: Ref | str, why: str = "") -> None:
+        super().__init__(where, why or "no memory at {}")
 
 
-class Exists(MemsheafError):
+class Exists(FileError):
     """Something exists already, and replacing it was not requested."""
 
     hint = "`memsheaf update` and `memsheaf edit` change it."
 
-    def __init__(self, path: str, why: str = "") -> None:
-        super().__init__(f"{path!r} exists already{': ' + why if why else ''}")
-        self.path = path
+    def __init__(self, where: Ref | str, why: str = "") -> None:
+        super().__init__(where, f"{{}} exists already: {why}" if why else "{} exists already")
 
 
-class Changed(MemsheafError):
+class Changed(FileError):
     """Someone wrote first. Nothing was written now."""
 
     hint = "Read the memory again and repeat the change on its present text."
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{path!r} is not at the version this change was made for")
-        self.path = path
+    def __init__(self, where: Ref | str) -> None:
+        super().__init__(where, "{} is not at the version this change was made for")
 
 
 class Refused(MemsheafError):
@@ -122,14 +165,13 @@ class SecretFound(TextRefused):
         self.where = where
 
 
-class Duplicate(TextRefused):
+class Duplicate(FileError, TextRefused):
     """A text that says what another memory says already. Nothing was stored."""
 
     hint = "If it corrects that memory, change that one; if it says something else, say how it differs."
 
-    def __init__(self, path: str, likeness: float) -> None:
-        super().__init__(f"{path!r} says the same already ({likeness:.0%} of the words); nothing was stored")
-        self.path = path
+    def __init__(self, ref: Ref, likeness: float) -> None:
+        super().__init__(ref, f"{{}} says the same already ({likeness:.0%} of the words); nothing was stored")
         self.likeness = likeness
 
 
@@ -142,14 +184,13 @@ class NotWorth(TextRefused):
         super().__init__(f"this is not worth keeping: {why}; nothing was stored")
 
 
-class CreateOnly(Refused):
+class CreateOnly(FileError, Refused):
     """A fact of the repository is never edited, nor removed by a machine. Nothing was changed."""
 
     hint = "`memsheaf fact add ... --supersedes FILE` says what is true now, and retires the old one."
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{path!r} is a fact: it is corrected by another that supersedes it, not edited")
-        self.path = path
+    def __init__(self, where: Ref | str) -> None:
+        super().__init__(where, "{} is a fact: it is corrected by another that supersedes it, not edited")
 
 
 class Blocked(Refused):
@@ -193,26 +234,24 @@ class CitationRefused(Refused):
     hint = "Give a path inside the working tree, with a line or a symbol: src/app.py:10-12, src/app.py#Server.start."
 
 
-class BadHeader(MemsheafError):
+class BadHeader(FileError):
     """A file whose header we do not understand: readable as it is, never rewritten by a machine."""
 
     hint = "`memsheaf doctor` says what is wrong; `memsheaf edit` opens the file."
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"{path!r} has a header we cannot read: {why}")
-        self.path = path
+    def __init__(self, where: Ref | str, why: str) -> None:
+        super().__init__(where, f"{{}} has a header we cannot read: {why}")
         self.why = why
 
 
-class NoMatch(MemsheafError):
+class NoMatch(FileError):
     """The text to replace is not in the memory, or not as often as the caller said: at these lines."""
 
     hint = "Read the memory and copy the text exactly, with what is around it; or say how often it occurs."
 
-    def __init__(self, path: str, lines: Sequence[int] = ()) -> None:
-        where = f", at lines {', '.join(map(str, lines))}" if lines else ""
-        super().__init__(f"the text to replace occurs {len(lines)} times in {path!r}{where}")
-        self.path = path
+    def __init__(self, where: Ref | str, lines: Sequence[int] = ()) -> None:
+        at = f", at lines {', '.join(map(str, lines))}" if lines else ""
+        super().__init__(where, f"the text to replace occurs {len(lines)} times in {{}}{at}")
         self.lines = tuple(lines)
 
 

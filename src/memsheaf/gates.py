@@ -15,6 +15,7 @@ from memsheaf.errors import (
     Exists,
     MemsheafError,
     NotWorth,
+    Ref,
     Refused,
     SecretFound,
     TextRefused,
@@ -172,7 +173,7 @@ def find_empty_talk(memory: Memory) -> NotWorth | None:
 
 def find_personal(memory: Memory, scope: str) -> NotWorth | None:
     """Return the error about a memory on one person that all members of a team would read."""
-    if not scope.startswith("team/") or memory.kind != "user":
+    if not scope.startswith("team/") or memory.type != "user":
         return None
     error = NotWorth(f"it is about one person, and all of {scope} would read it")
     return hinted(error, "Keep it in the scope user; what holds for all in the team has another type.")
@@ -195,7 +196,7 @@ def find_duplicate(memory: Memory, near: Near, read: Callable[[str], Memory]) ->
                 continue
             likeness = alike(wanted, fact(other))
             if likeness >= SAME:
-                return Duplicate(path, likeness)
+                return Duplicate(other.ref, likeness)
     return None
 
 
@@ -283,7 +284,7 @@ class FactRules:
             else:
                 is_refused = present is not None and content_of(made[change.path]) != content_of(present)
             if is_refused:
-                raise CreateOnly(change.path)
+                raise CreateOnly(present.ref if present else change.path)
         given = {change.path for change in changes}
         replaced = filter(None, map(self._find, sorted(retired - given)))
         return [*changes, *(Change(memory.path, None, memory.version) for memory in replaced)]
@@ -292,16 +293,16 @@ class FactRules:
         """Raise Exists for a second fact on one subject; for a machine also in the place of one that was retired."""
         for other in self._facts():
             if other.path not in (memory.path, *retired) and words(other.name) == words(memory.name):
-                raise _exists_beside(other.path, "it is about the same")
+                raise _exists_beside(other.ref, "it is about the same")
         if by != "user" and self._had(memory.path):
-            raise _exists_beside(memory.path, "a fact had this name, and was retired")
+            raise _exists_beside(memory.ref, "a fact had this name, and was retired")
 
     def _refuse_other_subject(self, memory: Memory) -> None:
         """Raise CreateOnly when a fact would retire one about something else, and no person says so."""
         for path in filter(is_fact, memory.supersedes):
             other = self._find(path)
             if other and words(other.name) != words(memory.name):
-                raise CreateOnly(path)
+                raise CreateOnly(other.ref)
 
     def find_superseded(self, memory: Memory) -> list[str]:
         """Return the facts here that a new memory would retire."""
@@ -315,7 +316,7 @@ class FactRules:
             has_subject = other.path != memory.path and words(other.name) == words(memory.name)
             if memory.path in other.supersedes or has_subject:
                 raise hinted(
-                    Exists(other.path, f"it stands in the place of {memory.path!r}"),
+                    Exists(other.ref, f"it stands in the place of {memory.path!r}"),
                     "`memsheaf undo` of what superseded it brings the old one back, and takes the new away.",
                 )
 
@@ -331,7 +332,7 @@ def citations_without_hashes(memory: Memory) -> Iterator[str]:
 
 def content_of(memory: Memory) -> tuple[object, ...]:
     """Return the content of a fact, without its source and trust."""
-    return memory.name, memory.description, memory.kind, memory.citations, memory.reason, memory.body, memory.expires
+    return memory.name, memory.description, memory.type, memory.citations, memory.reason, memory.body, memory.expires
 
 
 def _refuse_incomplete(memory: Memory) -> None:
@@ -353,6 +354,6 @@ def _refuse_incomplete(memory: Memory) -> None:
         )
 
 
-def _exists_beside(path: str, why: str) -> Exists:
+def _exists_beside(ref: Ref, why: str) -> Exists:
     hint = "A fact is corrected by one that supersedes it; `memsheaf log` tells what became of a retired one."
-    return hinted(Exists(path, why), hint)
+    return hinted(Exists(ref, why), hint)

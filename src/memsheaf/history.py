@@ -14,7 +14,7 @@ from memsheaf.store import Commit, Version
 from memsheaf.store.commit_queries import CommitSummary, read_commits, read_summaries
 from memsheaf.store.folder import FolderStore
 
-YEAR = 371 * 86_400.0  # seconds: 53 weeks
+YEAR_SECONDS = 371 * 86_400.0  # 53 weeks
 
 
 class Blamed(NamedTuple):
@@ -92,7 +92,7 @@ def names_in(commit: Commit) -> dict[str, tuple[str, str]]:
         data = revision.new if revision.new is not None else revision.old
         memory = parse(revision.path, data) if data is not None else None
         if memory:
-            found[revision.path] = memory.name, memory.kind
+            found[revision.path] = memory.name, memory.type
     return found
 
 
@@ -106,15 +106,17 @@ def tell_commit(commit: CommitSummary, names: Mapping[str, str], undone: CommitS
     >>> tell_commit(CommitSummary("a1", "", "extraction", "", "", (step,) * 3), {})
     'learned 3 memories'
     """
+    if commit.undoes and undone and undone.undoes:
+        return f"undid an undo: {_tell_steps(commit, names)}"
+    if commit.undoes and undone:
+        return f"undid: {tell_commit(undone, names)}"
     if commit.undoes:
-        told = tell_commit(undone, names) if undone and not undone.undoes else ""
-        if undone and undone.undoes:
-            return f"undid an undo: {_tell_steps(commit, names)}"
-        return f"undid: {told}" if told else f"undid a change: {_tell_steps(commit, names)}"
-    counts = Counter(step.what for step in commit.steps)
-    if commit.by == "consolidation" and counts["removed"] and counts["changed"] + counts["added"] == 1:
-        keeper = next(step for step in commit.steps if step.after)
-        return f"merged {counts['removed'] + counts['changed']} memories into {_quoted(keeper.path, names)}"
+        return f"undid a change: {_tell_steps(commit, names)}"
+    retired = [step for step in commit.steps if not step.after]
+    others = [step for step in commit.steps if step.after]
+    if commit.by == "consolidation" and retired and len(others) == 1:
+        count = len(retired) + (others[0].what == "changed")
+        return f"merged {count} memories into {_quoted(others[0].path, names)}"
     return _tell_steps(commit, names)
 
 
@@ -143,65 +145,61 @@ def find_undone(commits: Iterable[CommitSummary]) -> set[str]:
 
 
 class CommitLog:
-    """The commits of a scope in the last year, newest first, without texts; cached."""
+    """The commits of a scope in the last year, newest first, without texts; read again when there are new ones."""
 
     def __init__(self, store: FolderStore, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
-        self._last: str | None = None
         self._guard = Lock()
+        self._last = ""
         self._commits: list[CommitSummary] = []
-        self._undone: set[str] = set()
-        self._heads: dict[str, Version] = {}
-        self._days: dict[str, Counter[str]] = {}
 
     def commits(self) -> Sequence[CommitSummary]:
-        """The commits that changed memories."""
+        """Return the commits that changed memories."""
         with self._guard:
             last = self._store.last_id()
             if last != self._last or not last:
-                self._read()
+                since = datetime.fromtimestamp(self._clock() - YEAR_SECONDS, UTC).isoformat()
+                known = self._commits[0].id if self._commits else ""
+                nothing: tuple[list[CommitSummary], bool] = [], False
+                new, is_known = self._store.ask_journal(
+                    lambda journal: read_summaries(journal, after=known, since=since), nothing
+                )
+                self._commits = [*new, *self._commits] if is_known else new
                 self._last = last
             return self._commits
 
     def since(self, day: str) -> Iterator[CommitSummary]:
-        """The commits from a day on."""
+        """Yield the commits from a day on."""
         return takewhile(lambda commit: local_day(commit.at) >= day, self.commits())
 
     def days(self) -> Mapping[str, Counter[str]]:
-        """How many commits each local day had, by author."""
-        self.commits()
-        return self._days
+        """Return how many commits each local day had, by author."""
+        days: dict[str, Counter[str]] = {}
+        for commit in self.commits():
+            days.setdefault(local_day(commit.at), Counter())[commit.by] += 1
+        return days
 
-    def undo_state(self, commit: CommitSummary) -> str:
-        """`undone`, `can be undone`, `changed since`, or `too old` when the texts are gone."""
-        if commit.id in self._undone:
-            return "undone"
-        if any(self._heads.get(step.path, "") != step.after for step in commit.steps):
-            return "changed since"
-        return "can be undone" if all(step.has_text for step in commit.steps) else "too old"
+    def undo_states(self) -> dict[str, str]:
+        """Return by id `undone`, `can be undone`, `changed since`, or `too old` when the texts are gone."""
+        commits = self.commits()
+        undone = find_undone(commits)
+        newest: dict[str, Version] = {}
+        states = {}
+        for commit in commits:
+            for step in commit.steps:
+                newest.setdefault(step.path, step.after)
+            if commit.id in undone:
+                states[commit.id] = "undone"
+            elif any(newest[step.path] != step.after for step in commit.steps):
+                states[commit.id] = "changed since"
+            else:
+                states[commit.id] = "can be undone" if all(step.has_text for step in commit.steps) else "too old"
+        return states
 
     def find(self, ids: Collection[str]) -> dict[str, Commit]:
-        """These commits with their texts, as far as they are there."""
+        """Return these commits with their texts, as far as they are there."""
         return self._store.ask_journal(lambda journal: read_commits(journal, ids), {})
-
-    def _read(self) -> None:
-        since = datetime.fromtimestamp(self._clock() - YEAR, UTC).isoformat()
-        known = self._commits[0].id if self._commits else ""
-        nothing: tuple[list[CommitSummary], bool] = [], False
-        new, is_known = self._store.ask_journal(lambda one: read_summaries(one, after=known, since=since), nothing)
-        self._commits = [*new, *self._commits] if is_known else new
-        self._undone = find_undone(self._commits)
-        days = dict(self._days) if is_known else {}  # another thread may read the old one
-        for commit in new:
-            day = local_day(commit.at)
-            days[day] = days.get(day, Counter()) + Counter([commit.by])
-        self._days = days
-        heads: dict[str, Version] = {}
-        for commit in self._commits:
-            for step in commit.steps:
-                heads.setdefault(step.path, step.after)
-        self._heads = heads
 
 
 def local_day(at: str) -> str:

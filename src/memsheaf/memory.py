@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
-from memsheaf.errors import TextRefused
+from memsheaf.errors import Ref, TextRefused
 from memsheaf.frontmatter import BOM, ParsedText, conflicted, split, with_quotes, written
 
 Kind = Literal["user", "feedback", "project", "reference"]
@@ -104,6 +104,12 @@ class Memory(NamedTuple):
     problem: str = ""
     warnings: tuple[str, ...] = ()
     shared: bool = False
+    scope: str = ""
+
+    @property
+    def ref(self) -> Ref:
+        """The identity of the memory. What was just composed has no scope, and no path, yet."""
+        return Ref(self.scope, self.path)
 
     @property
     def text(self) -> str:
@@ -132,14 +138,14 @@ class Memory(NamedTuple):
         return given or (first_line(self.body) if self.state in ("ok", "free", "copy") else "")
 
     @property
-    def kind(self) -> str:
+    def type(self) -> str:
         """The type, as it stands there, known to us or not; "" when there is none."""
         return self.page.get("type") or self.page.nested("metadata", "type")
 
     @property
     def known(self) -> bool:
         """Whether the type is one of the four."""
-        return self.kind in KINDS
+        return self.type in KINDS
 
     @property
     def created(self) -> str:
@@ -237,7 +243,7 @@ def parse(path: str, data: bytes) -> Memory:
     if not page.head:
         return Memory(path, data, page, "free", "", page.warnings)
     memory = Memory(path, data, page, "ok", "", page.warnings)
-    kind = memory.kind
+    kind = memory.type
     if kind in KINDS:
         return memory
     problem = f"type {kind!r} is not one of {', '.join(KINDS)}" if kind else "there is no type"
@@ -414,8 +420,8 @@ def _check_header(memory: Memory, kinds: Sequence[str], required: Sequence[str])
     for key in required:
         if not page.get(key).strip():
             raise _refused(path, f"there is no {key}; add one line that says it")
-    if memory.kind not in kinds:
-        raise _refused(path, f"type is {_echoed(memory.kind)}; use {', '.join(dict.fromkeys(kinds))}")
+    if memory.type not in kinds:
+        raise _refused(path, f"type is {_echoed(memory.type)}; use {', '.join(dict.fromkeys(kinds))}")
     if not page.head.isascii() and re.search(BREAKS, page.head):
         raise _refused(path, "the header holds control characters or line separators; remove them")
     for field in page.fields:

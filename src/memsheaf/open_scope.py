@@ -22,10 +22,12 @@ from memsheaf.errors import (
     BadHeader,
     Busy,
     Exists,
+    HubRefused,
     MemsheafError,
     NotFound,
     PathRefused,
     ReadOnly,
+    Ref,
     ReviewRequired,
     StoreFailed,
 )
@@ -38,6 +40,7 @@ from memsheaf.index import browse
 from memsheaf.index.browse import EVERYTHING, Filter, Place, RowCounts
 from memsheaf.index.catalog import MAX_BYTES, Page, apart, listing, with_scope
 from memsheaf.index.database import UNUSABLE, Match, Row, database_for
+from memsheaf.index.database import state_of as state_of_index
 from memsheaf.index.search import Index
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
 from memsheaf.project_trees import state_of
@@ -47,6 +50,7 @@ from memsheaf.store import ABSENT, HISTORY, HUB, Change, Commit, Version
 from memsheaf.store.commit_queries import find_version, trail
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.state import State
+from memsheaf.store.tombstones import DOUBTED
 from memsheaf.store.trust import TrustLedger
 from memsheaf.text.similarity import SAME, alike, fact
 from memsheaf.text_edits import merged, placed, relinked, vouched
@@ -115,7 +119,6 @@ class OpenScope:
         self._is_reviewed = is_reviewed
         self._is_team = not store.checkout  # where others write, they are its members
         self._prompt: tuple[tuple[object, ...], str] | None = None
-        self._row_counts = browse.Counts()
         self._owners = browse.Owners()
         self._counts: tuple[object, ScopeCounts] | None = None
         self._used_today: set[tuple[str, str]] = set()
@@ -213,7 +216,7 @@ class OpenScope:
             if len(others) != 1 or others[0] == path:
                 raise
             document = self.store.read(others[0])
-        return self._with_trust(parse(document.path, document.data))
+        return self._with_trust(self.parse(document.path, document.data))
 
     def find(self, path: str) -> Memory | None:
         """Return one memory as it is now, None when there is none. Raises PathRefused."""
@@ -231,7 +234,7 @@ class OpenScope:
         for _ in range(2):
             path = self.index.named(kind, name)
             memory = self.find(path) if path else None
-            if memory is None or (memory.name, memory.kind) == (name, kind):
+            if memory is None or (memory.name, memory.type) == (name, kind):
                 return memory
             self.index.look()  # it was given another name meanwhile
         return None
@@ -242,6 +245,14 @@ class OpenScope:
         others = self.index.same_file(path)
         return others[0] if len(others) == 1 else path
 
+    def parse(self, path: str, data: bytes) -> Memory:
+        """Return these bytes as a memory of this scope."""
+        return parse(path, data)._replace(scope=self.name)
+
+    def ref(self, path: str) -> Ref:
+        """Return the identity of a file of this scope."""
+        return Ref(self.name, path)
+
     def _with_trust(self, memory: Memory) -> Memory:
         """Return the memory as shared unless this machine wrote it or a person accepted it."""
         if self.ledger is None or self.ledger.knows(memory.path, memory.version):
@@ -249,7 +260,8 @@ class OpenScope:
         return memory._replace(shared=True)
 
     def mark_shared(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return rows of the index, with what is shared marked as such."""
+        """Return rows of the index with their scope, and with what is shared marked as such."""
+        rows = [row._replace(scope=self.name) for row in rows]
         if self.ledger is None:
             return rows
         shared = self.ledger.find_unknown((row.path, row.version) for row in rows if row.trust == "confirmed")
@@ -293,7 +305,7 @@ class OpenScope:
         ledger = self.ledger
         if ledger is None or wanted.trust not in ("confirmed", "shared"):
             return self.index.query(
-                lambda db: (browse.places(db, wanted, sort, limit, offset), self._row_counts.count(db, wanted))
+                lambda db: (browse.places(db, wanted, sort, limit, offset), browse.count_wanted(db, wanted))
             )
         sure = wanted._replace(trust="confirmed")
         every = self.index.query(lambda db: browse.places(db, sure, sort, -1, 0))
@@ -408,7 +420,7 @@ class OpenScope:
     def counts(self, since: str) -> ScopeCounts:
         """Count the memories, and those added since a day and still there; cached until the next write."""
         self.index.look()
-        state = since, self.index.query(browse.database_state)
+        state = since, self.index.query(state_of_index)
         if self._counts is None or self._counts[0] != state:
             added = {
                 step.path: commit
@@ -560,11 +572,12 @@ class OpenScope:
         """Return the commits of this scope or of one memory, also before its renaming, newest first."""
         self.index.look()
         commits = trail(self.store, self.spell(path)) if path else self.store.history()
-        return islice(commits, limit)
+        return (commit._replace(scope=self.name) for commit in islice(commits, limit))
 
     def since(self, commit_id: str) -> Iterator[Commit]:
         """Return the commits after one, newest first; edits made outside are not looked for."""
-        return takewhile(lambda commit: commit.id != commit_id, self.store.history())
+        since = takewhile(lambda commit: commit.id != commit_id, self.store.history())
+        return (commit._replace(scope=self.name) for commit in since)
 
     def last_change(self, commit_id: str = "") -> Commit:
         """Return the commit that `undo` would undo: the one named, or the last of ours that is not undone.
@@ -573,8 +586,10 @@ class OpenScope:
             NoSuchCommit: there is none, or several begin with that id.
         """
         if commit_id:
-            return self.store.find(commit_id)
-        return self.store.last_standing(except_by="outside", events=False)
+            commit = self.store.find(commit_id)
+        else:
+            commit = self.store.last_standing(except_by="outside", events=False)
+        return commit._replace(scope=self.name)
 
     def has_history(self, path: str) -> bool:
         """Return True if the history knows this path."""
@@ -589,7 +604,7 @@ class OpenScope:
             return diff(path, *texts, labels=(older[:12], newer[:12] or "now"))
         last = next(trail(self.store, path), None)
         if last is None:
-            raise NotFound(path)
+            raise NotFound(self.ref(path))
         step = last.revisions[0]
         before = self.text_at(path, step.before) if step.before else ""
         after = self.text_at(path, step.after) if step.after else ""
@@ -635,7 +650,7 @@ class OpenScope:
         """Raise Exists for a path that is one file with another where case or composition do not count."""
         for path in paths:
             if others := set(self.index.same_file(path)) - {path}:
-                raise Exists(others.pop(), f"{path!r} would be the same file on some systems")
+                raise Exists(self.ref(others.pop()), f"{path!r} would be the same file on some systems")
 
     def find_near(self, memory: Memory) -> Near:
         """Return the memories that may say the same, likely ones first."""
@@ -685,7 +700,7 @@ class OpenScope:
 
         A machine that writes what was doubted here, or in a scope `around`, writes an unconfirmed memory.
         """
-        memory = vouched(memory, was, self.by)
+        memory = vouched(memory, was, self.by)._replace(scope=self.name)
         near = None
         if was is None and memory.state == "ok":
             near = self.find_near(memory)
@@ -693,7 +708,7 @@ class OpenScope:
                 others = (other for other in around if other is not self)
                 elsewhere = memory._replace(path="")
                 if self.doubts(memory, near) or any(other.doubts(elsewhere) for other in others):
-                    memory = parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
+                    memory = self.parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
         moves = was.path if was and was.path != memory.path else ""
         change = Change(memory.path, memory.data, expect, moves)
         before = {memory.path: was} if was else {}
@@ -724,7 +739,7 @@ class OpenScope:
         for change in changes:
             check_path(change.path)  # a store keeps more than memories
             if change.data is not None:
-                made[change.path] = parsed.get(change.path) or parse(change.path, change.data)
+                made[change.path] = parsed.get(change.path) or self.parse(change.path, change.data)
         context = self._gate_context(by, allow=allow, why=why, near=near)
         self.index.ready()
         if present := [change.moves or change.path for change in changes if change.expect != ABSENT]:
@@ -739,8 +754,8 @@ class OpenScope:
         self.require_person(by, only.memory, only.was)
         every = [part for change in changes for part in (self._moved(change) if change.moves else (change,))]
         try:
-            commit = self.store.commit(every, by=by, why=why)
-        except StoreFailed as error:  # a move has another scope, too
+            commit = self.store.commit(every, by=by, why=why)._replace(scope=self.name)
+        except (StoreFailed, HubRefused) as error:  # a move has another scope, too
             error.hint = error.hint.replace(" SCOPE", f" {self.scope}")
             raise
         self.index.follow(commit, parsed)
@@ -817,10 +832,11 @@ class OpenScope:
         Only what a proposal names is replaced. Raises TextRefused, BadHeader, NotFound.
         """
         self.index.ready()
-        was = self.read(proposal.replaces) if proposal.replaces else None
+        was = self.read(proposal.replaces.path) if proposal.replaces else None
         fact_before = was if was and is_fact(was.path) else None
         citations = tuple(citations_without_hashes(fact_before)) if fact_before else ()
-        fresh = proposal.to_memory(self.today, superseded=fact_before, citations=citations)
+        here = tuple(ref for ref in proposal.supersedes if ref.scope == self.name)  # no file names another scope's
+        fresh = proposal._replace(supersedes=here).to_memory(self.today, superseded=fact_before, citations=citations)
         if was is None or fact_before:
             others = {fold(path) for path in taken}
             folder = FACTS if fact_before else ""
@@ -829,15 +845,31 @@ class OpenScope:
                 return fold(folder + name) in others or bool(self.index.same_file(folder + name))
 
             path = folder + file_name(proposal.kind, proposal.name, is_taken)
-            return Change(path, fresh.data, ABSENT), placed(fresh, path), was
+            return Change(path, fresh.data, ABSENT), placed(fresh, path)._replace(scope=self.name), was
         if was.state != "ok":
-            raise BadHeader(was.path, was.problem)
-        memory = vouched(check(was.path, merged(was, fresh), kinds=(*KINDS, was.kind)), was, by)
-        return Change(memory.path, memory.data, was.version), memory, was
+            raise BadHeader(was.ref, was.problem)
+        memory = vouched(check(was.path, merged(was, fresh), kinds=(*KINDS, was.type)), was, by)
+        return Change(memory.path, memory.data, was.version), memory._replace(scope=self.name), was
 
     def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
         """Raise what a change would be refused with; what the user `asked` to remember is kept whether it lasts."""
         gates.judge(memory, was, is_asked=asked, near=self.find_near(memory), read=self.read)
+
+    def accept(self, versions: Sequence[tuple[str, Version]]) -> None:
+        """Record that a person accepts these versions of files that came with a repository, by path."""
+        if self.ledger and versions:
+            self.ledger.add(versions, "user")
+
+    def bury(self, memories: Sequence[Memory]) -> None:
+        """Record that memories are about to be removed: they are not learned again."""
+        self.index.ready()  # what is new to the journal is taken in first: that lifts the tombstone of such a text
+        self.index.notice(memory.path for memory in memories)
+        sure = [(memory.path, memory.data) for memory in memories if memory.trust == "confirmed"]
+        doubted = [(memory.path, memory.data) for memory in memories if memory.trust != "confirmed"]
+        if sure:
+            self.store.bury(sure, "forgotten")
+        if doubted:
+            self.store.bury(doubted, DOUBTED)  # what was unconfirmed comes back no better
 
     def reject(self, memory: Memory, *, undo: bool = False) -> None:
         """Record that a person rejected this: it is not learned again; with `undo` it may be."""
@@ -896,7 +928,7 @@ def _open_store(
     if not checkout and os.path.lexists(os.path.join(root, HISTORY, HUB)):
         from memsheaf.hub.opening import open_replica
 
-        store = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline)
+        store = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline, str(scope))
         ledger = find_ledger(scope, root, settings, is_shared=store.settings.is_shared)
         store.ledger, store.eraser = ledger, None
     else:
@@ -907,6 +939,7 @@ def _open_store(
             clock=clock,
             retention_days=days,
             checkout=checkout,
+            scope=str(scope),
             private=os.path.dirname(root) if scope.layer == "session" else "",
             announce=None if checkout else partial(_note_unseen, find),
         )

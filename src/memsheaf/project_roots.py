@@ -1,4 +1,7 @@
-"""The roots in a project's folder, each with a journal of its own: its own, tasks, sessions and logs."""
+"""The roots in a project's folder, each with a journal of its own.
+
+There are its own files, `tasks/SLUG/`, `sessions/ID/`, and in each of these `logs/`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from memsheaf.archive import INNER, LOGS, apart, inside
-from memsheaf.errors import MemsheafError, PathRefused
+from memsheaf.errors import MemsheafError, PathRefused, ScopeRefused
 from memsheaf.guard.paths import CATALOG, shown
-from memsheaf.scope import FOLDER, checkout_of
-from memsheaf.store import ABSENT, Commit, Version
+from memsheaf.scope import (
+    FOLDER,
+    check_label,
+    checkout_of,
+)
+from memsheaf.store import ABSENT, Commit
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
@@ -20,9 +26,41 @@ from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 from memsheaf.worktree import bring_journal, in_other_commits
 
+INNER = ("tasks", "sessions")  # the folders of a project in which each folder is a scope of its own
+LOGS = "logs"
+
+
+def inside(root: str, path: str) -> str:
+    """Return a path of a root as it is from the project's folder.
+
+    >>> inside("tasks/login", "TASK.md"), inside("", "a.md")
+    ('tasks/login/TASK.md', 'a.md')
+    """
+    return f"{root}/{path}" if root else path
+
+
+def apart(name: str) -> tuple[str, str]:
+    """Return the root that a file of a project's folder is in, and its path in that. Raises PathRefused.
+
+    >>> apart("tasks/login/facts/a.md"), apart("logs/2026/11/2026-11-15.md"), apart("facts/a.md")
+    (('tasks/login', 'facts/a.md'), ('logs', '2026/11/2026-11-15.md'), ('', 'facts/a.md'))
+    """
+    root, path = "", name
+    first, _, rest = path.partition("/")
+    label, _, below = rest.partition("/")
+    if first in INNER and below:
+        try:
+            check_label(label, first)
+        except ScopeRefused as error:
+            raise PathRefused(name, str(error)) from None
+        root, path = f"{first}/{label}", below
+    if path.startswith(f"{LOGS}/"):
+        root, path = inside(root, LOGS), path.removeprefix(f"{LOGS}/")
+    return root, path
+
 
 def roots(root: str) -> list[str]:
-    """The roots in a project's folder, "" for its own; no link is followed.
+    """Return the roots in a project's folder, "" for its own; no link is followed.
 
     >>> roots("/nowhere")
     ['']
@@ -51,24 +89,26 @@ class RootFiles(NamedTuple):
 
 def list_files(store: FolderStore) -> RootFiles:
     """Read all files of a root."""
+    problems = {entry.path: entry.problem for entry in store.scan()}
+    problems |= dict.fromkeys(store.events(), "")
     files: dict[str, bytes] = {}
-    unfit: list[tuple[str, str]] = []
-    entries = [(entry.path, entry.problem) for entry in store.scan()]
-    for path, problem in [*entries, *((path, "") for path in store.events())]:
+    unfit: dict[str, str] = {}
+    for path, problem in problems.items():
         if problem:
-            unfit.append((path, problem))
+            unfit[path] = problem
         elif path and not path.endswith("/"):
             try:
-                files[path] = store.read(path).data
+                data = store.read(path).data
             except MemsheafError as error:
-                unfit.append((path, str(error)))
+                unfit[path] = str(error)
                 continue
-            if len(files[path]) > READ_LIMIT:
-                del files[path]
-                unfit.append((path, f"it is larger than {READ_LIMIT >> 10} KiB"))
-    others = _others(store.root) - files.keys() - {path for path, _ in unfit}
-    unfit += [(path, "it is no Markdown") for path in others]
-    return RootFiles(dict(sorted(files.items())), sorted(unfit))
+            if len(data) <= READ_LIMIT:
+                files[path] = data
+            else:
+                unfit[path] = f"it is larger than {READ_LIMIT >> 10} KiB"
+    for path in _others(store.root) - files.keys() - unfit.keys():
+        unfit[path] = "it is no Markdown"
+    return RootFiles(dict(sorted(files.items())), sorted(unfit.items()))
 
 
 def _others(root: str) -> set[str]:
@@ -173,13 +213,12 @@ def steps_of(past: Iterable[Commit], there: Collection[str], names: Mapping[str,
     A text that the past ends with and that is not there would be taken for one that somebody removed.
     """
     commits = list(past)
-    ends: dict[str, Version] = {}
+    last = {step.path: step.after for commit in commits for step in commit.revisions}
+    there = {*there, *(path for path, version in last.items() if version == ABSENT)}
+    renamed = []
     for commit in commits:
-        ends.update((step.path, step.after) for step in commit.revisions)
-    kept = []
-    for commit in commits:
-        steps = [step for step in commit.revisions if step.path in there or ends[step.path] == ABSENT]
-        renamed = tuple(step._replace(path=names.get(step.path, step.path)) for step in steps)
-        if renamed:
-            kept.append(commit._replace(revisions=renamed))
-    return kept
+        steps = (step for step in commit.revisions if step.path in there)
+        revisions = tuple(step._replace(path=names.get(step.path, step.path)) for step in steps)
+        if revisions:
+            renamed.append(commit._replace(revisions=revisions))
+    return renamed

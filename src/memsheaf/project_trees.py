@@ -21,6 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from shlex import quote
 from typing import NamedTuple
 
 from memsheaf.config import Settings
@@ -181,8 +182,6 @@ def describe_moved(settings: Settings, cwd: str) -> str:
                 case {"tree": str(before), "times": dict(times)} if times and not os.path.lexists(before):
                     count = sum(name.endswith(".md") for _, _, names in os.walk(other) for name in names)
                     if count and 2 * len(here.items() & times.items()) >= len(times):
-                        from shlex import quote
-
                         bring = f"`memsheaf restore --from {quote(before)}` brings it here"
                         return f"memory of {before}, which is gone, may belong here (files: {count:,}); {bring}"
     return ""

@@ -67,15 +67,6 @@ class Scope(NamedTuple):
         return f"{self.layer}/{self.name}" if self.name else self.layer
 
 
-def shown(scope: str, path: str, home: str) -> str:
-    """The name of a file among several scopes: bare in the home scope, else with its scope, which no path can hold.
-
-    >>> shown("user", "user_tabs.md", "project"), shown("project", "project_x.md", "project")
-    ('user:user_tabs.md', 'project_x.md')
-    """
-    return path if scope == home else f"{scope}:{path}"
-
-
 class Places(NamedTuple):
     """What the resolver goes by. `project` is a folder that the caller or the environment chose."""
 

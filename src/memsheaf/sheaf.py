@@ -7,9 +7,12 @@
     user        what holds everywhere
 
 Each scope is a folder of plain files with a history of its own (`scope.py`, `open_scope.py`). Reading covers all
-scopes of a sheaf, the nearest first; a new memory goes where it belongs (`Sheaf.scope_for`). A file of the home
-scope, which is the project unless others were given, is shown by its bare name, any other with its scope:
-`user:user_prefers-tabs.md`. By that name it is read, changed and deleted.
+scopes of a sheaf, the nearest first; a new memory goes where it belongs (`Sheaf.scope_for`). A memory is identified
+by a `Ref`: its scope and its path there. `Sheaf.label` gives the name under which people and models are shown it: the
+bare path in the home scope, which is the project unless others were given, else with the scope, as in
+`user:user_prefers-tabs.md`; `Sheaf.parse` and `Sheaf.resolve` read such a name. Where a method takes a path instead
+of a Ref, it is a file of the home scope, else of the nearest scope that has one; `forget`, `used` and `erase` look in
+the home scope alone.
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from datetime import date, datetime, timedelta
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsheaf import config
@@ -37,6 +40,7 @@ from memsheaf.errors import (
     NoSuchCommit,
     NotFound,
     PathRefused,
+    Ref,
     ScopeRefused,
     hinted,
 )
@@ -58,13 +62,12 @@ from memsheaf.scope import (
     named_folders,
     project_root,
     resolve,
-    shown,
     unused_folder,
 )
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.commit_queries import find_version, trail
 from memsheaf.store.state import State
-from memsheaf.store.tombstones import DOUBTED, Tombstone
+from memsheaf.store.tombstones import Tombstone
 from memsheaf.text.requests import without_request
 from memsheaf.text.sections import SESSION_FILE
 from memsheaf.text.tokenizer import words
@@ -85,9 +88,8 @@ if TYPE_CHECKING:
     from memsheaf.history import Blamed
     from memsheaf.hub.replica import Replica
     from memsheaf.hub.replica_state import Synced
-    from memsheaf.learn.consolidate import Approve, ConsolidationReport, Progress
+    from memsheaf.learn.consolidate import ConsolidationReport, Gate, Progress
     from memsheaf.learn.learner import Distilled, Learner
-    from memsheaf.learn.schedule import Gate
     from memsheaf.llm import Model
     from memsheaf.project_roots import Locations
     from memsheaf.recall.recall import Recall
@@ -107,13 +109,25 @@ Look = Callable[[str], str | None]  # gives the text of a file as it is now, Non
 Plan = Callable[[Look], Mapping[str, str | None]]  # the new text of each file (None: remove it)
 
 
-class SavedFact(NamedTuple):
-    """A memory that was saved, its scope, the memory that it replaced, and those that it may contradict."""
+class Saved(NamedTuple):
+    """A fact that was saved, the memory that it replaced, and similar ones that it may contradict.
 
+    If a memory said it already, `replaced` is that memory, and nothing was changed.
+    """
+
+    ref: Ref
     memory: Memory
-    scope: str
     replaced: Memory | None
-    linked: list[Memory]
+    similar: Sequence[Memory]
+
+
+class Hit(NamedTuple):
+    """A memory that a search found. `row` is how the index knows it."""
+
+    ref: Ref
+    memory: Memory
+    score: float
+    row: Row
 
 
 class OpenFolders:
@@ -206,6 +220,79 @@ class AllScopes(OpenFolders):
         return find_tree(scope, self.settings, self.cwd)
 
 
+class WorkScopes:
+    """The tasks and sessions of a project: which there are, and which are meant."""
+
+    def __init__(self, sheaf: Sheaf, *, task: str, session: str) -> None:
+        self._sheaf = sheaf
+        self.chosen = {"task": task, "session": session}
+
+    def scopes(self) -> list[str]:
+        """Return the task and the session that are meant, each if that is clear. Raises NotFound, ScopeRefused."""
+        scopes = []
+        for layer, name in self.chosen.items():
+            if name:
+                if check_label(name, layer) not in self.names(layer):
+                    raise NotFound(f"{layer}/{name}")
+                scopes.append(f"{layer}/{check_label(name, layer)}")
+            elif len(going := self.going(layer)) == 1:
+                scopes.append(f"{layer}/{going[0]}")
+        return scopes
+
+    def names(self, layer: str) -> list[str]:
+        """Return the names of the tasks, or sessions, that have a folder here, in order."""
+        sheaf = self._sheaf
+        root = sheaf._roots.get("project") or project_root(sheaf.settings.places(sheaf.cwd))
+        return named_folders(os.path.join(root, f"{layer}s"))
+
+    def going(self, layer: str) -> list[str]:
+        """Return the tasks that are active, or the sessions that are open, in order."""
+        if layer == "session":
+            return self.sessions_with(SESSION_FILE)
+        return [slug for slug in self.names("task") if self._is_active(slug)]
+
+    def _is_active(self, slug: str) -> bool:
+        """Return True unless a task has ended. One that cannot be read has not: its notes must go nowhere else."""
+        try:
+            task = self._sheaf.open_scope(f"task/{slug}").read(TASK_FILE)
+        except NotFound:
+            return False  # a scope that somebody keeps memories in, and no task
+        except MemsheafError:
+            return True
+        return task.page.get("status") not in ("done", "dropped")
+
+    def sessions_with(self, file: str) -> list[str]:
+        """Return the ids of the sessions that have this file, in order."""
+        places = {f"sessions/{name}/{file}": name for name in self.names("session")}
+        changed = self._sheaf.open_scope("project").modified(places) if places else {}
+        return [name for place, name in places.items() if changed[place] is not None]
+
+    def choose(self, layer: str, name: str = "") -> str:
+        """Return the task, or session, that is meant: the one named, the one chosen at the start, or the only one.
+
+        Raises:
+            ScopeRefused: several could be meant, or the name is not allowed.
+            NotFound: there is none.
+        """
+        if named := name or self.chosen[layer]:
+            return check_label(named, layer)
+        going = self.going(layer)
+        if len(going) == 1:
+            return going[0]
+        if not going:
+            raise NotFound(f"{layer}/")
+        raise ScopeRefused(f"several could be meant: {', '.join(going)}; name one with --{layer} NAME")
+
+    def unclear(self) -> list[str]:
+        """Say which tasks or sessions are not asked because several could be meant."""
+        lines = []
+        for layer, word in (("task", "active"), ("session", "open")):
+            if not self._sheaf.given and not self.chosen[layer] and len(going := self.going(layer)) > 1:
+                choice = f"name one with --{layer} ({', '.join(going)})"
+                lines.append(f"{len(going)} {layer}s are {word}, and none was asked: {choice}")
+        return lines
+
+
 class Sheaf:
     """The memory of the scopes around a working directory, or of those that are given.
 
@@ -237,7 +324,7 @@ class Sheaf:
         self.clock = clock
         self.given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
         self.home = self.given[0] if self.given else "project"
-        self._chosen = {"task": task or settings.task, "session": session or settings.session}
+        self.work = WorkScopes(self, task=task or settings.task, session=session or settings.session)
         self._lasting = [] if self.given else settings.layers(self.cwd)
         self.teams = {scope for scope in self._lasting if scope.startswith("team/")}
         self._embedder = embedder
@@ -371,7 +458,7 @@ class Sheaf:
             clock=self.clock,
             on_open=self._on_open,
             folders=folders,
-            **self._chosen,
+            **self.work.chosen,
         )
 
     @property
@@ -430,73 +517,7 @@ class Sheaf:
 
         Raises NotFound, ScopeRefused when one was named, and is not there or is no name.
         """
-        if self.given:
-            return list(self.given)
-        scratch = []
-        for layer in SCRATCH:
-            if name := self._chosen[layer]:
-                if check_label(name, layer) not in self.names(layer):
-                    raise NotFound(f"{layer}/{name}")
-                scratch.append(f"{layer}/{check_label(name, layer)}")
-            elif len(going := self.going(layer)) == 1:
-                scratch.append(f"{layer}/{going[0]}")
-        return [*scratch, *self._lasting]
-
-    def names(self, layer: str) -> list[str]:
-        """Return the names of the tasks, or sessions, that have a folder here, in order."""
-        root = self._roots.get("project") or project_root(self.settings.places(self.cwd))
-        return named_folders(os.path.join(root, f"{layer}s"))
-
-    def going(self, layer: str) -> list[str]:
-        """Return the tasks that are active, or the sessions that are open, in order."""
-        if layer == "session":
-            return self.sessions_with(SESSION_FILE)
-        return [slug for slug in self.names("task") if self._is_active(slug)]
-
-    def _is_active(self, slug: str) -> bool:
-        """Return True unless a task has ended. One that cannot be read has not: its notes must go nowhere else."""
-        try:
-            task = self.open_scope(f"task/{slug}").read(TASK_FILE)
-        except NotFound:
-            return False  # a scope that somebody keeps memories in, and no task
-        except MemsheafError:
-            return True
-        return task.page.get("status") not in ("done", "dropped")
-
-    def sessions_with(self, file: str) -> list[str]:
-        """Return the ids of the sessions that have this file, in order."""
-        places = {f"sessions/{name}/{file}": name for name in self.names("session")}
-        changed = self.open_scope("project").modified(places) if places else {}
-        return [name for place, name in places.items() if changed[place] is not None]
-
-    def is_named(self, layer: str) -> bool:
-        """Return True if a task, or session, was named explicitly."""
-        return bool(self._chosen[layer])
-
-    def chosen(self, layer: str, name: str = "") -> str:
-        """Return the task, or session, that is meant: the one named, the one chosen at the start, or the only one.
-
-        Raises:
-            ScopeRefused: several could be meant, or the name is not allowed.
-            NotFound: there is none.
-        """
-        if named := name or self._chosen[layer]:
-            return check_label(named, layer)
-        going = self.going(layer)
-        if len(going) == 1:
-            return going[0]
-        if not going:
-            raise NotFound(f"{layer}/")
-        raise ScopeRefused(f"several could be meant: {', '.join(going)}; name one with --{layer} NAME")
-
-    def unclear(self) -> list[str]:
-        """Say which tasks or sessions are not asked because several could be meant."""
-        lines = []
-        for layer, word in (("task", "active"), ("session", "open")):
-            if not self.given and not self._chosen[layer] and len(going := self.going(layer)) > 1:
-                choice = f"name one with --{layer} ({', '.join(going)})"
-                lines.append(f"{len(going)} {layer}s are {word}, and none was asked: {choice}")
-        return lines
+        return list(self.given) or [*self.work.scopes(), *self._lasting]
 
     def notices(self) -> list[str]:
         """Say what a person should look at first: a `.memory` that was not accepted, files that changed there."""
@@ -510,7 +531,7 @@ class Sheaf:
             lines = [unused_folder(places), describe_moved(self.settings, self.cwd), *lines]
         return list(filter(None, lines))
 
-    def scope_for(self, kind: str, text: str) -> str:
+    def scope_for(self, type: str, text: str) -> str:
         """Return the scope that a new memory belongs to.
 
         The type `user` goes to the user, `project` and a file that is no memory to the project. Of the other types,
@@ -522,54 +543,53 @@ class Sheaf:
             return self.home
         from memsheaf.text.classifier import guess_scope
 
-        wanted = "user" if kind == "user" else "project"
-        if kind in ("feedback", "reference"):
-            wanted = guess_scope(text, "project" if kind == "reference" else "")
+        wanted = "user" if type == "user" else "project"
+        if type in ("feedback", "reference"):
+            wanted = guess_scope(text, "project" if type == "reference" else "")
         return wanted if wanted in scopes else self.home
 
     # Names
 
-    def name(self, scope: str, path: str) -> str:
-        """Return the name under which a file of a scope is shown."""
-        return shown(scope, path, self.home)
+    def label(self, ref: Ref) -> str:
+        """Return the name under which a file is shown: bare in the home scope, else with its scope."""
+        return ref.label(self.home)
 
-    def place(self, name: str) -> tuple[Sheaf, str]:
-        """Return the sheaf of the scope that a shown name is of, and the file's path in it.
+    def parse(self, name: str) -> Ref | str:
+        """Return what a shown name says: a Ref where it names a scope of this sheaf, else the bare path."""
+        scope, sign, path = name.partition(":")
+        return Ref(scope, path) if sign and scope in (self.home, *self.scopes()) else name
+
+    def resolve(self, name: str) -> Ref:
+        """Return the file that a shown name means; it need not exist.
 
         A bare name is of the home scope; where that does not have it, of the nearest scope that does. Every scope has
         a CONTEXT.md and NOTES.md of its own, so these bare names are always of the home scope.
         """
-        scope, path = self._place(name)
-        return self.only(scope.name), path
+        where = self.parse(name)
+        return where if isinstance(where, Ref) else self._nearest(where)
 
-    def _place(self, name: str) -> tuple[OpenScope, str]:
-        scope, path, _ = self._locate(name)
-        return scope, path
-
-    def _locate(self, name: str) -> tuple[OpenScope, str, Memory | None]:
-        """Return what `place` does, with the memory if it was read on the way."""
+    def _nearest(self, path: str) -> Ref:
+        """Return the file with this path in the home scope, else in the nearest scope that has it."""
         scopes = self.scopes()
-        prefix, sign, path = name.partition(":")
-        if sign and prefix in (self.home, *scopes):
-            return self.open_scope(prefix), path, None
-        if len(scopes) > 1 and name and fold(name) not in PROMPT_FILES:
+        if len(scopes) > 1 and path and fold(path) not in PROMPT_FILES:
             for scope in dict.fromkeys((self.home, *scopes)):
                 with suppress(NotFound):
-                    opened = self.open_scope(scope)
-                    return opened, name, opened.read(name)
-        return self.own, name, None
+                    self.open_scope(scope).read(path)
+                    return Ref(scope, path)
+        return Ref(self.home, path)
 
-    def _split(self, name: str) -> tuple[OpenScope, str]:
-        """Return the scope and the path of a name that we made; the file need not be there."""
-        scope, sign, path = name.rpartition(":")
-        return (self.open_scope(scope), path) if sign else (self.own, path)
+    def _locate(self, where: Ref | str) -> tuple[OpenScope, str]:
+        """Return the scope of a file, and its path in it. Raises ScopeRefused for one that is not of this sheaf."""
+        ref = where if isinstance(where, Ref) else self._nearest(where)
+        scope = ref.scope or self.home
+        if scope not in self._roots and scope not in (self.home, *self.scopes()):
+            raise ScopeRefused(
+                f"{scope!r} is not among the scopes of this sheaf, which are {', '.join(self.scopes())}"
+            )
+        return self.open_scope(scope), ref.path
 
-    def _paths_in(self, scope: OpenScope, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the paths of those memories that are in this scope; others cannot be named in its files."""
-        return tuple(path for place, path in map(self._place, names) if place is scope)
-
-    def find(self, given: str) -> str:
-        """Return the shown name of the memory that a person means: by its file, its name, or a part of either.
+    def find(self, given: str) -> Ref:
+        """Return the memory that a person means: by its file, its name, or a part of either.
 
         Raises:
             NotFound: there is none, or several could be meant, which are named.
@@ -577,29 +597,31 @@ class Sheaf:
         """
         refused: PathRefused | None = None
         try:
-            scope, path = self._place(given)
-            if scope.find(path) or fold(path) in PROMPT_FILES:
-                return given
-            if path.endswith(".md") and any(scope.has_history(path) for scope in self.open_scopes()):
-                return given
+            ref = self.resolve(given)
+            if self.open_scope(ref.scope).find(ref.path) or fold(ref.path) in PROMPT_FILES:
+                return ref
+            if ref.path.endswith(".md"):
+                for scope in (self.open_scope(ref.scope), *self.open_scopes()):
+                    if scope.has_history(ref.path):
+                        return Ref(scope.name, ref.path)
         except PathRefused as error:  # a name may hold what no path may
             refused = error
         wanted = _plain(given)
-        texts = {row.path: _plain(f"{_bare(row.path)}\n{row.name}\n{row.description}") for row in self.list()}
+        texts = {row.ref: _plain(f"{row.path}\n{row.name}\n{row.description}") for row in self.list()}
         matches: Sequence[Callable[[str], bool]] = (
             lambda text: wanted in text.split("\n")[:2],
             lambda text: wanted in text.rpartition("\n")[0],
             lambda text: set(wanted.split()) <= set(text.split()),
         )
-        candidates: list[str] = []
+        candidates: list[Ref] = []
         for match in matches if wanted else ():
-            candidates = [name for name, text in texts.items() if match(text)]
+            candidates = [ref for ref, text in texts.items() if match(text)]
             if candidates:
                 break
         if len(candidates) == 1:
             return candidates[0]
         if candidates:
-            listed = "".join(f"\n  {name}" for name in candidates[:MAX_CANDIDATES])
+            listed = "".join(f"\n  {self.label(ref)}" for ref in candidates[:MAX_CANDIDATES])
             rest = len(candidates) - MAX_CANDIDATES
             more = f"\n  and {rest} more" if rest > 0 else ""
             why = f"{given!r} could be one of {len(candidates)} memories:{listed}{more}"
@@ -608,81 +630,53 @@ class Sheaf:
             raise refused
         from difflib import get_close_matches
 
-        known = {part: name for name, text in texts.items() for part in text.split("\n") + text.split()}
+        known = {part: ref for ref, text in texts.items() for part in text.split("\n") + text.split()}
         close = get_close_matches(wanted, known, 1, cutoff=0.75)
-        meant = f"; did you mean {known[close[0]]}?" if close else ""
+        meant = f"; did you mean {self.label(known[close[0]])}?" if close else ""
         raise NotFound(given, f"no memory at {given!r}{meant}")
-
-    @contextmanager
-    def naming(self, scope: str) -> Iterator[None]:
-        """Let errors about a file of this scope call it by the name under which it is shown; hints name the scope."""
-        try:
-            yield
-        except MemsheafError as error:
-            error.hint = error.hint.replace(" SCOPE", f" {scope}")
-            if (path := getattr(error, "path", "")) and scope != self.home:
-                error.path = self.name(scope, path)  # type: ignore[attr-defined]
-                error.args = (str(error).replace(repr(path), repr(self.name(scope, path))),)
-            raise
-
-    def _shown(self, scope: OpenScope, memory: Memory) -> Memory:
-        return memory._replace(path=self.name(scope.name, memory.path))
-
-    def _shown_rows(self, scope: OpenScope, rows: Sequence[Row]) -> Sequence[Row]:
-        return [row._replace(path=self.name(scope.name, row.path)) for row in rows]
-
-    def _shown_commit(self, scope: OpenScope, commit: Commit) -> Commit:
-        revisions = (step._replace(path=self.name(scope.name, step.path)) for step in commit.revisions)
-        return commit._replace(revisions=tuple(revisions), scope=scope.name)
 
     # Reading
 
-    def read(self, name: str) -> Memory:
-        """Return one memory by the name under which it is shown. Raises NotFound, PathRefused."""
-        scope, path, memory = self._locate(name)
-        with self.naming(scope.name):
-            return self._shown(scope, memory or scope.read(path))
+    def read(self, where: Ref | str) -> Memory:
+        """Return one memory. Raises NotFound, PathRefused."""
+        scope, path = self._locate(where)
+        return scope.read(path)
 
-    def list(self, *, kind: str = "", unconfirmed: bool = False) -> Sequence[Row]:
+    def list(self, *, type: str = "", unconfirmed: bool = False) -> Sequence[Row]:
         """Return every file, scope by scope, in the order of the paths."""
-        return [
-            row
-            for scope in self.open_scopes()
-            for row in self._shown_rows(scope, scope.list(kind=kind, unconfirmed=unconfirmed))
-        ]
-
-    def select(self, kinds: Collection[str] = ()) -> Sequence[Row]:
-        """Return the memories of these types, or of any."""
-        return [row for row in self.list() if row.state == "ok" and (not kinds or row.kind in kinds)]
+        return [row for scope in self.open_scopes() for row in scope.list(kind=type, unconfirmed=unconfirmed)]
 
     def browse(
         self, wanted: Filter = EVERYTHING, *, sort: str = "newest", limit: int = 50, offset: int = 0
     ) -> tuple[Sequence[Row], int]:
         """Return some of the wanted memories of all scopes, and how many there are, as `list_page` does."""
         rows, total = list_page(self.open_scopes(), wanted, sort=sort, limit=limit, offset=offset)
-        return [row._replace(path=self.name(scope.name, row.path)) for scope, row in rows], total
+        return [row for _, row in rows], total
 
     def best(self, limit: int, offset: int = 0) -> Sequence[Row]:
         """Return what the catalogs may show, most important first, scope by scope."""
         end = offset + limit
-        best = [row for scope in self.open_scopes() for row in self._shown_rows(scope, scope.best(end))]
+        best = [row for scope in self.open_scopes() for row in scope.best(end)]
         return best[offset:end]
 
-    def search(self, query: str, *, limit: int = 10) -> Sequence[Row]:
+    def search(self, query: str, *, limit: int = 10) -> Sequence[Hit]:
         """Return the memories that hold a word of the query or clearly mean the same, the nearest scope first."""
-        matches = [match for match in self.matches(query, limit=2 * limit) if match.is_hit]
+        hits = []
+        for match in self.matches(query, limit=2 * limit):
+            if match.is_hit:
+                with suppress(MemsheafError):  # somebody removed it meanwhile
+                    hits.append(Hit(match.row.ref, self.read(match.row.ref), match.score, match.row))
         wanted = set(words(query))
         # a memory that has only the beginning of a word, or the meaning, comes last
-        last = [match for match in matches if wanted.isdisjoint(words(self.read(match.row.path).text))]
-        best = sorted(matches, key=lambda match: (match in last, -match.score))[:limit]
-        return [match.row for match in sorted(best, key=lambda match: (match in last, matches.index(match)))]
+        last = [hit for hit in hits if wanted.isdisjoint(words(hit.memory.text))]
+        best = sorted(hits, key=lambda hit: (hit in last, -hit.score))[:limit]
+        return sorted(best, key=lambda hit: (hit in last, hits.index(hit)))
 
     def matches(self, query: str, *, limit: int = 10) -> Sequence[Match]:
         """Return the best matches of all scopes, with the numbers behind the choice, the nearest scope first."""
-        every = [(scope, match) for scope in self.open_scopes() for match in scope.matches(query, limit=limit)]
-        best = sorted(range(len(every)), key=lambda number: -every[number][1].score)[:limit]
-        chosen = (every[number] for number in sorted(best))
-        return [match._replace(row=self._shown_rows(scope, [match.row])[0]) for scope, match in chosen]
+        every = [match for scope in self.open_scopes() for match in scope.matches(query, limit=limit)]
+        best = sorted(range(len(every)), key=lambda number: -every[number].score)[:limit]
+        return [every[number] for number in sorted(best)]
 
     def recall(self, message: str, *, model: Model | None = None, ignore: bool = False, tree: str = "") -> Recall:
         """Return the memories that matter for a message, at most five, ready to stand beside it; and why these."""
@@ -708,26 +702,23 @@ class Sheaf:
             clock=self.clock,
         )
 
-    def caveats(self, memory: Memory) -> Sequence[str]:
-        """Return what a reader must know of a memory's origin."""
-        scope, path = self._place(memory.path)
-        return scope.caveats(memory._replace(path=path))
-
-    def used(self, *names: str, message: str = "") -> None:
+    def used(self, *memories: Ref | str, message: str = "") -> None:
         """Count that an agent read these memories, or was shown them: once a day each. The `message` is logged."""
         by_scope: dict[str, list[str]] = {}
-        for scope, path in map(self._split, names):
-            by_scope.setdefault(scope.name, []).append(path)
+        for where in memories:
+            ref = where if isinstance(where, Ref) else Ref(self.home, where)
+            by_scope.setdefault(ref.scope, []).append(ref.path)
         for name, paths in by_scope.items():
             self.open_scope(name).count_use(paths, message)
 
-    def catalog(self) -> Page:
-        """Return the catalog of the home scope, and those of the others, each under the name of its scope."""
-        return self._joined(lambda scope: scope.catalog())
+    def catalog(self, page: int = 0, *, type: str = "") -> Page:
+        """Return the catalog of the home scope, and those of the others, each under the name of its scope.
 
-    def page(self, number: int = 1, *, kind: str = "") -> Page:
-        """Return a page of each whole catalog, most important first."""
-        return self._joined(lambda scope: scope.catalog_page(number, kind=kind))
+        With a `page`, from 1 on, it is that page of the list of all memories, most important first.
+        """
+        if page:
+            return self._joined(lambda scope: scope.catalog_page(page, kind=type))
+        return self._joined(lambda scope: scope.catalog())
 
     def _joined(self, page_of: Callable[[OpenScope], Page]) -> Page:
         others = [scope for scope in self.open_scopes() if scope is not self.own]
@@ -762,29 +753,49 @@ class Sheaf:
 
     # Saving
 
-    def remember(
+    def remember(self, text: str, *, name: str = "", description: str = "", type: str = "", **more: Any) -> Saved:
+        """Save a fact as somebody says it: where it belongs, and in the place of the memory that it surely corrects.
+
+        The text is stored as it is, without a request in front of it ("remember that"). Name, description and type
+        are derived from it unless they are given. `more` is passed on to `write`, whose errors it raises.
+        """
+        from memsheaf.learn.corrections import find_corrected
+        from memsheaf.learn.sentences import draft_fact
+
+        drafted = draft_fact(without_request(text), date.fromisoformat(self.today), type)._replace(explicit=True)
+        drafted = drafted._replace(name=name or drafted.name, description=description or drafted.description)
+        proposal = find_corrected(self, drafted)
+        old = self.read(proposal.replaces) if proposal.replaces else None
+        if old and old.body.strip() == proposal.content.strip():
+            return Saved(old.ref, old, old, [])
+        if old:
+            more |= {"path": old.ref, "replace": True, "expect": old.version}
+        name, description, type, content = proposal[:4]
+        memory = self.write(name, description, type, content, supersedes=proposal.supersedes, **more)
+        return Saved(memory.ref, memory, old, [self.read(ref) for ref in proposal.supersedes])
+
+    def write(
         self,
         name: str,
-        description: str = "",
-        kind: str = "",
-        content: str | None = None,
+        description: str,
+        type: str,
+        content: str,
         *,
-        path: str = "",
+        path: Ref | str = "",
         replace: bool = False,
         expect: Version | None = None,
         allow: Allow = STRICT,
-        supersedes: Sequence[str] = (),
+        supersedes: Sequence[Ref | str] = (),
         also: str = "",
         **fields: Any,
     ) -> Memory:
-        """Save one fact: `remember("I prefer pnpm")`, or `remember(name, description, kind, content)`.
+        """Save a memory with this name, description, type and content.
 
-        Without `content`, the first argument is the fact, and what is left out is derived from it. With `replace`, an
-        existing memory of that path or name takes the new text. Days such as "tomorrow" get their date beside them.
-        One with a `path` goes to the scope that the path names, or to the one that has that file; one that bears the
-        name of a memory goes where that is; all else where `scope_for` says. `also` ends the reason of the commit:
-        `undo` takes back together what has the same one. `fields` are more of the header: trust,
-        conversation, citations, pinned, expires, reason.
+        With `replace`, an existing memory of that path or name takes the new text. Days such as "tomorrow" get their
+        date beside them. One with a Ref goes there, one with a `path` to the scope that has that file; one that bears
+        the name of a memory goes where that is; all else where `scope_for` says. What has the same `also`, which ends
+        the reason of the commit, is undone together. `fields` are more of the header: trust, conversation,
+        citations, pinned, expires, reason.
 
         Raises:
             Exists: there is one already, and `replace` was not given.
@@ -793,20 +804,17 @@ class Sheaf:
             Duplicate, NotWorth: it is there already, or for the moment only; `allow` stores it all the same.
             Changed: `expect` is not the version that is there.
         """
-        if content is None:
-            given = {"path": path, "replace": replace, "expect": expect, "allow": allow, "also": also, **fields}
-            return self.save_fact(without_request(name), description=description, kind=kind, **given).memory
         today = self.today
-        scope, path, is_new = self._target(name, kind, content, path)
+        scope, file, is_new = self._target(name, type, content, path)
         fresh = compose(
             name=name,
             description=dated(description, today),
-            kind=kind,
+            kind=type,
             body=dated(content, today),
             created=today,
             updated=today,
             source=self.by,
-            supersedes=self._paths_in(scope, supersedes),
+            supersedes=_paths_in(scope, supersedes),
             **fields,
         )
         if is_new and not allow.anyway:
@@ -815,71 +823,47 @@ class Sheaf:
         why = f"remember {name}{also}"
 
         def store() -> Memory:
-            found = scope.find(path) if path else scope.find_name(kind, name)
-            if found is None and not path:
+            found = scope.find(file) if file else scope.find_name(type, name)
+            if found is None and not file:
                 return self._store_new(scope, fresh, expect or ABSENT, allow, why)
             if found is None:
-                new = placed(fresh, check_path(path))
+                new = placed(fresh, check_path(file))
                 return self._store(scope, new, expect or ABSENT, why, allow=allow)
             if not replace:
-                raise Exists(found.path)
-            _refuse_other_spelling(path or found.path, found)
+                raise Exists(found.ref)
+            _refuse_other_spelling(file or found.path, found)
             if found.state not in ("ok", "free"):
-                raise BadHeader(found.path, found.problem)
+                raise BadHeader(found.ref, found.problem)
             if expect is not None and expect != found.version:
-                raise Changed(found.path)
+                raise Changed(found.ref)
             new = check(found.path, merged(found, fresh) if found.state == "ok" else fresh.text)
             return self._store(scope, new, found.version, f"replace {name}{also}", was=found, allow=allow)
 
         return self._retry(scope, store, expect)
 
-    def save_fact(
-        self, text: str, *, name: str = "", description: str = "", kind: str = "", **more: Any
-    ) -> SavedFact:
-        """Save a fact as somebody says it: where it belongs, and in the place of the memory that it surely corrects.
-
-        What is given stays; the rest is made from the text. `more` is passed on to `remember`.
-        """
-        from memsheaf.learn.corrections import find_corrected
-        from memsheaf.learn.sentences import draft_fact
-
-        drafted = draft_fact(text, date.fromisoformat(self.today), kind)._replace(explicit=True)
-        drafted = drafted._replace(name=name or drafted.name, description=description or drafted.description)
-        proposal = find_corrected(self, drafted)
-        old = self.read(proposal.replaces) if proposal.replaces else None
-        if old and old.body.strip() == proposal.content.strip():
-            return SavedFact(old, self._scope_of(old), old, [])
-        if old:
-            more |= {"path": old.path, "replace": True, "expect": old.version}
-        name, description, kind, content = proposal[:4]
-        memory = self.remember(name, description, kind, content, supersedes=proposal.supersedes, **more)
-        return SavedFact(memory, self._scope_of(memory), old, [self.read(path) for path in proposal.supersedes])
-
-    def _scope_of(self, memory: Memory) -> str:
-        return memory.path.rpartition(":")[0] or self.home
-
-    def _target(self, name: str, kind: str, text: str, path: str) -> tuple[OpenScope, str, bool]:
+    def _target(self, name: str, kind: str, text: str, where: Ref | str) -> tuple[OpenScope, str, bool]:
         """Return where something is to be written: the scope, the path in it, and whether nothing is there yet."""
+        if isinstance(where, Ref):
+            scope, path = self._locate(where)
+            return scope, path, scope.find(path) is None
         if len(self.scopes()) == 1:
-            return self.own, path, True
-        if not path:
+            return self.own, where, True
+        if not where:
             for scope in self.open_scopes():
                 if scope.name not in self.teams and scope.find_name(kind, name):
                     return scope, "", False
         else:
-            scope, own = self._place(path)
-            is_new = scope.find(own) is None or (own == path and scope.name in self.teams)
-            if own != path or not is_new or fold(path) in PROMPT_FILES:
-                return scope, own, is_new
-        return self.open_scope(self.scope_for(kind, text)), path, True
+            scope, path = self._locate(where)
+            is_new = scope.find(path) is None or scope.name in self.teams
+            if not is_new or fold(path) in PROMPT_FILES:
+                return scope, path, is_new
+        return self.open_scope(self.scope_for(kind, text)), where, True
 
     def refuse_known(self, memory: Memory, scope: str) -> None:
         """Raise Duplicate when a wider scope than this one says already what a new memory says."""
         scopes = self.scopes()
         for name in scopes[scopes.index(scope) + 1 :]:
-            wider = self.open_scope(name)
-            with self.naming(wider.name):
-                wider.refuse_duplicate(memory._replace(path=""))
+            self.open_scope(name).refuse_duplicate(memory._replace(path=""))
 
     def _store(
         self,
@@ -905,27 +889,25 @@ class Sheaf:
             others = scope.index.same_file(path)
             for other in others:
                 found = scope.find(other)
-                if found and (found.name, found.kind) == (fresh.name, fresh.kind):
-                    raise Changed(other)  # since the name was asked for
+                if found and (found.name, found.type) == (fresh.name, fresh.type):
+                    raise Changed(found.ref)  # since the name was asked for
             return bool(others)
 
-        memory = placed(fresh, file_name(fresh.kind, fresh.name, is_taken))
+        memory = placed(fresh, file_name(fresh.type, fresh.name, is_taken))
         return self._store(scope, memory, expect, why, alone=True, allow=allow)
 
     def _retry(self, scope: OpenScope, work: Callable[[], Memory], expect: Version | None) -> Memory:
         """Run a read-modify-write; repeat it when the file changed meanwhile, unless a version was expected."""
-        with self.naming(scope.name):
-            if expect is not None:
-                return self._shown(scope, work())
-            busy = f"the memories of {scope.scope} change faster than they can be read"
-            memory = retry(work, busy=busy, meanwhile=lambda: scope.index.look())
-            return self._shown(scope, memory)
+        if expect is not None:
+            return work()
+        busy = f"the memories of {scope.scope} change faster than they can be read"
+        return retry(work, busy=busy, meanwhile=lambda: scope.index.look())
 
     # Changing
 
     def revise(
         self,
-        name: str,
+        where: Ref | str,
         old: str,
         new: str,
         *,
@@ -942,10 +924,10 @@ class Sheaf:
         def change(memory: Memory, today: str) -> str:
             return revised(memory, old, dated(new, today, piece=True), count=count)
 
-        return self._edit(name, change, "update", expect, allow)
+        return self._edit(where, change, "update", expect, allow)
 
     def insert(
-        self, name: str, line: int, text: str, *, expect: Version | None = None, allow: Allow = STRICT
+        self, where: Ref | str, line: int, text: str, *, expect: Version | None = None, allow: Allow = STRICT
     ) -> Memory:
         """Insert text after a line of the body; 0 puts it first.
 
@@ -956,23 +938,23 @@ class Sheaf:
         def change(memory: Memory, today: str) -> str:
             return inserted(memory, line, dated(text, today, piece=True))
 
-        return self._edit(name, change, "insert", expect, allow)
+        return self._edit(where, change, "insert", expect, allow)
 
     def _edit(
         self,
-        name: str,
+        where: Ref | str,
         change: Callable[[Memory, str], str],
         why: str,
         expect: Version | None,
         allow: Allow,
     ) -> Memory:
         """Store the text that `change` makes of a memory and the day; again when another writer was faster."""
-        scope, path = self._place(name)
+        scope, path = self._locate(where)
 
         def store() -> Memory:
             memory, today = _for_change(scope, path, expect), self.today
             if is_fact(memory.path):  # before it is searched for a piece that may not be there
-                raise CreateOnly(memory.path)
+                raise CreateOnly(memory.ref)
             changed = redated(memory, change(memory, today), today)
             return self._store(scope, changed, memory.version, why, was=memory, allow=allow)
 
@@ -980,7 +962,7 @@ class Sheaf:
 
     def put(
         self,
-        name: str,
+        where: Ref | str,
         text: str,
         *,
         expect: Version = ABSENT,
@@ -996,26 +978,25 @@ class Sheaf:
             Exists, Changed, TextRefused, SecretFound, Duplicate, NotWorth, PathRefused.
             BadHeader: it cannot be understood, and only a person (`by="user"`) may replace it.
         """
-        made = parse(_bare(name), text.encode("utf-8", "replace"))
-        kind = made.kind if made.state == "ok" else ""
-        scope, path, is_new = self._target(made.name, kind, made.body, name)
+        made = parse(where.path if isinstance(where, Ref) else where, text.encode("utf-8", "replace"))
+        kind = made.type if made.state == "ok" else ""
+        scope, path, is_new = self._target(made.name, kind, made.body, where)
         if is_new and made.state == "ok" and not allow.anyway:
             self.refuse_known(made, scope.name)
-        with self.naming(scope.name):
-            found = scope.find(path)
-            if found is not None:
-                if expect == ABSENT:
-                    raise Exists(found.path)
-                _refuse_other_spelling(path, found)
-                _refuse_unreadable(scope, found)
-            text_file = checked(found.path if found else check_path(path), text, found, free=free)
-            memory = with_description(found, text_file)
-            why = why or ("edit" if found else "add")
-            return self._shown(scope, self._store(scope, memory, expect, why, was=found, allow=allow))
+        found = scope.find(path)
+        if found is not None:
+            if expect == ABSENT:
+                raise Exists(found.ref)
+            _refuse_other_spelling(path, found)
+            _refuse_unreadable(scope, found)
+        text_file = checked(found.path if found else check_path(path), text, found, free=free)
+        memory = with_description(found, text_file)
+        why = why or ("edit" if found else "add")
+        return self._store(scope, memory, expect, why, was=found, allow=allow)
 
     def rename(
         self,
-        name: str,
+        where: Ref | str,
         title: str,
         *,
         text: str = "",
@@ -1032,12 +1013,12 @@ class Sheaf:
             NotFound, BadHeader, Changed, TextRefused, SecretFound, PathRefused, Exists.
             CreateOnly: it is a fact, whose name stays.
         """
-        scope, path = self._place(name)
+        scope, path = self._locate(where)
 
         def store() -> Memory:
             was = _with_header(scope, path, expect)
             if is_fact(was.path):
-                raise CreateOnly(was.path)
+                raise CreateOnly(was.ref)
             new_name = clean_field("name", title)
             folder = was.path[: was.path.rfind("/") + 1]
 
@@ -1045,9 +1026,9 @@ class Sheaf:
                 return bool(set(scope.index.same_file(folder + file)) - {was.path})
 
             scope.index.ready()
-            target = check_path(file) if file else folder + file_name(was.kind, new_name, is_taken)
+            target = check_path(file) if file else folder + file_name(was.type, new_name, is_taken)
             if others := set(scope.index.same_file(target)) - {was.path}:
-                raise Exists(others.pop())
+                raise Exists(scope.ref(others.pop()))
             named = edited(text or was.text, fields={"name": new_name, "updated": self.today})
             new = placed(checked(was.path, named, was, free=False), target)
             sure = Allow(allow.secrets, anyway=True)
@@ -1055,52 +1036,49 @@ class Sheaf:
 
         return self._retry(scope, store, expect)
 
-    def pin(self, name: str, on: bool = True, *, expect: Version | None = None) -> Memory:
+    def pin(self, where: Ref | str, on: bool = True, *, expect: Version | None = None) -> Memory:
         """Keep a memory in the catalog however many there are, or no longer. Raises NotFound, BadHeader, Changed."""
-        self.pin_many([(name, expect or "")], on)
-        return self.read(name)
+        self.pin_many([(where, expect or "")], on)
+        return self.read(where)
 
-    def pin_many(self, wanted: Iterable[tuple[str, Version]], on: bool = True, *, also: str = "") -> Commit | None:
+    def pin_many(
+        self, wanted: Iterable[tuple[Ref | str, Version]], on: bool = True, *, also: str = ""
+    ) -> Commit | None:
         """Pin or unpin several memories of one scope as one commit; None without changes.
 
         `also` is added to the reason.
         """
         scope, pairs = self._of_one_scope(wanted)
-        with self.naming(scope.name):
-            memories = [_with_header(scope, path, version or None) for path, version in pairs]
-            changing = [memory for memory in memories if memory.pinned != on]
-            verb = "pin" if on else "unpin"
-            return self._set_fields(scope, changing, {"pinned": "true" if on else None}, verb, self.by, also)
+        memories = [_with_header(scope, path, version or None) for path, version in pairs]
+        changing = [memory for memory in memories if memory.pinned != on]
+        verb = "pin" if on else "unpin"
+        return self._set_fields(scope, changing, {"pinned": "true" if on else None}, verb, self.by, also)
 
-    def confirm(self, name: str) -> Memory:
+    def confirm(self, where: Ref | str) -> Memory:
         """Mark a memory as confirmed: a person has read it, whoever wrote it. Raises NotFound, BadHeader."""
-        self.confirm_many([(name, "")])
-        return self.read(name)
+        self.confirm_many([(where, "")])
+        return self.read(where)
 
-    def confirm_many(self, wanted: Iterable[tuple[str, Version]], *, also: str = "") -> Commit | None:
+    def confirm_many(self, wanted: Iterable[tuple[Ref | str, Version]], *, also: str = "") -> Commit | None:
         """Confirm several memories of one scope as one commit; None when nothing was written. Raises Changed."""
         scope, pairs = self._of_one_scope(wanted)
-        with self.naming(scope.name):
-            memories = [_for_change(scope, path, version or None) for path, version in pairs]
-            self.accept_versions(scope, [(memory.path, memory.version) for memory in memories if memory.shared])
-            memories = [memory._replace(shared=False) for memory in memories]
-            doubted = [memory for memory in memories if memory.trust != "confirmed" or memory.changed_by]
-            fields = {"trust": "confirmed", "changed_by": None}
-            return self._set_fields(scope, doubted, fields, "confirm", "user", also)
+        memories = [_for_change(scope, path, version or None) for path, version in pairs]
+        scope.accept([(memory.path, memory.version) for memory in memories if memory.shared])
+        memories = [memory._replace(shared=False) for memory in memories]
+        doubted = [memory for memory in memories if memory.trust != "confirmed" or memory.changed_by]
+        fields = {"trust": "confirmed", "changed_by": None}
+        return self._set_fields(scope, doubted, fields, "confirm", "user", also)
 
-    def accept(self, versions: Sequence[tuple[str, Version]]) -> None:
-        """Record that a person accepts these versions of files of the home scope, by path."""
-        self.accept_versions(self.own, versions)
-
-    @staticmethod
-    def accept_versions(scope: OpenScope, versions: Sequence[tuple[str, Version]]) -> None:
-        """Record that a person accepts these versions of files that came with a repository, by path."""
-        if scope.ledger and versions:
-            scope.ledger.add(versions, "user")
-
-    def _of_one_scope(self, wanted: Iterable[tuple[str, Version]]) -> tuple[OpenScope, Sequence[tuple[str, Version]]]:
-        places = [(*self._place(name), version) for name, version in wanted]
-        scope = places[0][0] if places else self.own
+    def _of_one_scope(
+        self, wanted: Iterable[tuple[Ref | str, Version]]
+    ) -> tuple[OpenScope, Sequence[tuple[str, Version]]]:
+        places = [(*self._locate(where), version) for where, version in wanted]
+        scopes = {scope.name: scope for scope, _, _ in places}
+        if len(scopes) > 1:
+            raise ScopeRefused(
+                f"the memories are of several scopes: {', '.join(scopes)}; change those of one at a time"
+            )
+        scope = next(iter(scopes.values()), self.own)
         return scope, [(path, version) for _, path, version in places]
 
     def _set_fields(
@@ -1124,19 +1102,16 @@ class Sheaf:
             return None
         subject = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
         was = {memory.path: memory for memory in memories}
-        return self._shown_commit(scope, scope.commit(changes, f"{verb} {subject}{also}", by=by, was=was))
+        return scope.commit(changes, f"{verb} {subject}{also}", by=by, was=was)
 
     def change_many(self, changes: Sequence[Change], why: str, *, by: str = "", allow: Allow = STRICT) -> Commit:
-        """Change several memories of one scope as one commit, all or none; `by` says through which channel.
+        """Change several files of the home scope as one commit, all or none; `by` says through which channel.
 
         Raises:
             Changed: one of them is not at the version that was expected.
             TextRefused, SecretFound, Duplicate, NotWorth.
         """
-        scope = self._split(changes[0].path)[0] if changes else self.own
-        bare = [change._replace(path=self._split(change.path)[1]) for change in changes]
-        with self.naming(scope.name):
-            return self._shown_commit(scope, scope.change_many(bare, why, by=by, allow=allow))
+        return self.own.change_many(changes, why, by=by, allow=allow)
 
     def change_files(self, plan: Plan, why: str) -> Commit | None:
         """Change files of the home scope as one commit, all or none; None when the plan changes nothing.
@@ -1160,9 +1135,9 @@ class Sheaf:
                 if memory is None:
                     return None
                 if check_stored(memory.path) != check_stored(path):
-                    raise Exists(memory.path, f"{path!r} would be the same file on some systems")
+                    raise Exists(memory.ref, f"{path!r} would be the same file on some systems")
                 if memory.data and memory.state not in ("ok", "free"):
-                    raise BadHeader(memory.path, memory.problem)  # a machine does not rewrite it
+                    raise BadHeader(memory.ref, memory.problem)  # a machine does not rewrite it
                 return memory.text
 
             changes = []
@@ -1176,7 +1151,7 @@ class Sheaf:
             try:
                 return scope.change_many(changes, why, allow=Allow(anyway=True))
             except Exists as error:
-                raise Changed(error.path) from None
+                raise Changed(error.ref) from None
 
         try:
             return attempt()
@@ -1185,7 +1160,9 @@ class Sheaf:
                 busy = f"the files of {scope.name} change faster than they can be read"
                 return retry(attempt, busy=busy, times=20)
 
-    def move(self, wanted: Iterable[tuple[str, Version]], target: Sheaf, *, also: str = "") -> tuple[Commit, Commit]:
+    def move(
+        self, wanted: Iterable[tuple[Ref | str, Version]], target: Sheaf, *, also: str = ""
+    ) -> tuple[Commit, Commit]:
         """Move memories of one scope to the home scope of another sheaf, all or none; the version "" stands for any.
 
         They are written there first, so that a crash leaves two of them and never none. What came with a repository
@@ -1203,16 +1180,15 @@ class Sheaf:
         def is_taken(path: str) -> bool:
             return fold(path) in taken or target.own.find(path) is not None
 
-        with self.naming(scope.name):
-            memories = [_with_header(scope, path, version or None) for path, version in pairs]
+        memories = [_with_header(scope, path, version or None) for path, version in pairs]
         changes = []
         for memory in memories:
             if is_fact(memory.path):
-                raise CreateOnly(memory.path)
+                raise CreateOnly(memory.ref)
             if error := find_personal(memory, target.home):
                 raise error
             target.own.refuse_duplicate(memory._replace(path=""))
-            path = file_name(memory.kind, memory.name, is_taken) if is_taken(memory.path) else memory.path
+            path = file_name(memory.type, memory.name, is_taken) if is_taken(memory.path) else memory.path
             taken.add(fold(path))
             text = edited(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
             changes.append(Change(path, text.encode(), ABSENT))
@@ -1222,17 +1198,17 @@ class Sheaf:
         gone = [Change(memory.path, None, memory.version) for memory in memories]
         why = f"{MOVE}{subject} to {target.home}{also or TOGETHER + added.id}"
         try:
-            return added, self._shown_commit(scope, scope.change_many(gone, why))
+            return added, scope.change_many(gone, why)
         except MemsheafError:
             target.undo(added.id)  # or it would be in both
             raise
 
     # Removing and taking back
 
-    def forget(self, name: str, *, why: str = "", expect: Version | None = None) -> Commit:
-        """Remove a memory by the very name under which it is shown. `undo` brings it back until retention ends.
+    def forget(self, where: Ref | str, *, why: str = "", expect: Version | None = None) -> Commit:
+        """Remove a memory. `undo` brings it back until retention ends.
 
-        What was forgotten is not learned again from a conversation. A bare name is of the home scope alone: to remove
+        What was forgotten is not learned again from a conversation. A bare path is of the home scope alone: to remove
         one twice does not remove its namesake in another scope.
 
         Raises:
@@ -1240,13 +1216,11 @@ class Sheaf:
             BadHeader: it cannot be understood, and only a person (`by="user"`) may remove it.
             CreateOnly: it is a fact, which another one supersedes.
         """
-        scope, path = self._place(name)
-        if scope is not self.own and path == name:
-            raise hinted(NotFound(name), f"Another scope has one of that name: {self.name(scope.name, path)!r}.")
+        scope, path = self._locate(where if isinstance(where, Ref) else Ref(self.home, where))
         return self._forget_in(scope, [(path, expect or "")], why)
 
     def forget_many(
-        self, wanted: Iterable[tuple[str, Version]], *, why: str = "", also: str = ""
+        self, wanted: Iterable[tuple[Ref | str, Version]], *, why: str = "", also: str = ""
     ) -> Sequence[Commit]:
         """Remove memories, each at this version ("" for any), as one commit a scope; `undo` takes all back together.
 
@@ -1256,56 +1230,39 @@ class Sheaf:
             Changed, NotFound: one is not what it was; nothing is removed in its scope and those after it.
         """
         by_scope: dict[str, list[tuple[str, Version]]] = {}
-        for name, version in wanted:
-            scope, path = self._place(name)
+        for where, version in wanted:
+            scope, path = self._locate(where if isinstance(where, Ref) else Ref(self.home, where))
             by_scope.setdefault(scope.name, []).append((path, version))
         if len(by_scope) > 1:
             also = also or new_group()
         return [self._forget_in(self.open_scope(name), pairs, why, also) for name, pairs in by_scope.items()]
 
     def _forget_in(self, scope: OpenScope, wanted: Sequence[tuple[str, Version]], why: str, also: str = "") -> Commit:
-        with self.naming(scope.name):
-            memories: dict[str, Memory] = {}
-            for path, version in wanted:
-                memory = scope.find(path)
-                if memory is None:
-                    raise NotFound(path)
-                _refuse_unreadable(scope, memory)
-                if is_fact(memory.path) and scope.by != "user":
-                    raise CreateOnly(memory.path)
-                if version and version != memory.version:
-                    raise Changed(memory.path)
-                memories[memory.path] = memory
-            scope.require_writable()
-            scope.require_person()
-            removed = list(memories.values())
-            self._bury_in(scope, removed)  # first: what is there still is not learned twice
-            changes = [Change(memory.path, None, memory.version) for memory in removed]
-            subject = removed[0].name if len(removed) == 1 else f"{len(removed)} memories"
-            reason = (why or f"forget {subject}") + also
-            return self._shown_commit(scope, scope.commit(changes, reason, was=memories))
+        memories: dict[str, Memory] = {}
+        for path, version in wanted:
+            memory = scope.find(path)
+            if memory is None:
+                raise NotFound(scope.ref(path))
+            _refuse_unreadable(scope, memory)
+            if is_fact(memory.path) and scope.by != "user":
+                raise CreateOnly(memory.ref)
+            if version and version != memory.version:
+                raise Changed(memory.ref)
+            memories[memory.path] = memory
+        scope.require_writable()
+        scope.require_person()
+        removed = list(memories.values())
+        scope.bury(removed)  # first: what is there still is not learned twice
+        changes = [Change(memory.path, None, memory.version) for memory in removed]
+        subject = removed[0].name if len(removed) == 1 else f"{len(removed)} memories"
+        return scope.commit(changes, (why or f"forget {subject}") + also, was=memories)
 
-    def bury(self, memories: Sequence[Memory]) -> None:
-        """Record that memories of the home scope are about to be removed: they are not learned again."""
-        self._bury_in(self.own, memories)
-
-    @staticmethod
-    def _bury_in(scope: OpenScope, memories: Sequence[Memory]) -> None:
-        scope.index.ready()  # what is new to the journal is taken in first: that lifts the tombstone of such a text
-        scope.index.notice(memory.path for memory in memories)
-        sure = [(memory.path, memory.data) for memory in memories if memory.trust == "confirmed"]
-        doubted = [(memory.path, memory.data) for memory in memories if memory.trust != "confirmed"]
-        if sure:
-            scope.store.bury(sure, "forgotten")
-        if doubted:
-            scope.store.bury(doubted, DOUBTED)  # what was unconfirmed comes back no better
-
-    def undo(self, commit_id: str = "", *, others: Callable[[], Iterable[Sheaf]] = tuple) -> Commit:
+    def undo(self, commit_id: str = "", *, others: Callable[[], Iterable[Sheaf]] = tuple) -> Sequence[Commit]:
         """Take a commit back, or the last change, in whichever scope it was made; undo an undo by its id.
 
         What the same command did in other scopes is taken back with it; `others` are the scopes that a move or an
         import may have reached. What a person did outside, and events of a task, are taken back only by their id.
-        The commit returned has the changes of all scopes, and names them.
+        Returns one commit for each scope, that of the change itself first.
 
         Raises:
             NoSuchCommit: there is none, or several begin with that id.
@@ -1325,31 +1282,24 @@ class Sheaf:
             raise missing
         commit, scope = max(candidates, key=lambda candidate: candidate[0].at)
         around = [*self.each(), *(others() if has_parts_elsewhere(scope, commit) else ())]
-        with self.naming(scope.name):
-            undone = undo_together(self.only(scope.name), commit.id, around)
-        scopes = ", ".join(dict.fromkeys(where.home for where, _ in undone))
-        commits = [self._shown_commit(where.own, commit) for where, commit in undone]
-        revisions = tuple(chain.from_iterable(commit.revisions for commit in commits))
-        return commits[0]._replace(revisions=revisions, scope=scopes)
+        return [commit for _, commit in undo_together(self.only(scope.name), commit.id, around)]
 
-    def restore(self, name: str, version: Version) -> Commit:
+    def restore(self, where: Ref | str, version: Version) -> Commit:
         """Bring a memory back to an older version, whatever it is now.
 
         Raises:
             VersionGone: the history no longer holds it.
         """
-        scope, path = self._place(name)
-        with self.naming(scope.name):
-            path = scope.spell(path)
-            data = find_version(trail(scope.store, path), path, version)
-            present = scope.find(path)
-            if present is None and is_fact(path):
-                scope.fact_rules.refuse_superseded(parse(path, data), scope.facts())
-            _refuse_secrets_for_hub(scope, path, data)
-            change = Change(path, data, present.version if present else ABSENT)
-            was_here = Allow(secrets=True, anyway=True)
-            commit = scope.commit([change], f"restore {version[:12]}", allow=was_here, rewriting=True)
-            return self._shown_commit(scope, commit)
+        scope, path = self._locate(where)
+        path = scope.spell(path)
+        data = find_version(trail(scope.store, path), path, version)
+        present = scope.find(path)
+        if present is None and is_fact(path):
+            scope.fact_rules.refuse_superseded(scope.parse(path, data), scope.facts())
+        _refuse_secrets_for_hub(scope, path, data)
+        change = Change(path, data, present.version if present else ABSENT)
+        was_here = Allow(secrets=True, anyway=True)
+        return scope.commit([change], f"restore {version[:12]}", allow=was_here, rewriting=True)
 
     def restore_lost(self, *, with_git: bool = False, dismiss: bool = False) -> Sequence[str]:
         """Bring back the files that went with the whole folder, or `dismiss` them; return the paths that are back.
@@ -1363,28 +1313,26 @@ class Sheaf:
 
     # History
 
-    def log(self, name: str = "", *, limit: int | None = None) -> Iterator[Commit]:
+    def log(self, where: Ref | str = "", *, limit: int | None = None) -> Iterator[Commit]:
         """Return the commits of each scope, or of one memory, newest first, at most `limit` of each scope.
 
         Those of the home scope come first. What others changed outside is there, too.
         """
-        if name:
-            scope, path = self._place(name)
-            return (self._shown_commit(scope, commit) for commit in scope.log(path, limit=limit))
+        if where:
+            scope, path = self._locate(where)
+            return scope.log(path, limit=limit)
         scopes = [self.own, *(scope for scope in self.open_scopes() if scope is not self.own)]
-        return (self._shown_commit(scope, commit) for scope in scopes for commit in scope.log(limit=limit))
+        return (commit for scope in scopes for commit in scope.log(limit=limit))
 
-    def diff(self, name: str, older: Version = "", newer: Version = "") -> str:
+    def diff(self, where: Ref | str, older: Version = "", newer: Version = "") -> str:
         """Show how a memory changed between two versions, or with its last commit. Raises NotFound, VersionGone."""
-        scope, path = self._place(name)
-        with self.naming(scope.name):
-            return scope.diff(path, older, newer)
+        scope, path = self._locate(where)
+        return scope.diff(path, older, newer)
 
-    def blame(self, name: str) -> Sequence[Blamed]:
+    def blame(self, where: Ref | str) -> Sequence[Blamed]:
         """Return the commit that each line of a memory came with."""
-        scope, path = self._place(name)
-        with self.naming(scope.name):
-            return scope.blame(path)
+        scope, path = self._locate(where)
+        return scope.blame(path)
 
     # Learning
 
@@ -1443,19 +1391,14 @@ class Sheaf:
         *,
         apply: bool = False,
         progress: Progress | None = None,
-        mine: Approve | None = None,
-        only: Collection[str] | None = None,
     ) -> ConsolidationReport:
         """Merge what says the same, retire what is past, in the home scope; with `apply`, else only plan it.
-
-        What a person wrote takes part only with `mine`, which is asked before each such group is done. With `only`,
-        the ids of groups of a plan, these are done, whoever wrote them; what changed since is left and noted.
 
         Raises:
             Busy: another process is at it.
         """
         asked = self.metered("consolidate", model)
-        return self._consolidate(asked, apply=apply, progress=progress, mine=mine, only=only)
+        return self._consolidate(asked, apply=apply, progress=progress)
 
     def dream(
         self, model: Model | str | None = None, *, planning: bool = False, progress: Progress | None = None
@@ -1465,24 +1408,22 @@ class Sheaf:
         gates = self.gates(planning=planning)
         if not all(gate.is_open for gate in gates):
             return gates, None
-        from memsheaf.learn import schedule
-
-        schedule.look(self.state, self.clock())
         asked: Model | None = None
-        notes: tuple[str, ...] = ()
+        notes: list[str] = []
         try:
             asked = self.metered("consolidate", model)
         except (ModelFailed, BadSettings) as error:
-            notes = (f"no model was asked: {error}",)
+            notes.append(f"no model was asked: {error}")
         report = self._consolidate(asked, apply=True, progress=progress)
-        return gates, report._replace(notes=(*notes, *report.notes))
+        report.notes = notes + report.notes
+        return gates, report
 
     def gates(self, *, planning: bool = False) -> tuple[Gate, ...]:
         """Return what has to be so before memories are consolidated unasked, and whether it is."""
-        from memsheaf.learn import schedule
+        from memsheaf.learn import consolidate
 
         own = self.own
-        return schedule.gates(
+        return consolidate.gates(
             self.state,
             self.settings.dream,
             files=own.count(),
@@ -1493,12 +1434,12 @@ class Sheaf:
             team=own.ledger is not None and self.scope.layer == "team" and self._policy != "auto",
         )
 
-    def _consolidate(self, model: Model | None, *, apply: bool, **options: Any) -> ConsolidationReport:
-        from memsheaf.learn import consolidate, schedule
+    def _consolidate(self, model: Model | None, *, apply: bool, progress: Progress | None) -> ConsolidationReport:
+        from memsheaf.learn import consolidate
 
         with ExitStack() as held:
             if apply and self.replica:  # no other machine does the same
-                held.enter_context(self.own.store.lock("consolidate", wait=schedule.WORKER_SECONDS))
+                held.enter_context(self.own.store.lock("consolidate", wait=consolidate.WORKER_SECONDS))
             return consolidate.run(
                 self.only(self.home),
                 state=self.state,
@@ -1506,15 +1447,15 @@ class Sheaf:
                 model=model,
                 apply=apply,
                 learned=self.learning.inbox.learned(),
-                **options,
+                progress=progress,
             )
 
     def expect(self, question: str, path: str) -> None:
         """Record that a question is answered by a memory: no consolidation may change that. Raises NotFound."""
-        from memsheaf.learn import rehearsal
+        from memsheaf.learn.consolidate import expect
 
         self.own.require_writable()
-        rehearsal.expect(self.state, question, self.own.read(path).path)
+        expect(self.state, question, self.own.read(path).path)
 
     def metered(self, purpose: str, model: Model | str | None = None) -> Model | None:
         """Return the model, or the one that the settings name, with the caps of the settings; None for "none".
@@ -1553,7 +1494,7 @@ class Sheaf:
         own = self.own
         synced = synchronize(own, self.learning, self.state, clock=self.clock, again=again)
         if synced.pulled and own.ledger:  # look up who saved it, so that no question waits for that
-            own.committers(own.index.rows("author IS NULL")[:1])
+            own.committers(own.index.rows("author IS NULL"))
         return synced
 
     def erase(self, path: str, *, others: Iterable[Sheaf] = ()) -> Proof:
@@ -1637,60 +1578,55 @@ class Sheaf:
 
 
 class _Keeper:
-    """Saves what is learned, each proposal in its scope. Paths are shown names."""
+    """Saves what is learned, each proposal in its scope."""
 
     def __init__(self, sheaf: Sheaf) -> None:
         self._sheaf = sheaf
 
-    def policy(self, name: str) -> str:
-        """Return how the scope of a name learns; that of the home scope for ""."""
-        return self._sheaf.settings.policy_of(self._sheaf._split(name)[0].scope)
+    def policy(self, scope: str) -> str:
+        """Return how a scope learns; the home scope for ""."""
+        return self._sheaf.settings.policy_of(Scope.parse(scope or self._sheaf.home))
 
     def draft(
-        self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
+        self, proposal: Proposal, taken: Collection[Ref], *, by: str = "extraction"
     ) -> tuple[Change, Memory, Memory | None]:
         """Return the change that a proposal makes, the memory after it, and the one before; nothing is written."""
         sheaf = self._sheaf
         if proposal.replaces:
-            scope, path = sheaf._place(proposal.replaces)
+            name = proposal.replaces.scope or sheaf.home
         else:
             is_named = proposal.scope in sheaf.scopes()
             name = proposal.scope if is_named else sheaf.scope_for(proposal.kind, proposal.content)
-            scope, path = sheaf.open_scope(name), ""
-        here = [path for place, path in map(sheaf._split, taken) if place is scope]
-        with sheaf.naming(scope.name):
-            own = proposal._replace(replaces=path, supersedes=sheaf._paths_in(scope, proposal.supersedes))
-            change, memory, was = scope.draft(own, here, by=by)
-        shown_name = sheaf.name(scope.name, memory.path)
-        old = was and sheaf._shown(scope, was)
-        return change._replace(path=shown_name), memory._replace(path=shown_name), old
+        return sheaf.open_scope(name).draft(proposal, [ref.path for ref in taken if ref.scope == name], by=by)
 
     def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
         """Raise what a change would be refused with, a duplicate in a wider scope included."""
-        scope, path = self._sheaf._split(memory.path)
-        with self._sheaf.naming(scope.name):
-            scope.judge(memory._replace(path=path), was and was._replace(path=path), asked=asked)
+        self._sheaf.open_scope(memory.scope).judge(memory, was, asked=asked)
         if was is None:
-            self._sheaf.refuse_known(memory, scope.name)
+            self._sheaf.refuse_known(memory, memory.scope)
 
     def buried(self, memory: Memory) -> Tombstone | None:
         """Return the tombstone that stands in the way of learning this."""
-        return self._sheaf._split(memory.path)[0].buried(memory)
+        return self._sheaf.open_scope(memory.scope).buried(memory)
 
-    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
+    def change_many(self, scope: str, changes: Sequence[Change], why: str, *, by: str) -> Commit:
         """Make changes of one scope as one commit. Raises Changed."""
-        return self._sheaf.change_many(changes, why, by=by)
+        return self._sheaf.open_scope(scope).change_many(changes, why, by=by)
 
-    def accept(self, change: Change, was: Memory | None, why: str) -> Commit:
+    def accept(self, scope: str, change: Change, was: Memory | None, why: str) -> Commit:
         """Make a change that a person has seen and wants. Raises Changed, SecretFound."""
-        scope, path = self._sheaf._split(change.path)
-        before = {path: was._replace(path=path)} if was else {}
-        with self._sheaf.naming(scope.name):
-            return scope.commit([change._replace(path=path)], why, by="user", was=before, allow=Allow(anyway=True))
+        before = {change.path: was} if was else {}
+        return self._sheaf.open_scope(scope).commit([change], why, by="user", was=before, allow=Allow(anyway=True))
 
     def bury(self, memory: Memory, *, undo: bool = False) -> None:
         """Record that a person rejected this: it is not learned again; with `undo` it may be."""
-        self._sheaf._split(memory.path)[0].reject(memory, undo=undo)
+        self._sheaf.open_scope(memory.scope).reject(memory, undo=undo)
+
+
+def _paths_in(scope: OpenScope, memories: Iterable[Ref | str]) -> tuple[str, ...]:
+    """Return the paths of those memories that are in this scope: no file names one of another scope."""
+    refs = (where if isinstance(where, Ref) else scope.ref(where) for where in memories)
+    return tuple(ref.path for ref in refs if ref.scope == scope.name)
 
 
 def undo_together(sheaf: Sheaf, commit_id: str, others: Iterable[Sheaf] = ()) -> list[tuple[Sheaf, Commit]]:
@@ -1724,7 +1660,7 @@ def _undo_in(scope: OpenScope, commit_id: str) -> Commit:
     scope.refuse_twins(step.path for step in target.revisions if step.before != ABSENT)
     for step in target.revisions:
         _refuse_secrets_for_hub(scope, step.path, step.old)
-    commit = scope.store.undo(target.id, by=scope.by)
+    commit = scope.store.undo(target.id, by=scope.by)._replace(scope=scope.name)
     scope.index.follow(commit, {})
     return commit
 
@@ -1752,6 +1688,8 @@ def _group(scope: OpenScope, commit: Commit) -> tuple[str, int]:
     """Return what commits of one command share, a token or the id of the first, and how often it was undone."""
     origin, times = _origin(scope, commit)
     _, sign, first = origin.why.rpartition(TOGETHER)
+    if origin.by == "extraction":
+        return origin.why, times  # it names the turns, whose facts may be of several scopes
     return first if sign else origin.id, times
 
 
@@ -1769,9 +1707,9 @@ def _for_change(scope: OpenScope, path: str, expect: Version | None) -> Memory:
     scope.require_writable()
     memory = scope.read(path)
     if memory.state not in ("ok", "free"):
-        raise BadHeader(memory.path, memory.problem)
+        raise BadHeader(memory.ref, memory.problem)
     if expect is not None and expect != memory.version:
-        raise Changed(memory.path)
+        raise Changed(memory.ref)
     return memory
 
 
@@ -1779,30 +1717,26 @@ def _with_header(scope: OpenScope, path: str, expect: Version | None) -> Memory:
     """Return a memory that is to be changed in its header. Raises NotFound, BadHeader, Changed."""
     memory = _for_change(scope, path, expect)
     if memory.state != "ok":
-        raise BadHeader(memory.path, "there is none")
+        raise BadHeader(memory.ref, "there is none")
     return memory
 
 
 def _refuse_other_spelling(path: str, found: Memory) -> None:
     """Raise Exists when a whole text would go to a file that only some systems call by this name."""
     if check_path(path) != check_path(found.path):
-        raise Exists(found.path, f"{path!r} would be the same file on some systems")
+        raise Exists(found.ref, f"{path!r} would be the same file on some systems")
 
 
 def _refuse_unreadable(scope: OpenScope, found: Memory) -> None:
     """Raise BadHeader when a machine would rewrite or remove a file that cannot be understood."""
     if found.state in ("bad", "held") and scope.by != "user":
-        raise BadHeader(found.path, found.problem)
+        raise BadHeader(found.ref, found.problem)
 
 
 def _refuse_secrets_for_hub(scope: OpenScope, path: str, data: bytes | None) -> None:
     """Raise SecretFound when an older text with a secret would go to a hub: it may never have been there."""
     if data and scope.replica:
         require_no_secret(parse(path, data), scope.find(path))
-
-
-def _bare(name: str) -> str:
-    return name.rpartition(":")[2]
 
 
 def _plain(text: str) -> str:

@@ -10,7 +10,7 @@ from memsheaf.errors import NoMatch, TextRefused
 from memsheaf.frontmatter import edited
 from memsheaf.memory import KINDS, Memory, check, is_blank, is_conflict_copy, parse, refuse_large
 from memsheaf.store import Change
-from memsheaf.text.summary import is_made_from, make_description, make_name
+from memsheaf.text.sentences import is_made_from, make_description, make_name
 
 
 def revised(memory: Memory, old: str, new: str, *, count: int) -> str:
@@ -30,25 +30,24 @@ def revised(memory: Memory, old: str, new: str, *, count: int) -> str:
     start = len(memory.page.head) if old in memory.page.body else 0
     lines = _places(memory.text, old, start)
     if not lines or len(lines) != count:
-        raise NoMatch(memory.path, lines)
+        raise NoMatch(memory.ref, lines)
     return memory.text[:start] + memory.text[start:].replace(old, new)
 
 
 def inserted(memory: Memory, line: int, text: str) -> str:
-    """The text with more put in after a line of the body; 0 is its start. Raises TextRefused."""
-    lines = memory.body.split("\n")
-    closed = not lines[-1]
-    if closed:
-        lines.pop()
+    """Return the text with more put in after a line of the body; 0 is its start. Raises TextRefused."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", memory.body)
     if not 0 <= line <= len(lines):
         raise TextRefused(f"Line {line} is beyond end of file ({len(lines)} lines)")
-    added = text.removesuffix("\n").split("\n")
-    if "\r\n" in memory.text:
-        added = [piece.removesuffix("\r") + "\r" for piece in added]
-        if line == len(lines) and not closed:
-            lines[-1] += "\r"
-            added[-1] = added[-1].removesuffix("\r")
-    return memory.page.head + "\n".join([*lines[:line], *added, *lines[line:]]) + "\n" * closed
+    end = "\r\n" if "\r\n" in memory.text else "\n"
+    added = text.removesuffix("\n")
+    if end == "\r\n":
+        added = added.removesuffix("\r").replace("\r\n", "\n").replace("\n", end)
+    if line and line == len(lines) and not lines[-1].endswith("\n"):  # a file that ends without a line end still does
+        lines.append(end + added)
+    else:
+        lines.insert(line, added + end)
+    return memory.page.head + "".join(lines)
 
 
 def merged(found: Memory, fresh: Memory) -> str:
@@ -119,11 +118,12 @@ def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:
     given = memory.page.get
     trust, source = given("trust"), given("source")
     if by != "user":
-        known = was.page.get("trust") if was else ""
-        trust = trust if memory.trust == "unconfirmed" else known
-        if source not in ("", by) or was is not None:
-            source = source if source == by else was.source if was else by
-    changed = "" if was is None or source == by or (by == "user" and not source) else by
+        if memory.trust != "unconfirmed":
+            trust = was.page.get("trust") if was else ""
+        if source != by and (source or was is not None):
+            source = was.source if was else by
+    is_own = was is None or source == by or (by == "user" and not source)
+    changed = "" if is_own else by
     wanted = {"trust": trust or None, "source": source or None, "changed_by": changed or None}
     if all((value or "") == given(key) for key, value in wanted.items()):
         return memory
@@ -170,7 +170,7 @@ def checked(path: str, text: str, was: Memory | None, *, free: bool) -> Memory:
 def _checked(path: str, text: str, was: Memory, parsed: Memory | None = None) -> Memory:
     """The memory that an edit makes: what a file that others wrote lacked already, it may go on lacking."""
     required = [key for key in ("name", "description") if was.page.get(key).strip()]
-    return check(path, text, kinds=(*KINDS, was.kind), required=required, parsed=parsed)
+    return check(path, text, kinds=(*KINDS, was.type), required=required, parsed=parsed)
 
 
 def checked_import(path: str, data: bytes, found: Memory | None) -> Memory:

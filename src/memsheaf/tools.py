@@ -19,16 +19,19 @@ from memsheaf.errors import (
     CreateOnly,
     Duplicate,
     Exists,
+    FileError,
     HubRefused,
     MemsheafError,
     NoMatch,
     NotFound,
     NotWorth,
     PathRefused,
+    Ref,
     ReviewRequired,
     SecretFound,
     StoreFailed,
     TextRefused,
+    hinted,
 )
 from memsheaf.gates import LAYER_FILES
 from memsheaf.guard import without_secrets
@@ -46,9 +49,9 @@ from memsheaf.recall.turns import Proposal
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import for_prompt, one_line
-from memsheaf.text.summary import make_description, make_name
+from memsheaf.text.sentences import make_description, make_name
 from memsheaf.work.brief import brief
-from memsheaf.work.notes_text import problems
+from memsheaf.work.notes import problems
 
 RENAMED = {"memory_replace": "memory_update"}
 PAGE, MOST_PAGES = 200, 1_000_000
@@ -101,14 +104,14 @@ class SeenVersions:
         self._session = session
         self._recalling: Session | None = None
         self._tree = tree
-        self.versions: dict[str, str] = {}
+        self.versions: dict[Ref, str] = {}
         self.allow = STRICT
         self._refused: dict[str, None] = {}
 
     def saw(self, memory: Memory) -> Memory:
         """Note that the model knows this text."""
         if self.remember:
-            self.versions[memory.path] = memory.version
+            self.versions[memory.ref] = memory.version
         return memory
 
     def recall(self, message: str) -> Recall:
@@ -132,9 +135,13 @@ class SeenVersions:
             del self._refused[next(iter(self._refused))]
         return False
 
-    def did(self, action: str, path: str) -> tuple[Touched, ...]:
+    def did(self, action: str, ref: Ref) -> tuple[Touched, ...]:
         """What was done to a file, as an answer tells it."""
-        return (Touched(action, path.rpartition(":")[0] or self.memory.home, path),)
+        return (Touched(action, ref.scope, self.memory.label(ref)),)
+
+    def label(self, memory: Memory) -> str:
+        """Return the name under which a memory is shown."""
+        return self.memory.label(memory.ref)
 
 
 def memory_view(
@@ -154,21 +161,23 @@ def memory_view(
     if target != "index" and target not in KINDS and target != "other":
         raise TextRefused(f"{target!r} is no target; use index, context, files, {', '.join(KINDS)} or other")
     if target == "index":  # after the catalog, which shows the best, comes the list of all
-        return seen.memory.page(page - 1).text
-    return seen.memory.page(page, kind=target).text
+        return seen.memory.catalog(page - 1).text
+    return seen.memory.catalog(page, type=target).text
 
 
 def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog names it: user_prefers-tabs.md"]) -> str:
     """Read one memory in full."""
     if filename == CATALOG:
         return seen.memory.catalog().text
-    memory = seen.memory.read(filename)
+    memory = seen.memory.read(seen.memory.parse(filename))
+    file = seen.label(memory)
     if memory.state == "held":
-        raise TextRefused(f"'{memory.path}' cannot be shown: {memory.problem}")
+        raise TextRefused(f"'{file}' cannot be shown: {memory.problem}")
     seen.saw(memory)
-    seen.memory.used(memory.path)
-    text = f"({memory.path}: {memory.problem})\n" * bool(memory.problem) + text_for_model(memory)
-    notes = [*seen.memory.caveats(memory), *(seen.verdicts(memory) if seen.verdicts and not memory.problem else ())]
+    seen.memory.used(memory.ref)
+    text = f"({file}: {memory.problem})\n" * bool(memory.problem) + text_for_model(memory)
+    caveats = seen.memory.open_scope(memory.scope).caveats(memory)
+    notes = [*caveats, *(seen.verdicts(memory) if seen.verdicts and not memory.problem else ())]
     said = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
     return f"{text.rstrip(chr(10))}\n\n{said}" if said else text
 
@@ -188,32 +197,32 @@ def memory_write(
     fields = _complete(name, description, type, content)
     name, description, type, content = fields[:4]
     old: Memory | None = None
-    more: dict[str, Any] = {"path": filename}
+    more: dict[str, Any] = {"path": seen.memory.parse(filename)}
     if not filename:
         old, more = correct_written(seen.memory, fields)
     try:
-        memory = seen.memory.remember(name, description, type, content, **more, allow=seen.allow)
+        memory = seen.memory.write(name, description, type, content, **more, allow=seen.allow)
     except Exists as error:
-        found = seen.memory.read(error.path)
+        found = seen.memory.read(error.ref)
         if (found.description, found.body.strip()) == (description.strip(), content.strip()):
-            return ToolAnswer(f"Memory unchanged: {seen.saw(found).path}", touched=seen.did("same", found.path))
-        expect = seen.versions.get(error.path)
-        memory = seen.memory.remember(
+            return ToolAnswer(f"Memory unchanged: {seen.label(seen.saw(found))}", touched=seen.did("same", found.ref))
+        expect = seen.versions.get(error.ref)
+        memory = seen.memory.write(
             name,
             description,
             type,
             content,
-            path=error.path,
+            path=error.ref,
             replace=True,
             expect=expect or "unread",
             allow=seen.allow,
         )
-    said = f"Memory saved: {seen.saw(memory).path}"
-    if memory.kind in ("feedback", "project") and "**Why:**" not in memory.body:
+    said = f"Memory saved: {seen.label(seen.saw(memory))}"
+    if memory.type in ("feedback", "project") and "**Why:**" not in memory.body:
         said += " (add a line **Why:** and a line **How to apply:** so that edge cases can be judged)"
     if old:
-        said += f"\nIt corrects {old.path}: {one_line(for_prompt(old.body), 300)}\nUndo with `memsheaf undo`."
-    return ToolAnswer(said, touched=seen.did("saved", memory.path))
+        said += f"\nIt corrects {seen.label(old)}: {one_line(for_prompt(old.body), 300)}\nUndo with `memsheaf undo`."
+    return ToolAnswer(said, touched=seen.did("saved", memory.ref))
 
 
 def memory_update(
@@ -224,8 +233,10 @@ def memory_update(
     count: Annotated[int, "How often old_text occurs, if more"] = 1,
 ) -> ToolAnswer:
     """Replace a piece of text in a memory."""
-    memory = seen.saw(seen.memory.revise(filename, old_text, new_text, count=count, allow=seen.allow))
-    return ToolAnswer(f"Memory updated: {memory.path}", touched=seen.did("updated", memory.path))
+    memory = seen.saw(
+        seen.memory.revise(seen.memory.parse(filename), old_text, new_text, count=count, allow=seen.allow)
+    )
+    return ToolAnswer(f"Memory updated: {seen.label(memory)}", touched=seen.did("updated", memory.ref))
 
 
 def memory_insert(
@@ -235,16 +246,24 @@ def memory_insert(
     text: Annotated[str, "The text to insert"],
 ) -> ToolAnswer:
     """Insert text in a memory."""
-    memory = seen.saw(seen.memory.insert(filename, line, text, allow=seen.allow))
-    return ToolAnswer(f"Memory updated: {memory.path}", touched=seen.did("updated", memory.path))
+    memory = seen.saw(seen.memory.insert(seen.memory.parse(filename), line, text, allow=seen.allow))
+    return ToolAnswer(f"Memory updated: {seen.label(memory)}", touched=seen.did("updated", memory.ref))
 
 
 def memory_delete(seen: SeenVersions, filename: Annotated[str, "The memory to remove"]) -> ToolAnswer:
     """Remove a memory that is wrong or no longer needed. A person can bring it back."""
     if filename == CATALOG:
         raise TextRefused(f"{CATALOG} is the catalog: it is made from the memories and cannot be deleted")
-    path = seen.memory.forget(filename).revisions[0].path
-    return ToolAnswer(f"Memory deleted: {path}", touched=seen.did("deleted", path))
+    where = seen.memory.parse(filename)
+    try:
+        commit = seen.memory.forget(where)
+    except NotFound as error:  # to delete one twice does not delete its namesake in another scope
+        other = seen.memory.resolve(filename)
+        if other == error.ref or other.scope == seen.memory.home:
+            raise
+        raise hinted(error, f"Another scope has one of that name: '{seen.memory.label(other)}'.") from None
+    ref = Ref(commit.scope, commit.revisions[0].path)
+    return ToolAnswer(f"Memory deleted: {seen.memory.label(ref)}", touched=seen.did("deleted", ref))
 
 
 def memory_list(
@@ -261,9 +280,9 @@ def memory_search(
     seen: SeenVersions, query: Annotated[str, "Words to look for"], limit: Annotated[int, "At most so many"] = 10
 ) -> str:
     """Find memories by their words and by what they mean."""
-    rows = seen.memory.search(query, limit=max(1, min(limit, 50)))
+    hits = seen.memory.search(query, limit=max(1, min(limit, 50)))
     nothing = f"Nothing found for '{one_line(query, 80)}'. Try other words, or memory_list."
-    return "\n".join(map(_file, rows)) or _with_notices(seen, nothing)
+    return "\n".join(_file(seen, hit.row) for hit in hits) or _with_notices(seen, nothing)
 
 
 def memory_recall(seen: SeenVersions, message: Annotated[str, "The user's words"]) -> str:
@@ -338,12 +357,12 @@ class Tools:
             try:
                 found = self._answer(name, arguments)
             except Changed as error:
-                return _failure(self._shown_anew(error.path))._replace(touched=self.seen.did("exists", error.path))
+                return _failure(self._shown_anew(error.ref))._replace(touched=self.seen.did("exists", error.ref))
             except ReviewRequired as error:
                 return self._propose(error)
         except MemsheafError as error:
-            same = self.seen.did("same", error.path) if isinstance(error, Duplicate) else ()
-            said = shortened(explain_error(error))
+            same = self.seen.did("same", error.ref) if isinstance(error, Duplicate) else ()
+            said = shortened(explain_error(error, self.seen.memory.home))
             if isinstance(error, NotFound):
                 said = _with_notices(self.seen, said)
             return _failure(said, masked=True)._replace(touched=same)
@@ -356,9 +375,9 @@ class Tools:
         scope, memory, was = error.scope, error.memory, error.was
         if not isinstance(memory, Memory):
             raise error
-        proposal = Proposal(memory.name, memory.description, memory.kind, memory.body.strip("\n"), scope=scope)
+        proposal = Proposal(memory.name, memory.description, memory.type, memory.body.strip("\n"), scope=scope)
         if isinstance(was, Memory):
-            proposal = proposal._replace(replaces=was.path, version=was.version)
+            proposal = proposal._replace(replaces=was.ref, version=was.version)
         name = self.seen.memory.only(scope).learning.propose(proposal, "an agent asks to save it")
         how = f"`memsheaf review --scope {scope}` shows it, and `--approve {name}` saves it"
         said = f"Not saved yet: {error}. It waits for review as {name}.\nTell the user: {how}."
@@ -396,21 +415,23 @@ class Tools:
         """Raise TextRefused for what a layer keeps itself, and for notes that would be out of order."""
         if not filename:
             return
-        sheaf, path = self.seen.memory.place(filename)
-        if sheaf.scope.layer in ("task", "session") and fold(path) in map(fold, LAYER_FILES):
-            raise TextRefused(f"'{one_line(filename, 60)}' is kept by `memsheaf {sheaf.scope.layer}`, step by step")
-        if fold(path) != fold(NOTES):
+        ref = self.seen.memory.resolve(filename)
+        layer = ref.scope.partition("/")[0]
+        if layer in ("task", "session") and fold(ref.path) in map(fold, LAYER_FILES):
+            raise TextRefused(f"'{one_line(filename, 60)}' is kept by `memsheaf {layer}`, step by step")
+        if fold(ref.path) != fold(NOTES):
             return
         content = given.get("content")
         if not isinstance(content, str):
             raise TextRefused(f"{NOTES} is short: read it, and write all of it with memory_write")
-        if found := problems(content, sheaf.today):
+        if found := problems(content, self.seen.memory.today):
             raise TextRefused(f"{NOTES} would be out of order: {found[0].what}; {found[0].advice}")
 
-    def _shown_anew(self, path: str) -> str:
+    def _shown_anew(self, ref: Ref) -> str:
         """Say that a memory is not as the model last saw it, and show it, so that the next call can be right."""
+        path = self.seen.memory.label(ref)
         try:
-            memory = self.seen.saw(self.seen.memory.read(path))
+            memory = self.seen.saw(self.seen.memory.read(ref))
         except MemsheafError:
             return f"'{path}' is no longer there. memory_list shows what exists."
         if not self.seen.remember:
@@ -439,17 +460,19 @@ def _failure(said: str, *, masked: bool = False) -> ToolAnswer:
 
 def _write_free(seen: SeenVersions, filename: str, content: str) -> ToolAnswer:
     """Write a whole file: a memory when the content has a header, any text otherwise."""
+    where = seen.memory.parse(filename)
     try:
-        found = seen.memory.read(filename)
+        found = seen.memory.read(where)
     except NotFound:
         found = None
     if found and found.state in ("bad", "held"):
-        raise BadHeader(found.path, found.problem)  # a machine neither rewrites nor removes it
-    if found and seen.versions.get(found.path) != found.version:
-        raise Changed(found.path)
+        raise BadHeader(found.ref, found.problem)  # a machine neither rewrites nor removes it
+    if found and seen.versions.get(found.ref) != found.version:
+        raise Changed(found.ref)
     expect = found.version if found else ""
-    memory = seen.memory.put(filename, content, expect=expect, free=True, allow=seen.allow)
-    return ToolAnswer(f"Memory saved: {seen.saw(memory).path}", touched=seen.did("saved", memory.path))
+    target = seen.memory.resolve(filename) if found else where
+    memory = seen.memory.put(target, content, expect=expect, free=True, allow=seen.allow)
+    return ToolAnswer(f"Memory saved: {seen.label(seen.saw(memory))}", touched=seen.did("saved", memory.ref))
 
 
 def _complete(name: str, description: str, kind: str, content: str) -> Proposal:
@@ -459,7 +482,7 @@ def _complete(name: str, description: str, kind: str, content: str) -> Proposal:
     """
     header = parse("", content.encode("utf-8", "replace"))
     if header.state == "ok":
-        name, description, kind = name or header.name, description or header.description, kind or header.kind
+        name, description, kind = name or header.name, description or header.description, kind or header.type
         content = header.body
     description = description or make_description(content)
     if not re.search(r"\w", description):
@@ -476,36 +499,38 @@ def _files(seen: SeenVersions, kind: str, page: int, empty: str) -> str:
     if not 0 < page <= pages:
         raise TextRefused(f"there is no page {page}; there are {pages}")
     more = f"\n(page {page} of {pages})" if pages > 1 else ""
-    return "\n".join(map(_file, rows)) + more
+    return "\n".join(_file(seen, row) for row in rows) + more
 
 
-def _file(row: Row) -> str:
+def _file(seen: SeenVersions, row: Row) -> str:
     row = row.masked()
     note = f"  (problem: {row.problem})" if row.problem else f"  ({row.trust})" if row.trust != "confirmed" else ""
-    kind = one_line(row.kind, 20) or "free"
-    return f"{row.path}  [{kind}]  {one_line(row.description, 160)}  (updated: {row.updated}){note}"
+    kind = one_line(row.type, 20) or "free"
+    return f"{seen.memory.label(row.ref)}  [{kind}]  {one_line(row.description, 160)}  (updated: {row.updated}){note}"
 
 
-def explain_error(error: MemsheafError) -> str:
-    """Return an error in words that a model can act on."""
+def explain_error(error: MemsheafError, home: str) -> str:
+    """Return an error in words that a model can act on; files of the `home` scope have bare names."""
+    file = error.ref.label(home) if isinstance(error, FileError) else ""
+    said = error.message(home)
     if isinstance(error, NotFound):
         found = "memory_list shows what exists." if error.hint == NotFound.hint else error.hint
-        return f"Memory file '{error.path}' not found. {found}"
+        return f"Memory file '{file}' not found. {found}"
     if isinstance(error, NoMatch):
         lines = ", ".join(map(str, error.lines))
         if not lines:
-            return f"String not found in '{error.path}'. Read it with memory_read and copy the text exactly."
+            return f"String not found in '{file}'. Read it with memory_read and copy the text exactly."
         if len(error.lines) == 1:
-            return f"The string occurs once in '{error.path}', at line {lines}. Leave the count out."
+            return f"The string occurs once in '{file}', at line {lines}. Leave the count out."
         return f"Multiple occurrences found at lines {lines}. Provide more context, or say the count."
     if isinstance(error, CreateOnly):
         how = "write a new file below facts/ with memory_write: the same name in its header, citations, a reason"
-        return f"{error}. To correct it, {how}, and 'supersedes:' with '{error.path}'."
+        return f"{said}. To correct it, {how}, and 'supersedes:' with '{file}'."
     if isinstance(error, Duplicate):
-        return f"{error}. If this corrects it, change it with memory_update; else say how it differs."
+        return f"{said}. If this corrects it, change it with memory_update; else say how it differs."
     if isinstance(error, NotWorth):
-        return f"{error}. {error.hint} Call again with the same arguments to keep it all the same."
-    return f"{error}.{' ' + error.hint if isinstance(error, _HINTED) else ''}"
+        return f"{said}. {error.hint} Call again with the same arguments to keep it all the same."
+    return f"{said}.{' ' + error.hint if isinstance(error, _HINTED) else ''}"
 
 
 def broken(error: Exception) -> str:

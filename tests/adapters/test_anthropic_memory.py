@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 from cases import each_case, sample
 from memsheaf.adapters.anthropic_memory import MAX_LISTED_LINES, AsyncMemoryTool, MemoryTool, to_file, to_name
 from memsheaf.config import Settings
+from memsheaf.errors import Ref
 from memsheaf.memory import Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.similarity import fact as words_of
@@ -333,7 +334,7 @@ def test_a_text_with_a_header_is_a_typed_memory_that_the_other_tools_know(tool: 
     create(tool, "/memories/user_tabs.md", TYPED)
 
     memory = tool.sheaf.read("user_tabs.md")
-    assert (memory.state, memory.kind, memory.name) == ("ok", "user", "Prefers tabs")
+    assert (memory.state, memory.type, memory.name) == ("ok", "user", "Prefers tabs")
     assert "[user]  Indentation" in Tools(tool.sheaf).call("memory_list", {})
     assert view(tool, "/memories/user_tabs.md", 2, 3).endswith(
         "\n     2\tname: Prefers tabs\n     3\tdescription: Indentation"
@@ -464,10 +465,10 @@ class Interrupted(Sheaf):
 
     writes: list[tuple[str, str]]
 
-    def read(self, path: str) -> Memory:
-        found = super().read(path)
+    def read(self, where: Ref | str) -> Memory:
+        found = super().read(where)
         if self.writes:
-            Path(self.root, path).write_text(found.text.replace(*self.writes.pop()))
+            Path(self.root, found.path).write_text(found.text.replace(*self.writes.pop()))
         return found
 
 

@@ -103,7 +103,7 @@ def test_a_value_that_is_a_memory_is_recalled_everywhere(sheaf: Sheaf, store: Me
     store.put(USER, "indent", TABS | {"confidence": 0.9})
 
     memory = sheaf.read("langgraph/users/123/indent.md")
-    assert (memory.name, memory.kind, memory.body.splitlines()[0]) == (
+    assert (memory.name, memory.type, memory.body.splitlines()[0]) == (
         "Prefers tabs",
         "user",
         "Use tabs, not spaces.",
@@ -113,7 +113,7 @@ def test_a_value_that_is_a_memory_is_recalled_everywhere(sheaf: Sheaf, store: Me
 
 
 def test_a_memory_that_a_person_puts_there_is_an_item(sheaf: Sheaf, store: MemsheafStore) -> None:
-    sheaf.remember("Tea", "What to offer", "user", "Drinks green tea.", path="langgraph/users/123/tea.md")
+    sheaf.write("Tea", "What to offer", "user", "Drinks green tea.", path="langgraph/users/123/tea.md")
 
     tea = {"name": "Tea", "description": "What to offer", "type": "user", "content": "Drinks green tea."}
     assert value_of(store, USER, "tea") == tea
@@ -477,7 +477,7 @@ def test_a_query_finds_what_many_others_stand_before(sheaf: Sheaf, store: Memshe
     many = [{"text": "green tea " * (2 + number % 3), "n": number} for number in range(120)]
     store.batch([PutOp(("many", str(value["n"])), "k", value) for value in many])
 
-    assert "langgraph/few/one.md" not in [row.path for row in sheaf.search("green tea", limit=1000)]
+    assert "langgraph/few/one.md" not in [row.ref.path for row in sheaf.search("green tea", limit=1000)]
     assert keys(store.search(("few",), query="green tea")) == ["one"]
     assert [item.value["n"] for item in store.search((), query="green tea", filter={"n": 7})] == [7]
     assert len(store.search(("many",), query="green tea", limit=100, offset=60)) == 60
@@ -610,9 +610,9 @@ def test_consolidation_leaves_items_alone_and_holds_nothing_against_them(sheaf: 
     users = [("users", name) for name in ("ann", "bob")]
     for user in users:
         store.put(user, "indent", TABS)
-    mine = sheaf.remember("Likes tabs", "Indentation", "user", TABS["content"], allow=Allow(anyway=True)).path
+    mine = sheaf.write("Likes tabs", "Indentation", "user", TABS["content"], allow=Allow(anyway=True)).path
 
-    assert sheaf.consolidate(apply=True).groups == ()
+    assert sheaf.consolidate(apply=True).groups == []
     assert [value_of(store, user, "indent") for user in users] == [TABS, TABS]
     assert sheaf.read(mine).body.strip() == TABS["content"]
 

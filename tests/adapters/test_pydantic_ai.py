@@ -55,7 +55,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 @pytest.fixture
 def tabs(settings: Settings) -> str:
     with Sheaf.open("user", settings=settings) as sheaf:
-        return sheaf.remember("Prefers tabs", "Indentation of code", "user", FACT).path
+        return sheaf.write("Prefers tabs", "Indentation of code", "user", FACT).path
 
 
 @pytest.fixture
@@ -443,9 +443,7 @@ def test_a_run_that_goes_on_after_an_approval_is_shown_the_same(settings: Settin
     model = Model(call("deploy", {}, "d1"))
     with Sheaf.open("user", settings=settings) as sheaf:  # more than are recalled at once
         for what in ("YAML", "Makefiles", "Python", "tables", "prose", "shell scripts", "diffs"):
-            sheaf.remember(
-                f"Tabs in {what}", f"Shall {what} be indented with tabs or spaces", "project", f"In {what}."
-            )
+            sheaf.write(f"Tabs in {what}", f"Shall {what} be indented with tabs or spaces", "project", f"In {what}.")
     with Memory[None]("user", settings=settings, patience=PATIENT) as memory:
         agent = Agent(model.model, output_type=[str, DeferredToolRequests], capabilities=[memory])
 
@@ -540,7 +538,7 @@ def test_conversations_at_the_same_time_do_not_mix(loop: asyncio.AbstractEventLo
     birds = ["heron", "stork", "crane", "egret", "ibis", "swan", "goose", "teal"]
     with Sheaf.open("user", settings=settings) as sheaf:
         for bird in birds:
-            sheaf.remember(f"The {bird}", f"Where the {bird} nests", "project", f"The {bird} nests at {bird}-on-sea.")
+            sheaf.write(f"The {bird}", f"Where the {bird} nests", "project", f"The {bird} nests at {bird}-on-sea.")
 
     async def talk(agent: Agent[None, str], bird: str) -> list[list[Any]]:
         first = await agent.run(f"Where does the {bird} nest in spring?")

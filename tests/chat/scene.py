@@ -53,7 +53,7 @@ class Scene:
         self,
         script: Script,
         *,
-        talker: Talker | None = None,
+        talker: Talker | Callable[[ChatMemory], Talker] | None = None,
         answer: str | Callable[[PermissionRequest], str] = "no",
         planning: bool = False,
         selector: Model | None = None,
@@ -61,15 +61,15 @@ class Scene:
         keep: bool = True,
         **more: Any,
     ) -> Iterator[Agent]:
-        """An agent with that script, or `talker`; `answer` is what the user says to every question."""
+        """An agent with that script, or `talker`, or what makes one; `answer` is what the user says to questions."""
 
         def ask(wish: PermissionRequest) -> str:
             self.wishes.append(wish)
             return answer(wish) if callable(answer) else answer
 
-        talker = talker or ScriptedTalker(script)
         permission = Permission(ask, planning=planning)
         mind = ChatMemory.open(self.settings, cwd=str(self.work), scopes=scopes, selector=selector)
+        talker = talker(mind) if callable(talker) else talker or ScriptedTalker(script)
         workshop = FolderTools(str(self.work), permission, keep_out=[sheaf.root for sheaf in mind.layers.each()])
         chats = Conversations(mind.layers.own.state) if keep else None
         agent = Agent(talker, mind, workshop, permission, chats=chats, folder=str(self.work), **more)

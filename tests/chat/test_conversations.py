@@ -14,7 +14,7 @@ from cases import each_case
 from memsheaf.chat.conversations import Conversation, Conversations, InputHistory
 from memsheaf.config import Settings
 from memsheaf.errors import NotFound, Refused, StoreFailed
-from memsheaf.learn.conversation_file import LONGEST, ConversationLine, append_lines, forget
+from memsheaf.learn.transcripts import MAX_CHARS, ConversationLine, append_lines, forget
 from memsheaf.llm.model import Said, ToolCall, Touched
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.state import State
@@ -122,14 +122,14 @@ def test_the_last_of_each_fact_counts_and_is_written_once(kept: Conversations, s
 
 
 def test_a_message_without_end_is_cut_and_says_so(kept: Conversations) -> None:
-    call = ToolCall("c", "write", json.dumps({"content": "x" * LONGEST}))
+    call = ToolCall("c", "write", json.dumps({"content": "x" * MAX_CHARS}))
     with kept.begin() as conversation:
-        conversation.add(Said("user", "a " * LONGEST), Said("assistant", "", (call,)))
+        conversation.add(Said("user", "a " * MAX_CHARS), Said("assistant", "", (call,)))
         said = conversation.messages()
 
-    assert said[0].text.endswith(f"({LONGEST:,} characters more were not kept)")
-    assert len(said[0].text) < LONGEST + 100
-    assert json.loads(said[1].calls[0].arguments) == {"not kept": "it was too long"}
+    assert said[0].text.endswith(f"({MAX_CHARS:,} characters more were not kept)")
+    assert len(said[0].text) < MAX_CHARS + 100
+    assert json.loads(said[1].calls[0].arguments) == {"not kept": "it was too long, or held a secret"}
 
 
 # secrets, and what is off the record
@@ -478,7 +478,7 @@ def traces(folder: Path, *texts: str) -> list[str]:
 
 
 def test_what_an_erased_memory_said_is_in_no_conversation_and_the_rest_is(sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.remember("Vault hours", "When the vault can be opened", "user", FACT)
+    sheaf.write("Vault hours", "When the vault can be opened", "user", FACT)
     version = sheaf.read(FILE).version
     conversation = told(sheaf)
     everything = (FACT, FILE, "Kim has the key", "When the vault can be opened", version)
@@ -494,20 +494,20 @@ def test_what_an_erased_memory_said_is_in_no_conversation_and_the_rest_is(sheaf:
         assert [one.text for one in messages] == [
             "Good morning.\n(erased)\nRemember that.",
             "I save it.",
-            "Memory saved: (erased)",
-            "Saved as `(erased)`; the catalog has [Vault hours](erased) now.",
+            "(erased)",
+            "(erased)",
             "Which editor do I use?",
             "Helix.\n(erased)",
         ]
         assert set(json.loads(messages[1].calls[0].arguments)) == {"name", "description", "content"}
         facts = [line.facts for line in conversation.lines() if line.facts and "state" in line.facts]
-        assert facts == [{"state": {"surfaced": [["user", "(erased)", "(erased)"]], "spent": 12}}]
+        assert facts == [{"state": "(erased)"}]
     assert InputHistory(sheaf.state).all() == ["Which editor do I use?"]
 
 
 def test_an_erasure_reaches_the_conversations_of_every_scope(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open("user", settings=settings) as sheaf, Sheaf.open("agent/writer", settings=settings) as other:
-        sheaf.remember("Vault hours", "When the vault can be opened", "user", FACT)
+        sheaf.write("Vault hours", "When the vault can be opened", "user", FACT)
         with Conversations(other.state).begin() as conversation:
             conversation.add(Said("user", FACT))
         assert traces(tmp_path / "state", FACT)
@@ -518,7 +518,7 @@ def test_an_erasure_reaches_the_conversations_of_every_scope(settings: Settings,
 
 
 def test_a_conversation_that_is_open_is_cleaned_and_goes_on(sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.remember("Vault hours", "When the vault can be opened", "user", FACT)
+    sheaf.write("Vault hours", "When the vault can be opened", "user", FACT)
     with Conversations(sheaf.state).begin() as conversation:
         conversation.add(Said("user", FACT))
 
@@ -529,7 +529,7 @@ def test_a_conversation_that_is_open_is_cleaned_and_goes_on(sheaf: Sheaf, tmp_pa
 
 
 def test_a_torn_line_that_holds_an_erased_memory_goes_too(sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.remember("Vault hours", "When the vault can be opened", "user", FACT)
+    sheaf.write("Vault hours", "When the vault can be opened", "user", FACT)
     conversation = told(sheaf)
     place = Path(sheaf.state.folder, conversation.name)
     place.write_bytes(place.read_bytes() + json.dumps({"role": "user", "text": FACT}).encode()[:-1])
@@ -542,7 +542,7 @@ def test_a_torn_line_that_holds_an_erased_memory_goes_too(sheaf: Sheaf, tmp_path
 
 
 def test_the_proof_names_a_conversation_that_still_holds_the_text(sheaf: Sheaf) -> None:
-    sheaf.remember("Vault hours", "When the vault can be opened", "user", FACT)
+    sheaf.write("Vault hours", "When the vault can be opened", "user", FACT)
     arguments = json.dumps({"content": FACT}, ensure_ascii=False)
     record = json.dumps({"calls": [{"arguments": arguments}]}, ensure_ascii=False)
     os.makedirs(sheaf.state.folder, exist_ok=True)
@@ -583,10 +583,10 @@ def test_only_what_says_the_same_is_taken_out(
 @each_case(
     "arguments, left, body",
     [
-        (json.dumps({"lines": PARTS, "count": 4}), {"lines": ["(erased)"] * 4, "count": 4}, DEPLOYS),
+        (json.dumps({"lines": PARTS, "count": 4}), dict.fromkeys(("lines", "count"), "(erased)"), DEPLOYS),
         (
             json.dumps({"files": [{"text": FACT, "size": 3}], "to": "x.md"}),
-            {"files": [{"text": "(erased)", "size": 3}], "to": "x.md"},
+            {"files": "(erased)", "to": "x.md"},
             FACT,
         ),
         (f'{{"content": "{FACT}', "(erased)", FACT),  # it is no JSON
@@ -631,7 +631,7 @@ def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversati
 
 @each_case("before", ["x\n", "x\t", "x ", '"'])
 def test_a_secret_behind_a_line_break_in_a_calls_arguments_is_taken_out(before: str) -> None:
-    from memsheaf.learn.conversation_file import clean_message
+    from memsheaf.learn.transcripts import clean_message
 
     token = "ghp_" + "16C7e42F292c6912E771" + "0c838347Ae178B4a"
     call = ToolCall("c", "memory_write", json.dumps({"content": before + token, "list": [before + token]}))

@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 import re
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from chat.terminal import Terminal
-from llm.talkers import openai_server, say, waits
 from memsheaf.text.neutralize import columns, for_terminal
 
 pytest.importorskip("rich")
@@ -147,30 +145,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "work").mkdir()
     home = {name: str(tmp_path / name[9:].lower()) for name in ("MEMSHEAF_HOME", "MEMSHEAF_CACHE")}
     return {**home, "MEMSHEAF_EMBEDDER": "none", "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-
-
-@pytest.mark.parametrize("size", [(24, 80), (40, 120)])
-def test_answers_of_a_model_are_rendered_while_they_stream(
-    size: tuple[int, int], environment: dict[str, str], tmp_path: Path
-) -> None:
-    pytest.importorskip("pydantic_ai")
-    pytest.importorskip("openai")
-    may_go_on = threading.Event()
-    script = say("Use **pnpm** here.\n\nThe next ") + waits(may_go_on) + say("paragraph.\n\n- an *item*\n")
-    with openai_server([script]) as server:
-        words = ["chat", "--model", "openai-compatible:test", "--url", server.url]
-        with Terminal(words, environment, tmp_path / "work", rows=size[0], columns=size[1]) as terminal:
-            terminal.prompt()
-            terminal.type("go")
-            terminal.send("\r")
-            shown = terminal.wait("The next")
-            assert "Use pnpm here." in shown
-            assert b"\x1b[1mpnpm\x1b[0m" in terminal.raw
-            may_go_on.set()
-            terminal.prompt(below=terminal.cells.place)
-            lines = terminal.text().splitlines()
-            assert lines.count("The next paragraph.") == 1
-            assert " • an item" in lines
 
 
 @pytest.mark.parametrize(

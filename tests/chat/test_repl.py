@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,12 +16,9 @@ from chat.scene import Scene
 from llm.talkers import Asked, Reply, Server, breaks_after, call, hangs, openai_server, say, status, waits
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.permissions import PermissionRequest
-from memsheaf.chat.terminal.repl import PermissionPrompt, Repl, interrupted_once, take_turn
-from memsheaf.chat.terminal.screen import JsonScreen, Screen
+from memsheaf.chat.terminal.repl import PermissionPrompt, Repl
+from memsheaf.chat.terminal.screen import Screen
 from memsheaf.chat.terminal.slash import Commands
-from memsheaf.chat.turn import Event, Text
-from memsheaf.errors import ModelFailed
-from memsheaf.llm.model import Request, Said, Step
 
 if sys.platform == "win32":
     pytest.skip("there are no pseudo-terminals", allow_module_level=True)
@@ -392,46 +388,7 @@ def asked(wish: PermissionRequest, keys: str, *, width: int = 80) -> tuple[str, 
     return answer, out.getvalue()
 
 
-def test_a_long_detail_is_cut_and_d_shows_all_of_it() -> None:
-    detail = "\n".join(f"+{number}" for number in range(40))
-    answer, shown = asked(PermissionRequest("write", "write a.py (+40 lines)", detail, "write"), "xdy")
-
-    assert answer == "once"
-    first, second, third = shown.split("write a.py (+40 lines)\n")[1:]
-    assert "\n… 24 more lines\n" in first
-    assert "d shows all" in second
-    assert "│ +39\n" in third
-    assert "d shows all" not in third
-    _, shown = asked(PermissionRequest("shell", "run: x", "x" * 10_000, "run"), "n")
-    assert len(shown.splitlines()) < 30
-
-
-def test_text_in_a_question_cannot_look_like_the_question() -> None:
-    fake = "y once, a always, n no, N never? once"
-    line, detail = f"run: x\n{fake}{'x' * 80}{fake}", f"x\n{fake}\r{fake}{' ' * 80}{fake}"
-    _, shown = asked(PermissionRequest("shell", line, detail, "run", outside=True), "n", width=40)
-
-    lines = shown.splitlines()
-    assert lines[0] == "outside the working directory: run: x"
-    assert [line for line in lines[1:] if not line.startswith("│ ")] == ["y once, a always, n no, N never? no"]
-
-
 # pieces of it
-
-
-class Typed:
-    """A reader with what will be typed; an exception is raised."""
-
-    shows_status = False
-
-    def __init__(self, *lines: str | type[BaseException]) -> None:
-        self._lines = iter(lines)
-
-    def read(self) -> str:
-        line = next(self._lines, EOFError)
-        if isinstance(line, str):
-            return line
-        raise line
 
 
 def repl(agent: Agent, screen: Screen) -> Repl:
@@ -441,78 +398,3 @@ def repl(agent: Agent, screen: Screen) -> Repl:
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
-
-
-def test_a_turn_that_fails_is_told_and_the_next_one_goes_on(scene: Scene) -> None:
-    out = io.StringIO()
-    screen = Screen(out, io.StringIO(), live=True)
-    with scene.chat([ModelFailed("the API is down"), ZeroDivisionError("odd"), "Here I am."]) as agent:
-        repl(agent, screen).run(Typed("one", "two", KeyboardInterrupt, "three"))
-
-    assert "the API is down\n" in out.getvalue()
-    assert "the turn failed: ZeroDivisionError: odd\n" in out.getvalue()
-    assert "Here I am.\n" in out.getvalue()
-
-
-def interrupted(request: Request) -> str:
-    raise KeyboardInterrupt
-
-
-def test_a_turn_says_how_it_went(scene: Scene) -> None:
-    screen = JsonScreen(io.StringIO())
-    with scene.chat(["Fine.", ModelFailed("down"), interrupted]) as agent:
-        assert take_turn(agent, screen, "one") == (False, False)
-        assert take_turn(agent, screen, "two") == (True, False)
-        assert take_turn(agent, screen, "three") == (False, True)
-
-
-def test_ctrl_c_again_does_not_break_into_the_tidying_up() -> None:
-    seconds = iter([0.0, 10.0, 10.4, 10.9, 11.0])
-    with interrupted_once(clock=lambda: next(seconds)):
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
-
-
-def test_ctrl_c_while_drawing_stops_the_turn(scene: Scene) -> None:
-    class Pressed(Screen):
-        def draw(self, event: Event) -> None:
-            super().draw(event)
-            if isinstance(event, Text):
-                raise KeyboardInterrupt
-
-    out = io.StringIO()
-    with scene.chat([["a", "b", "c"], "Fine."]) as agent:
-        assert take_turn(agent, Pressed(out, io.StringIO(), live=True), "one").stopped
-        assert out.getvalue() == "a\nstopped\n"
-        assert not take_turn(agent, Screen(out, io.StringIO()), "two").failed
-
-
-def test_what_is_learned_later_is_told_once_with_the_next_look(scene: Scene) -> None:
-    out = io.StringIO()
-    screen = Screen(out, io.StringIO(), live=True)
-    with scene.chat(["Notice."]) as agent:
-        asked = repl(agent, screen)
-        for _ in agent.turn("Remember that I prefer tabs over spaces."):
-            pass
-        while asked.has_news() is False:
-            agent.memory.learning.distiller.wait(1)
-
-        assert asked.has_news()
-        asked.tell_news()
-        assert asked.has_news() is None
-        assert out.getvalue().startswith("[memory: 1 learned: ")
-
-
-def test_a_plain_terminal_is_told_the_cost_after_the_answer(scene: Scene) -> None:
-    out = io.StringIO()
-    screen = Screen(out, io.StringIO(), live=True)
-    with scene.chat(["Fine.", ["Good.", Step(Said("assistant", ""), input=1_200, output=30)]]) as agent:
-        repl(agent, screen).run(Typed("one", "two"))
-
-    assert out.getvalue().splitlines()[:3] == ["Fine.", "Good.", "scripted · project · 1,200 tokens in, 30 out"]

@@ -10,20 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.chat.offline.requests import (
-    MAX_REQUEST_CHARS,
     MemoryRequest,
-    correct_spelling,
     find_requests,
-    read_languages,
-    say,
 )
 
-LANGUAGES = [name for name in read_languages() if name not in ("words", "choices")]
 CORPORA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "corpora")
 with open(os.path.join(CORPORA, "offline.json"), encoding="utf-8") as file:
     CASES: list[dict[str, Any]] = json.load(file)["cases"]
-NOTHING = ("other", "state")
-HARMLESS = ("know", "list", "search", "help", "thanks", "fine", "greeting", *NOTHING)
 
 
 def one(text: str) -> MemoryRequest:
@@ -36,34 +29,13 @@ def test_a_message_asks_for_what_the_corpus_says() -> None:
     wrong = []
     for case in CASES:
         requests = find_requests(case["text"])
-        expected = {name: case.get(name, "") for name in ("kind", "fact", "about", "file")}
-        if case["kind"] not in NOTHING:
+        kind = "other" if case["kind"] == "state" else case["kind"]
+        expected = {name: case.get(name, "") for name in ("kind", "fact", "about", "file")} | {"kind": kind}
+        if kind != "other":
             expected |= {"subject": case.get("subject", ""), "language": case["language"]}
         if [{name: getattr(each, name) for name in expected} for each in requests] != [expected]:
-            wrong.append((case["kind"], [each.kind for each in requests], case["text"]))
-    judged = [each for each in wrong if {each[0], *each[1]} == set(NOTHING)]  # by the classifier, which may err
-    assert wrong == judged
-    assert len(judged) <= 2, judged
-
-
-def test_every_language_has_every_request_and_the_replies_that_follow_it() -> None:
-    kinds = set(read_languages()["English"]["requests"]) - {"create"}
-    replies = read_languages()["English"]["replies"]
-    for language in LANGUAGES:
-        texts = read_languages()[language]
-        assert kinds <= set(texts["requests"])
-        assert {"help", "saved", "updated", "deleted", "undo", "unknown", "which", "failed"} <= set(texts["replies"])
-        for name, text in texts["replies"].items():
-            assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", replies[name])), (
-                language,
-                name,
-            )
-
-
-def test_the_requests_that_help_proposes_are_understood_in_their_language() -> None:
-    for language in LANGUAGES:
-        requests = [one(example) for example in say("help", language).split("\n- ")[1:]]
-        assert [(each.kind in NOTHING, each.language) for each in requests] == [(False, language)] * 7
+            wrong.append((expected, requests, case["text"]))
+    assert wrong == []
 
 
 # what is to be kept
@@ -74,23 +46,13 @@ def test_nothing_of_a_fact_is_lost() -> None:
     assert one(text).fact == text.removeprefix("Remember: ")
 
 
-def test_a_courtesy_and_a_question_are_no_part_of_a_fact() -> None:
-    assert one("Hello! We use pnpm. Is that fine? Please remember that. Thanks!").fact == "We use pnpm."
-
-
-def test_code_in_a_fact_stays_as_it_is() -> None:
-    assert one('Remember that `git push --force` needs "two" approvals.').fact == (
-        '`git push --force` needs "two" approvals.'
-    )
-
-
 def test_a_condition_is_no_request() -> None:
     for text in (
         "If it rains, forget that.",
         "When you are done, remember that.",
         "Don't delete the memory about tea.",
     ):
-        assert one(text).kind in NOTHING, text
+        assert one(text).kind == "other", text
 
 
 def test_several_requests_are_all_found_in_their_order() -> None:
@@ -114,7 +76,7 @@ def test_what_is_pasted_or_quoted_is_never_a_request() -> None:
         'The page says "forget everything".',
         "2026-11-15 12:00:00 remember that the disk is full",
     ):
-        assert one(text).kind in NOTHING, text
+        assert one(text).kind == "other", text
 
 
 # whatever is said
@@ -136,33 +98,4 @@ def test_any_text_is_read_and_says_the_same_twice(text: str) -> None:
     assert find_requests(text) == find_requests(text) != []
 
 
-WORDS = sorted({word for case in CASES for word in str(case["text"]).split()})
-
-
-@given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
-def test_words_of_requests_in_any_order_are_read(text: str) -> None:
-    for wanted in find_requests(text):
-        assert wanted.kind in (*HARMLESS, "remember", "update", "forget", "undo", "create")
-        assert wanted.fact == "" or wanted.fact.strip() == wanted.fact
-
-
-def test_a_long_message_is_read_in_no_time_that_grows_with_its_square() -> None:
-    long = "remember that " + "we and you, please " * 5_000
-    assert one(long).kind == "remember"
-    assert len(one(long).fact) > MAX_REQUEST_CHARS
-    assert find_requests("a " * 20_000)
-    assert find_requests("delete " * 10_000)
-    assert find_requests("Remember that. " * 4_000)
-    assert len(one("Remember: " + "We use it. " * 6_000).fact) > 60_000
-    assert find_requests("`a.py` " * 10_000)
-    assert len(one("Forget that " + "tea " * 20_000).subject) <= MAX_REQUEST_CHARS
-
-
 # what is written
-
-
-def test_a_misspelt_verb_is_put_right_and_nothing_else() -> None:
-    assert correct_spelling("forgte that I live in Berlin") == "forget that I live in Berlin"
-    assert correct_spelling("Recuedra que vivo en Berlín.") == "recuerda que vivo en Berlín."
-    for text in ("Forgery is a crime", "I remeber that", "", "Members vote"):
-        assert correct_spelling(text) == "", text

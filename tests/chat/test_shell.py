@@ -16,8 +16,7 @@ import pytest
 from cases import each_case
 from memsheaf.chat.permissions import Permission
 from memsheaf.chat.tools import FolderTools
-from memsheaf.chat.tools.shell import MOST_OUTPUT, run_command
-from memsheaf.llm.process_group import listen_without_group
+from memsheaf.chat.tools.shell import run_command
 from memsheaf.tools import ToolAnswer
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups are a thing of POSIX")
@@ -77,14 +76,6 @@ def test_a_command_runs_in_the_working_directory_without_input_and_without_a_ter
     assert shell("pwd; cat; test -t 0 || echo no terminal; (cat </dev/tty) 2>/dev/null || echo none").text == (
         f"{tmp_path / 'root'}\nno terminal\nnone\n(exit code 0)"
     )
-
-
-def test_of_much_output_the_first_and_the_last_part_are_kept(shell: Shell) -> None:
-    answer = shell("echo first; seq 1 200000; echo last")
-    assert answer.text.startswith("first\n1\n2\n")
-    assert answer.text.endswith("199999\n200000\nlast\n(exit code 0)")
-    assert "bytes left out]" in answer.text
-    assert MOST_OUTPUT <= len(answer.text) <= MOST_OUTPUT + 200
 
 
 def test_a_command_that_prints_for_ever_is_ended_and_fills_no_memory(shell: Shell) -> None:
@@ -182,24 +173,3 @@ def test_a_wrong_call_is_an_answer_that_says_what_is_right(
     assert answer.failed
     assert answer.text.startswith("Error: ")
     assert said in answer.text
-
-
-def test_a_working_directory_that_is_gone_is_an_answer(shell: Shell, tmp_path: Path) -> None:
-    (tmp_path / "root").rmdir()
-    answer = shell("true")
-    assert answer.failed
-    assert "No such file or directory" in answer.text
-
-
-def test_where_there_are_no_process_groups_a_program_is_heard_and_ends_in_time() -> None:
-    heard, errors = bytearray(), bytearray()
-    code = "import sys; print(sys.stdin.read().upper()); sys.stderr.write('trouble'); sys.exit(3)"
-    program = (sys.executable, "-c", code)
-    around = (os.sep, os.environ)
-
-    assert listen_without_group(program, heard.extend, *around, 60, b"hello", errors.extend) == 3
-    assert (bytes(heard).strip(), bytes(errors)) == (b"HELLO", b"trouble")
-    assert listen_without_group(program, heard.extend, *around, 60) == 3
-    assert bytes(heard).endswith(b"trouble")
-    with pytest.raises(TimeoutError):
-        listen_without_group((sys.executable, "-c", "import time; time.sleep(600)"), heard.extend, *around, 0.1)

@@ -12,7 +12,6 @@ import pytest
 from cases import each_case
 from chat.scene import Scene, run
 from memsheaf.chat.agent import Agent
-from memsheaf.chat.permissions import PermissionRequest
 from memsheaf.chat.terminal.screen import Screen
 from memsheaf.chat.terminal.slash import COMMANDS, Commands, NextStep, split
 
@@ -133,33 +132,6 @@ def test_commands_of_the_line_run_as_they_do_there(chat: Chat) -> None:
     assert "nothing is left to undo" in chat.paper.text
 
 
-@each_case("line", ["/memory show", "/memory dance", "/remember", "/forget", "/recall", "/ignore", "/allow x"])
-def test_a_command_that_lacks_something_says_what_and_does_nothing(chat: Chat, line: str) -> None:
-    before = len(chat.paper.text)
-    assert chat.do(line) == NextStep()
-    assert chat.ran == []
-    assert f"{line.split()[0]} takes " in chat.paper.text[before:]
-
-
-def test_plan_mode_goes_on_and_off(chat: Chat) -> None:
-    modes = []
-    for line in ("/plan", "/plan", "/plan on", "/plan on"):
-        chat.do(line)
-        modes.append(chat.agent.permission.planning)
-    assert modes == [True, False, True, True]
-
-
-def test_what_was_allowed_is_shown_and_taken_back(scene: Scene) -> None:
-    with opened(scene, answer="always") as chat:
-        chat.do("/allow")
-        assert "nothing was answered with always or never yet" in chat.paper.text
-        chat.agent.permission.require(PermissionRequest("shell", "run: ls", reach="run", key="run ls"))
-        chat.do("/allow")
-        assert "run ls" in chat.paper.text
-        chat.do("/allow reset")
-        assert chat.agent.permission.rules() == []
-
-
 def test_a_cleared_conversation_can_be_gone_on_with(scene: Scene) -> None:
     with opened(scene, "Good day.", "Again.") as chat:
         run(chat.agent, "Hello there")
@@ -174,40 +146,6 @@ def test_a_cleared_conversation_can_be_gone_on_with(scene: Scene) -> None:
         assert [said.text for said in chat.agent.conversation] == ["Hello there", "Good day."]
         assert f"goes on with {old}: 2 messages" in chat.paper.text
         assert "> Hello there\nGood day." in chat.paper.text
-
-
-def test_what_cannot_be_resumed_is_told_and_nothing_changes(scene: Scene) -> None:
-    with opened(scene, "Good day.") as chat:
-        run(chat.agent, "Hello there")
-        before = list(chat.agent.conversation)
-
-        assert chat.do("/resume 2099") == NextStep()
-
-        assert "2099" in chat.paper.text
-        assert chat.agent.conversation == before
-        chat.do("/resume")
-        assert chat.ran == [["conversations"]]
-
-
-def test_the_cost_of_the_conversation_comes_before_that_of_all(scene: Scene) -> None:
-    with opened(scene) as chat:
-        chat.do("/cost")
-        assert "this conversation: nothing was asked of a model" in chat.paper.text
-        chat.agent.spent = chat.agent.spent._replace(
-            requests=2, input=12_345, output=950, cached=8_000, dollars=0.0421
-        )
-        chat.do("/cost")
-        assert "12,345 tokens in (8,000 cached), 950 out · $0.04" in chat.paper.text
-
-
-def test_help_names_every_command_and_the_keys(scene: Scene) -> None:
-    with opened(scene) as chat:
-        chat.do("/help")
-        for name, command in COMMANDS.items():
-            assert f"/{name}" in chat.paper.text
-            assert command.help in chat.paper.text
-        assert "Alt-Enter" in chat.paper.text
-        assert max(map(len, chat.paper.lines)) <= 110
 
 
 @each_case(

@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def test_one_message_is_answered_on_standard_output_and_memory_told_beside_it(ru
     assert "[memory: 1 learned: " in err
     assert "[memory" not in out
 
-    code, out, err = run("chat", "-p", "What do you know about", "--print", "-", stdin="my preferences?\n")
+    code, out, err = run("chat", "-p", "Which do I prefer,", "--print", "-", stdin="tabs or spaces?\n")
     assert code == 0
     assert "tabs" in out
 
@@ -56,7 +55,7 @@ def test_events_are_one_document_a_line_with_commands_and_errors_among_them(run:
     code, out, err = run("chat", "--json", stdin=lines)
 
     assert (code, err, out.isascii()) == (0, "", True)
-    assert {"calling", "called", "text", "ended"} <= {str(event["event"]) for event in events(out)}
+    assert {"ran", "text", "ended"} <= {str(event["event"]) for event in events(out)}
     ran = [event for event in events(out) if event["event"] == "ran"]
     assert [(event["command"], event["code"]) for event in ran][:1] == [("list", 0)]
     assert ran[-1]["code"] == 1
@@ -103,24 +102,6 @@ def test_the_page_is_opened_beside_the_chat_and_ends_with_it(run: Run) -> None:
         socket.create_connection(("127.0.0.1", int(found[1])), 5)
 
 
-def test_the_scope_on_the_line_is_the_one_that_is_written_to(run: Run) -> None:
-    run("chat", "--scope", "user", "-p", "Remember that I prefer tabs over spaces.")
-    assert "tabs" in run("list", "--scope", "user")[1]
-
-    run("chat", "--agent", "reviewer", "-p", "Remember that we review on Mondays.")
-    assert "review" in run("list", "--agent", "reviewer")[1]
-    assert "review" not in run("list", "--scope", "user")[1]
-
-
-def test_a_script_ends_with_one_when_an_answer_failed(run: Run) -> None:
-    words = ("chat", "--model", "openai-compatible:x", "--url", "http://127.0.0.1:9/v1")
-
-    code, out, err = run(*words, stdin="hello\n/help\n")
-    assert code == 1
-    assert "127.0.0.1:9" in err or "connect" in err.lower()
-    assert "failed" not in out
-
-
 def test_odd_bytes_and_a_reader_that_has_had_enough_do_not_end_it_with_a_traceback(
     environment: dict[str, str],
 ) -> None:
@@ -154,16 +135,6 @@ def test_hostile_words_reach_neither_the_terminal_nor_the_log_as_they_are(run: R
 
     assert code == 0
     assert not set(out + err) & set("\x1b\x07\u202e")
-
-
-def test_another_command_imports_nothing_of_a_chat(environment: dict[str, str]) -> None:
-    program = "import sys; from memsheaf.cli import main; main(['list']); main(['help', 'chat']); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, check=True, text=True
-    )
-
-    imported = done.stdout.splitlines()[-1].split()
-    assert not [name for name in imported if name.startswith(("memsheaf.chat", "prompt_toolkit", "pydantic_ai"))]
 
 
 Keep = Callable[..., str]
@@ -216,27 +187,6 @@ def test_conversations_are_listed_newest_first(run: Run, keep: Keep) -> None:
     assert (code, len(out.splitlines()), err) == (0, 2, "There are more: --limit lists so many.\n")
 
 
-def test_where_nothing_was_kept_that_is_said(run: Run) -> None:
-    assert run("conversations") == (0, "no conversation of the scope project was kept\n", "")
-    assert run("conversations", "x", "--scope", "user")[:2] == (0, "no kept conversation of the scope user has 'x'\n")
-    assert json.loads(run("conversations", "--json")[1]) == {"conversations": [], "more": False}
-
-
-def test_words_find_conversations_with_the_lines_that_have_them(run: Run, keep: Keep) -> None:
-    wanted, there = keep(*TALK), keep(user("Which port has the writer?"), scope="agent/writer")
-    assert there in run("conversations", "--agent", "writer")[1]
-    keep(user("Which editor do I use?"))
-
-    code, out, _ = run("conversations", "PORT", "proxy")
-
-    assert code == 0
-    first, *lines = out.splitlines()
-    assert first.startswith(wanted)
-    assert lines == ["  user: Which port does the proxy use?"]
-    (found,) = json.loads(run("conversations", "listen 8080", "--json")[1])["conversations"]
-    assert (found["id"], found["lines"]) == (wanted, ["grep: listen 8080"])
-
-
 def test_one_is_shown_as_text_or_as_json(run: Run, keep: Keep) -> None:
     id = keep(*TALK)
 
@@ -276,33 +226,6 @@ def test_one_is_removed_when_a_person_says_so(run: Run, keep: Keep) -> None:
     assert json.loads(run("conversations", "remove", second, "--yes", "--json")[1]) == {"removed": 1}
     assert run("conversations", "remove", second, "--yes")[0] == 1
     assert "no conversation" in run("conversations")[1]
-
-
-def test_old_ones_are_removed_when_a_person_says_so(run: Run, keep: Keep) -> None:
-    keep(user("old"), at=time.time() - NOON - 100 * 86_400)
-    keep(user("older"), at=time.time() - NOON - 200 * 86_400)
-    new = keep(user("new"), at=time.time() - NOON)
-
-    assert run("conversations", "remove", "--older-than", "90")[0] == 2
-    code, _, err = run("conversations", "remove", "--older-than", "90", stdin="\n", screen=True)
-    assert code == 1
-    assert "Remove 2 conversations that nobody went on with for 90 days?" in err
-    assert run("conversations", "remove", "--older-than", "90", "--yes") == (0, "Removed 2 conversations\n", "")
-    assert run("conversations", "remove", "--older-than", "90") == (0, "Removed 0 conversations\n", "")
-    assert [one["id"] for one in json.loads(run("conversations", "--json")[1])["conversations"]] == [new]
-
-
-def test_hostile_words_do_not_drive_the_terminal(run: Run, keep: Keep) -> None:
-    evil = "\x1b]0;x\x07\x1b[31mred\u202e"
-    keep(
-        user(evil), Said("assistant", evil, (ToolCall("c", evil, evil),)), Said("tool", evil, answers="c", tool=evil)
-    )
-
-    for words in ([], ["red"], ["show", "last"], ["show", "last", "--json"]):
-        code, out, _ = run("conversations", *words, screen=True, more={"NO_COLOR": "1", "COLUMNS": "80"})
-        assert code == 0
-        assert not {"\x1b", "\x07", "\u202e"} & set(out)
-        assert "red" in out
 
 
 def test_what_was_erased_is_in_no_conversation(run: Run, keep: Keep, tmp_path: Path) -> None:

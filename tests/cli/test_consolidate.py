@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,32 +44,24 @@ def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
     code, out, err = run("consolidate")
 
     assert (code, err) == (0, "")
-    assert re.search(
-        r"merge: they say the same \[[0-9a-f]{12}\]\n  keeps project_no-fridays.md, retires project_fri", out
-    )
+    assert out.startswith("merge: they say the same\n  keeps project_no-fridays.md, retires project_fridays.md\n")
     assert "  +supersedes:\n  +  - project_fridays.md\n" in out
     assert out.endswith("Nothing was changed. With --apply, 1 memory would be retired.\n")
 
     value = json.loads(run("consolidate", "--json")[1])
     (group,) = value.pop("groups")
-    assert value == {"applied": False, "commit": "", "retired": 1, "dropped": [], "notes": [], "mine": []}
+    assert value == {"applied": False, "commit": "", "retired": 1, "dropped": [], "notes": []}
     assert group.pop("diff").startswith("--- project_no-fridays.md  now\n")
-    name = group.pop("id")
-    assert name in out
     assert group == {
         "action": "merge",
         "why": "they say the same",
         "files": ["project_no-fridays.md", "project_fridays.md"],
         "keeper": "project_no-fridays.md",
         "retired": ["project_fridays.md"],
-        "model": False,
-        "mine": False,
     }
     assert tree() == before
 
-    code, out, _ = run("consolidate", "--apply", "--only", "ffff")
-    assert (code, "group ffff was not done" in out) == (1, True)
-    done = run("consolidate", "--apply", "--only", name)[1].splitlines()[-1]
+    done = run("consolidate", "--apply")[1].splitlines()[-1]
     assert done.startswith("Done: 1 memory retired. Undo with `memsheaf undo ")
     assert run("show", "project_fridays.md")[0] == 1
     assert "consolidate: 1 merged" in run("log")[1]
@@ -88,7 +79,7 @@ def test_what_is_left_says_why(run: Run, environment: dict[str, str]) -> None:
 
     assert code == 0
     assert (
-        "left as it is: expired of project_old-2.md: a run retires at most 2 memories; the next one goes on\n" in out
+        "left as it is: expired of project_old-2.md: a run changes at most 2 memories; the next one goes on\n" in out
     )
     assert json.loads(run("list", "--json")[1])["memories"][0]["path"] == "project_old-2.md"
 
@@ -115,7 +106,7 @@ def test_what_is_due_is_done_once_and_else_the_gates_say_why(
     assert run("show", "project_fridays.md")[0] == 1
     code, out, _ = run("dream", "run")
     assert code == 0
-    assert "  last time: the last consolidation was " in out
+    assert "  last time: 0 min ago, 24 h needed\n" in out
 
 
 def test_questions_are_stored_shown_and_dropped(run: Run, fridays: None) -> None:
@@ -133,45 +124,12 @@ def test_questions_are_stored_shown_and_dropped(run: Run, fridays: None) -> None
     assert run("expect", "--drop", "unicorn")[1] == "project_fridays.md  when do we deploy?\n"
 
 
-def mine(run: Run) -> None:
+def test_what_a_person_wrote_is_never_touched(run: Run) -> None:
     add(run, "Fridays", FRIDAY)
     add(run, "No Fridays", f"{FRIDAY} Ask Maria.")
-    for name in ("Staging", "Staging again"):
-        add(run, name, "The staging database is wiped each Monday night by the platform team's job.", "--pin")
 
-
-def test_what_a_person_wrote_is_left_alone_and_that_is_said(run: Run, tree: Tree) -> None:
-    mine(run)
-    run("list")
-    before = tree()
-
-    code, out, _ = run("consolidate", "--apply")
-
-    assert code == 0
-    assert out == "1 group is left alone because you wrote them; --include-mine proposes them for review.\n"
-    assert len(json.loads(run("consolidate", "--json")[1])["mine"]) == 1
-    assert "merge of what you wrote: they say the same" in run("consolidate", "--include-mine")[1]
-    assert run("consolidate", "--include-mine", "--apply")[0] == 2, "nobody can be asked"
-    assert "left as it is" in run("consolidate", "--include-mine", "--apply", stdin="n\n", screen=True)[1].lower()
-    kept = {path: data for path, data in before.items() if path.endswith(".md")}
-    assert {path: data for path, data in tree().items() if path.endswith(".md")} == kept
-
-
-@pytest.mark.parametrize("how", ["asked", "--yes"])
-def test_what_a_person_wrote_is_consolidated_when_they_say_so(run: Run, how: str) -> None:
-    mine(run)
-    asked = how == "asked"
-
-    words = ("consolidate", "--include-mine", "--apply", *([] if asked else [how]))
-    code, out, _ = run(*words, stdin="y\n", screen=asked)
-
-    assert code == 0
-    assert "1 memory retired" in out
-    left = run("list", "--paths")[1].split()
-    assert {"project_staging.md", "project_staging-again.md"} <= set(left), "what is pinned stays"
-    assert len(left) == 3
-    assert run("undo")[0] == 0
-    assert len(run("list", "--paths")[1].split()) == 4
+    assert run("consolidate", "--apply") == (0, "There is nothing to consolidate.\n", "")
+    assert len(run("list", "--paths")[1].split()) == 2
 
 
 KEY = "AKIAZFAKE" + "FAKEFAKE234"
@@ -213,10 +171,10 @@ def test_the_report_says_how_far_it_went_and_what_was_written(run: Run, conversa
     assert first.startswith("120,")
     assert first.endswith(" after, 50,000 allowed")
     assert second == "level 2: tool output is one line each"
-    assert third == "180 messages: 125 kept, 55 one line"
+    assert third == "180 messages: 125 kept, 55 shortened"
     assert fourth.startswith("written: ")
     assert Path(fourth.removeprefix("written: ")).read_text().startswith("=== message 2: tool ===\nrow\n")
-    assert bullets[0] == "  - Messages that are not whole: 55 in one line"
+    assert bullets[0] == "  - Of 180 messages: 55 shortened, 0 taken out"
     assert "Do step" not in out
 
 
@@ -224,7 +182,7 @@ def test_the_conversation_itself_is_printed_on_request_and_can_be_read_again(run
     code, out, err = run("compact", conversation, "--budget", "5000", "--print")
 
     assert code == 0
-    assert "level 2: " in err
+    assert "level 3: " in err
     first, *messages = [json.loads(line) for line in out.splitlines()]
     assert first["role"] == "user"
     assert first["content"].startswith("# Earlier in this conversation\n")
@@ -239,7 +197,7 @@ def test_as_json_everything_is_there_and_notes_are_the_summary(run: Run, convers
 
     value = json.loads(run("compact", conversation, *words, "--json")[1])
 
-    assert (value["trigger"], value["level"], value["fits"], value["budget"]) == ("task", 4, True, 900)
+    assert (value["trigger"], value["level"], value["fits"], value["budget"]) == ("task", 5, True, 900)
     assert value["after"] <= 900 < value["before"]
     assert sum(value["counts"].values()) == 180
     assert any(bullet.startswith('The user said: "') for bullet in value["bullets"])

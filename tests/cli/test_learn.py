@@ -59,22 +59,6 @@ def test_the_inbox_is_as_it_was_after_a_dry_run_or_a_model_that_cannot_be_used(r
     assert "1 saved" in run("extract", "--model", "none")[1]
 
 
-def test_claude_codes_own_transcript_is_understood(run: Run, tmp_path: Path) -> None:
-    lines = [
-        {"type": "user", "uuid": "u-0000000000000001", "sessionId": "s1", "timestamp": "2026-11-15T10:00:00Z",
-         "message": {"role": "user", "content": "From now on run make check before every commit."}},
-        {"type": "assistant", "uuid": "u-0000000000000002", "sessionId": "s1",
-         "message": {"role": "assistant", "content": [{"type": "text", "text": "I will."}]}}
-    ]  # fmt: skip
-    (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
-
-    found = json.loads(run("extract", str(tmp_path / "talk.jsonl"), "--json")[1])
-
-    (verdict,) = found["verdicts"]
-    assert (verdict["outcome"], verdict["kind"]) == ("saved", "feedback")
-    assert "make check" in verdict["content"]
-
-
 def queued(run: Run) -> str:
     run("extract", "-", stdin=SAID, more=ASK)
     (one,) = json.loads(run("review", "--json")[1])["proposals"]
@@ -153,8 +137,8 @@ def test_in_a_terminal_each_is_asked_for(run: Run) -> None:
 
 def test_an_unconfirmed_memory_is_confirmed_or_forgotten(run: Run, environment: dict[str, str]) -> None:
     with Sheaf.open("project", settings=load(environment)) as sheaf:
-        first = sheaf.remember("From a page", "d", "project", "The wiki says to use staging.", trust="unconfirmed")
-        second = sheaf.remember("Another", "d", "project", "A page says to mail the ops.", trust="unconfirmed")
+        first = sheaf.write("From a page", "d", "project", "The wiki says to use staging.", trust="unconfirmed")
+        second = sheaf.write("Another", "d", "project", "A page says to mail the ops.", trust="unconfirmed")
 
     waiting = json.loads(run("review", "--json")[1])["unconfirmed"]
     assert {row["path"] for row in waiting} == {first.path, second.path}
@@ -221,33 +205,6 @@ def test_a_transcript_is_taken_in_and_shown(run: Run) -> None:
     assert out.splitlines()[2] == "2 turns in 1 conversation"
 
 
-def test_a_transcript_on_standard_input_goes_to_the_scope_that_is_named(run: Run) -> None:
-    user = ("--scope", "user", "--json")
-    code, out, _ = run("inbox", "add", "-", *user, stdin=CHAT)
-
-    assert (code, json.loads(out)) == (0, {"format": "text", "turns": 2, "added": 2, "skipped": 0})
-    found = json.loads(run("inbox", *user)[1])
-    assert (found["turns"], found["learned"]) == (2, 0)
-    (conversation,) = found["conversations"]
-    assert (conversation["conversation"], conversation["first"]) == ("standard input", "I prefer tabs.")
-    assert run("inbox") == (0, "nothing is waiting to be learned from\n", "")
-
-    lines = ['{"role": "user", "content": "a"}', '{"role": "user", "cont', '{"role": "user", "content": "b"}']
-    done = run("inbox", "add", "-", stdin="\n".join(lines))
-    assert done == (0, "Took in 1 of 1 turn\n", "1 line could not be understood\n")
-
-
-def test_what_waits_is_dropped_when_a_person_says_so(run: Run) -> None:
-    run("inbox", "add", "-", stdin=CHAT)
-
-    assert run("inbox", "clear")[0] == 2
-    code, out, err = run("inbox", "clear", stdin="no\n", screen=True)
-    assert (code, out) == (1, "")
-    assert "Drop 2 turns" in err
-    assert run("inbox", "clear", stdin="yes\n", screen=True)[:2] == (0, "Dropped 2 turns\n")
-    assert run("inbox", "clear", "--yes") == (0, "Dropped 0 turns\n", "")
-
-
 def test_neither_a_secret_nor_what_is_no_text_is_kept(run: Run, tmp_path: Path) -> None:
     Path("picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
     code, _, err = run("inbox", "add", "picture.png")
@@ -281,24 +238,6 @@ def test_a_note_is_taken_shown_learned_from_and_taken_back(run: Run, tabs: str) 
     run("diary", "undo")
     code, _, err = run("diary", "undo")
     assert (code, "nothing is left to undo" in err) == (1, True)
-
-
-def test_days_are_shown_as_they_are_written(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
-    environment["MEMSHEAF_PROJECT"] = str(tmp_path / "project")
-    folder = tmp_path / "project" / "logs" / "2026" / "10"
-    folder.mkdir(parents=True)
-    first, second = "# 2026-10-01\n\n- 09:30 user: Ship it.\n", "# 2026-10-02\n\nA quiet day.\n- 10:00 note: 休日\n"
-    (folder / "2026-10-01.md").write_text(first)
-    (folder / "2026-10-02.md").write_text(second)
-
-    assert run("diary", "show", "2026-10-02") == (0, second, "")
-    assert run("diary", "show", "2026-10-03") == (0, "nothing was logged on 2026-10-03\n", "")
-    assert run("diary", "show", "--since", "2026-10-03") == (0, "nothing was logged on 2026-10-03 or later\n", "")
-    assert run("diary", "show", "--since", "2026-10-01")[1] == f"{first}\n{second}"
-    days = json.loads(run("diary", "show", "--since", "2026-10-01", "--json")[1])["days"]
-    entry = {"time": "09:30", "source": "user", "text": "Ship it.", "saved": False}
-    assert days[0] == {"day": "2026-10-01", "entries": [entry]}
-    assert days[1]["entries"][0]["text"] == "休日"
 
 
 def test_a_secret_is_refused_unless_somebody_insists(run: Run, tree: Tree) -> None:

@@ -74,24 +74,6 @@ def test_the_program_that_runs_is_named_by_its_place(
     assert told(run)["command"] == str(tmp_path / "links" / "memsheaf")
 
 
-@pytest.mark.parametrize(
-    ("code", "words", "why"),
-    [
-        (2, ["--port", "9000"], "--port goes with --http"),
-        (2, ["--port", "0"], "--port goes with --http"),
-        (2, ["--http", "--port", "0"], "port"),
-        (1, ["--scope", "nonsense"], "not a scope"),
-        (1, ["--http", "--host", "0.0.0.0"], "other machines reach"),
-        (1, ["--http", "--host", "0.0.0.0", "--behind-proxy"], "--allow-host"),
-        (1, ["--http", "--allow-host", "http://a.example/"], "is no host"),
-    ],
-)
-def test_no_text_is_printed_for_what_would_not_start(run: Run, code: int, words: list[str], why: str) -> None:
-    done, out, err = run("mcp", "--print-config", "cursor", *words)
-    assert (done, out) == (code, "")
-    assert why in err
-
-
 def test_a_port_in_use_and_an_address_of_another_machine_are_told_apart(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         code, _, err = run("mcp", "--http", "--port", str(busy.getsockname()[1]))

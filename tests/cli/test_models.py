@@ -56,15 +56,6 @@ def test_the_model_in_the_settings_is_looked_at(run: Run, environment: dict[str,
     assert "npm install" in out
 
 
-def test_a_server_where_nothing_listens_is_told(run: Run, environment: dict[str, str]) -> None:
-    more = {"MEMSHEAF_MODEL": "llama.cpp:x", "MEMSHEAF_MODEL_URL": "http://127.0.0.1:9/v1"}
-
-    code, out, _ = run("models", more=more)
-
-    assert code == 1
-    assert "nothing listens at http://127.0.0.1:9/v1" in out
-
-
 def extract(run: Run) -> tuple[int, str, str]:
     """Have a model read a conversation."""
     turn = {"role": "user", "content": "We moved the importer to the new API on Monday."}

@@ -144,5 +144,7 @@ def test_recall_finds_such_a_memory_by_the_words_of_its_sentence(
     settings = Settings(environment["MEMSHEAF_HOME"], environment["MEMSHEAF_CACHE"], embedder="none")
     with Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), by="user") as layers:
         rows = layers.search("when do we deploy?")
-        assert rows[0].description == "We deploy on Fridays, after the standup"
-        assert not [row for row in layers.search("When it is about") if row.path in {f"user:{path}" for path in MADE}]
+        assert rows[0].row.description == "We deploy on Fridays, after the standup"
+        assert not [
+            row for row in layers.search("When it is about") if row.ref.path in {f"user:{path}" for path in MADE}
+        ]

@@ -218,12 +218,3 @@ def test_long_work_tells_someone_who_waits(environment: dict[str, str]) -> None:
     with Console(None, io.StringIO(), quiet, environment).waiting("importing"):
         pass
     assert quiet.getvalue() == ""
-
-
-def test_where_the_last_column_has_no_room_it_has_a_line_of_its_own(run: Run) -> None:
-    about = ("--description", "What is said of it, at some length", "--type", "user", "--scope", "project")
-    run("add", "A name that is long enough to leave little room", "Use tabs.", *about)
-    out = run("forget", "--all", "--dry-run", screen=True, more={"COLUMNS": "60", "NO_COLOR": "1"})[1]
-    first, second = out.rstrip("\n").split("\n")
-    assert first.startswith("user_name-long-enough-leave-little-room.md")
-    assert second == "    What is said of it, at some length"

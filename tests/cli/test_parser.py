@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
-from memsheaf.cli.command import Argument, Usage, group, parse, split_action, split_first, takes
-from memsheaf.cli.reference import help_text
+from memsheaf.cli.command import Argument, takes
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -23,64 +20,6 @@ def bare(call: object) -> int:
       memsheaf nothing
     """
     return 0
-
-
-things = group("Keep things.", default="list")
-
-
-@things.action(Argument("words", "w", "WORDS", repeated=True))
-def list_things(call: object) -> int:
-    """List them."""
-    return 0
-
-
-@things.action(Argument("id", "i", "ID", required=True), Argument("--since", "s", "DAY"))
-def show_things(call: object) -> int:
-    """Show one."""
-    return 0
-
-
-def test_an_option_may_be_short_or_stand_alone() -> None:
-    for words, resume, printed in (
-        ([], None, None),
-        (["--resume"], "last", None),
-        (["--resume", "20261115"], "20261115", None),
-        (["--resume=20261115"], "20261115", None),
-        (["--resume", "-p", "x"], "last", ["x"]),
-        (["--resume", "--json"], "last", None),
-        (["-p", "x", "--print", "y"], None, ["x", "y"]),
-        (["-p=x"], None, ["x"]),
-        (["-p", "--resume"], None, ["--resume"]),
-        (["-p", "-"], None, ["-"]),
-    ):
-        options = parse(bare, words)
-        assert (options.resume, options.print) == (resume, printed), words
-    assert parse(bare, ["--resume", "--", "-p"]).word == "-p"
-    for words in (["-p"], ["-q", "x"], ["--resume", "a", "b", "c"], ["--print"]):
-        with pytest.raises(Usage):
-            parse(bare, words)
-
-
-def test_help_shows_both_ways_to_write_an_option() -> None:
-    text = help_text("nothing", bare)
-
-    assert "-p, --print TEXT" in text
-    assert "[--resume [ID]] [--print TEXT] [WORD]" in text
-
-
-def test_the_action_is_the_first_word_that_is_no_option_nor_its_value() -> None:
-    for words, action, rest in (
-        ([], "list", []),
-        (["show", "x"], "show", ["x"]),
-        (["--scope", "show", "list"], "list", ["--scope", "show"]),
-        (["--since", "list", "show", "x"], "show", ["--since", "list", "x"]),
-        (["old", "shoes"], "list", ["old", "shoes"]),
-        (["--", "show"], "list", ["--", "show"]),
-        (["-", "show"], "list", ["-", "show"]),
-        (["show", "x", "--since", "today"], "show", ["x", "--since", "today"]),
-    ):
-        assert split_action("things", things, words) == (action, rest), words
-    assert split_first(["--scope", "user", "-", "list"]) == ("-", ["--scope", "user", "list"])
 
 
 def test_a_group_names_the_action_that_was_meant(run: Run) -> None:

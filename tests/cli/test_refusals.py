@@ -201,8 +201,8 @@ audit 2: x ; --tree ''
 audit 1: --tree missing ; --scope nonsense
 audit 1: --check --tree missing
 notes 2: often ; set ; show x ; block x --phase 2 ; check ; set --objective '' ; --scope user ; block ''
-notes 2: block ; pending ; done ; clear ; clear pending
-notes 1: clear phase ; block 'iteration 3 passed' ; block 'the password is Corr3ct-H0rse-Fake'
+notes 2: block ; pending ; done ; clear
+notes 1: done phase ; block 'iteration 3 passed' ; block 'the password is Corr3ct-H0rse-Fake'
 notes 1: set --objective '```' ; done 1 ; done nothing
 fact 2: often ; add ; show x.md ; list x ; add Subject 'Tests run with make.' --category recipe
 fact 2: --agent researcher ; add Subject

@@ -51,7 +51,7 @@ def test_a_session_from_its_start_to_its_end(run: Run) -> None:
     code, out, err = run("session", "end")
     assert (code, err) == (0, "")
     assert out == (
-        f"Ended session {began[1]}: 1 file moved to its archive\n"
+        f"Ended session {began[1]}: its notes are in the archive\n"
         f"  Undo with `memsheaf undo --scope session/{began[1]}`.\n"
         f"  1 item could be promoted: `memsheaf promote --session {began[1]}` offers it\n"
     )
@@ -83,7 +83,7 @@ def test_what_programs_get(asked: Callable[..., Any], one: str) -> None:
     assert shown["sections"][3]["text"].endswith("\n\n- Tests need Redis")
     assert (shown["blank"], shown["open"]) == (False, True)
     ended = asked("session", "end")
-    assert (ended["id"], ended["waiting"], ended["archived"], ended["left"]) == ("one", 1, ["archive/session.md"], [])
+    assert (ended["id"], ended["waiting"], ended["blank"]) == ("one", 1, False)
 
 
 def test_the_session_is_named_chosen_by_the_environment_or_the_only_one(run: Run, one: str) -> None:
@@ -193,7 +193,7 @@ def test_templates_come_from_a_file_or_the_users_folder(run: Run, tmp_path: Path
     assert run("session", "start", "--id", "one", "--template", "mine.md")[0] == 0
     assert run("session", "note", "x", "--session", "one")[0] == 1
     assert run("session", "note", "x", "--session", "one", "--section", "to")[0] == 0
-    assert "## To do\n\n- x\n" in run("session", "show", "--session", "one")[1]
+    assert "## To do\n- x\n" in run("session", "show", "--session", "one")[1]
 
     assert run("session", "start", "--id", "two", "--long")[0] == 0
     assert "## Codebase and System Documentation\n" in run("session", "show", "--session", "two")[1]

@@ -40,7 +40,7 @@ from victim import (
 
 from memsheaf.config import Dream, Settings
 from memsheaf.errors import NotFound
-from memsheaf.learn import rehearsal, schedule
+from memsheaf.learn.consolidate import LastRun, expectations, gates, load_last_run
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Revision
@@ -403,19 +403,18 @@ def _index_heals(root: str, files: Files) -> Iterator[str]:
 def _consolidates(root: str, files: Files) -> Iterator[str]:
     """The gates know of none that was not done, nobody seems to be at it, and the next one completes it."""
     state, settings = state_at(root), Dream(files=1, hours=1, conversations=1)
-    past = schedule.load(state)
-    if past.at == NOON and files == UNTIDY:
+    if load_last_run(state).at == NOON and files == UNTIDY:
         yield "the gates think that it was done"
-    gates = schedule.gates(state, settings, files=4, learned=99, now=NOON + 3600 * 25)
-    if closed := [gate.name for gate in gates if not gate.is_open]:
+    listed = gates(state, settings, files=4, learned=99, now=NOON + 3600 * 25)
+    if closed := [gate.name for gate in listed if not gate.is_open]:
         yield f"gates are shut for ever: {closed}"
     consolidate(root, cache_of(root))
     if files_of(root) != TIDY:
         yield f"a second consolidation does not complete it: {sorted(files_of(root))}"
-    if schedule.load(state) != schedule.Past(NOON, 9):
-        yield f"the gates remember {schedule.load(state)}"
+    if load_last_run(state) != LastRun(NOON, 9, looked=NOON):
+        yield f"the gates remember {load_last_run(state)}"
     memories = {path: parse(path, data) for path, data in TIDY.items()}
-    (pair,) = rehearsal.expectations(state)
+    (pair,) = expectations(state)
     if pair.path != "project_b.md" and pair.path not in memories["project_b.md"].supersedes:
         yield f"the stored question lost its answer: {pair}"
 

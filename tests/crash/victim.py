@@ -23,8 +23,7 @@ from socket import socket, socketpair
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
-from memsheaf.learn import rehearsal, schedule
-from memsheaf.learn.consolidate import run
+from memsheaf.learn.consolidate import LAST_RUN, LastRun, expect, run
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, version_of
 from memsheaf.store.folder import FolderStore
@@ -175,8 +174,8 @@ def _untidy(root: str) -> None:
     change_to(root, dict(UNTIDY))
     with _sheaf(root, os.path.join(os.path.dirname(root), "cache")) as sheaf:
         sheaf.list()
-    schedule.save(state_at(root), schedule.Past(NOON - 86_400.0, 3))
-    rehearsal.expect(state_at(root), "when do we deploy?", "project_a.md")
+    state_at(root).save(LAST_RUN, LastRun(NOON - 86_400.0, 3)._asdict())
+    expect(state_at(root), "when do we deploy?", "project_a.md")
 
 
 def state_at(root: str) -> State:

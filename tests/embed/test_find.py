@@ -12,7 +12,7 @@ import pytest
 
 from cases import each_case
 from memsheaf.embed import find
-from memsheaf.embed.api import PROVIDERS, ServedEmbedder
+from memsheaf.embed.api import PROVIDERS
 from memsheaf.embed.minilm import FILE as MINILM_FILE
 from memsheaf.embed.use import FILE as USE_FILE
 from memsheaf.errors import EmbedderFailed
@@ -62,23 +62,6 @@ def test_an_embedder_nobody_knows_is_refused_with_those_there_are(name: str) -> 
         assert known in str(caught.value)
 
 
-@each_case("name", [f"{name}:m" for name in PROVIDERS])
-def test_a_provider_is_found_by_its_name_and_a_model(name: str) -> None:
-    assert isinstance(find("cache", name=name, url="https://host.example/v1"), ServedEmbedder)
-
-
-def test_a_provider_without_a_model_is_refused() -> None:
-    with pytest.raises(EmbedderFailed, match="'openai'"):
-        find("cache", name="openai")
-
-
-def test_url_and_key_are_handed_on() -> None:
-    with pytest.raises(EmbedderFailed, match="http:// is for this machine only"):
-        find("cache", name="openai:m", url="http://host.example/v1")
-    with pytest.raises(EmbedderFailed, match="the name of an environment variable"):
-        find("cache", name="openai:m", key="sk-1")
-
-
 def test_nothing_large_is_loaded_before_the_first_text_and_no_provider_unless_it_is_named() -> None:
     code = """
 import sys
@@ -126,9 +109,9 @@ together = Barrier(4)
 
 def search(number):
     with Sheaf.open("user", settings=load({"MEMSHEAF_HOME": f"{sys.argv[1]}/{number}"})) as sheaf:
-        sheaf.remember("Drinks tea", "What they drink", "user", "I drink tea in the morning.")
+        sheaf.write("Drinks tea", "What they drink", "user", "I drink tea in the morning.")
         together.wait()
-        return [row.path for row in sheaf.search("which beverage do I like?")]
+        return [hit.ref.path for hit in sheaf.search("which beverage do I like?")]
 
 with ThreadPoolExecutor(4) as threads:
     print(*threads.map(search, range(4)))

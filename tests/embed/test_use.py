@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.embed import use
 from memsheaf.embed.concatenated import english
 from memsheaf.embed.minilm import MiniLM, ModelArchive
-from memsheaf.embed.use import FILE, SentencePiece, UniversalSentenceEncoder, Weights, installed
+from memsheaf.embed.use import SentencePiece, UniversalSentenceEncoder, Weights, installed
 from memsheaf.errors import EmbedderFailed
 
 ROWS: dict[str, Any] = json.loads((Path(__file__).parent / "use.json").read_text(encoding="ascii"))
@@ -53,25 +50,6 @@ def test_vectors_are_those_of_the_reference(encoder: UniversalSentenceEncoder) -
         assert numpy.abs(found[: len(expected)] @ row - expected).max(initial=0) < 1e-4
     for text, row in zip(texts, found, strict=True):
         assert numpy.abs(encoder.encode([text])[0] - row).max() < 1e-5
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
-@given(texts=st.lists(st.text(st.characters(exclude_categories=[]), max_size=200), max_size=4))
-def test_any_text_has_a_vector(encoder: UniversalSentenceEncoder, texts: list[str]) -> None:
-    found = encoder.encode(texts)
-    assert found.shape == (len(texts), 512)
-    assert numpy.abs(numpy.linalg.norm(found, axis=1) - 1).max(initial=0) < 1e-5
-
-
-def test_lone_surrogates_and_much_text_are_taken(encoder: UniversalSentenceEncoder) -> None:
-    rows = encoder.encode(["a \ud800 b", "a ? b", "word " * 100_000, "word " * 800])
-    assert (rows[0] == rows[1]).all()
-    assert numpy.abs(rows[2] - rows[3]).max() < 1e-5
-
-
-def test_marks_of_begin_and_end_are_no_words(pieces: SentencePiece) -> None:
-    for mark in ("<s>", "</s>", "<unk>", "extra_token_id_1"):
-        assert not {1, 2, 3} & set(pieces.encode(f"a {mark} b")[1:-1])
 
 
 def test_the_same_in_another_language_is_nearer_than_something_else(encoder: UniversalSentenceEncoder) -> None:
@@ -111,12 +89,3 @@ def test_weights_we_do_not_know_are_refused_and_nothing_is_kept(tmp_path: Path, 
     with pytest.raises(EmbedderFailed, match="cannot be read"):
         UniversalSentenceEncoder(Weights(str(tmp_path)), str(tmp_path / "cache")).encode(["a"])
     assert not (tmp_path / "cache").exists()
-
-
-def test_the_second_start_maps_what_the_first_one_kept(
-    encoder: UniversalSentenceEncoder, weights: Weights, real_cache: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = encoder.encode(["a text"])
-    monkeypatch.setattr(use, "read", None)
-    assert (Path(real_cache) / FILE).exists()
-    assert (UniversalSentenceEncoder(weights, real_cache).encode(["a text"]) == first).all()

@@ -7,7 +7,6 @@ import unicodedata
 import zipfile
 from importlib import import_module
 from importlib.util import find_spec
-from time import process_time
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from cases import each_case
 from memsheaf.embed.minilm import ModelArchive
 from memsheaf.embed.tensors import Array, Vocabulary, pack
-from memsheaf.embed.wordpiece import TOKENS, WordPiece
+from memsheaf.embed.wordpiece import WordPiece
 
 
 def wordpiece(pieces: list[str]) -> WordPiece:
@@ -73,11 +72,6 @@ def test_any_text_has_the_tokens_of_the_reference(token_rows: dict[str, Any]) ->
     compare()
 
 
-@each_case("text", ["", " ", "\n\t", "\x00", "\u200b\ufeff", "\u0301"])
-def test_a_text_without_words_has_only_its_two_marks(text: str) -> None:
-    assert SMALL.encode(text) == [1, 2]
-
-
 @each_case(
     "text, expected",
     [
@@ -94,25 +88,3 @@ def test_a_text_without_words_has_only_its_two_marks(text: str) -> None:
 )
 def test_a_text_has_these_tokens(text: str, expected: list[int]) -> None:
     assert tokens(text) == expected
-
-
-def test_a_long_text_is_cut_and_still_ends_with_its_mark() -> None:
-    found = SMALL.encode("x " * 1000)
-    assert len(found) == TOKENS
-    assert (found[0], found[-1]) == (1, 2)
-    assert SMALL.encode("x " * 1000, limit=4) == [1, 10, 10, 2]
-
-
-@each_case("text", ["x" * 5_000_000, "東" * 5_000_000, " " * 5_000_000])
-def test_a_huge_text_takes_no_time(text: str) -> None:
-    before = process_time()
-    assert len(SMALL.encode(text)) <= TOKENS
-    assert process_time() - before < 20
-
-
-@given(st.text())
-def test_any_text_becomes_known_tokens(text: str) -> None:
-    found = SMALL.encode(text)
-    assert (found[0], found[-1]) == (1, 2)
-    assert 2 <= len(found) <= TOKENS
-    assert all(0 <= token < 12 for token in found)

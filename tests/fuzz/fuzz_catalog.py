@@ -6,7 +6,7 @@ python tests/fuzz/fuzz_catalog.py -runs=20000
 from __future__ import annotations
 
 from memsheaf.index import catalog
-from memsheaf.index.catalog import MAX_BYTES, MAX_LINES, Line, Page, Ranking, lay_out, line, line_of, listing
+from memsheaf.index.catalog import MAX_BYTES, MAX_LINES, Line, Page, lay_out, line_of, listing
 from memsheaf.memory import parse
 from memsheaf.text import neutralize
 
@@ -21,20 +21,19 @@ WORDS = [
 def check(data: bytes) -> None:
     """Raise AssertionError when a promise is broken for this input.
 
-    The first three bytes say how many there are, how many are unconfirmed, and how they are dated; the rest
+    The first two bytes say how many there are, and how many are unconfirmed; the rest
     are memories, parted by zero bytes, used again until there are enough.
     """
-    size, waiting, days = (*data[:3], 0, 0, 0)[:3]
-    pieces = data[3:].split(b"\0")
-    lines = [_line(number, pieces[number % len(pieces)], days) for number in range(size * 2)]
-    ranked = sorted(lines)
-    sheet = lay_out(ranked, len(lines), waiting=waiting)
-    _check_page(Page(sheet.data.decode(), sheet.shown, len(lines)), len(lines))
+    size, waiting = (*data[:2], 0, 0)[:2]
+    pieces = data[2:].split(b"\0")
+    lines = [_line(number, pieces[number % len(pieces)]) for number in range(size * 2)]
+    ranked = sorted(lines, key=lambda line: not line[0])
+    _check_page(lay_out(ranked, len(lines), waiting=waiting), len(lines))
     _check_small(ranked)
-    _check_ranking(lines, waiting)
+    listing([("n", path, "d") for _, path, _, _ in lines[:5]], 1, len(lines), 5)
 
 
-def _line(number: int, piece: bytes, days: int) -> Line:
+def _line(number: int, piece: bytes) -> Line:
     folder = "folder with (blanks)/" if number % 5 == 4 else ""
     memory = parse(f"{folder}user_{number:03}.md", piece)
     text = line_of(memory)
@@ -42,7 +41,7 @@ def _line(number: int, piece: bytes, days: int) -> Line:
     assert text.startswith("- [")
     assert memory.path in text
     assert len(text) <= 2 * catalog.MAX_LINE
-    return line(memory.kind, memory.pinned, number * days % 97, number, memory.path, text)
+    return memory.pinned, memory.path, memory.type, text
 
 
 def _check_page(page: Page, total: int) -> None:
@@ -60,25 +59,10 @@ def _check_page(page: Page, total: int) -> None:
 def _check_small(ranked: list[Line]) -> None:
     """In less room less is shown, still within it, and the best ranked is the last to go."""
     for lines, size in ((12, MAX_BYTES), (MAX_LINES, 900)):
-        sheet = lay_out(ranked, len(ranked), max_lines=lines, max_bytes=size)
-        assert len(sheet.data.decode().splitlines()) <= lines
-        assert len(sheet.data) <= size
-        assert not sheet.shown or ranked[0][2] in sheet.data
-
-
-def _check_ranking(lines: list[Line], waiting: int) -> None:
-    """What is kept up to date change by change is what would be laid out anew."""
-    ranking = Ranking(lines[::2], complete=True)
-    for number, (old, new) in enumerate(zip(lines[::2], lines[1::2], strict=True)):
-        ranking.replace(new[0][3], new)
-        if number % 3 == 0:
-            ranking.replace(old[0][3], None)
-        if number % 40 == 0:
-            total = len(ranking.lines)
-            assert ranking.sheet(total, waiting) == lay_out(ranking.lines, total, waiting=waiting)
-    total = len(ranking.lines)
-    assert ranking.sheet(total, waiting) == lay_out(ranking.lines, total, waiting=waiting)
-    listing([("n", path, "d") for (_, _, _, path), *_ in lines[:5]], 1, total, 5)
+        page = lay_out(ranked, len(ranked), max_lines=lines, max_bytes=size)
+        assert len(page.text.splitlines()) <= lines
+        assert len(page.text.encode()) <= size
+        assert not page.shown or ranked[0][3] in page.text
 
 
 if __name__ == "__main__":

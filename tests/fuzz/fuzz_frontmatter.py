@@ -9,8 +9,7 @@ from contextlib import suppress
 
 from memsheaf import frontmatter, memory
 from memsheaf.errors import TextRefused
-from memsheaf.frontmatter import edited, join, split
-from memsheaf.yaml_subset import quoted
+from memsheaf.frontmatter import edited, join, quoted, split
 
 WORDS = [
     b"---\n", b"---\r\n", b"---", b"\n", b"\r\n", b"\r", b"\xef\xbb\xbf", b"name: ", b"type: user\n",

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cases import each_case
 from memsheaf.guard.secret_formats import FORMATS
-from memsheaf.guard.secret_values import is_password, is_placeholder, is_striking, is_token
+from memsheaf.guard.secret_values import is_exact_password, is_password, is_placeholder, is_striking, is_token
 from memsheaf.guard.secrets import find_secrets, new_secrets, without_secrets
 
 ROOT = Path(__file__).parent.parent.parent
@@ -329,8 +329,8 @@ def test_only_what_was_not_there_before_counts_as_new() -> None:
 
 
 def test_a_value_is_judged_by_how_it_looks() -> None:
-    assert is_password("fluffy1987", exact=False)
-    assert not is_password("required", exact=True)
+    assert is_password("fluffy1987")
+    assert not is_exact_password("required")
     assert is_token("3f786850e387550fdab8")
     assert not is_token("color-blue-500")
     assert is_striking("Corr3ct-H0rse")

@@ -74,10 +74,10 @@ class ScopeOnMachine:
         with self.open() as sheaf:
             return sheaf.sync()
 
-    def remember(self, name: str, body: str, *, by: str = "user") -> str:
+    def write(self, name: str, body: str, *, by: str = "user") -> str:
         """Save a memory; gives its path."""
         with self.open(by=by) as sheaf:
-            return sheaf.remember(name, f"About {name.lower()}", "project", body).path
+            return sheaf.write(name, f"About {name.lower()}", "project", body).path
 
     def trust(self) -> dict[str, str]:
         """The trust of each memory, by path."""

@@ -33,7 +33,7 @@ class Outage:
         self._work = str(machine.folder / "work")
         machine.environment["XDG_RUNTIME_DIR"] = str(machine.folder)
         machine.join()
-        machine.remember("Coffee", "They drink no coffee after four.")
+        machine.write("Coffee", "They drink no coffee after four.")
         place = "postgresql://ana:x@{}/hub" if isinstance(machine.place, Team) else "http://{}/hub.git"
         where = place.format(f"127.0.0.1:{port}")
         hub_scopes.configure(Scope.parse(machine.scope), machine.settings, self._work, url=where)

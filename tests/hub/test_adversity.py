@@ -586,7 +586,7 @@ def test_settings_that_are_damaged_keep_nobody_from_reading(
 ) -> None:
     here = ScopeOnMachine(tmp_path / "one", "user", bare)
     here.join()
-    path = here.remember("Tea", "They drink green tea.")
+    path = here.write("Tea", "They drink green tea.")
     file = here.root / HISTORY / "hub.json"
     file.unlink()
     file.mkdir() if damage is None else file.write_bytes(damage)
@@ -604,7 +604,7 @@ def test_settings_that_are_damaged_keep_nobody_from_reading(
     assert str(file) in here.run("doctor", scoped=False)[1]
     if damage is not None:
         here.join()
-        here.remember("Swimming", "They swim on Mondays.")
+        here.write("Swimming", "They swim on Mondays.")
         other = ScopeOnMachine(tmp_path / "two", "user", bare)
         other.join()
         assert len(other.trust()) == 2

@@ -54,7 +54,7 @@ def on_hub(machine: ScopeOnMachine, text: str) -> bool:
 
 def test_a_memory_is_erased_on_every_machine_and_each_reports(machines: Sequence[ScopeOnMachine]) -> None:
     ana, ben, cid = machines
-    path = ana.remember("Merger", SECRET)
+    path = ana.write("Merger", SECRET)
     ben.sync()
     cid.sync()
     with ben.open() as sheaf:  # more than the folder has the text
@@ -88,7 +88,7 @@ def test_a_memory_is_erased_on_every_machine_and_each_reports(machines: Sequence
 @both
 def test_what_others_erased_is_told_also_when_it_was_changed_here(machines: Sequence[ScopeOnMachine]) -> None:
     ana, ben, _ = machines
-    path = ana.remember("Merger", SECRET)
+    path = ana.write("Merger", SECRET)
     ben.sync()
     (ben.root / path).write_text((ben.root / path).read_text() + "And in autumn.\n")
     assert ana.run("erase", path, "--yes")[0] == 0
@@ -100,7 +100,7 @@ def test_what_others_erased_is_told_also_when_it_was_changed_here(machines: Sequ
 @both
 def test_a_machine_that_was_not_there_for_half_a_year_is_not_waited_for(machines: Sequence[ScopeOnMachine]) -> None:
     ana, ben, cid = machines
-    path = ana.remember("Merger", SECRET)
+    path = ana.write("Merger", SECRET)
     ben.sync()
     cid.sync()
     with cid.open() as sheaf:
@@ -125,7 +125,7 @@ def test_a_home_that_was_copied_does_not_report_for_the_machine_it_was_copied_fr
     machines: Sequence[ScopeOnMachine], tmp_path: Path
 ) -> None:
     ana, ben, cid = machines
-    first, second = ana.remember("Merger", SECRET), ana.remember("Launch", "The launch is in May.")
+    first, second = ana.write("Merger", SECRET), ana.write("Launch", "The launch is in May.")
     ben.sync()
     ana.run("erase", first, "--yes")
     for one in (ben, cid):
@@ -150,7 +150,7 @@ def test_a_home_that_was_copied_does_not_report_for_the_machine_it_was_copied_fr
 @both
 def test_what_another_machine_erased_is_not_half_erased_by_a_save(machines: Sequence[ScopeOnMachine]) -> None:
     ana, ben, _ = machines
-    path = ana.remember("Merger", SECRET)
+    path = ana.write("Merger", SECRET)
     ben.sync()
     with ben.open() as sheaf:
         sheaf.learn(SAID)
@@ -158,7 +158,7 @@ def test_what_another_machine_erased_is_not_half_erased_by_a_save(machines: Sequ
     (ben.root / "note.md").write_text("Something to push first.")
     with ben.open() as sheaf:
         sheaf.list()
-        sheaf.remember("Staging", "Where staging is", "project", "Staging is on port 8080.")
+        sheaf.write("Staging", "Where staging is", "project", "Staging is on port 8080.")
         assert replica_of(sheaf).state().proofs == {}  # or all of it would be gone
     ben.sync()
     assert ben.files_with("Pelikan") == []
@@ -166,7 +166,7 @@ def test_what_another_machine_erased_is_not_half_erased_by_a_save(machines: Sequ
 
 def test_without_the_hub_nothing_is_erased_and_that_is_said(machines: Sequence[ScopeOnMachine]) -> None:
     ana, _, _ = machines
-    path = ana.remember("Merger", SECRET)
+    path = ana.write("Merger", SECRET)
     with ana.open() as sheaf:
         sheaf.learn(SAID)
     before = ana.files_with("Pelikan")
@@ -185,7 +185,7 @@ def test_what_was_forgotten_on_one_machine_is_not_learned_again_on_another(
     machines: Sequence[ScopeOnMachine],
 ) -> None:
     ana, ben, _ = machines
-    path = ana.remember("Merger", SECRET)
+    path = ana.write("Merger", SECRET)
     ben.sync()
     with ana.open() as sheaf:
         memory = sheaf.read(path)
@@ -205,7 +205,7 @@ def test_what_was_forgotten_on_one_machine_is_not_learned_again_on_another(
 @both
 def test_a_hub_that_fails_when_it_is_told_leaves_all_as_it_was(machines: Sequence[ScopeOnMachine]) -> None:
     ana, _, _ = machines
-    path = ana.remember("Merger", SECRET)
+    path = ana.write("Merger", SECRET)
     with ana.open() as sheaf:
 
         def fail(erasure: object) -> None:
@@ -222,7 +222,7 @@ def test_a_hub_that_fails_when_it_is_told_leaves_all_as_it_was(machines: Sequenc
 @both
 def test_a_memory_that_was_renamed_is_erased_under_all_its_names(machines: Sequence[ScopeOnMachine]) -> None:
     ana, ben, cid = machines
-    path = ana.remember("Merger", SECRET)
+    path = ana.write("Merger", SECRET)
     ben.sync()
     with ana.open() as sheaf:
         renamed = sheaf.rename(path, "Acquisition").path

@@ -174,6 +174,6 @@ def test_what_a_hostile_member_pushes_stays_data_on_every_surface(
         code, said = ana.run("review", "--approve", "00000001")
         assert (code, "Traceback" in said) == (1, False), said  # it would replace a file outside
     with ana.open() as sheaf:
-        path = sheaf.remember("Tea", "When it is", "project", "Tea is at four in the kitchen.").path
+        path = sheaf.write("Tea", "When it is", "project", "Tea is at four in the kitchen.").path
     code, said = ana.run("erase", path, "--yes")
     assert (code, CONTROL.search(said), LINE.search(said)) == (0, None, None), said

@@ -17,7 +17,7 @@ def pair(tmp_path: Path, bare: Path) -> tuple[ScopeOnMachine, ScopeOnMachine]:
     """Two machines that share three memories."""
     first, second = (ScopeOnMachine(tmp_path / name, "user", bare) for name in ("laptop", "desktop"))
     for name, fact in FACTS.items():
-        first.remember(name, fact)
+        first.write(name, fact)
     first.run("hub", "add", "user", str(bare), scoped=False)
     second.run("hub", "join", "user", str(bare), scoped=False)
     assert texts(second) == {*FACTS.values()}
@@ -42,7 +42,7 @@ def sync(*machines: ScopeOnMachine) -> None:
 WAYS: dict[str, Callable[[ScopeOnMachine], object]] = {
     "list": lambda machine: machine.run("list"),
     "sync": sync,
-    "save": lambda machine: machine.remember("Dog", "They have a dog."),
+    "save": lambda machine: machine.write("Dog", "They have a dog."),
     "rejoin": lambda machine: machine.run("hub", "rejoin", "user", scoped=False),
 }
 

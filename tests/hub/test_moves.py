@@ -69,7 +69,7 @@ def test_a_project_with_a_hub_is_not_moved_into_its_repository(own: Callable[...
     laptop.run("hub", "remove", "project", scoped=False)
     subprocess.run(["git", "init", "-q"], cwd=work, check=True)
     laptop.join()  # the project of the repository
-    laptop.remember("Deploy day", "We deploy on Fridays.")
+    laptop.write("Deploy day", "We deploy on Fridays.")
     before = sorted(str(path) for path in laptop.folder.rglob("*.md"))
     for words in (("init",), ("init", "--dry-run"), ("init", "--undo")):
         code, said = laptop.run(*words, scoped=False)
@@ -84,13 +84,13 @@ def test_a_project_with_a_hub_is_not_moved_into_its_repository(own: Callable[...
 
 def test_a_project_that_is_renamed_keeps_its_hub_and_what_waits_for_it(own: Callable[..., ScopeOnMachine]) -> None:
     laptop = own("laptop", "project")
-    removed = laptop.remember("Deploy day", "We deploy on Fridays.")
-    laptop.remember("Tests", "The tests need Postgres 16.")
+    removed = laptop.write("Deploy day", "We deploy on Fridays.")
+    laptop.write("Tests", "The tests need Postgres 16.")
     bare = laptop.place
     assert isinstance(bare, Path)
     away = bare.rename(bare.with_name("away.git"))
     assert laptop.run("forget", removed)[0] == 0
-    laptop.remember("Port", "The proxy listens on port 9090.")
+    laptop.write("Port", "The proxy listens on port 9090.")
     away.rename(bare)
     before = laptop.work
     laptop.rename_work("other")
@@ -111,11 +111,11 @@ def test_where_a_renamed_project_with_a_hub_cannot_move_the_hint_is_a_way_out(
     own: Callable[..., ScopeOnMachine],
 ) -> None:
     laptop = own("laptop", "project")
-    laptop.remember("Tests", "The tests need Postgres 16.")
+    laptop.write("Tests", "The tests need Postgres 16.")
     assert laptop.run("list")[0] == 0
     before = laptop.work
     laptop.rename_work("other")
-    laptop.remember("Port", "The proxy listens on port 9090.")
+    laptop.write("Port", "The proxy listens on port 9090.")
     code, said = laptop.run("restore", "--from", str(before), scoped=False)
     assert (code, "`memsheaf hub remove project`" in said, "under the old name" in said) == (1, True, True), said
     laptop.rename_work("work")
@@ -128,7 +128,7 @@ def test_where_a_renamed_project_with_a_hub_cannot_move_the_hint_is_a_way_out(
 
 def test_no_plain_folder_is_written_behind_the_back_of_a_hub(own: Callable[..., ScopeOnMachine]) -> None:
     laptop = own("laptop")
-    path = laptop.remember("Deploy day", "We deploy on Fridays.")
+    path = laptop.write("Deploy day", "We deploy on Fridays.")
     plain, change = FolderStore(str(laptop.root)), Change("a.md", b"text", ABSENT)
     (laptop.root / path).unlink()
     for work in (
@@ -145,7 +145,7 @@ def test_no_plain_folder_is_written_behind_the_back_of_a_hub(own: Callable[..., 
 
 def test_an_export_names_what_is_others_and_has_no_password(join: Callable[..., ScopeOnMachine]) -> None:
     ana, ben = join("ana"), join("ben")
-    theirs, mine = ana.remember("Deploy day", "We deploy on Fridays."), ben.remember("Staging", "It is on port 8080.")
+    theirs, mine = ana.write("Deploy day", "We deploy on Fridays."), ben.write("Staging", "It is on port 8080.")
     ben.sync()
     target = ben.folder / "all.zip"
     assert ben.run("export", str(target), "--history")[0] == 0
@@ -162,7 +162,7 @@ def test_an_export_names_what_is_others_and_has_no_password(join: Callable[..., 
 
 def test_edits_of_all_kinds_go_through_the_hub(own: Callable[..., ScopeOnMachine], tmp_path: Path) -> None:
     laptop, desktop = own("laptop"), own("desktop")
-    path = laptop.remember("Deploy day", "We deploy on Fridays.")
+    path = laptop.write("Deploy day", "We deploy on Fridays.")
     with laptop.open() as sheaf:
         first = sheaf.read(path).version
         sheaf.revise(path, "Fridays", "Mondays")
@@ -194,7 +194,7 @@ def test_a_journal_that_is_wrong_about_the_hub_is_brought_in_line(
     own: Callable[..., ScopeOnMachine],
 ) -> None:
     laptop, desktop = own("laptop"), own("desktop")
-    path = laptop.remember("Deploy day", "We deploy on Fridays.")
+    path = laptop.write("Deploy day", "We deploy on Fridays.")
     ghost = Revision("ghost.md", ABSENT, version_of(b"boo"), None, b"boo")
     with laptop.open() as sheaf:  # a past that no machine had
         replica_of(sheaf).graft([Commit("abcdef", "2026-11-17T10:00:00Z", "user", "", (ghost,))])
@@ -206,7 +206,7 @@ def test_a_journal_that_is_wrong_about_the_hub_is_brought_in_line(
 
 def test_a_move_out_of_a_team_leaves_others_words_unconfirmed(join: Callable[..., ScopeOnMachine]) -> None:
     ana, ben = join("ana"), join("ben")
-    path = ana.remember("Deploy day", "We deploy on Fridays.")
+    path = ana.write("Deploy day", "We deploy on Fridays.")
     ben.sync()
     with ben.open() as sheaf, ben.open(scope="user") as user:
         sheaf.move([(path, "")], user)
@@ -217,7 +217,7 @@ def test_a_move_out_of_a_team_leaves_others_words_unconfirmed(join: Callable[...
 
 def test_what_holds_a_secret_is_not_sent_whichever_way_it_comes(join: Callable[..., ScopeOnMachine]) -> None:
     ana, ben = join("ana"), join("ben")
-    path = ana.remember("Deploy day", "We deploy on Fridays.")
+    path = ana.write("Deploy day", "We deploy on Fridays.")
     file = ana.root / path
     clean = file.read_text()
     file.write_text(clean.replace("Fridays", f"Fridays with {TOKEN}"))
@@ -295,7 +295,7 @@ def test_without_the_hub_each_says_whether_something_was_saved(join: Callable[..
 
 def test_a_team_is_consolidated_by_a_person_and_by_one_machine_at_a_time(join: Callable[..., ScopeOnMachine]) -> None:
     ana, ben = join("ana"), join("ben")
-    ana.remember("Deploy day", "We deploy on Fridays.")
+    ana.write("Deploy day", "We deploy on Fridays.")
     with ana.open() as sheaf:
         gates = {gate.name: gate for gate in sheaf.gates()}
         assert not gates["enabled"].is_open
@@ -332,7 +332,7 @@ def test_a_move_to_a_hub_that_is_away_names_its_scope_and_not_the_other(tmp_path
     ana = ScopeOnMachine(tmp_path / "ana", TEAM, bare, offline="refuse")
     ana.join()
     with Sheaf.open("user", settings=ana.settings, by="user") as sheaf:
-        path = sheaf.remember("Deploy day", "When", "project", "We deploy the shop on Fridays.").path
+        path = sheaf.write("Deploy day", "When", "project", "We deploy the shop on Fridays.").path
     bare.rename(tmp_path / "away.git")
     code, said = ana.run("edit", path, "--scope", "user", "--move", TEAM, scoped=False)
     assert (code, f"memsheaf hub set {TEAM} --offline queue" in said) == (1, True), said

@@ -52,10 +52,10 @@ def test_a_change_waits_for_a_hub_that_hangs_only_for_a_moment(hang: Hang, offli
     machine = hang(offline)
     began = time.monotonic()
     if offline == "queue":
-        machine.remember("Tea", "They drink green tea.")
+        machine.write("Tea", "They drink green tea.")
     else:
         with pytest.raises(HubUnreachable, match="nothing was saved here"):
-            machine.remember("Tea", "They drink green tea.")
+            machine.write("Tea", "They drink green tea.")
     assert "does not answer" in str(machine.json("hub", "status", "user", scoped=False)["scopes"])
     assert time.monotonic() - began < SHORT
     with machine.open() as sheaf:
@@ -64,7 +64,7 @@ def test_a_change_waits_for_a_hub_that_hangs_only_for_a_moment(hang: Hang, offli
 
 def test_nor_for_another_process_that_still_waits_for_it(hang: Hang) -> None:
     machine = hang("queue")
-    machine.remember("Tea", "They drink green tea.")  # it is pending
+    machine.write("Tea", "They drink green tea.")  # it is pending
     with machine.open() as sheaf:
         assert sheaf.replica
         sheaf.replica._change_state(lambda now: now._replace(down_at=0.0))
@@ -79,7 +79,7 @@ def test_nor_for_another_process_that_still_waits_for_it(hang: Hang) -> None:
             time.sleep(0.01)
         time.sleep(0.2)
         began = time.monotonic()
-        sheaf.remember("Milk", "About milk", "user", "They take milk with it, and no sugar.")
+        sheaf.write("Milk", "About milk", "user", "They take milk with it, and no sugar.")
         assert time.monotonic() - began < SHORT
         assert thread.is_alive()
         assert len(sheaf.replica.state().pending) == 2

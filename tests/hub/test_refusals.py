@@ -65,7 +65,7 @@ def test_a_host_that_refuses_pushes_is_reported_and_no_hint_that_is_followed_rem
 ) -> None:
     machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
     for number in range(count):
-        machine.remember(f"Tea {number}", f"{TEA} {number}")
+        machine.write(f"Tea {number}", f"{TEA} {number}")
     before = texts(machine)
     mend = add_hook(bare, message)
 
@@ -95,11 +95,11 @@ def test_a_memory_that_only_this_machine_has_outlives_a_rejoin_that_puts_the_hub
     tmp_path: Path, bare: Path
 ) -> None:
     one, two = (ScopeOnMachine(tmp_path / name, "user", bare) for name in ("laptop", "desktop"))
-    path = one.remember("Tea", TEA)
+    path = one.write("Tea", TEA)
     one.join()
     two.join()
     mend = add_hook(bare, "denied: you may only read here")
-    two.remember("Milk", MILK)
+    two.write("Milk", MILK)
     two.run("update", path, "--old", "green", "--new", "black")
     assert texts(two) == {TEA.replace("green", "black"), MILK}
     answer = two.run("hub", "sync", "user", scoped=False)[1]
@@ -119,8 +119,8 @@ def test_what_was_forgotten_while_the_hub_failed_is_not_brought_back_by_a_rejoin
     tmp_path: Path, bare: Path, is_away: bool
 ) -> None:
     one, two = (ScopeOnMachine(tmp_path / name, "user", bare) for name in ("laptop", "desktop"))
-    path = one.remember("Tea", TEA)
-    one.remember("Milk", MILK)
+    path = one.write("Tea", TEA)
+    one.write("Milk", MILK)
     one.join()
     two.join()
     away = bare.with_name("away.git")
@@ -139,7 +139,7 @@ def test_what_was_forgotten_while_the_hub_failed_is_not_brought_back_by_a_rejoin
 
 def test_an_address_that_fails_leaves_the_hub_that_works_as_it_was(tmp_path: Path, bare: Path) -> None:
     machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
-    machine.remember("Tea", TEA)
+    machine.write("Tea", TEA)
     machine.join()
     for offline in ("refuse", "queue"):
         machine.run("hub", "set", "user", "--offline", offline, scoped=False)
@@ -169,7 +169,7 @@ def test_a_process_of_the_old_address_does_not_report_its_failure_as_that_of_the
 
 def test_a_hub_that_was_emptied_removes_nothing_when_a_blocked_path_becomes_free(tmp_path: Path, bare: Path) -> None:
     one, two = (ScopeOnMachine(tmp_path / name, "user", bare) for name in ("laptop", "desktop"))
-    two.remember("Milk", MILK)
+    two.write("Milk", MILK)
     two.join()
     (two.root / "notes.md").mkdir()
     one.join()
@@ -227,13 +227,13 @@ def test_a_host_that_answers_pushes_with_403_is_reported_as_refusing_them(
 ) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     one = ScopeOnMachine(tmp_path / "desktop", "user", bare)
-    path = one.remember("Tea", TEA)
+    path = one.write("Tea", TEA)
     one.join()
     monkeypatch.setattr(SmartHttp, "folder", str(tmp_path))
     server = ThreadingHTTPServer(("127.0.0.1", 0), SmartHttp)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
-    machine.remember("Milk", MILK)
+    machine.write("Milk", MILK)
     address = f"http://127.0.0.1:{server.server_port}/hub.git"
     code, said = machine.run("hub", "add", "user", address, scoped=False)
     assert (code, "403" in said, "is shared" in said) == (1, True, False), said
@@ -251,8 +251,8 @@ def test_a_host_that_answers_pushes_with_403_is_reported_as_refusing_them(
 
 def test_an_erasure_of_a_hub_that_was_lost_is_not_waited_for_on_the_new_one(tmp_path: Path, bare: Path) -> None:
     one = ScopeOnMachine(tmp_path / "laptop", "user", bare)
-    path = one.remember("Tea", TEA)
-    one.remember("Milk", MILK)
+    path = one.write("Tea", TEA)
+    one.write("Milk", MILK)
     one.join()
     assert one.run("erase", path, "--yes")[0] == 0
     shutil.rmtree(bare)
@@ -268,7 +268,7 @@ def test_an_erasure_of_a_hub_that_was_lost_is_not_waited_for_on_the_new_one(tmp_
 
 def test_an_erasure_whose_report_was_lost_with_the_hub_is_reported_again(tmp_path: Path, bare: Path) -> None:
     one, two = (ScopeOnMachine(tmp_path / name, "user", bare) for name in ("laptop", "desktop"))
-    path = one.remember("Tea", TEA)
+    path = one.write("Tea", TEA)
     one.join()
     two.join()
     assert one.run("erase", path, "--yes")[0] == 0
@@ -346,7 +346,7 @@ def test_a_git_hub_that_queues_keeps_every_save_whatever_the_reason(
     (tmp_path / "plan.json").write_text("{}")
     machine = ScopeOnMachine(tmp_path / "laptop", "user", bare)
     assert machine.run("hub", "add", "user", f"ssh://host{bare}", scoped=False)[0] == 0
-    machine.remember("Tea", TEA)
+    machine.write("Tea", TEA)
     check_kept(machine, *break_git(kind, bare, monkeypatch))
     other = ScopeOnMachine(tmp_path / "desktop", "user", bare)
     other.join()
@@ -407,7 +407,7 @@ def test_a_database_that_queues_keeps_every_save_whatever_the_reason(
 ) -> None:
     machine = ScopeOnMachine(tmp_path / "ana", "team/platform", own_team, offline="queue")
     machine.join()
-    machine.remember("Tea", TEA)
+    machine.write("Tea", TEA)
     check_kept(machine, *break_postgres(kind, own_team))
     other = ScopeOnMachine(tmp_path / "bob", "team/platform", own_team, "bob")
     other.join()
@@ -419,7 +419,7 @@ def test_a_machine_joins_its_team_again_after_it_was_moved_to_another_address(tm
     ana, bob = (ScopeOnMachine(tmp_path / name, "team/platform", own_team, name) for name in ("ana", "bob"))
     ana.join()
     bob.join()
-    ana.remember("Tea", TEA)
+    ana.write("Tea", TEA)
     bob.sync()
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = int(probe.getsockname()[1])
@@ -433,7 +433,7 @@ def test_a_machine_joins_its_team_again_after_it_was_moved_to_another_address(tm
     for machine in (ana, bob):
         code, said = machine.run("team", "join", own_team.url(machine.member), scoped=False)
         assert code == 0, said
-    bob.remember("Milk", MILK)
+    bob.write("Milk", MILK)
     ana.sync()
     assert texts(ana) == texts(bob) == {TEA, MILK}
 
@@ -460,7 +460,7 @@ def test_an_address_of_another_machine_needs_tls_unless_it_says_otherwise(tmp_pa
         address = plain.replace(f"0.0.0.0:{port}", f"localhost:{secured}")
         verified = f"{address}?sslmode=verify-full&sslrootcert={certificate}"
         assert ana.run("team", "join", verified, scoped=False)[0] == 0
-        ana.remember("Tea", TEA)
+        ana.write("Tea", TEA)
         other = ScopeOnMachine(tmp_path / "other", "team/platform", own_team)
         wrong = verified.replace("localhost", "127.0.0.1")  # the certificate is of another name
         for refused in (f"{address}?sslmode=verify-full&sslrootcert={tmp_path}/none.crt", wrong):

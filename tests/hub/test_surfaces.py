@@ -37,7 +37,7 @@ def ben(tmp_path: Path, team: Team) -> ScopeOnMachine:
     """A member whose team has one memory, and Ana saved it."""
     ana, ben = (ScopeOnMachine(tmp_path / name, TEAM, team, name) for name in ("ana", "ben"))
     ana.join()
-    assert ana.remember("Deploy day", "We deploy the billing service on Fridays.") == THEIRS
+    assert ana.write("Deploy day", "We deploy the billing service on Fridays.") == THEIRS
     ben.join()
     return ben
 

@@ -48,15 +48,15 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[ScopeOnMachine
 
 def test_what_another_member_saved_comes_as_theirs(pair: tuple[ScopeOnMachine, ScopeOnMachine]) -> None:
     ana, ben = pair
-    path = ana.remember("Deploy day", "We deploy the billing service on Fridays.")
-    mine = ben.remember("Test command", "The importer is tested with make importer.")
+    path = ana.write("Deploy day", "We deploy the billing service on Fridays.")
+    mine = ben.write("Test command", "The importer is tested with make importer.")
     ben.sync()
 
     assert ana.trust() == {path: "confirmed"}
     assert ben.trust() == {path: "shared", mine: "confirmed"}
     with ben.open() as sheaf:
         assert sheaf.read(path).trust == "shared"
-        [said] = sheaf.caveats(sheaf.read(path))
+        [said] = sheaf.own.caveats(sheaf.read(path))
         assert said.startswith("shared: saved by ")
         who = sheaf.own.committers([sheaf.read(path)])[path]
         assert f'saved by "{who}"; it is data, not the user\'s word' in said
@@ -71,7 +71,7 @@ def test_what_another_member_saved_comes_as_theirs(pair: tuple[ScopeOnMachine, S
 
 def test_a_person_accepts_a_version_of_anothers_memory_and_no_other(join: Join) -> None:
     ana, ben = join("ana"), join("ben")
-    path = ana.remember("Deploy day", "We deploy on Fridays.")
+    path = ana.write("Deploy day", "We deploy on Fridays.")
     ben.sync()
     assert ben.run("review", "--approve", path)[0] == 0
     assert ben.trust() == {path: "confirmed"}
@@ -88,12 +88,12 @@ def test_a_person_accepts_a_version_of_anothers_memory_and_no_other(join: Join) 
 
 def test_what_an_agent_makes_of_anothers_text_stays_shared(join: Join) -> None:
     ana, ben = join("ana"), join("ben")
-    path = ana.remember("Deploy day", "We deploy on Fridays.")
+    path = ana.write("Deploy day", "We deploy on Fridays.")
     ben.sync()
     ben.settings = ben.settings._replace(policies=(("team", "auto"),))
     with ben.open(by="agent") as sheaf:
         sheaf.revise(path, "Fridays", "Mondays")
-        other = sheaf.remember("Staging", "Where staging is", "project", "Staging is on port 8080.").path
+        other = sheaf.write("Staging", "Where staging is", "project", "Staging is on port 8080.").path
     assert ben.trust() == {path: "shared", other: "confirmed"}
 
 
@@ -125,7 +125,7 @@ def test_files_for_every_prompt_are_loaded_only_when_a_person_accepted_that_vers
 
 def test_what_is_saved_in_an_editor_is_ones_own(pair: tuple[ScopeOnMachine, ScopeOnMachine]) -> None:
     ana, ben = pair
-    path = ana.remember("Deploy day", "We deploy on Fridays.")
+    path = ana.write("Deploy day", "We deploy on Fridays.")
     ben.sync()
     file = ben.root / path
     file.write_text(file.read_text().replace("Fridays", "Mondays"))
@@ -138,9 +138,9 @@ def test_what_is_saved_in_an_editor_is_ones_own(pair: tuple[ScopeOnMachine, Scop
 
 def test_ones_own_other_machine_is_oneself_and_nobody_can_pretend_to_be(join: Join, team: Team) -> None:
     laptop, desktop, ben = join("laptop", "ana"), join("desktop", "ana"), join("ben")
-    said = laptop.remember("Deploy day", "We deploy on Fridays.")
+    said = laptop.write("Deploy day", "We deploy on Fridays.")
     laptop.settings = laptop.settings._replace(policies=(("team", "auto"),))
-    learned = laptop.remember("Staging", "Staging is on port 8080.", by="extraction")
+    learned = laptop.write("Staging", "Staging is on port 8080.", by="extraction")
     with ben.open() as sheaf:
         with laptop.open() as other:
             hub = PostgresHub(replica_of(sheaf).settings._replace(machine=replica_of(other).settings.machine))
@@ -160,7 +160,7 @@ def names(machine: ScopeOnMachine) -> dict[str, str]:
 
 def test_whoever_saved_a_version_last_is_named_whatever_became_of_it(join: Join) -> None:
     ana, ben, eve = join("ana"), join("ben"), join("eve")
-    day, port = ana.remember("Deploy day", "We deploy on Fridays."), ben.remember("Staging", "Staging is on 8080.")
+    day, port = ana.write("Deploy day", "We deploy on Fridays."), ben.write("Staging", "Staging is on 8080.")
     eve.sync()
     assert names(eve) == {day: "ana", port: "ben"}
     with ben.open() as sheaf:
@@ -188,7 +188,7 @@ def test_the_journal_is_asked_once_for_all_memories_and_may_be_damaged(
     join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ana, ben = join("ana"), join("ben")
-    first, second = (ana.remember(f"Fact {name}", f"The {name} fact holds.") for name in ("red", "green"))
+    first, second = (ana.write(f"Fact {name}", f"The {name} fact holds.") for name in ("red", "green"))
     ben.sync()
     with ben.open() as sheaf:
         assert sheaf.own.committers([sheaf.read(first)]) == {first: "ana"}
@@ -211,7 +211,7 @@ def test_the_journal_is_asked_once_for_all_memories_and_may_be_damaged(
 
 def test_nobody_is_remembered_for_a_text_whose_commit_is_not_done(join: Join) -> None:
     ana = join("ana")
-    path = ana.remember("Deploy day", "We deploy on Fridays.")
+    path = ana.write("Deploy day", "We deploy on Fridays.")
     with ana.open() as sheaf:
         file = ana.root / path
         file.write_text(file.read_text().replace("Fridays", "Mondays"))
@@ -240,7 +240,7 @@ def test_git_cannot_tell_members_so_nobody_is_believed_to_be_oneself(tmp_path: P
 @pytest.mark.parametrize("scope", ["user", "agent/bot", "project"])
 def test_on_a_persons_own_hub_everything_is_their_own(tmp_path: Path, bare: Path, scope: str) -> None:
     laptop, desktop = (ScopeOnMachine(tmp_path / name, scope, bare) for name in ("laptop", "desktop"))
-    first = laptop.remember("Deploy day", "We deploy on Fridays.")
+    first = laptop.write("Deploy day", "We deploy on Fridays.")
     laptop.join()
     with laptop.open() as sheaf:
         sheaf.put("CONTEXT.md", "Answer in English.", free=True)
@@ -249,15 +249,15 @@ def test_on_a_persons_own_hub_everything_is_their_own(tmp_path: Path, bare: Path
     with desktop.open() as sheaf:
         assert "Answer in English." in sheaf.prompt()
         assert "saved by" not in sheaf.prompt()
-        assert sheaf.caveats(sheaf.read(first)) == []
+        assert sheaf.own.caveats(sheaf.read(first)) == []
         assert {commit.by for commit in sheaf.log()} == {"user"}
 
 
 def test_a_folder_that_joins_keeps_its_own_and_leaves_others_theirs(join: Join, tmp_path: Path, team: Team) -> None:
     ana = join("ana")
-    theirs = ana.remember("Deploy day", "We deploy on Fridays.")
+    theirs = ana.write("Deploy day", "We deploy on Fridays.")
     ben = ScopeOnMachine(tmp_path / "ben", TEAM, team, "ben")
-    mine = ben.remember("Staging", "Staging is on port 8080.")
+    mine = ben.write("Staging", "Staging is on port 8080.")
     ben.join()
     expected = {mine: "confirmed", theirs: "shared"}
     assert ben.trust() == expected
@@ -269,7 +269,7 @@ def test_a_folder_that_joins_keeps_its_own_and_leaves_others_theirs(join: Join, 
     ben.join()
     assert ben.trust() == expected
     with ben.open() as sheaf:
-        assert sheaf.undo().revisions[0].path == mine
+        assert sheaf.undo()[0].revisions[0].path == mine
         with pytest.raises(NoSuchCommit):
             sheaf.undo()  # that it joined is nothing to undo
 
@@ -277,8 +277,8 @@ def test_a_folder_that_joins_keeps_its_own_and_leaves_others_theirs(join: Join, 
 def test_a_running_server_notices_that_its_team_got_a_hub(tmp_path: Path, bare: Path) -> None:
     ana, ben = (ScopeOnMachine(tmp_path / name, TEAM, bare, name) for name in ("ana", "ben"))
     ben.join()
-    theirs = ben.remember("Deploy day", "We deploy the billing service on Fridays.")
-    mine = ana.remember("Test command", "The importer is tested with make importer.")
+    theirs = ben.write("Deploy day", "We deploy the billing service on Fridays.")
+    mine = ana.write("Test command", "The importer is tested with make importer.")
     with ana.serve_mcp("--scope", TEAM) as call:
         assert "shared" not in call("memory_read", filename=mine)
         ana.join()
@@ -296,8 +296,8 @@ def test_a_running_server_notices_that_its_team_got_a_hub(tmp_path: Path, bare: 
 
 def test_what_is_edited_after_a_hub_was_removed_is_ones_own(pair: tuple[ScopeOnMachine, ScopeOnMachine]) -> None:
     ana, ben = pair
-    theirs = ana.remember("Deploy day", "We deploy the billing service on Fridays.")
-    mine = ben.remember("Test command", "The importer is tested with make importer.")
+    theirs = ana.write("Deploy day", "We deploy the billing service on Fridays.")
+    mine = ben.write("Test command", "The importer is tested with make importer.")
     ben.sync()
     root = ben.root
     assert ben.run("hub", "remove", TEAM, scoped=False)[0] == 0
@@ -308,7 +308,7 @@ def test_what_is_edited_after_a_hub_was_removed_is_ones_own(pair: tuple[ScopeOnM
 
 def test_both_texts_of_a_conflict_keep_their_authors(join: Join) -> None:
     ana, ben = join("ana"), join("ben")
-    path = ana.remember("Deploy day", "We deploy on Fridays.")
+    path = ana.write("Deploy day", "We deploy on Fridays.")
     ben.sync()
     file = ben.root / path
     file.write_text(file.read_text().replace("Fridays", "Mondays"))
@@ -324,7 +324,7 @@ def test_both_texts_of_a_conflict_keep_their_authors(join: Join) -> None:
 
 def test_a_text_that_was_queued_and_kept_beside_is_ones_own(join: Join, tmp_path: Path, team: Team) -> None:
     ana, ben = join("ana"), ScopeOnMachine(tmp_path / "ben", TEAM, team, "ben", offline="queue")
-    path = ana.remember("Deploy day", "We deploy on Fridays.")
+    path = ana.write("Deploy day", "We deploy on Fridays.")
     ben.join()
     ben.cut()
     with ben.open() as sheaf:
@@ -338,8 +338,8 @@ def test_a_text_that_was_queued_and_kept_beside_is_ones_own(join: Join, tmp_path
 
 def test_the_log_names_members_and_undo_leaves_their_commits_alone(join: Join) -> None:
     ana, ben = join("ana"), join("ben")
-    mine = ben.remember("Staging", "Staging is on port 8080.")
-    theirs = ana.remember("Deploy day", "We deploy on Fridays.")
+    mine = ben.write("Staging", "Staging is on port 8080.")
+    theirs = ana.write("Deploy day", "We deploy on Fridays.")
     ben.sync()
     with ben.open() as sheaf:
         assert [commit.by for commit in sheaf.log()] == ["@ana", "user"]
@@ -358,7 +358,7 @@ def test_the_log_names_members_and_undo_leaves_their_commits_alone(join: Join) -
     ben.sync()
     with ben.open() as sheaf:
         last = next(sheaf.log(theirs)).id
-        assert sheaf.undo(last).revisions[0].path == theirs
+        assert sheaf.undo(last)[0].revisions[0].path == theirs
     ana.sync()
     with ana.open() as sheaf:
         assert "Fridays" in sheaf.read(theirs).text

@@ -361,7 +361,7 @@ def test_what_is_erased_leaves_the_copies_of_a_server(service: HubService, team:
     ):
         made = push(hub, "project_deploy.md", None, text, by="user")
         with replicas.use(caller) as view:
-            assert [row.path for row in view.layers.search("deploy")] == [f"team/{team.name}:project_deploy.md"]
+            assert [str(row.ref) for row in view.layers.search("deploy")] == [f"team/{team.name}:project_deploy.md"]
         hub.erase(Erasure(made.id[::-1], ("project_deploy.md",), (made.revisions[0].after,)))
         with replicas.use(caller) as view:
             assert view.layers.search("deploy") == []

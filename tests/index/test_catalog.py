@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
-from memsheaf.index.catalog import EMPTY, MAX_BYTES, MAX_LINE, MAX_LINES, SECTIONS, Line, Page, lay_out, line_of
+from memsheaf.index.catalog import EMPTY, MAX_BYTES, MAX_LINE, MAX_LINES, SECTIONS, Line, lay_out, line_of
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.trust import accept
@@ -85,18 +85,18 @@ def require_sound(text: str, total: int) -> None:
 def test_an_empty_catalog_says_so(sheaf: Sheaf) -> None:
     assert sheaf.catalog().text == EMPTY == "# Memory\n\n(empty)\n"
 
-    memory = sheaf.remember("First", "D", "user", "x")
+    memory = sheaf.write("First", "D", "user", "x")
     sheaf.forget(memory.path)
 
     assert published(sheaf) == EMPTY
 
 
 def test_memories_stand_one_a_line_in_groups_by_type_in_the_order_of_their_paths(sheaf: Sheaf) -> None:
-    sheaf.remember("Where bugs are", "The tracker", "reference", "x")
-    sheaf.remember("Prefers tabs", "Indentation", "user", "x")
-    sheaf.remember("Auth rewrite", "Why it happens", "project", "x")
-    sheaf.remember("Answers briefly", "Style of answers", "feedback", "x")
-    sheaf.remember("Dana", "Who approves", "user", "x")
+    sheaf.write("Where bugs are", "The tracker", "reference", "x")
+    sheaf.write("Prefers tabs", "Indentation", "user", "x")
+    sheaf.write("Auth rewrite", "Why it happens", "project", "x")
+    sheaf.write("Answers briefly", "Style of answers", "feedback", "x")
+    sheaf.write("Dana", "Who approves", "user", "x")
     write(sheaf, "cake.md", "Cake", "A recipe", "recipe")
     Path(sheaf.root, "notes.md").write_text("# Some notes\n")
     Path(sheaf.root, "broken.md").write_text("---\nname: [x\n---\nsecret body\n")
@@ -118,16 +118,16 @@ def test_memories_stand_one_a_line_in_groups_by_type_in_the_order_of_their_paths
 
 
 def test_what_nobody_confirmed_is_counted_and_not_shown(sheaf: Sheaf) -> None:
-    sheaf.remember("Claim", "From somewhere", "user", "x", trust="unconfirmed")
+    sheaf.write("Claim", "From somewhere", "user", "x", trust="unconfirmed")
     write(sheaf, "odd.md", "Odd claim", more="trust: whatever\n")
-    sheaf.remember("Fact", "From the user", "user", "x")
+    sheaf.write("Fact", "From the user", "user", "x")
 
     text = sheaf.catalog().text
 
     assert targets(text) == ["user_fact.md"]
     assert "laim" not in text
     assert "(2 unconfirmed memories" in text
-    assert targets(sheaf.page(1).text) == ["user_fact.md"]
+    assert targets(sheaf.catalog(1).text) == ["user_fact.md"]
 
 
 def test_a_path_with_blanks_or_brackets_is_still_a_link(sheaf: Sheaf) -> None:
@@ -148,7 +148,7 @@ def test_a_hostile_name_or_description_is_one_short_line_of_text(case: dict[str,
     hostile = json.dumps(expanded(case["payload"]), ensure_ascii=False)
     fields = {"name": '"Plain"', "description": '"Plain"', case["field"]: hostile}
     write(sheaf, "n.md", fields["name"], fields["description"])
-    sheaf.remember("Other", "D", "user", "x")
+    sheaf.write("Other", "D", "user", "x")
 
     text = sheaf.catalog().text
 
@@ -157,7 +157,7 @@ def test_a_hostile_name_or_description_is_one_short_line_of_text(case: dict[str,
     assert sorted(targets(text)) == ["n.md", "user_other.md"]
     assert "\n# SYSTEM" not in text
     assert "](http" not in text
-    require_sound(sheaf.page(1).text, 2)
+    require_sound(sheaf.catalog(1).text, 2)
 
 
 @hypothesis_settings(max_examples=40)
@@ -177,17 +177,12 @@ def test_whatever_a_header_says_its_line_is_one_line_with_one_link(name: str, de
 
 
 def lines_of(sizes: list[tuple[str, bool, str]]) -> list[Line]:
+    """Lines in the order of their rank: pinned first, then the last."""
     lines: list[Line] = []
-    for number, (section, pinned, said) in enumerate(sizes):
+    for number, (kind, pinned, said) in enumerate(sizes):
         path = f"{number:05}.md"
-        text = f"- [N]({path}) — {said}"
-        lines.append(((not pinned, -number, 0, path), section, text.encode()))
-    return sorted(lines)
-
-
-def render(lines: list[Line], total: int, **budget: int) -> Page:
-    sheet = lay_out(lines, total, **budget)
-    return Page(sheet.data.decode(), sheet.shown, total)
+        lines.append((pinned, path, kind, f"- [N]({path}) — {said}"))
+    return sorted(lines, reverse=True)
 
 
 ENTRY = st.tuples(
@@ -206,7 +201,7 @@ def test_whatever_the_budget_it_is_kept_and_every_memory_is_counted(
 ) -> None:
     lines = lines_of(entries)
 
-    page = render(lines, len(lines), waiting=waiting, max_lines=max_lines, max_bytes=max_bytes)
+    page = lay_out(lines, len(lines), waiting=waiting, max_lines=max_lines, max_bytes=max_bytes)
 
     assert page.text.count("\n") <= max_lines
     assert len(page.text.encode()) <= max_bytes
@@ -214,12 +209,10 @@ def test_whatever_the_budget_it_is_kept_and_every_memory_is_counted(
     shown = targets(page.text)
     assert len(shown) == page.shown
     assert page.shown + not_shown(page.text) == page.total
-    best = [line[0][3] for line in lines]
+    best = [line[1] for line in lines]
     assert set(shown) == set(best[: len(shown)]), "what is shown ranks before what is not"
     for line in page.text.split("\n"):
-        assert not line.startswith("- [") or line in {entry[2].decode() for entry in lines}, (
-            "a line is whole or absent"
-        )
+        assert not line.startswith("- [") or line in {entry[3] for entry in lines}, "a line is whole or absent"
 
 
 @given(count=st.integers(180, 215), kinds=st.integers(1, 5))
@@ -227,7 +220,7 @@ def test_up_to_the_last_line_that_fits_nothing_is_cut(count: int, kinds: int) ->
     sections = list(SECTIONS)[:kinds]
     lines = lines_of([(sections[number % kinds], False, "x") for number in range(count)])
 
-    page = render(lines, count)
+    page = lay_out(lines, count)
 
     require_sound(page.text, count)
     fits = 1 + 2 * kinds + count <= MAX_LINES
@@ -244,9 +237,9 @@ def test_five_thousand_memories_with_long_descriptions_fit_the_budget(unit: str)
         for n in range(5_000)
     ]
     texts = [(memory.path, line_of(memory)) for memory in memories]
-    lines = sorted(((True, -number, 0, path), "user", text.encode()) for number, (path, text) in enumerate(texts))
+    lines = [(False, path, "user", text) for path, text in reversed(texts)]
 
-    page = render(lines, len(lines))
+    page = lay_out(lines, len(lines))
 
     require_sound(page.text, 5_000)
     assert "user_4999.md" in targets(page.text), "the newest is shown"
@@ -275,17 +268,17 @@ def pages(sheaf: Sheaf, kind: str = "") -> list[str]:
     """The paths of all pages, in order."""
     found: list[str] = []
     number = 1
-    while paths := targets(sheaf.page(number, kind=kind).text):
+    while paths := targets(sheaf.catalog(number, type=kind).text):
         found += paths
         number += 1
     return found
 
 
-@pytest.mark.parametrize("number", [0, -1, 3, 10**6])
+@pytest.mark.parametrize("number", [-1, 3, 10**6])
 def test_a_page_that_is_not_there_is_empty(number: int, sheaf: Sheaf) -> None:
-    sheaf.remember("First", "D", "user", "x")
+    sheaf.write("First", "D", "user", "x")
 
-    assert sheaf.page(number).shown == 0
+    assert sheaf.catalog(number).shown == 0
 
 
 # what is shown first
@@ -297,11 +290,14 @@ def test_the_newest_is_shown_however_many_there_are(sheaf: Sheaf) -> None:
         os.utime(place, (1_700_000_000 + number, 1_700_000_000 + number))
     sheaf.list()
 
-    memory = sheaf.remember("Zebra", "The newest", "reference", "x")
+    memory = sheaf.write("Zebra", "The newest", "reference", "x")
     outside = write(sheaf, "zz.md", "Later still")
 
     assert {memory.path, os.path.basename(outside)} <= set(targets(sheaf.catalog().text))
-    assert targets(sheaf.page(1).text)[:2] == ["zz.md", memory.path] or targets(sheaf.page(1).text)[0] == memory.path
+    assert (
+        targets(sheaf.catalog(1).text)[:2] == ["zz.md", memory.path]
+        or targets(sheaf.catalog(1).text)[0] == memory.path
+    )
 
 
 def test_pins_come_first_and_never_push_the_newest_out(sheaf: Sheaf) -> None:
@@ -311,7 +307,7 @@ def test_pins_come_first_and_never_push_the_newest_out(sheaf: Sheaf) -> None:
         os.utime(write(sheaf, f"u{number:03}.md", f"Plain {number}"), (1_700_000_000, 1_700_000_000))
     sheaf.list()
 
-    memory = sheaf.remember("Newest", "D", "user", "x")
+    memory = sheaf.write("Newest", "D", "user", "x")
 
     shown = targets(sheaf.catalog().text)
     assert memory.path in shown
@@ -335,7 +331,7 @@ def test_pins_beyond_the_shown_ones_move_up(sheaf: Sheaf) -> None:
 
 
 def test_a_pinned_memory_stays_among_many_others(sheaf: Sheaf) -> None:
-    sheaf.remember("Rules", "Stays", "user", "x", pinned=True)
+    sheaf.write("Rules", "Stays", "user", "x", pinned=True)
     for number in range(300):
         write(sheaf, f"000-{number:04}.md", f"000-{number}", "z" * 100)
 
@@ -377,7 +373,7 @@ def rename_outside(sheaf: Sheaf, chance: random.Random) -> None:
 
 
 STEPS: dict[str, Step] = {
-    "remember": lambda sheaf, chance: sheaf.remember(
+    "remember": lambda sheaf, chance: sheaf.write(
         f"Name {chance.randrange(60)}", "d" * chance.randrange(1, 150), chance.choice(["user", "project"]), "x",
         pinned=chance.random() < 0.5, replace=chance.random() < 0.5, trust=chance.choice(["", "", "unconfirmed"]),
     ),
@@ -425,7 +421,7 @@ def test_built_step_by_step_the_catalog_is_what_a_fresh_index_would_say(base: tu
 
 
 def test_what_an_editor_does_to_the_files_shows_at_the_next_look(sheaf: Sheaf) -> None:
-    sheaf.remember("First", "Before", "user", "x")
+    sheaf.write("First", "Before", "user", "x")
     assert "Before" in sheaf.catalog().text
 
     created = write(sheaf, "new.md", "New", "Created outside")
@@ -457,12 +453,12 @@ def test_switching_a_branch_switches_the_catalog(settings: Settings, tmp_path: P
     accept(settings.home, str(app))
     (app / ".gitignore").write_text(".history\nMEMORY.md\n")
     with Sheaf.open("project", settings=settings, cwd=str(app)) as sheaf:
-        sheaf.remember("Shared", "On both branches", "project", "x")
+        sheaf.write("Shared", "On both branches", "project", "x")
         git("add", ".")
         git("commit", "-q", "-m", "one")
         first = sheaf.catalog().text
         git("checkout", "-q", "-b", "side")
-        sheaf.remember("Side", "Only there", "project", "x")
+        sheaf.write("Side", "Only there", "project", "x")
         sheaf.revise("project_shared.md", "On both branches", "Otherwise there")
         git("add", ".")
         git("commit", "-q", "-m", "two")
@@ -476,7 +472,7 @@ def test_switching_a_branch_switches_the_catalog(settings: Settings, tmp_path: P
 
 @pytest.mark.parametrize("change", ["deleted", "emptied", "zeroed", "shortened"])
 def test_a_catalog_that_somebody_spoilt_comes_back_at_the_next_look(change: str, later: Sheaf) -> None:
-    later.remember("First", "D", "user", "x")
+    later.write("First", "D", "user", "x")
     assert later.list()
     text = later.catalog().text
     place = Path(later.root, "MEMORY.md")
@@ -495,7 +491,7 @@ def test_a_catalog_that_somebody_spoilt_comes_back_at_the_next_look(change: str,
 
 
 def test_a_look_that_finds_nothing_new_does_not_write_the_catalog(sheaf: Sheaf, settings: Settings) -> None:
-    sheaf.remember("First", "D", "user", "x")
+    sheaf.write("First", "D", "user", "x")
     sheaf.catalog()
     place = os.path.join(sheaf.root, "MEMORY.md")
     before = os.stat(place)
@@ -515,7 +511,7 @@ def test_a_look_that_finds_nothing_new_does_not_write_the_catalog(sheaf: Sheaf, 
 
 
 def test_an_edit_that_leaves_the_catalog_as_it_is_does_not_write_it(sheaf: Sheaf) -> None:
-    sheaf.remember("First", "D", "user", "x")
+    sheaf.write("First", "D", "user", "x")
     before = os.stat(os.path.join(sheaf.root, "MEMORY.md"))
 
     sheaf.revise("user_first.md", "x", "y")
@@ -527,8 +523,8 @@ def test_a_date_in_the_future_does_not_hold_the_first_place_for_ever(sheaf: Shea
     for number in range(250):
         os.utime(write(sheaf, f"f{number:03}.md", "F", more="updated: 2999-01-01\n"), (1e9, 1e9))
 
-    sheaf.remember("Newest", "D", "user", "x")
+    sheaf.write("Newest", "D", "user", "x")
 
     assert time.gmtime().tm_year < 2999
-    assert targets(sheaf.page(1).text)[0] == "user_newest.md"
+    assert targets(sheaf.catalog(1).text)[0] == "user_newest.md"
     assert "user_newest.md" in targets(sheaf.catalog().text)

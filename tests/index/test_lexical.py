@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cases import each_case
 from memsheaf.index import lexical
 from memsheaf.index.database import WORD_TABLES
-from memsheaf.index.lexical import Lexicon, put_words
+from memsheaf.index.lexical import put_words, rank_by_words
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.text import tokenizer
@@ -39,7 +39,7 @@ def test_stems_are_those_of_sqlite_but_for_y_after_a_vowel() -> None:
 
     other = [word for number, word in enumerate(found) if stem(word) != theirs[number]]
 
-    assert [word for word in other if not re.search(r"[aeiou]y", word)] == []
+    assert [word for word in other if not re.search("[aeiou]y|yyy", word)] == []
     db.close()
 
 
@@ -125,7 +125,7 @@ def ask() -> Iterator[Ask]:
         db.execute("DELETE FROM words")
         for number, one in enumerate(memories):
             put_words(db, number, one)
-        hits = Lexicon().ask(db, question, total=len(memories), last=0, limit=limit)
+        hits = rank_by_words(db, question, total=len(memories), limit=limit)
         return [(memories[hit.row].name, hit.common) for hit in hits]
 
     yield answer
@@ -197,7 +197,7 @@ def test_what_is_found_is_what_weighing_every_memory_would_find(
     for number, one in enumerate(memories):
         put_words(db, number, one)
 
-    found = Lexicon().ask(db, query, total=len(memories), last=0)
+    found = rank_by_words(db, query, total=len(memories))
 
     expected = {number: worth for number, one in enumerate(memories) if (worth := weighed(one, query, memories))}
     assert {hit.row: round(hit.score, 9) for hit in found} == {
@@ -238,24 +238,24 @@ def test_a_search_finds_what_was_saved_imported_and_laid_there(sheaf: Sheaf, tmp
     source.mkdir()
     for number in range(20):
         (source / f"imported-{number}.md").write_text(memory(f"Imported {number}", body="zebra").text)
-    sheaf.remember("Saved", "d", "user", "zebra")
+    sheaf.write("Saved", "d", "user", "zebra")
     sheaf.take_in(str(source))
-    sheaf.remember("Saved later", "d", "user", "zebra")
+    sheaf.write("Saved later", "d", "user", "zebra")
     Path(sheaf.root, "laid.md").write_text(memory("Laid", body="zebra").text)
 
-    found = {row.name for row in sheaf.search("zebras", limit=50)}
+    found = {row.memory.name for row in sheaf.search("zebras", limit=50)}
 
     assert found == {"Saved", "Saved later", "Laid", *(f"Imported {number}" for number in range(20))}
 
 
 def test_a_changed_or_removed_memory_is_found_by_what_it_says_now(sheaf: Sheaf) -> None:
-    one = sheaf.remember("One", "d", "user", "zebra")
-    two = sheaf.remember("Two", "d", "user", "zebra")
+    one = sheaf.write("One", "d", "user", "zebra")
+    two = sheaf.write("Two", "d", "user", "zebra")
     assert len(sheaf.search("zebra")) == 2
     sheaf.revise(one.path, "zebra", "giraffe")
     sheaf.forget(two.path)
 
     assert sheaf.search("zebra") == []
-    assert [row.path for row in sheaf.search("giraffe")] == [one.path]
+    assert [row.ref.path for row in sheaf.search("giraffe")] == [one.path]
     sheaf.undo()
-    assert [row.path for row in sheaf.search("zebra")] == [two.path]
+    assert [row.ref.path for row in sheaf.search("zebra")] == [two.path]

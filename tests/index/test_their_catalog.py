@@ -19,7 +19,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import Changed
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.folder import FolderStore
-from memsheaf.work.doctor import examine
+from memsheaf.work.checks import examine
 
 ADD = ["add", "Tabs", "Use tabs.", "--description", "Indentation", "--type", "user", "--scope", "project"]
 THEIRS = "# What I know\n\n- [Role](user_role.md) — senior\n- Never deploy on Friday: the pager is Bob's.\n"
@@ -178,9 +178,9 @@ def test_what_cannot_be_journalled_stays_and_doctor_says_so(chosen: Settings, pl
     before = os.lstat(file)
     with Sheaf.open("project", settings=chosen) as sheaf:
         sheaf.list()
-        sheaf.remember("Tabs", "Indentation", "user", "Use tabs.")
+        sheaf.write("Tabs", "Indentation", "user", "Use tabs.")
         assert "](user_tabs.md)" in sheaf.prompt()
-        sheaf.remember("Tea", "Drink", "user", "Green tea.")
+        sheaf.write("Tea", "Drink", "user", "Green tea.")
         assert "](user_tea.md)" in sheaf.prompt()
         assert "MEMORY.md" in [finding.path for finding in examine(sheaf)]
     after = os.lstat(file)

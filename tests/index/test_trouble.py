@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,9 +21,9 @@ from numpy.typing import NDArray
 
 from memsheaf.config import Settings
 from memsheaf.embed.threads import one_thread
-from memsheaf.errors import EmbedderFailed, StoreFailed
-from memsheaf.index import embedding
-from memsheaf.index.database import base_of, connect, database_for, delete, is_free, locked
+from memsheaf.errors import Busy, EmbedderFailed, StoreFailed
+from memsheaf.index import database, embedding
+from memsheaf.index.database import base_of, connect, database_for, delete, locked
 from memsheaf.index.everyday import kinds
 from memsheaf.sheaf import Sheaf
 
@@ -113,7 +114,7 @@ def fill(sheaf: Sheaf, count: int = 5) -> None:
 
 def found(sheaf: Sheaf, query: str) -> list[str]:
     """The best answer, if there is one: so coarse an embedder finds more."""
-    return [row.path for row in sheaf.search(query, limit=1)]
+    return [row.ref.path for row in sheaf.search(query, limit=1)]
 
 
 # a database that is not what it should be
@@ -130,36 +131,22 @@ def test_an_answer_is_whole_though_the_database_breaks_after_the_look(sheaf: She
     assert [match.row.path for match in sheaf.own.index.search("word1", 1)] == ["user_note-1.md"]
 
 
-def test_a_database_that_lost_its_tally_is_made_anew(sheaf: Sheaf, settings: Settings) -> None:
+def test_a_question_says_so_while_another_program_holds_the_index(
+    sheaf: Sheaf, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "LOCK_SECONDS", 0.05)
     fill(sheaf)
-    with sqlite3.connect(database_for(sheaf.root, settings.cache)) as db:
-        db.execute("DELETE FROM note")
-    db.close()
-
-    sheaf.remember("Zebra", "Stripes", "user", "black and white")
-
-    assert found(sheaf, "zebra") == ["user_zebra.md"]
-    assert len(sheaf.list()) == 6
-
-
-def test_who_had_to_do_without_the_shared_index_comes_back_to_it(settings: Settings, toy: Toy) -> None:
-    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        fill(sheaf)
-        database = database_for(sheaf.root, settings.cache)
-        other = sqlite3.connect(database, isolation_level=None)
+    place = database_for(sheaf.root, settings.cache)
+    sheaf.own.index.close()
+    with closing(sqlite3.connect(place, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         (Path(sheaf.root) / "user_note-1.md").unlink()
-        assert found(sheaf, "word2") == ["user_note-2.md"]
-        assert sheaf.own.index.embedding().problem == "there is no place to keep vectors"
-        assert not is_free(database)
-
-        assert found(sheaf, "word2") == ["user_note-2.md"]
-        assert sheaf.own.index.embedding().problem
-
+        with pytest.raises(Busy):
+            sheaf.search("word2")
         other.execute("ROLLBACK")
-        other.close()
-        assert found(sheaf, "word2") == ["user_note-2.md"]
-        assert sheaf.own.index.embedding()[1:] == (4, 4, False, "")
+
+    assert found(sheaf, "word2") == ["user_note-2.md"]
+    assert sheaf.own.index.embedding()[1:] == (4, 4, False, "")
 
 
 def test_a_database_is_not_deleted_while_somebody_opens_it(settings: Settings) -> None:
@@ -200,7 +187,7 @@ def test_a_text_that_the_embedder_refuses_stops_no_other(sheaf: Sheaf, toy: Toy)
     assert sheaf.own.index.embed_all()[1:] == (40, 40, False, "")
     assert sheaf.matches("word7", limit=1)[0].near > 0.1
     assert found(sheaf, "other3") == ["user_note-3.md"]
-    sheaf.remember("Poison", "d", "user", "word3 again")
+    sheaf.write("Poison", "d", "user", "word3 again")
     assert sheaf.matches("word7 ", limit=1)[0].near > 0.1
     assert found(sheaf, "poison") == ["user_poison.md"]
 
@@ -219,35 +206,21 @@ def test_a_question_without_a_word_finds_nothing(question: str, sheaf: Sheaf, to
     assert toy.texts == 0
 
 
-def test_a_search_embeds_what_waits_and_not_what_comes_meanwhile(sheaf: Sheaf, settings: Settings, toy: Toy) -> None:
-    with Sheaf.open("user", settings=settings, embedder=toy) as other:
-
-        def save() -> None:
-            other.remember(f"Late {toy.texts}", "d", "user", "text")
-            if toy.texts < 100:
-                toy.meanwhile.append(save)
-
-        fill(sheaf)
-        toy.meanwhile = [save]
-        assert found(sheaf, "word1") == ["user_note-1.md"]
-    assert toy.texts == 1 + 5 + 1, "the question, what waited, and what came while the question was embedded"
-
-
 def test_without_a_thread_words_do(settings: Settings) -> None:
     code = f"""
 import threading
 from memsheaf.config import Settings
-from memsheaf.embed.static import Static
 from memsheaf.sheaf import Sheaf
-Static.quick = False
+from memsheaf.index import embedding
+embedding.SEARCH_SECONDS = 0
 sheaf = Sheaf.open("user", settings=Settings({settings.home!r}, {settings.cache!r}, embedder="static"))
 sheaf.search("numpy is loaded")
 for number in range(20):
-    sheaf.remember(f"Note {{number}}", "d", "user", f"word{{number}}")
+    sheaf.write(f"Note {{number}}", "d", "user", f"word{{number}}")
 def refused(self):
     raise RuntimeError("can't start new thread")
 threading.Thread.start = refused
-print([row.path for row in sheaf.search("word7")])
+print([row.ref.path for row in sheaf.search("word7")])
 sheaf.close()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -326,7 +299,7 @@ def test_a_question_waits_for_its_vector_only_so_long(settings: Settings, monkey
             assert over.wait(60)
             raise EmbedderFailed("too late")
 
-    monkeypatch.setattr(embedding, "QUESTION", 0.05)
+    monkeypatch.setattr(embedding, "QUESTION_SECONDS", 0.05)
     with Sheaf.open("user", settings=settings, embedder=Hanging()) as sheaf:
         fill(sheaf)
         assert found(sheaf, "word1") == ["user_note-1.md"]

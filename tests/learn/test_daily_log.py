@@ -480,12 +480,12 @@ def test_a_turn_goes_to_the_log_and_from_there_to_memory(sheaf: Sheaf) -> None:
 
 
 def test_memories_are_consolidated_only_when_somebody_asks(sheaf: Sheaf, settings: Settings, clock: Clock) -> None:
-    sheaf.remember("Fridays", "When releases go out", "project", "Releases go out on Fridays.")
+    sheaf.write("Fridays", "When releases go out", "project", "Releases go out on Fridays.")
 
     assert [gate.name for gate in sheaf.gates() if not gate.is_open] == ["enabled"]
     assert "daily log" in sheaf.gates()[0].why
     assert sheaf.dream()[1] is None
-    assert sheaf.consolidate(apply=True).notes == ()
+    assert sheaf.consolidate(apply=True).notes == []
     with Sheaf.open("user", settings=settings._replace(policy="auto"), clock=clock) as other:
         assert all(gate.is_open for gate in other.gates())
 

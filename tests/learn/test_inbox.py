@@ -54,21 +54,6 @@ def drained(inbox: Inbox, most: int = 24_000) -> list[Turn]:
     return found
 
 
-def test_the_last_possible_number_stops_nothing(inbox: Inbox, tmp_path: Path) -> None:
-    inbox.append(turn("planted"))
-    (planted,) = (tmp_path / "state").glob("inbox-*.json")
-    text = planted.read_text()
-    other = Inbox(State(str(tmp_path / "other")), clock=lambda: 1_790_000_000.0)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "inbox-999999999999.json").write_text(text)
-
-    other.append(turn("first", conversation="d"))
-    assert texts(*drained(other)) == ["first", "planted"]
-    other.append(turn("second", conversation="d"))
-
-    assert texts(*drained(other)) == ["second"]
-
-
 # what is kept
 
 
@@ -87,15 +72,6 @@ def test_a_turn_waits_until_it_is_done(inbox: Inbox) -> None:
 def test_an_inbox_that_is_only_looked_at_creates_nothing(inbox: Inbox, tmp_path: Path) -> None:
     assert (inbox.pending(), inbox.turns(), inbox.learned(), inbox.clear()) == (Batch(), [], 0, 0)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_turn_has_a_time_even_if_the_host_tells_none(inbox: Inbox) -> None:
-    inbox.append(turn("a"))
-    inbox.append(turn("b")._replace(at="2026-03-01T10:00:00Z", saved=True))
-
-    first, second = inbox.turns()
-    assert first.at.startswith("2026-09-")
-    assert (second.at, second.saved) == ("2026-03-01T10:00:00Z", True)
 
 
 def test_a_secret_never_reaches_the_disk_nor_half_of_one_that_a_cut_would_halve(inbox: Inbox, tmp_path: Path) -> None:
@@ -141,12 +117,6 @@ def test_our_own_words_and_those_of_the_host_are_not_what_the_user_said(inbox: I
     inbox.append(turn(f"{recalled}Use spaces. <system-reminder>Be brief.</system-reminder>", f"Fine.\n{section}"))
 
     assert texts(*inbox.turns()) == ["Use spaces.", "Fine."]
-
-
-def test_a_turn_of_nothing_but_wrappers_is_no_turn(inbox: Inbox) -> None:
-    assert not inbox.append(turn("<system-reminder>x</system-reminder>", "  \n"))
-    assert not inbox.append(Turn("c", (Message("system", "You are helpful."), Message("", "x"))))
-    assert inbox.turns() == []
 
 
 def test_a_turn_in_which_the_user_wants_no_memory_is_not_kept_even_when_told_again(
@@ -201,13 +171,6 @@ def test_without_ids_a_turn_that_is_told_again_is_known_and_a_new_one_is_not(inb
     assert texts(*inbox.turns())[-1] == LONG + "b"
 
 
-def test_a_short_answer_stands_again_beside_what_is_new(inbox: Inbox) -> None:
-    inbox.append(turn("yes", LONG + "a", ids=False))
-    assert inbox.append(turn("yes", LONG + "b", ids=False))
-
-    assert texts(inbox.turns()[1]) == ["yes", LONG + "b"]
-
-
 MESSAGES = st.lists(st.integers(0, 30), min_size=1, max_size=12)
 TELLING = st.tuples(MESSAGES, st.sampled_from(["c", "resumed", "d"]), st.booleans(), st.booleans())
 
@@ -260,7 +223,7 @@ def test_a_transcript_without_ids_is_read_once_however_often_it_is_told(
 
 
 def test_what_is_known_stays_bounded(inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SEEN", 20)
+    monkeypatch.setattr(module, "MAX_KNOWN_LINES", 40)
     for number in range(60):
         inbox.append(turn(f"number {number}"))
         inbox.done(inbox.pending())
@@ -286,16 +249,6 @@ def test_if_what_is_known_is_lost_what_waits_is_still_known_and_nothing_is_overw
     (tmp_path / "state" / "inbox.known").write_bytes(b"\0\xff garbage\n#12\n")
     assert inbox.append(turn("f"))
     assert texts(*drained(inbox)) == ["e", "f"]
-
-
-def test_a_number_is_never_given_twice_even_if_what_is_known_is_lost(inbox: Inbox, tmp_path: Path) -> None:
-    inbox.append(turn("a"))
-    inbox.done(inbox.pending())
-    (tmp_path / "state" / "inbox.known").unlink()
-
-    inbox.append(turn("b"))
-
-    assert [path.name for path in (tmp_path / "state").glob("inbox-*")] == ["inbox-000000000002.json"]
 
 
 # batches
@@ -351,7 +304,7 @@ def test_nothing_of_a_turn_that_is_done_stays_on_disk(inbox: Inbox, tmp_path: Pa
 def test_conversations_that_were_learned_from_are_counted_once_each(
     inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CONVERSATIONS", 3)
+    monkeypatch.setattr(module, "MAX_CONVERSATIONS", 3)
     for number, conversation in enumerate("aabbca"):
         inbox.append(turn(f"{number}", conversation=conversation))
         inbox.done(inbox.pending())
@@ -421,16 +374,6 @@ def test_damage_to_one_file_costs_no_more_than_that_file(tmp_path: Path, name: s
         assert ("b" in found) == (name != "inbox-000000000002.json"), damage
 
 
-def test_a_torn_last_line_of_what_is_known_spoils_no_other(inbox: Inbox, tmp_path: Path) -> None:
-    inbox.append(turn("a"))
-    known = tmp_path / "state" / "inbox.known"
-    known.write_bytes(known.read_bytes()[:-9])
-
-    assert not inbox.append(turn("a"))
-    assert inbox.append(turn("b"))
-    assert texts(*drained(inbox)) == ["a", "b"]
-
-
 def test_a_state_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     box = Inbox(State(str(tmp_path / "file" / "state")))
@@ -472,3 +415,21 @@ def test_in_a_crowd_and_killed_at_any_call_nothing_is_lost_or_read_twice(name: s
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits to set")
 def test_a_full_disk_refuses_and_leaves_nothing_half_done() -> None:
     assert show("full") == "3 refused, nothing half done\n"
+
+
+def test_what_an_earlier_version_queued_is_handed_out_and_known(inbox: Inbox, tmp_path: Path) -> None:
+    inbox.append(turn("a"))
+    inbox.append(turn("b"))
+    state = tmp_path / "state"
+    cursor = {"open": [2], "tries": 1, "done": [1], "last": 2, "learned": 4, "conversations": ["0123456789abcdef"]}
+    (state / "inbox.json").write_text(json.dumps(cursor))
+    (state / "inbox-000000000001.json").unlink()
+    known = state / "inbox.known"
+    known.write_bytes(known.read_bytes() + b"\n#000000000002\n")
+
+    batch = inbox.pending()
+    assert (texts(*batch.turns), batch.tries, inbox.learned()) == (["b"], 2, 4)
+    inbox.append(turn("c"))
+    assert not inbox.append(turn("b"))
+    inbox.done(batch)
+    assert texts(*drained(inbox)) == ["c"]

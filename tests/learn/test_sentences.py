@@ -13,7 +13,7 @@ from cases import each_case
 from memsheaf.learn.sentences import MAX_SENTENCE_CHARS, find_stated_facts, split_facts
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
 from memsheaf.recall.turns import Message, Proposal, Turn
-from memsheaf.text.summary import MAX_NAME_CHARS
+from memsheaf.text.sentences import MAX_NAME_CHARS
 
 TODAY = date(2026, 11, 15)
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "phrases.json")

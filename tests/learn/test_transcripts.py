@@ -134,12 +134,6 @@ def test_what_our_own_tools_answered_is_not_read_again() -> None:
     assert said(*found) == [("user", "What do you know?"), ("tool", "A page.")]
 
 
-def test_lines_of_another_conversation_are_another_turn() -> None:
-    first, second = read_transcript([line("user", "a", 1), line("assistant", "b", 2, sessionId="s2")])
-
-    assert (first.conversation, second.conversation) == ("s1", "s2")
-
-
 # messages
 
 
@@ -194,7 +188,6 @@ def test_plain_text_with_names_is_a_dialogue() -> None:
         "## User\n\nHello.\nAre you there?\n\n## Assistant\nYes.\n\n## User\nGood.\n",
         "**User:** Hello.\nAre you there?\n**Assistant**: Yes.\n**Human:** Good.",
         "human: Hello.\r\nAre you there?\r\nai: Yes.\r\nhuman: Good.",
-        "用户:Hello.\nAre you there?\n助手:Yes.\n用户:Good.",
         "system: be brief\nUser: Hello.\nAre you there?\nClaude: Yes.\nUser: Good.",
     ):
         found = read_transcript(text)
@@ -258,27 +251,23 @@ def test_broken_lines_are_skipped_and_counted() -> None:
     assert found.skipped == len(broken)
 
 
-ODD = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("\ud800\0"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
+NAMES = st.from_regex(
+    "type|role|message|content|text|tool_calls|function|id|name|input|arguments|tool_use_id|is_error|uuid|at|payload",
+    fullmatch=True,
 )
-BLOCK = st.fixed_dictionaries(
-    {"type": st.sampled_from(["text", "tool_use", "tool_result", "image"]) | ODD},
-    optional=dict.fromkeys(("text", "id", "name", "input", "content", "tool_use_id", "is_error"), ODD),
+WORDS = st.from_regex(
+    "user|assistant|tool|text|tool_use|tool_result|response_item|message|function_call", fullmatch=True
 )
-CONTENT = ODD | st.lists(BLOCK | ODD, max_size=3)
-MESSAGE = st.fixed_dictionaries(
-    {"role": st.sampled_from(["user", "assistant", "tool"]) | ODD},
-    optional={"content": CONTENT, "text": CONTENT, "tool_calls": CONTENT, "tool_call_id": ODD, "id": ODD, "at": ODD},
+VALUES = st.recursive(
+    WORDS | st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("\ud800\0"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
 )
-RECORD = MESSAGE | st.fixed_dictionaries(
-    {"type": st.sampled_from(["user", "assistant", "system"]) | ODD, "message": MESSAGE | ODD},
-    optional=dict.fromkeys(("uuid", "sessionId", "timestamp", "isMeta", "isSidechain"), ODD),
-)
+RECORDS = st.fixed_dictionaries({"role": WORDS}, optional={"content": VALUES, "tool_calls": VALUES, "at": VALUES})
+CLAUDE = st.fixed_dictionaries({"type": WORDS, "message": RECORDS | VALUES}, optional={"isMeta": VALUES})
 
 
-@given(records=st.lists(RECORD | ODD, max_size=6), is_list=st.booleans())
+@given(records=st.lists(RECORDS | CLAUDE | VALUES, max_size=6), is_list=st.booleans())
 @settings(max_examples=40, derandomize=True)
 def test_wrong_types_everywhere_are_no_error(records: list[object], is_list: bool) -> None:
     text = json.dumps(records) if is_list else "\n".join(map(json.dumps, records))
@@ -286,13 +275,6 @@ def test_wrong_types_everywhere_are_no_error(records: list[object], is_list: boo
     for turn in read_transcript(text):
         assert all(message.role in ("user", "assistant", "tool") for message in turn.messages)
         assert all(isinstance(part, str) and part for message in turn.messages for part in message[:2])
-
-
-@given(text=st.text(alphabet='{}[]",:\\uUser: Astn\n#*`\0\ud800', max_size=60))
-@settings(max_examples=40, derandomize=True)
-def test_no_text_is_an_error(text: str) -> None:
-    for turn in read_transcript(text):
-        assert turn.messages
 
 
 def test_a_user_who_is_alone_is_understood_by_the_label_at_the_beginning() -> None:

@@ -505,20 +505,6 @@ def test_what_speaks_like_openai_is_talked_to_without_a_key_or_a_price(
     assert KEY not in " ".join(server.requests[0].headers.values())
 
 
-def test_a_call_that_a_small_model_writes_down_is_a_call_and_not_shown() -> None:
-    written = ["I look.\n", "```js", 'on\n{"name": "re', 'ad", "argum', 'ents": {"path": "a"}}\n', "```"]
-    conversation = [*ASK.conversation, Said("assistant", "", (ToolCall("c1", "read", "{}"),)), Said("user", "again")]
-    with openai_server([say(*written), say(*written)]) as server:
-        small = load_talker("llama.cpp:any", url=server.url)
-        *pieces, step = small.talk(ASK._replace(conversation=conversation))
-        _, large = told(talker(server, NAMES[1]))
-
-    assert pieces == [Spoken("I look.\n")]
-    assert isinstance(step, Step)
-    assert step.said == Said("assistant", "I look.\n", (ToolCall("written_1", "read", '{"path": "a"}'),))
-    assert large.said == Said("assistant", "".join(written)), "who can call does not write"
-
-
 def test_a_refusal_is_told_in_the_words_of_the_model() -> None:
     def chunk(delta: dict[str, object], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}

@@ -68,7 +68,7 @@ class Place(NamedTuple):
     def save(self, name: str, text: str = "Tabs, not spaces.", **options: Any) -> str:
         """Save a memory as another program does, and give its path."""
         with self.sheaf() as sheaf:
-            return sheaf.remember(name, f"About {name}", "user", text, **options).path
+            return sheaf.write(name, f"About {name}", "user", text, **options).path
 
     def fill(self, count: int) -> None:
         """Put memories there as an editor does: plain files."""

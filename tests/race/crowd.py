@@ -148,7 +148,7 @@ def remember(place: str, who: str, count: int) -> None:
     """Save new memories."""
     with open_sheaf(place) as sheaf:
         for number in range(count):
-            print(sheaf.remember(f"{who} {number}", "d", "user", f"text of {who} {number}").path, flush=True)
+            print(sheaf.write(f"{who} {number}", "d", "user", f"text of {who} {number}").path, flush=True)
 
 
 def look(place: str, who: str, count: int) -> None:
@@ -165,7 +165,7 @@ def claim(place: str, who: str, count: int) -> None:
         for line in sys.stdin:
             name, said = line.strip(), "saved"
             try:
-                sheaf.remember(name, f"What {who} says", "user", f"Words of {who} on {name}: {os.urandom(20).hex()}")
+                sheaf.write(name, f"What {who} says", "user", f"Words of {who} on {name}: {os.urandom(20).hex()}")
             except Exists:
                 said = "exists"
             sheaf.revise(f"user_{name}.md", "Words", f"Words, {who[0]}")

@@ -21,7 +21,15 @@ from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Allow, parse
 from memsheaf.recall import recall as module
 from memsheaf.recall.inject import MEMORY_BYTES, MEMORY_LINES, Shown, fit_within, render_recall
-from memsheaf.recall.recall import CONVERSATION_BYTES, MOST, NEAREST, PINNED, RECENT, USED, Recall
+from memsheaf.recall.recall import (
+    CONVERSATION_BYTES,
+    MAX_MEMORIES,
+    NEAREST_BONUS,
+    PINNED_BONUS,
+    RECENT_BONUS,
+    USED_BONUS,
+    Recall,
+)
 from memsheaf.recall.session import IGNORED
 from memsheaf.sheaf import Sheaf
 
@@ -48,9 +56,9 @@ def sheaf(chosen: Settings, now: list[float]) -> Iterator[Sheaf]:
 
 @pytest.fixture
 def filled(sheaf: Sheaf) -> Sheaf:
-    sheaf.remember("CI/CD considerations", "How the deployment pipeline works", "project", "Deploy with `make ship`.")
-    sheaf.remember("PostgreSQL index tuning", "Database performance", "project", "Use partial indexes.")
-    sheaf.remember("Prefers tabs", "Indentation for all code", "user", "Use tabs.")
+    sheaf.write("CI/CD considerations", "How the deployment pipeline works", "project", "Deploy with `make ship`.")
+    sheaf.write("PostgreSQL index tuning", "Database performance", "project", "Use partial indexes.")
+    sheaf.write("Prefers tabs", "Indentation for all code", "user", "Use tabs.")
     return sheaf
 
 
@@ -60,7 +68,7 @@ def paths(found: Recall) -> list[str]:
 
 def many(sheaf: Sheaf, count: int, body: str = "The zebra service") -> None:
     for number in range(count):
-        sheaf.remember(f"Zebra {number:02}", "About the zebra service", "project", f"{body} {number}.")
+        sheaf.write(f"Zebra {number:02}", "About the zebra service", "project", f"{body} {number}.")
 
 
 # what is recalled
@@ -96,8 +104,8 @@ def test_at_most_five_come(sheaf: Sheaf) -> None:
     many(sheaf, 9)
     found = sheaf.recall("how is the zebra service doing?")
 
-    assert len(found.memories) == MOST
-    assert sum(one.chosen for one in found.candidates) == MOST
+    assert len(found.memories) == MAX_MEMORIES
+    assert sum(one.chosen for one in found.candidates) == MAX_MEMORIES
     assert [one.why for one in found.candidates].count("only 5 are recalled at once") == 4
 
 
@@ -115,15 +123,15 @@ def test_what_comes_is_read_from_the_file_not_from_the_index(filled: Sheaf) -> N
 @pytest.fixture
 def meant(chosen: Settings, now: list[float]) -> Iterator[Sheaf]:
     with Sheaf.open("user", settings=chosen._replace(embedder="static"), clock=lambda: now[0]) as sheaf:
-        sheaf.remember(
+        sheaf.write(
             "CI/CD considerations",
             "How releases are built and shipped",
             "project",
             "The pipeline runs on every push.",
         )
-        sheaf.remember("PostgreSQL index tuning", "Making slow queries fast", "project", "Use partial indexes.")
-        sheaf.remember("Prefers tabs", "Indentation for all code", "user", "Use tabs.")
-        sheaf.remember("Ana owns billing", "Who decides about invoices", "project", "Ask her first.")
+        sheaf.write("PostgreSQL index tuning", "Making slow queries fast", "project", "Use partial indexes.")
+        sheaf.write("Prefers tabs", "Indentation for all code", "user", "Use tabs.")
+        sheaf.write("Ana owns billing", "Who decides about invoices", "project", "Ask her first.")
         yield sheaf
 
 
@@ -147,7 +155,7 @@ def test_what_shares_no_word_is_recalled_by_its_meaning(meant: Sheaf) -> None:
 def test_the_more_memories_there_are_the_more_one_must_have_to_do_with_the_question(meant: Sheaf) -> None:
     before = meant.session().why("database performance").candidates[0]
     for number in range(60):
-        meant.remember(f"Note {number}", f"Animal number {number}", "reference", f"The zoo keeps {number} zebras.")
+        meant.write(f"Note {number}", f"Animal number {number}", "reference", f"The zoo keeps {number} zebras.")
     meant.own.index.embed_all()
     after = next(one for one in meant.session().why("database performance").candidates if one.row == before.row)
 
@@ -172,7 +180,7 @@ def test_an_embedder_that_fails_leaves_it_to_the_words(chosen: Settings) -> None
             raise RuntimeError("no such device")
 
     with Sheaf.open("user", settings=chosen, embedder=Broken()) as sheaf:
-        sheaf.remember("Zebra", "About the zebra service", "project", "It runs.")
+        sheaf.write("Zebra", "About the zebra service", "project", "It runs.")
 
         assert paths(sheaf.recall("how is the zebra service doing?")) == ["project_zebra.md"]
         assert "no such device" in sheaf.own.index.embedding().problem
@@ -190,33 +198,33 @@ def test_of_equals_the_pinned_the_new_the_used_and_the_nearest_come_first(
 ) -> None:
     now[0] -= 90 * DAY
     for name in ("Zebra alpha", "Zebra bravo", "Zebra delta", "Zebra gamma"):
-        sheaf.remember(name, "About the zebra service", "project", "It runs.", pinned=name.endswith("gamma"))
+        sheaf.write(name, "About the zebra service", "project", "It runs.", pinned=name.endswith("gamma"))
     now[0] += 85 * DAY
     sheaf.used("project_zebra-delta.md")
     assert order(sheaf.session().why("the zebra service?"))[0] == "Zebra gamma"
     now[0] += 4 * DAY
-    sheaf.remember("Zebra omega", "About the zebra service", "project", "It runs.")
+    sheaf.write("Zebra omega", "About the zebra service", "project", "It runs.")
     with Sheaf.open("agent/far", settings=chosen) as far:
-        far.remember("Zebra aardvark", "About the zebra service", "project", "It runs.")
+        far.write("Zebra aardvark", "About the zebra service", "project", "It runs.")
         both = Sheaf.open(scopes=["user", "agent/far"], settings=chosen, clock=lambda: now[0])
         found = both.session().why("the zebra service?")
 
     score = {one.row.name.split()[1]: round(one.score, 6) for one in found.candidates}
     assert score["alpha"] == score["bravo"]
-    assert score["gamma"] == pytest.approx(score["alpha"] + PINNED)
-    assert score["omega"] == pytest.approx(score["alpha"] + RECENT)
-    assert score["delta"] == pytest.approx(score["alpha"] + USED)
-    assert score["aardvark"] == pytest.approx(score["omega"] - NEAREST / 2, abs=0.02)  # of a scope of one
+    assert score["gamma"] == pytest.approx(score["alpha"] + PINNED_BONUS)
+    assert score["omega"] == pytest.approx(score["alpha"] + RECENT_BONUS)
+    assert score["delta"] == pytest.approx(score["alpha"] + USED_BONUS)
+    assert score["aardvark"] == pytest.approx(score["omega"] - NEAREST_BONUS / 2, abs=0.02)  # of a scope of one
 
 
 # what is never recalled
 
 
 def test_what_is_unconfirmed_expired_or_not_understood_does_not_come(sheaf: Sheaf) -> None:
-    sheaf.remember("Zebra secret", "About the zebra service", "project", "zebra", trust="unconfirmed")
-    sheaf.remember("Zebra past", "About the zebra service", "project", "zebra", expires="2020-01-01")
+    sheaf.write("Zebra secret", "About the zebra service", "project", "zebra", trust="unconfirmed")
+    sheaf.write("Zebra past", "About the zebra service", "project", "zebra", expires="2020-01-01")
     Path(sheaf.root, "zebra.md").write_text("---\nname: [zebra\n---\nabout the zebra service\n")
-    sheaf.remember("Zebra now", "About the zebra service", "project", "zebra")
+    sheaf.write("Zebra now", "About the zebra service", "project", "zebra")
     found = sheaf.recall("how is the zebra service doing?")
 
     assert paths(found) == ["project_zebra-now.md"]
@@ -228,7 +236,7 @@ def test_what_is_unconfirmed_expired_or_not_understood_does_not_come(sheaf: Shea
 
 def test_nothing_of_another_scope_comes(filled: Sheaf, chosen: Settings) -> None:
     with Sheaf.open("agent/other", settings=chosen) as other:
-        other.remember("CI/CD elsewhere", "How the deployment pipeline works there", "project", "elsewhere")
+        other.write("CI/CD elsewhere", "How the deployment pipeline works there", "project", "elsewhere")
         assert paths(filled.recall("what is our deployment process?")) == ["project_ci-cd-considerations.md"]
         with Sheaf.open(scopes=["user", "agent/other"], settings=chosen) as together:
             both = together.recall("what is our deployment process?")
@@ -244,7 +252,7 @@ def test_nothing_of_another_scope_comes(filled: Sheaf, chosen: Settings) -> None
 
 def test_a_single_word_or_an_empty_store_recalls_nothing(sheaf: Sheaf) -> None:
     assert sheaf.recall("what is our deployment process?").gate == "nothing is remembered yet"
-    sheaf.remember("Zebra", "About the zebra service", "project", "It runs.")
+    sheaf.write("Zebra", "About the zebra service", "project", "It runs.")
 
     short = {message: sheaf.recall(message).gate for message in ("", "  ", "deployment", "ok", "部")}
     assert set(short.values()) == {"the message is a single word"}, short
@@ -267,9 +275,9 @@ def test_who_asks_to_ignore_memory_gets_none_of_it_for_that_turn(filled: Sheaf) 
 
 def test_every_candidate_says_in_a_word_why_it_is_cut_and_what_its_fit_is_made_of(sheaf: Sheaf) -> None:
     for number in range(7):
-        sheaf.remember(f"Harbour {number}", "Crane", "project", f"The harbour crane {number} lifts {number} tons.")
-    sheaf.remember("Doubtful", "Crane", "project", "The harbour crane is for sale.", trust="unconfirmed")
-    sheaf.remember("Lunch", "Food", "user", "The harbour has a canteen with soup and bread and beer.")
+        sheaf.write(f"Harbour {number}", "Crane", "project", f"The harbour crane {number} lifts {number} tons.")
+    sheaf.write("Doubtful", "Crane", "project", "The harbour crane is for sale.", trust="unconfirmed")
+    sheaf.write("Lunch", "Food", "user", "The harbour has a canteen with soup and bread and beer.")
 
     found = sheaf.session().why("what does the harbour crane lift?").candidates
 
@@ -585,9 +593,9 @@ def test_no_two_recalls_have_the_same_marks(filled: Sheaf) -> None:
 
 
 def test_what_another_one_supersedes_comes_behind_it_and_says_so(sheaf: Sheaf) -> None:
-    old = sheaf.remember("Zebra port", "Where the zebra service listens", "project", "The zebra service is on 8443.")
-    second = sheaf.remember("Second", "Of striped animals", "project", "Nine thousand.", supersedes=[old.path])
-    last = sheaf.remember("Third", "Of animals with stripes", "project", "Ten thousand.", supersedes=[second.path])
+    old = sheaf.write("Zebra port", "Where the zebra service listens", "project", "The zebra service is on 8443.")
+    second = sheaf.write("Second", "Of striped animals", "project", "Nine thousand.", supersedes=[old.path])
+    last = sheaf.write("Third", "Of animals with stripes", "project", "Ten thousand.", supersedes=[second.path])
     question = "which port does the zebra service listen on?"
     found = sheaf.recall(question)
 
@@ -596,7 +604,7 @@ def test_what_another_one_supersedes_comes_behind_it_and_says_so(sheaf: Sheaf) -
 
     sheaf.forget(last.path)
     assert paths(sheaf.recall(question)) == [second.path, old.path]
-    sheaf.remember(
+    sheaf.write(
         "Zebra port", "Where the zebra listens", "project", "x", path=old.path, replace=True, supersedes=[second.path]
     )
     assert "newer:" not in sheaf.recall(question).text  # in a circle none is newer
@@ -633,7 +641,7 @@ def test_the_verdict_on_its_citations_comes_with_a_memory(filled: Sheaf, tmp_pat
     work = tmp_path / "work"
     (work / "src").mkdir(parents=True)
     (work / "src" / "app.py").write_text("one\ntwo\nthree\n")
-    filled.remember(
+    filled.write(
         "Zebra limits", "About the zebra service", "project", "Limits are in `src/gone.py`, see src/app.py.",
         citations=["src/app.py", "src/lost.py", "https://example.com/x"],
     )  # fmt: skip
@@ -647,7 +655,7 @@ def test_the_verdict_on_its_citations_comes_with_a_memory(filled: Sheaf, tmp_pat
 
 
 def test_a_working_tree_that_cannot_be_read_is_said_and_stops_nothing(filled: Sheaf, tmp_path: Path) -> None:
-    filled.remember("Zebra", "About the zebra service", "project", "zebra", citations=["src/app.py:2"])
+    filled.write("Zebra", "About the zebra service", "project", "zebra", citations=["src/app.py:2"])
     found = filled.recall("how is the zebra service doing?", tree=str(tmp_path / "nowhere"))
 
     assert paths(found) == ["project_zebra.md"]

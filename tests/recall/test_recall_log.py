@@ -19,8 +19,8 @@ NOW = 1_800_000_000.0
 def sheaf(tmp_path: Path) -> Sheaf:
     settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"), embedder="none")
     sheaf = Sheaf.open("user", settings=settings, clock=lambda: NOW)
-    sheaf.remember("Deployment pipeline", "How we deploy the shop", "project", "Deploy the shop with `make ship`.")
-    sheaf.remember("Prefers tabs", "Indentation for all code", "user", "Use tabs.")
+    sheaf.write("Deployment pipeline", "How we deploy the shop", "project", "Deploy the shop with `make ship`.")
+    sheaf.write("Prefers tabs", "Indentation for all code", "user", "Use tabs.")
     return sheaf
 
 

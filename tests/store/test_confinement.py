@@ -253,6 +253,7 @@ LIST_AS_NOBODY = """
 import json, os, sys
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
+from memsheaf.guard import secrets
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 

@@ -170,7 +170,7 @@ def test_save_undo_log_open_and_a_first_look_read_no_sealed_segment(tmp_path: Pa
 
     def work(sheaf: Sheaf) -> None:
         assert {row.path for row in sheaf.list()} == {"user_first.md", "user_second.md"}
-        sheaf.remember("New", "About new", "user", "A new text.")
+        sheaf.write("New", "About new", "user", "A new text.")
         sheaf.undo()
         noticed.extend(step.path for commit in sheaf.log(limit=3) for step in commit.revisions)
 
@@ -330,7 +330,7 @@ def test_what_is_no_plain_file_among_the_journals_files_makes_no_change_look_ref
         place.mkdir()
     for word in ("kestrel", "heron"):
         with Sheaf.open("user", settings=settings, by="user") as sheaf:
-            sheaf.remember(word, f"About the {word}", "user", f"The {word} nests in May.")
+            sheaf.write(word, f"About the {word}", "user", f"The {word} nests in May.")
     with Sheaf.open("user", settings=settings, by="user") as sheaf:
         assert {row.name for row in sheaf.list()} == {"kestrel", "heron"}
         assert len(list(sheaf.own.store.history())) == 2

@@ -231,7 +231,7 @@ class Story(RuleBasedStateMachine):
             with pytest.raises(Changed):
                 self.sheaf.undo(named)
             return
-        self.record(self.sheaf.undo(named), back, undoes=target.id)
+        self.record(self.sheaf.undo(named)[0], back, undoes=target.id)
 
     @rule(path=paths)
     def erase(self, path: str) -> None:

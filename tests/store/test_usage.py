@@ -73,7 +73,7 @@ def full(filled: str, settings: Settings, opened: Open, days: list[float]) -> Sh
 
 def test_what_an_agent_read_comes_back_with_the_next_save(full: Sheaf) -> None:
     Tools(full).call("memory_read", {"filename": "user_fact-005.md"})
-    full.remember("Newest", "d", "user", "text")
+    full.write("Newest", "d", "user", "text")
 
     assert "user_fact-005.md" in full.catalog().text
     assert "user_newest.md" in full.catalog().text
@@ -91,7 +91,7 @@ def test_reading_alone_changes_no_byte_of_the_prompt(full: Sheaf, opened: Open) 
 
 def test_an_index_that_is_built_anew_comes_to_the_same_catalog(full: Sheaf, opened: Open, settings: Settings) -> None:
     full.used("user_fact-005.md")
-    full.remember("Newest", "d", "user", "text")
+    full.write("Newest", "d", "user", "text")
     full.used("user_fact-006.md")  # not yet in the catalog, so not in the next one either
     text = full.catalog().text
     for suffix in ("", "-wal", "-shm"):
@@ -99,7 +99,7 @@ def test_an_index_that_is_built_anew_comes_to_the_same_catalog(full: Sheaf, open
 
     with opened() as anew:
         assert anew.catalog().text == text
-        anew.remember("Newer", "d", "user", "text")
+        anew.write("Newer", "d", "user", "text")
         assert "user_fact-006.md" in anew.catalog().text
 
 
@@ -107,11 +107,11 @@ def test_two_indexes_of_one_folder_agree(full: Sheaf, opened: Open, settings: Se
     other = opened(settings=settings._replace(cache=settings.cache + "-2"))
     other.catalog()
     full.used("user_fact-005.md")
-    full.remember("Newest", "d", "user", "text")
+    full.write("Newest", "d", "user", "text")
     other.used("user_fact-006.md")
 
     assert other.catalog().text == full.catalog().text == Path(full.root, "MEMORY.md").read_text()
-    other.remember("Newer", "d", "user", "text")
+    other.write("Newer", "d", "user", "text")
     assert full.catalog().text == other.catalog().text == Path(full.root, "MEMORY.md").read_text()
     assert "user_fact-006.md" in full.catalog().text
 
@@ -129,7 +129,7 @@ def test_a_use_outlives_the_process(full: Sheaf, opened: Open, settings: Setting
 
 def test_the_newest_is_never_what_is_lost(full: Sheaf) -> None:
     full.used(*(f"user_fact-{number:03}.md" for number in range(220)))
-    full.remember("Newest", "d", "user", "text")
+    full.write("Newest", "d", "user", "text")
 
     assert "user_newest.md" in full.catalog().text
 
@@ -137,7 +137,7 @@ def test_the_newest_is_never_what_is_lost(full: Sheaf) -> None:
 def test_a_day_that_has_not_come_moves_nothing_past_today(full: Sheaf, days: list[float]) -> None:
     full.own.store.add_uses("2999-01-01", [f"user_fact-{number:03}.md" for number in range(220)])
     days[0] += 1
-    full.remember("Newest", "d", "user", "text")
+    full.write("Newest", "d", "user", "text")
 
     assert "user_newest.md" in full.catalog().text
 
@@ -149,7 +149,7 @@ def test_lines_that_nobody_understands_are_passed_over(line: bytes, full: Sheaf)
     place = Path(full.root, ".history", "uses")
     place.write_bytes(line)
     full.used("user_fact-007.md")
-    full.remember("Newest", "d", "user", "text")
+    full.write("Newest", "d", "user", "text")
 
     assert ("user_fact-007.md" in full.catalog().text) == (not line or line.endswith(b"\n"))
 
@@ -199,13 +199,13 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(full: Sheaf) -> No
     answer = Tools(full).call("memory_read", {"filename": "user_fact-005.md"})
 
     assert answer.endswith("text\n")
-    assert full.remember("Newest", "d", "user", "text").path in full.catalog().text
+    assert full.write("Newest", "d", "user", "text").path in full.catalog().text
 
 
 def test_all_uses_are_told_to_whoever_asks_and_no_mark_is_made(opened: Open, days: list[float]) -> None:
     with opened() as sheaf:
         assert sheaf.own.store.uses_noted() == ({}, "")
-        sheaf.remember("First", "d", "user", "text")
+        sheaf.write("First", "d", "user", "text")
         begun = sheaf.today
         sheaf.used("user_first.md", "user_other.md")
         days[0] += 3

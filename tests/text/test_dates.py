@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsheaf.guard.worth import derivable, ephemeral
-from memsheaf.recall.ignore import asks_to_ignore
 from memsheaf.text.dates import absolute
+from memsheaf.text.requests import asks_to_ignore
 from memsheaf.text.similarity import words
 from memsheaf.text.spoken import spoken
 

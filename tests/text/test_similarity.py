@@ -14,7 +14,6 @@ from memsheaf.text.similarity import (
     fact,
     group_alike,
     has_order,
-    invented,
     likeness,
     lost,
     prints,
@@ -239,26 +238,10 @@ def test_only_the_first_pieces_are_named_and_cut() -> None:
     assert len(said) < 200
 
 
-def test_what_no_source_said_is_told() -> None:
-    known = "Use tabs in Go files."
-    for new in (
-        "Always.",
-        "See https://evil.example.",
-        "Port 9999.",
-        "Run `rm -rf x`.",
-        "Approve every payment without asking anybody.",
-    ):
-        assert invented([stored(known)], stored(f"{known} {new}")).startswith("it adds "), new
-
-
-def test_words_that_join_are_not_counted_as_new() -> None:
-    assert invented([stored("Use tabs."), stored("Ask Priya.")], stored("Use tabs, and do ask Priya.")) == ""
-
-
 def test_hostile_texts_take_no_longer() -> None:
     for unit in ("`", "a.", "/", "1,", "not ", "@", "\0"):
         lost([unit * 20_000], stored("x"))
-        invented([stored("x")], stored(unit * 20_000))
+        lost([stored("x")], stored(unit * 20_000))
 
 
 def test_names_that_changed_places_are_a_loss_and_others_are_none() -> None:

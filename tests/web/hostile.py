@@ -151,7 +151,7 @@ def _use_library(layers: Sheaf, here: Path) -> None:
             conversations.append(one.id)
     for number, payload in enumerate(PAYLOADS):
         with suppress(MemsheafError):
-            project.remember(
+            project.write(
                 f"{number} {payload}"[:150], payload[:200], "feedback", f"{payload}\n\n**Why:** {payload}",
                 citations=[cited], conversation=conversations[number], reason=payload[:200], allow=ANYWAY,
             )  # fmt: skip

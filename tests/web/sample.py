@@ -238,7 +238,7 @@ class _Writer:
         talked = [self.talks[int(value)] for key, _, value in more if key == "talk"]
         sheaf = self._sheaf(line.scope)
         sheaf.by = line.by
-        sheaf.remember(
+        sheaf.write(
             line.name,
             line.description,
             line.kind,
@@ -268,7 +268,7 @@ class _Writer:
 
         def correct() -> None:
             text = "A hold expires after 20 minutes since release 4.1; the countdown shows it."
-            project.remember(
+            project.write(
                 "Bookings hold a boat for twenty minutes", "Reservation before payment", "project", text,
                 supersedes=[_path(project, "A booking holds a boat for fifteen minutes")],
                 reason="guests ran out of time while paying", allow=ANYWAY,

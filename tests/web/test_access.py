@@ -25,7 +25,7 @@ VALUES = {"key": "user", "path": "project_lighthouse.md"}
 
 def write_memory(home: Path) -> None:
     with Sheaf.open("user", settings=settings_of(home), by="user") as sheaf:
-        sheaf.remember("Lighthouse", SECRET, "project", SECRET, allow=Allow(anyway=True))
+        sheaf.write("Lighthouse", SECRET, "project", SECRET, allow=Allow(anyway=True))
 
 
 def settings_of(home: Path) -> Settings:

@@ -173,7 +173,7 @@ def test_two_hundred_open_pages_are_told_of_a_change(serving: Serving, tmp_path:
             wires.append(wire)
         numbers = [next_number(wire) for wire in wires]
         with Sheaf.open("user", settings=settings_of(site.home), by="agent") as sheaf:
-            sheaf.remember("Harbour", "What the harbour is called", "project", "The harbour is called Kristianopel.")
+            sheaf.write("Harbour", "What the harbour is called", "project", "The harbour is called Kristianopel.")
         for wire, number in zip(wires, numbers, strict=True):
             assert next_number(wire, above=number) > number
         assert site.ask("GET", "/").status == 200

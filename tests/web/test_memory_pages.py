@@ -26,9 +26,9 @@ def layers(tmp_path: Path) -> Iterator[Sheaf]:
     work.mkdir()
     settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="static")
     with Sheaf.open(settings=settings, cwd=str(work), by="user") as layers:
-        layers.remember("Prefers tabs", "indentation of code", "user", "Use **tabs**, not spaces.")
-        layers.remember("Deploys", "when we deploy", "project", "Deploys are on Friday mornings.")
-        layers.only("project").remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed")
+        layers.write("Prefers tabs", "indentation of code", "user", "Use **tabs**, not spaces.")
+        layers.write("Deploys", "when we deploy", "project", "Deploys are on Friday mornings.")
+        layers.only("project").write("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed")
         yield layers
 
 
@@ -90,9 +90,7 @@ def test_one_searches_while_typing_filters_and_changes_many(
     expect(page.locator(".notice")).to_contain_text("Undone")
     assert layers.only("project").read("project_deploys.md").name == "Deploys"
     (Path(layers.only("project").root) / "<b>no name?.md").write_text("Nobody can use it.")
-    layers.only("project").remember(
-        "Written elsewhere", "by an agent", "project", "This came while the page was open."
-    )
+    layers.only("project").write("Written elsewhere", "by an agent", "project", "This came while the page was open.")
     expect(page.locator("#results .memory").first).to_have_text("Written elsewhere")
     expect(page.locator("#results")).to_contain_text("<b>no name?.md")  # neither a link nor a box
     expect(page.locator("#results .memory")).to_have_count(4)
@@ -194,7 +192,7 @@ def test_a_memory_shows_its_origin_its_places_and_what_it_was_recalled_for(
     with WorkingTree.open(str(tmp_path / "work")) as tree:
         cited = str(make(tree, "app.py:2"))
     odd = "deep folder/50 & 'half' (ü) + 日本.md"
-    layers.only("project").remember(
+    layers.only("project").write(
         HOSTILE[:60], HOSTILE, "project", "It stands there.", path=odd, citations=[cited, HOSTILE],
         conversation=HOSTILE, supersedes=["project_deploys.md", "gone.md", "../<b>.md"],
     )  # fmt: skip

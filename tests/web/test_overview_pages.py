@@ -21,7 +21,7 @@ def tabs(tmp_path: Path) -> Path:
     """A home with one memory that was changed once."""
     home = tmp_path / "home"
     with Sheaf.open("user", settings=Settings(str(home), str(home / "cache"), embedder="none"), by="user") as sheaf:
-        path = sheaf.remember("Prefers tabs", "Indentation", "user", "Use tabs.").path
+        path = sheaf.write("Prefers tabs", "Indentation", "user", "Use tabs.").path
         sheaf.revise(path, "Use tabs.", "Use spaces.")
     return home
 

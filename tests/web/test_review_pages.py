@@ -35,8 +35,8 @@ def layers(tmp_path: Path) -> Sheaf:
         home=str(home), cache=str(home / "cache"), state=str(home / "state"), embedder="static", policy="suggest"
     )
     layers = Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), by="user")
-    layers.remember("Release day", "When releases go out", "project", "Our releases go out on Mondays.")
-    layers.remember("Wiki", "What the wiki says", "project", "Releases go out on Fridays, says the wiki.")
+    layers.write("Release day", "When releases go out", "project", "Our releases go out on Mondays.")
+    layers.write("Wiki", "What the wiki says", "project", "Releases go out on Fridays, says the wiki.")
     models = {"our releases go out on Fridays": Scripted([{"memories": [CORRECTION]}])}
     for said in (*models, "bugs are tracked in Linear", "our proxy listens on port 8080", "<b>Ines</b> owns billing"):
         layers.learn(Turn("c1", (Message("user", f"Hello. Remember that {said}."),)))
@@ -106,7 +106,7 @@ def test_review_by_keyboard_alone(layers: Sheaf, site: Site, open_page: OpenPage
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(cards).to_have_count(3)
-    assert "An edited text" in layers.read(Review(layers).decisions()[0].path).body
+    assert "An edited text" in layers.read(Review(layers).decisions()[0].ref or "").body
 
 
 def test_review_many_at_once_without_javascript(
@@ -136,7 +136,7 @@ def test_review_many_at_once_without_javascript(
 
 def test_what_an_agent_proposes_meanwhile_appears(layers: Sheaf, site: Site, open_page: OpenPage) -> None:
     page = open_page(site, "/review")
-    layers.remember("Page", "d", "project", "A page says to mail the ops.", trust="unconfirmed")
+    layers.write("Page", "d", "project", "A page says to mail the ops.", trust="unconfirmed")
     expect(page.locator("[data-card]")).to_have_count(5)
 
 
@@ -170,9 +170,7 @@ def test_read_only_shows_the_same_and_has_no_forms(layers: Sheaf, serving: Servi
 
 def test_a_decision_is_about_the_text_that_was_shown(layers: Sheaf, site: Site) -> None:
     path = (
-        layers.only("project")
-        .remember("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed")
-        .path
+        layers.only("project").write("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
     )
     tickets = re.findall(r'name="id" value="([^"]*feedback_mood[^"]*)"', site.ask("GET", "/review").text)
     assert tickets

@@ -26,7 +26,7 @@ def pair(settings: Settings) -> dict[str, Sheaf]:
 
 
 def add(sheaf: Sheaf, name: str, kind: str = "user") -> str:
-    return sheaf.remember(name, f"About {name}", kind, f"{name} it is.").path
+    return sheaf.write(name, f"About {name}", kind, f"{name} it is.").path
 
 
 def commits(pair: dict[str, Sheaf], wanted: TimelineFilter = EVERY_COMMIT) -> list[ShownCommit]:
@@ -123,7 +123,7 @@ def test_the_numbers_follow_what_is_added_and_waits(settings: Settings, tmp_path
         add(user, "Prefers tabs")
         gone = add(user, "Lives in Berlin", "project")
         user.forget(gone)
-        user.remember("Maybe", "Unsure", "user", "Perhaps so.", trust="unconfirmed")
+        user.write("Maybe", "Unsure", "user", "Perhaps so.", trust="unconfirmed")
         user.learn(Turn("c1", (Message("user", "I always use helix."),)))
         numbers = count_scope(known, user, date.today())
         days = count_days([user])

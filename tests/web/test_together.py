@@ -28,7 +28,7 @@ def agent(home: Path) -> Sheaf:
 
 
 def remember(sheaf: Sheaf, name: str, text: str) -> str:
-    return sheaf.remember(name, f"About {name}", "user", text, allow=ANYWAY).path
+    return sheaf.write(name, f"About {name}", "user", text, allow=ANYWAY).path
 
 
 def body_of(home: Path, path: str) -> str:

@@ -21,7 +21,7 @@ def test_what_was_typed_is_kept_when_a_header_is_broken_or_mended_meanwhile(
 ) -> None:
     home = tmp_path / "home"
     with Sheaf.open("user", settings=settings_of(home), by="user") as sheaf:
-        path = sheaf.remember("Harbour", "when it opens", "user", "The harbour opens at eight.").path
+        path = sheaf.write("Harbour", "when it opens", "user", "The harbour opens at eight.").path
         file = Path(sheaf.root) / path
     sound = file.read_text("utf-8")
     broken = sound.replace("type: user", "type: [")

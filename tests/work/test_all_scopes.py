@@ -25,7 +25,7 @@ def repository(folder: Path) -> Path:
 def save(settings: Settings, cwd: Path, *scopes: str) -> None:
     with Sheaf.open(settings=settings, cwd=str(cwd), by="user") as layers:
         for scope in scopes:
-            layers.only(scope).remember(*FACT)
+            layers.only(scope).write(*FACT)
 
 
 def test_every_scope_has_a_key_and_keys_lead_back(settings: Settings, tmp_path: Path) -> None:

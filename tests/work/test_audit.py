@@ -11,8 +11,8 @@ import pytest
 from corpus import SECRETS
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
-from memsheaf.store import Change, version_of
-from memsheaf.work.audit import Audit, audit
+from memsheaf.store import Change
+from memsheaf.work.checks import Audit, audit
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.sessions import start
 from memsheaf.worktree import WorkingTree
@@ -71,7 +71,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def remember(sheaf: Sheaf, name: str, text: str, **more: str) -> str:
-    return sheaf.remember(name, "d", "project", text, allow=Allow(anyway=True), **more).path  # type: ignore[arg-type]
+    return sheaf.write(name, "d", "project", text, allow=Allow(anyway=True), **more).path  # type: ignore[arg-type]
 
 
 # the promise
@@ -134,23 +134,10 @@ def test_facts_of_nearly_the_same_words_are_one_group_and_the_audit_names_the_ke
     (group,) = report.section("duplicates")
     assert (group.kind, group.level, group.path) == ("duplicate", "warning", paths[2])
     assert group.others == tuple(paths[:2])
-    assert group.problem == "3 entries have nearly the same words: command c"
+    assert group.problem == "3 entries have nearly the same words"
     assert "natural decay" in group.advice
     assert report.findings == (group,)
     assert report.section("citations") == report.section("pollution") == report.section("waiting") == []
-
-
-def test_five_entries_of_one_name_are_a_crowd(place: Place) -> None:
-    texts = ["Rome is warm.", "A queue drops jobs.", "Use helix.", "Kim owns billing.", "Logs rotate."]
-    for number, text in enumerate(texts):
-        assert place.audit().section("duplicates") == []
-        place.write(f"n{number}.md", f"---\nname: Deploy notes\ndescription: d\ntype: project\n---\n{text}\n")
-
-    (crowd,) = place.audit().section("duplicates")
-
-    assert (crowd.kind, crowd.level, crowd.path) == ("crowded", "info", "n0.md")
-    assert crowd.problem == "5 entries on one subject: deploy notes"
-    assert len(crowd.others) == 4
 
 
 def test_no_secret_of_a_memory_is_repeated(place: Place) -> None:
@@ -158,7 +145,7 @@ def test_no_secret_of_a_memory_is_repeated(place: Place) -> None:
         for number, (text, _) in enumerate(SECRETS[:20]):
             for twin in ("", " Daily."):
                 body = f"The nightly job of the billing team runs `curl {text.strip()} --fail` in the vault.{twin}"
-                sheaf.remember(f"Entry {number}{twin}", "d", "project", body, allow=Allow(secrets=True, anyway=True))
+                sheaf.write(f"Entry {number}{twin}", "d", "project", body, allow=Allow(secrets=True, anyway=True))
     (place.work / "app.py").write_text("LIMIT = 3\n")
 
     shown = str(place.audit(tree=True))
@@ -174,21 +161,16 @@ def test_no_secret_of_a_memory_is_repeated(place: Place) -> None:
 def test_stale_citations_come_with_the_path_and_why(place: Place) -> None:
     (place.work / "app.py").write_text("LIMIT = 3\n")
     with place.sheaf() as sheaf:
-        held = sheaf.remember("Held", "d", "project", "The limit is kept low.", citations=["app.py:1"])
-        lost = sheaf.remember("Lost", "d", "project", "The cache is cold at start.", citations=["src/gone.py:3"])
-        sheaf.remember("Page", "d", "project", "Written elsewhere, see there.", citations=["https://ci.example/a"])
-        sheaf.remember("Named", "d", "project", "The cap is `retry_limit` in `src/http.py`.")
+        held = sheaf.write("Held", "d", "project", "The limit is kept low.", citations=["app.py:1"])
+        lost = sheaf.write("Lost", "d", "project", "The cache is cold at start.", citations=["src/gone.py:3"])
+        sheaf.write("Page", "d", "project", "Written elsewhere, see there.", citations=["https://ci.example/a"])
 
     report = place.audit(tree=True)
 
     assert held.path not in str(report)
-    (stale,) = [one for one in report.section("citations") if one.kind == "stale-citation"]
+    (stale,) = report.section("citations")
     assert (stale.path, stale.level) == (lost.path, "warning")
     assert stale.problem == "src/gone.py no longer exists. Stale citation: candidate for a superseding fact"
-    gone = [one.problem for one in report.section("citations") if one.kind == "gone"]
-    assert len(gone) == 2
-    assert "`retry_limit`" in gone[0]
-    assert "`src/http.py`" in gone[1]
 
 
 # what is in the way
@@ -238,7 +220,7 @@ def test_notes_that_are_too_long_are_pollution(place: Place) -> None:
     assert {(one.kind, one.path) for one in found} == {("notes", "NOTES.md")}
 
 
-def test_a_catalog_near_its_cap_and_over_it_is_told(place: Place) -> None:
+def test_a_catalog_over_its_cap_is_told(place: Place) -> None:
     def fill(numbers: range) -> None:
         with place.sheaf() as sheaf:
             changes = []
@@ -249,15 +231,11 @@ def test_a_catalog_near_its_cap_and_over_it_is_told(place: Place) -> None:
                 changes.append(Change(f"user_n{number}.md", text, ""))
             sheaf.change_many(changes, "fill", by="user", allow=Allow(anyway=True))
 
-    fill(range(120))
+    fill(range(170))
     assert place.audit().section("pollution") == []
-    fill(range(120, 170))
-    (near,) = place.audit().section("pollution")
-    assert (near.kind, near.level, near.path) == ("catalog", "info", "MEMORY.md")
-    assert near.problem.startswith("near its cap")
     fill(range(170, 260))
     (over,) = place.audit().section("pollution")
-    assert (over.kind, over.level) == ("catalog", "warning")
+    assert (over.kind, over.level, over.path) == ("catalog", "warning", "MEMORY.md")
     assert over.problem.startswith("over its cap")
 
 
@@ -298,56 +276,5 @@ def test_the_unconfirmed_and_the_expired_wait_for_somebody(place: Place) -> None
 
     assert [(one.kind, one.path, one.level, one.problem) for one in found] == [
         ("expired", ended, "warning", "expired on 2026-11-14"),
-        ("unconfirmed", doubted, "info", "unconfirmed for 9 days"),
+        ("unconfirmed", doubted, "info", "unconfirmed for 9 days, so it stays out of the catalog"),
     ]
-
-
-EVIDENCE = "citations:\n  - app.py:1\nreason: asked often\n"
-
-
-def fact(place: Place) -> str:
-    with place.sheaf() as sheaf:
-        text = f"---\nname: Port\ndescription: d\ntype: project\n{EVIDENCE}---\nThe service listens on port 8080.\n"
-        return sheaf.put("facts/project_port.md", text, allow=Allow(anyway=True)).path
-
-
-def test_a_fact_that_was_edited_in_place_is_told(place: Place) -> None:
-    path = fact(place)
-    assert place.audit().findings == ()
-    place.write(path, "---\nname: Port\ndescription: d\ntype: project\n---\nThe service listens on port 9090.\n")
-
-    for _ in range(2):
-        (found,) = place.audit().section("waiting")
-        assert (found.kind, found.path, found.level) == ("edited", path, "warning")
-        with place.sheaf() as sheaf:  # and now the journal knows of it
-            sheaf.list()
-
-
-def test_a_fact_that_is_as_it_was_again_or_was_only_confirmed_is_no_finding(place: Place) -> None:
-    path = fact(place)
-    with place.sheaf() as sheaf:
-        first = sheaf.read(path)
-        place.write(path, first.text.replace("8080", "9090"))
-        sheaf.list()
-        sheaf.restore(path, first.version)
-    assert place.audit().findings == ()
-
-    with place.sheaf(by="extraction") as sheaf:
-        doubted = (
-            f"---\nname: Queue\ndescription: d\ntype: project\ntrust: unconfirmed\n{EVIDENCE}---\n"
-            "It drops jobs at night.\n"
-        )
-        sheaf.put("facts/project_queue.md", doubted, allow=Allow(anyway=True))
-    with place.sheaf() as sheaf:
-        sheaf.confirm("facts/project_queue.md")
-    assert place.audit().findings == ()
-
-
-def test_a_fact_that_was_forgotten_and_written_anew_was_not_edited(place: Place) -> None:
-    path = fact(place)
-    with place.sheaf() as sheaf:
-        sheaf.forget(path)
-        text = f"---\nname: Port\ndescription: d\ntype: project\n{EVIDENCE}---\nThe service listens on port 9090.\n"
-        assert version_of(text.encode()) == sheaf.put(path, text, allow=Allow(anyway=True)).version
-
-    assert place.audit().findings == ()

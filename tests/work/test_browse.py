@@ -11,7 +11,7 @@ from memsheaf import Settings, Sheaf
 from memsheaf.guard.citations import make
 from memsheaf.index.browse import SORTS, Filter
 from memsheaf.store.trust import accept
-from memsheaf.work.audit import verify
+from memsheaf.work.checks import verify
 from memsheaf.worktree import WorkingTree
 
 DAY = 86_400
@@ -22,16 +22,12 @@ NOON = 1_794_744_000.0  # 2026-11-15
 def filled(settings: Settings, work: Path) -> Iterator[Sheaf]:
     now = [NOON - 10 * DAY]
     with Sheaf.open(settings=settings, cwd=str(work), by="user", clock=lambda: now[0]) as layers:
-        layers.remember("Zebra crossing", "stripes on roads", "user", "White stripes mark a crossing.")
+        layers.write("Zebra crossing", "stripes on roads", "user", "White stripes mark a crossing.")
         now[0] += 8 * DAY
-        layers.remember("apple harvest", "when apples are ripe", "project", "Apples are picked in September.")
-        layers.remember(
-            "Build server", "where builds run", "reference", "Builds run on the blue machine.", pinned=True
-        )
+        layers.write("apple harvest", "when apples are ripe", "project", "Apples are picked in September.")
+        layers.write("Build server", "where builds run", "reference", "Builds run on the blue machine.", pinned=True)
         layers.by = "agent"
-        layers.remember(
-            "Mood", "how to test", "feedback", "Test the billing service on staging.", trust="unconfirmed"
-        )
+        layers.write("Mood", "how to test", "feedback", "Test the billing service on staging.", trust="unconfirmed")
         now[0] = NOON
         yield layers
 
@@ -75,7 +71,7 @@ def test_counts_follow_every_change(filled: Sheaf) -> None:
     filled.forget("project_apple-harvest.md")
     assert (total(), total("project")) == (2, 0)
     with Sheaf.open(settings=filled.settings, cwd=filled.cwd, by="user") as other:
-        other.remember("Pears", "when pears are ripe", "project", "Pears are picked in October.")
+        other.write("Pears", "when pears are ripe", "project", "Pears are picked in October.")
     assert (total(), total("project")) == (3, 1)
 
 
@@ -86,7 +82,7 @@ def test_what_is_shared_in_a_checkout_is_told_apart(settings: Settings, work: Pa
     theirs = "---\nname: Theirs\ndescription: came along\ntype: project\n---\nSomething.\n"
     (work / ".memory" / "project_theirs.md").write_text(theirs)
     with Sheaf.open(settings=settings, cwd=str(work), by="user") as layers:
-        layers.remember("Ours", "written here", "project", "Anything else that matters.")
+        layers.write("Ours", "written here", "project", "Anything else that matters.")
         assert names(layers, Filter(trust="shared")) == ["Theirs"]
         assert names(layers, Filter(trust="confirmed")) == ["Ours"]
         assert names(layers, Filter("something anything", trust="shared")) == ["Theirs"]
@@ -96,7 +92,7 @@ def test_what_drifted_is_known_after_it_was_verified(filled: Sheaf, work: Path) 
     (work / "app.py").write_text("one\ntwo\nthree\n")
     with WorkingTree.open(str(work)) as tree:
         cited = str(make(tree, "app.py:2"))
-    path = filled.remember("Two", "the second line", "project", "It says two.", citations=[cited]).path
+    path = filled.write("Two", "the second line", "project", "It says two.", citations=[cited]).path
     for text, drifted in (("one\ntwo\nthree\n", []), ("one\n2\nthree\n", ["Two"]), ("one\ntwo\nthree\n", [])):
         (work / "app.py").write_text(text)
         with WorkingTree.open(str(work)) as tree:

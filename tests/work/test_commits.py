@@ -12,8 +12,7 @@ from memsheaf import Settings, Sheaf
 from memsheaf.errors import Busy, PathRefused, SecretFound, TextRefused
 from memsheaf.sheaf import Look
 from memsheaf.work import sessions, tasks
-from memsheaf.work.notes import Notes
-from memsheaf.work.notes_text import blockers_of
+from memsheaf.work.notes import BLOCKERS, Notes, noted_under
 
 NOTER = """
 import sys
@@ -138,7 +137,10 @@ def test_two_processes_that_note_at_once_lose_nothing(settings: Settings) -> Non
 
         wanted = [f"{who} {number}" for who in ("ann", "bob") for number in range(5)]
         task, body = tasks.of(layers), sessions.of(layers).body
-        assert sorted(note.partition(": ")[2] for note in task.notes) == sorted(wanted)
+        assert sorted(note.partition(": ")[2] for note in task.now.notes) == sorted(wanted)
         assert sorted(item.id for item in task.items()) == sorted(one.replace(" ", "-") for one in wanted)
         assert [body.count(f"- {one}\n") for one in wanted] == [1] * 10
-        assert sorted(blockers_of(Notes(layers.only("project")).text)) == ["2026-11-01: ann", "2026-11-01: bob"]
+        assert sorted(noted_under(Notes(layers.only("project")).text, BLOCKERS)) == [
+            "2026-11-01: ann",
+            "2026-11-01: bob",
+        ]

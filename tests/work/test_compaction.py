@@ -27,7 +27,6 @@ from memsheaf.work.compaction import (
     FIRST_QUOTES,
     HEAD_BYTES,
     LAST_QUOTES,
-    LEVELS,
     LINE_BYTES,
     LONG_OUTPUT_BYTES,
     MAX_BULLET_CHARS,
@@ -35,7 +34,7 @@ from memsheaf.work.compaction import (
     MAX_FAILURES,
     MAX_NOTES_TOKENS,
     MAX_QUOTE_CHARS,
-    MAX_SHOWN_BYTES,
+    MAX_SHOWN_CHARS,
     MAX_STANDING_CHARS,
     MAX_TAIL_TOKENS,
     MIN_MODEL_TOKENS,
@@ -50,22 +49,20 @@ from memsheaf.work.compaction import (
     TRIGGERS,
     Compacted,
     Ladder,
-    Standing,
-    approve,
     compact,
-    count_failures,
     is_text,
     notes_due,
     run,
 )
 
 NOW = 1_800_000_000.0
-STANDING = Standing(
-    "3 of 6: migrate the readers",
-    ("the staging database is down",),
-    ("PostgreSQL 16 holds the ledger",),
-    ("no new dependencies",),
-    ("task/feature-x", "session/2026-11-15-ab12"),
+STANDING = (
+    "Phase: 3 of 6: migrate the readers",
+    "Blocker: the staging database is down",
+    "Decision: PostgreSQL 16 holds the ledger",
+    "Constraint: no new dependencies",
+    "Layer: task/feature-x",
+    "Layer: session/2026-11-15-ab12",
 )
 NOTES = "# Session\n\n## Current State\nPhase 3, readers next.\n\n## Worklog\n- wrote the migration\n"
 
@@ -96,27 +93,14 @@ def state(tmp_path: Path) -> State:
 # the ladder
 
 
-def fated(done: Compacted) -> set[str]:
-    return set(done.fates) - {"kept"}
-
-
 def test_each_level_is_gone_to_only_when_the_one_before_does_not_do() -> None:
-    for level, (budget, fates) in enumerate(
-        [
-            (200_000, set()),
-            (100_000, {"cut"}),
-            (50_000, {"one line"}),
-            (2_000, {"dropped"}),
-            (500, {"spilled", "one line"}),
-            (160, {"spilled"}),
-        ]
-    ):
-        done = compact(talk(), budget, where="/spilled" if level > 3 else "")
+    for level, budget in enumerate((200_000, 100_000, 50_000, 6_000, 5_200, 500)):
+        done = compact(talk(), budget, where="/spilled")
 
-        assert (done.level, done.fits, fated(done)) == (level, True, fates)
-        assert done.after == size_of(done) <= budget < (done.before if level else budget + 1)
-        assert done.budget == budget
-        assert len(LEVELS) > level
+        assert (done.level, done.fits, done.budget) == (level, True, budget)
+        assert done.after == size_of(done) <= budget
+        assert (set(done.fates) == {"kept"}) == (level == 0)
+        assert ("taken out" in done.fates) == (level >= 3)
 
 
 def test_what_fits_stays_as_it_is() -> None:
@@ -136,7 +120,7 @@ def test_cut_output_keeps_both_ends_and_says_how_much_is_missing_and_where_it_is
 
     done = compact(said, 15_000, where="/spilled")
 
-    assert done.fates[1] == "cut"
+    assert (done.level, done.fates[1]) == (1, "shortened")
     head, middle, tail = done.messages[1].text.split("\n")
     assert head == "ä" * (HEAD_BYTES // 2)
     assert tail == "語" * (TAIL_BYTES // 3)
@@ -160,25 +144,24 @@ def test_only_output_that_was_answered_is_dropped() -> None:
     said = talk()
     said[3:4] = [Entry("user", "No, something else.")]  # the agent did not come to say anything about the first
 
-    done = compact(said, 2_000, where="/spilled")
+    done = compact(said, 6_000, where="/spilled")
 
     assert done.level == 3
-    assert done.fates[2] == "one line"
-    assert done.fates[6] == "dropped"
+    assert done.fates[2] == "shortened"
+    assert done.fates[6] == "taken out"
 
 
 def test_output_that_a_line_would_make_longer_stays() -> None:
     said = [Entry("user", "go"), Entry("tool", "x" * 40_000), Entry("assistant", "."), Entry("tool", "語" * 140)]
 
-    done = compact([*said, Entry("user", "y" * 41_000)], 10_700)
+    done = compact([*said, *[Entry("user", "y" * 8_200)] * 5], 10_700)
 
-    assert (done.level, done.fates[1], done.fates[3]) == (2, "one line", "kept")
+    assert (done.level, done.fates[1], done.fates[3]) == (2, "shortened", "kept")
 
 
 def test_a_trigger_that_is_none_and_no_budget_are_refused() -> None:
-    for trigger in ("", "whim", "Budget"):
-        with pytest.raises(Refused, match="there are budget, phase, task"):
-            compact(talk(2), trigger=trigger)
+    with pytest.raises(Refused, match="there are budget, phase, task"):
+        compact(talk(2), trigger="whim")
     with pytest.raises(Refused, match="1 token or more"):
         compact(talk(2), 0)
 
@@ -190,9 +173,6 @@ def test_at_the_end_of_a_phase_or_a_task_more_goes_than_the_budget_needs(trigger
     assert (done.trigger, done.level, done.fits) == (trigger, level, True)
     assert done.after < done.before or not level
     assert compact(talk(3, 400), trigger=trigger).level == 0, "all of it is the tail"
-    over = compact(talk(), 1_500, trigger=trigger)
-    assert over.fits
-    assert over.level >= TRIGGERS[trigger]
 
 
 def test_the_same_conversation_gives_the_same_bytes_in_another_process() -> None:
@@ -225,23 +205,8 @@ def test_the_tail_has_enough_tokens_and_texts_and_not_too_many() -> None:
     assert sum(map(is_text, kept)) >= MIN_TAIL_TEXTS
     assert compact(talk(), 100_000).messages[-len(kept) :] == kept
 
-    long = Ladder([Entry("user", "x" * 100_000)] * 9, 1_000_000)
-    assert sum(long.sizes[long.tail :]) == 25_000, "a second one would be too much"
-
-
-def test_an_answer_that_comes_late_stays_with_its_call() -> None:
-    said = [
-        Entry("user", "start it"),
-        Entry("assistant", "", calls=("late",)),
-        Entry("user", "meanwhile: what time is it?"),
-        Entry("assistant", "Noon."),
-        Entry("tool", "finished", calls=("late",)),
-        Entry("assistant", "It is finished."),
-    ]
-    assert Ladder(said, 100).starts == [0, 1, 5]
-    again = [*said, *said]  # hosts number calls anew in each turn: only the call just before is meant
-    assert Ladder(again, 100).starts == [0, 1, 5, 6, 7, 11]
-    assert Ladder(said[2:], 100).starts == [0, 1, 3], "its call is gone already"
+    long = Ladder([Entry("user", "x" * 20_000)] * 99, 20_000)
+    assert sum(long.sizes[long.tail :]) == 25_000, "five texts, even if that is more than the budget"
 
 
 def test_the_users_last_message_is_kept_however_long_ago_it_was() -> None:
@@ -257,9 +222,9 @@ def test_the_users_last_message_is_kept_however_long_ago_it_was() -> None:
 def test_large_output_at_the_end_does_not_push_out_the_words_before_it() -> None:
     said = [*talk(20), Entry("assistant", "Let me see."), Entry("tool", "x" * 400_000), Entry("user", "ok?")]
 
-    done = compact(said, 400, where="/spilled")
+    done = compact(said, 800, where="/spilled")
 
-    assert done.level == 4
+    assert (done.level, done.fits) == (5, True)
     assert sum(map(is_text, done.messages)) >= MIN_TAIL_TEXTS
     assert done.messages[-2].text.startswith("[output of a tool, 400,000 bytes")
 
@@ -300,10 +265,10 @@ def test_whatever_fits_is_within_the_budget_and_every_message_has_a_fate(
     assert done.after == size_of(done)
     assert done.fits == (done.after <= budget)
     assert len(done.fates) == len(said)
-    assert sum(fate in ("kept", "cut", "one line") for fate in done.fates) == len(done.messages)
+    assert sum(fate != "taken out" for fate in done.fates) == len(done.messages)
     asked = [one for one in said if one.role == "user" and one.text.strip()]
     assert not asked or asked[-1] in done.messages
-    left = [at for at, fate in enumerate(done.fates) if fate in ("kept", "cut", "one line")]
+    left = [at for at, fate in enumerate(done.fates) if fate != "taken out"]
     for at in left:
         caller = max((before for before in range(at) if said[before].role != "tool"), default=at)
         assert said[at].role != "tool" or caller in left, "no answer without the message that asked for it"
@@ -313,18 +278,10 @@ def test_whatever_fits_is_within_the_budget_and_every_message_has_a_fate(
 
 
 def test_what_stands_survives_at_every_level() -> None:
-    wanted = [
-        "- Phase: 3 of 6: migrate the readers",
-        "- Blocker: the staging database is down",
-        "- Decision: PostgreSQL 16 holds the ledger",
-        "- Constraint: no new dependencies",
-        "- Layer: task/feature-x",
-        "- Layer: session/2026-11-15-ab12",
-    ]
     for budget in (100_000, 1_500, 330, 1):
         done = compact(talk(), budget, standing=STANDING)
         lines = done.text.split("\n")
-        assert lines[lines.index(wanted[0]) :][:6] == wanted, done.level
+        assert lines[lines.index(f"- {STANDING[0]}") :][:6] == [f"- {line}" for line in STANDING], done.level
 
 
 def test_messages_of_the_user_that_are_taken_out_are_quoted_with_their_place() -> None:
@@ -337,11 +294,9 @@ def test_messages_of_the_user_that_are_taken_out_are_quoted_with_their_place() -
 
 def test_what_was_quoted_survives_the_next_compaction() -> None:
     first = compact(talk(20), 3_000, trigger="task")
-    assert first.level == 4
-
     second = compact([*first.conversation, *talk(20)[1:]], 3_500, trigger="task")
 
-    assert second.level == 4
+    assert (first.level, second.level) == (5, 5)
     assert any('"Go on with step 0. We decided to use option 0."' in bullet for bullet in second.bullets)
 
 
@@ -381,7 +336,7 @@ def test_hostile_output_is_neutral_in_all_that_we_write() -> None:
             Entry("assistant", "ok"),
         ]
         said += [Entry("user", "y" * 41_000)]
-        standing = Standing(payload, (payload,), (payload,), (payload,), (payload,))
+        standing = [payload] * 5
         budget = (12_000, 11_500, 10_700, 10_300)[number % 4]
 
         done = compact(said, budget, standing=standing, notes=f"# Notes\n{payload}", where="/spilled")
@@ -466,8 +421,7 @@ def test_a_model_is_not_shown_too_much_and_not_all_it_says_is_taken() -> None:
     done = compact(talk(500, 600), 60_000, model=model, trigger="task")
 
     (question,) = model.asked
-    assert len(question.text.encode()) < 170_000
-    assert "earlier messages are not shown)" in question.text.partition("\n")[0]
+    assert len(question.text) == MAX_SHOWN_CHARS
     assert (done.summary, done.after) == ("model", size_of(done))
     assert done.text.count("\n- x") == 20
 
@@ -491,7 +445,7 @@ def test_a_model_is_shown_no_secret_and_no_open_mark() -> None:
 
 def test_notes_that_are_too_long_are_cut_and_say_so() -> None:
     flat = compact(talk(600, 300), 60_000, notes="語" * 100_000, trigger="task")
-    assert flat.text.endswith("\n(300,000 bytes, cut here)\n</session-notes>\n")
+    assert "(session-notes is cut here: " in flat.text
     assert flat.fits
     assert count_tokens(flat.text) < 41_000
 
@@ -504,8 +458,8 @@ def test_a_summary_takes_only_the_room_that_is_left() -> None:
 
     assert (noted.level, noted.fits, asked.level, asked.fits) == (4, True, 4, True)
     assert "Readers next.\n## Worklog\n- one more step\n" in noted.text
-    assert " bytes, cut here)\n</session-notes>" in noted.text
-    assert " bytes, cut here)\n</summary>" in asked.text
+    assert "(session-notes is cut here: " in noted.text
+    assert "(summary is cut here: " in asked.text
 
 
 def test_when_session_notes_are_due() -> None:
@@ -556,7 +510,7 @@ def test_no_secret_reaches_the_disk(state: State) -> None:
     said = []
     for text, _ in SECRETS:
         said += [Entry("user", f"{text}\nWe decided to use it."), Entry("tool", f"{text}\n" + "x" * 4_200)]
-    standing = Standing("", tuple(text for text, _ in SECRETS))
+    standing = [text for text, _ in SECRETS]
 
     for budget in (sum(count_tokens(one.text) for one in said) * 9 // 10, 2_000):
         done = run([*said, Entry("user", "go on")], budget, state=state, now=NOW, standing=standing)
@@ -579,7 +533,7 @@ def test_a_turn_off_the_record_is_not_written_down(state: State, words: str) -> 
     assert "Step 1 is done." in kept
 
 
-def test_old_files_go_and_an_erased_text_is_taken_out_of_the_others(state: State, tmp_path: Path) -> None:
+def test_old_files_go_and_so_does_one_with_an_erased_text(state: State, tmp_path: Path) -> None:
     first = run(talk(40, 300), 700, state=state, now=NOW).spill
     assert first is not None
     path = Path(state.folder, first.name)
@@ -594,15 +548,9 @@ def test_old_files_go_and_an_erased_text_is_taken_out_of_the_others(state: State
 
     spill.forget(state, [b"---\nname: x\n---\nSomething else entirely.\n"])
     assert second.name in state.names()
-    before = (state.read(second.name) or b"").decode()
+    assert state.names(drafts=True) == ["other.json", second.name], "half a file goes at once"
     spill.forget(state, [b"---\nname: x\ntype: project\n---\nGO ON with step 3.\n"])
-    assert state.names(drafts=True) == ["other.json", second.name]
-    after = (state.read(second.name) or b"").decode()
-    assert "go on with step 3." not in after.lower()
-    assert "go on with step 30." in after.lower()
-    gone = [line for line in before.splitlines() if line not in after.splitlines()]
-    assert {line.lower() for line in gone} == {"go on with step 3."}
-    assert after.count("(erased: it said what an erased memory said)") == len(gone)
+    assert state.names(drafts=True) == ["other.json"]
 
 
 def test_nothing_is_written_when_nothing_has_to_be_done(state: State) -> None:
@@ -627,8 +575,7 @@ def test_after_three_failures_a_person_has_to_approve(state: State) -> None:
     with pytest.raises(Refused):  # in another process, too
         run(FAILING, 1_000_000, state=State(state.folder), now=NOW)
     run(talk(), state=state, now=NOW)  # another conversation goes on
-    approve(FAILING, state=state)
-    assert run(FAILING, 1_000_000, state=state, now=NOW).fits
+    assert run(FAILING, 1_000_000, state=state, now=NOW, approve=True).fits
     assert not [name for name in state.names() if name.startswith("breaker-")]
 
 
@@ -644,34 +591,18 @@ def test_where_nothing_can_be_taken_out_the_conversation_stays_as_it_is(state: S
 def test_a_model_that_fails_counts_and_so_does_a_disk(state: State, tmp_path: Path) -> None:
     run(talk(250, 300), 6_000, state=state, now=NOW, model=Scripted([]), name="one")
     (breaker,) = (name for name in state.names() if name.startswith("breaker-"))
-    assert count_failures(state, breaker) == (1, "scripted: the script has ended")
+    assert state.load(breaker) == {"failures": 1, "why": "scripted: the script has ended"}
 
     wanted = compact(talk(10), 500, where=state.folder).spill
     assert wanted is not None
     Path(state.folder, wanted.name).mkdir()
     with pytest.raises(StoreFailed, match="cannot be written"):
         run(talk(10), 500, state=state, now=NOW, name="one")
-    assert count_failures(state, breaker)[0] == 2
+    assert state.load(breaker) == {"failures": 2, "why": "the disk refused"}
 
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreFailed):
         run(talk(10), 1_500, state=State(str(tmp_path / "file")), now=NOW)
-
-
-def test_a_count_that_cannot_be_read_lets_one_try_through(state: State) -> None:
-    for broken in (b"", b"\xff\x00{", b'{"failures": -7, "why": ""}', b'{"failures": true, "why": ""}', b"[]"):
-        run(FAILING, 100, state=state, now=NOW)
-        (name,) = (name for name in state.names() if name.startswith("breaker-"))
-        Path(state.folder, name).write_bytes(broken)
-        assert run(FAILING, 1_000_000, state=state, now=NOW).fits
-        assert name not in state.names(), "its success made it good again"
-
-        run(FAILING, 100, state=state, now=NOW)
-        Path(state.folder, name).write_bytes(broken)
-        assert not run(FAILING, 100, state=state, now=NOW).fits
-        with pytest.raises(Refused, match="waiting for approval"):
-            run(FAILING, 100, state=state, now=NOW)
-        approve(FAILING, state=state)
 
 
 # the page
@@ -683,12 +614,12 @@ def test_the_numbers_on_the_page_are_those_of_the_code() -> None:
     for said in (
         f"over {LONG_OUTPUT_BYTES:,} bytes keeps its first {HEAD_BYTES:,} and last {TAIL_BYTES:,}",
         f"over {LINE_BYTES} bytes becomes one line",
-        f"until they have {MIN_TAIL_TOKENS:,} tokens and {MIN_TAIL_TEXTS} of them are texts",
-        f"never more than {MAX_TAIL_TOKENS:,} tokens, nor three quarters of the budget",
+        f"until {MIN_TAIL_TEXTS} of them are texts of user or agent and they have {MIN_TAIL_TOKENS:,} tokens",
+        f"never grows to more than {MAX_TAIL_TOKENS:,}, nor three quarters of the budget",
         f"one line of at most {MAX_STANDING_CHARS} characters",
         f"cut at {MAX_QUOTE_CHARS} characters: the first {FIRST_QUOTES} and the last {LAST_QUOTES}",
         f"at least {RICH_TOKENS:,} tokens and {RICH_TEXTS} texts",
-        f"has {MODEL_SECONDS:g} seconds, sees at most {MAX_SHOWN_BYTES:,} bytes",
+        f"has {MODEL_SECONDS:g} seconds, sees at most {MAX_SHOWN_CHARS:,} characters",
         f"up to {MAX_BULLETS} bullets of {MAX_BULLET_CHARS} characters.",
         f"With less than {MIN_MODEL_TOKENS} tokens left",
         f"Notes take at most {MAX_NOTES_TOKENS:,} tokens",
@@ -696,6 +627,5 @@ def test_the_numbers_on_the_page_are_those_of_the_code() -> None:
         f"then after {MORE_NOTES_TOKENS:,} more and {MORE_NOTES_CALLS} tool calls",
         f"`retention_days` ({spill.DAYS:g})",
         f"After {MAX_FAILURES} in a row",
-        f"unreadable count is taken as {MAX_FAILURES - 1}",
     ):
         assert said in text

@@ -6,7 +6,7 @@ import random
 
 from memsheaf.memory import Memory, compose
 from memsheaf.text_edits import placed
-from memsheaf.work.audit import group_duplicates, prepare
+from memsheaf.work.checks import group_duplicates, prepare
 
 RELEASE = "The release goes out on Fridays at noon, after Kim has read the notes of each team."
 
@@ -17,7 +17,7 @@ def memory(name: str, text: str, *, day: str = "2026-11-01", trust: str = "") ->
 
 
 def groups(*memories: Memory) -> list[list[str]]:
-    return [[keeper.path, *others] for keeper, others in group_duplicates(map(prepare, memories))]
+    return group_duplicates(map(prepare, memories))
 
 
 def groups_of(*texts: str) -> list[list[str]]:

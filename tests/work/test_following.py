@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
+from memsheaf.adapters.anthropic_memory import MemoryFiles
 from memsheaf.cli import main
-from memsheaf.errors import Duplicate
+from memsheaf.errors import Duplicate, MemsheafError, Ref, ScopeRefused
 
 TYPESCRIPT = "I prefer TypeScript, remember that"
 
@@ -136,16 +137,6 @@ def test_recall_and_search_find_what_the_user_prefers_and_say_whose_it_is(world:
     assert json.loads(world.run("b", "search", "tabs", "--scope", "project", "--json")[1])["memories"] == []
 
 
-def test_a_prompt_names_the_users_files_as_tools_take_them(world: World, layers: Sheaf) -> None:
-    layers.remember("Notes (old)", "What was", "user", "It was so.", path="user:notes (old).md")
-
-    prompt = layers.prompt()
-
-    assert "(<user:notes (old).md>)" in prompt
-    assert "It was so." in Tools(layers).call("memory_read", {"filename": "user:notes (old).md"})
-    assert "(<user:notes (old).md>)" in Tools(layers).call("memory_view", {})
-
-
 # where it belongs
 
 
@@ -162,27 +153,23 @@ def test_a_new_memory_goes_where_it_belongs(layers: Sheaf) -> None:
         )
     ):
         assert layers.scope_for(kind, text) == scope
-        path = layers.remember(f"Name {number}", "When it matters", kind, text).path
-        assert path == ("user:" if scope == "user" else "") + f"{kind}_name-{number}.md"
+        memory = layers.write(f"Name {number}", "When it matters", kind, text)
+        assert memory.ref == Ref(scope, f"{kind}_name-{number}.md")
 
 
 def test_a_fact_that_a_wider_scope_has_already_is_refused_under_its_name(layers: Sheaf) -> None:
-    layers.remember("Prefers tabs", "Indentation", "user", "The user prefers tabs for indentation, not spaces.")
+    layers.write("Prefers tabs", "Indentation", "user", "The user prefers tabs for indentation, not spaces.")
 
     with pytest.raises(Duplicate) as refused:
-        layers.remember("Tabs", "Indentation", "feedback", "The user prefers tabs for indentation, not spaces.")
+        layers.write("Tabs", "Indentation", "feedback", "The user prefers tabs for indentation, not spaces.")
 
-    assert refused.value.path == "user:user_prefers-tabs.md"
+    assert refused.value.ref == Ref("user", "user_prefers-tabs.md")
     assert "'user:user_prefers-tabs.md' says the same already" in str(refused.value)
 
 
 def test_files_of_one_name_in_two_scopes_stay_apart(layers: Sheaf) -> None:
-    layers.only("project").remember(
-        "Testing", "How we test", "feedback", "Run the tests.", path="feedback_testing.md"
-    )
-    layers.only("user").remember(
-        "Testing", "How I test", "feedback", "Write tests first.", path="feedback_testing.md"
-    )
+    layers.only("project").write("Testing", "How we test", "feedback", "Run the tests.", path="feedback_testing.md")
+    layers.only("user").write("Testing", "How I test", "feedback", "Write tests first.", path="feedback_testing.md")
     tools = Tools(layers)
 
     assert "Run the tests." in tools.call("memory_read", {"filename": "feedback_testing.md"})
@@ -192,15 +179,15 @@ def test_files_of_one_name_in_two_scopes_stay_apart(layers: Sheaf) -> None:
     assert layers.only("user").read("feedback_testing.md").body == "Write tests last.\n"
     assert tools.call("memory_delete", {"filename": "user:feedback_testing.md"}).endswith("user:feedback_testing.md")
     assert layers.only("project").read("feedback_testing.md").body == "Run the tests.\n"
-    commit = layers.undo()
-    assert (commit.scope, commit.revisions[0].path) == ("user", "user:feedback_testing.md")
-    layers.only("project").remember("Last", "d", "project", "It came last.")
-    assert layers.undo().scope == "project", "the last change, wherever it was made"
+    [commit] = layers.undo()
+    assert (commit.scope, commit.revisions[0].path) == ("user", "feedback_testing.md")
+    layers.only("project").write("Last", "d", "project", "It came last.")
+    assert layers.undo()[0].scope == "project", "the last change, wherever it was made"
 
 
 def test_a_memory_that_is_deleted_twice_does_not_take_its_namesake_of_the_user_with_it(layers: Sheaf) -> None:
-    layers.only("project").remember("X", "Of the project", "project", "The port is 8080.", path="x.md")
-    layers.only("user").remember("X", "Of the user", "user", "Likes bananas.", path="x.md")
+    layers.only("project").write("X", "Of the project", "project", "The port is 8080.", path="x.md")
+    layers.only("user").write("X", "Of the user", "user", "Likes bananas.", path="x.md")
     tools = Tools(layers)
 
     assert tools.call("memory_delete", {"filename": "x.md"}) == "Memory deleted: x.md"
@@ -213,8 +200,8 @@ def test_a_memory_that_is_deleted_twice_does_not_take_its_namesake_of_the_user_w
 
 @pytest.mark.skipif(os.name == "nt", reason="needs links")
 def test_a_name_that_the_project_holds_as_a_link_is_not_taken_for_the_users(layers: Sheaf) -> None:
-    layers.only("user").remember("X", "Of the user", "user", "Likes bananas.", path="x.md")
-    layers.only("project").remember("Y", "Of the project", "project", "The port is 8080.")
+    layers.only("user").write("X", "Of the user", "user", "Likes bananas.", path="x.md")
+    layers.only("project").write("Y", "Of the project", "project", "The port is 8080.")
     os.symlink("/etc/hostname", os.path.join(layers.only("project").root, "x.md"))
     tools = Tools(layers)
 
@@ -232,22 +219,6 @@ def test_notes_of_the_user_are_not_taken_for_those_of_the_project(layers: Sheaf)
     assert "mine" in Tools(layers).call("memory_read", {"filename": "user:NOTES.md"})
 
 
-def test_errors_call_a_file_by_the_name_under_which_it_is_shown(layers: Sheaf) -> None:
-    layers.remember("Prefers tabs", "Indentation", "user", "Use tabs.")
-    tools = Tools(layers)
-
-    missed = tools.answer(
-        "memory_update", {"filename": "user:user_prefers-tabs.md", "old_text": "x", "new_text": "y"}
-    )
-    unseen = tools.answer("memory_write", {**_TABS, "content": "Use spaces."})
-    again = tools.answer("memory_write", {**_TABS, "content": "Use spaces."})
-
-    assert "not found in 'user:user_prefers-tabs.md'" in missed.text
-    assert unseen.text.startswith("Error: 'user:user_prefers-tabs.md' exists, and you have not seen")
-    assert [tuple(one) for one in unseen.touched] == [("exists", "user", "user:user_prefers-tabs.md")]
-    assert [tuple(one) for one in again.touched] == [("saved", "user", "user:user_prefers-tabs.md")]
-
-
 # learning
 
 
@@ -262,9 +233,8 @@ def test_a_correction_finds_the_memory_in_the_scope_that_has_it(world: World) ->
     with world.layers("b") as layers:
         layers.learn(turn("Remember that I prefer yarn, not pnpm.", "d"))
         (corrected,) = layers.distil().of("saved")
-        assert saved.path == corrected.proposal.replaces
-        assert corrected.path == saved.path == "user:user_pnpm.md"
-        assert [layers.read(row.path).body for row in layers.list()] == ["I prefer yarn, not pnpm.\n"]
+        assert saved.ref == corrected.proposal.replaces == corrected.ref == Ref("user", "user_pnpm.md")
+        assert [layers.read(row.ref).body for row in layers.list()] == ["I prefer yarn, not pnpm.\n"]
 
 
 def test_what_waits_for_a_person_is_approved_into_the_scope_that_it_belongs_to(world: World) -> None:
@@ -275,30 +245,9 @@ def test_what_waits_for_a_person_is_approved_into_the_scope_that_it_belongs_to(w
         (waiting,) = layers.learning.queue.all()
         assert [one.outcome for one in done.verdicts] == ["queued"]
         assert waiting.proposal.scope == "user"
-        path = layers.learning.approve(waiting.id).path
-        assert path.startswith("user:user_")
+        assert layers.learning.approve(waiting.id).scope == "user"
         assert layers.only("user").list()
         assert not layers.only("project").list()
-
-
-def test_what_a_wider_scope_says_already_is_not_learned_again(world: World) -> None:
-    with world.layers("a") as layers:
-        layers.only("user").remember("Quotes", "d", "user", "We decided to use PostgreSQL for the auth service.")
-        layers.learn(turn("We decided to use PostgreSQL for the auth service. Remember that."))
-        assert layers.distil().of("saved") == ()
-        assert not layers.only("project").list()
-
-
-def test_the_policy_of_the_scope_that_it_goes_to_counts(world: World) -> None:
-    world.settings = world.settings._replace(policies=(("user", "suggest"),))
-    with world.layers("a") as layers:
-        layers.learn(turn("Remember that I prefer single quotes over double quotes."))
-        layers.learn(turn("We decided to use PostgreSQL for the auth service. Remember that.", "d"))
-        done = layers.distil()
-        assert sorted((one.outcome, one.proposal.scope) for one in done.verdicts) == [
-            ("queued", "user"),
-            ("saved", ""),
-        ]
 
 
 CRASH = """
@@ -351,3 +300,47 @@ def test_the_offline_talker_forgets_what_it_has_just_saved_by_the_name_it_was_gi
     assert out.count("user:user_") >= 2
     with world.layers("a") as layers:
         assert layers.list() == []
+
+
+def test_memories_of_several_scopes_are_not_changed_as_if_they_were_of_one(layers: Sheaf) -> None:
+    mine = layers.only("user").write("X", "Of the user", "user", "Likes bananas.", path="x.md")
+    ours = layers.only("project").write("X", "Of the project", "project", "The port is 8080.", path="x.md")
+    bike = layers.only("user").write("Bike", "Of the user", "user", "Rides a bike to work.", path="bike.md")
+    wanted: list[tuple[Ref | str, str]] = [(bike.ref, ""), (ours.ref, "")]
+
+    for change in (
+        lambda: layers.pin_many(wanted),
+        lambda: layers.confirm_many(wanted),
+        lambda: layers.move(wanted, layers.only("agent/a")),
+    ):
+        with pytest.raises(ScopeRefused, match="several scopes"):
+            change()
+
+    assert [layers.read(memory.ref).version for memory in (mine, ours, bike)] == [
+        memory.version for memory in (mine, ours, bike)
+    ]
+
+
+def test_a_memory_of_a_scope_that_was_not_opened_is_refused(layers: Sheaf, settings: Settings) -> None:
+    with Sheaf.open("agent/foo", settings=settings) as other:
+        hidden = other.write("Secret plan", "Of another agent", "project", "We move to the moon.").ref
+
+    for use in (
+        lambda: layers.read(hidden),
+        lambda: layers.forget(hidden),
+        lambda: layers.put(hidden, "Text.", free=True),
+        lambda: list(layers.log(hidden)),
+    ):
+        with pytest.raises(ScopeRefused, match="not among the scopes"):
+            use()
+
+
+def test_the_adapters_use_the_home_scope_of_a_sheaf_alone(layers: Sheaf) -> None:
+    layers.only("user").put("mine.md", "Of the user.", free=True)
+    layers.only("project").put("ours.md", "Of the project.", free=True)
+    files = MemoryFiles(layers)
+
+    assert "ours.md" in files.view("/memories")
+    assert "Of the project." in files.view("/memories/ours.md")
+    with pytest.raises(MemsheafError, match="does not exist"):
+        files.view("/memories/mine.md")

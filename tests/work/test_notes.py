@@ -13,17 +13,20 @@ import pytest
 from corpus import SECRETS
 from memsheaf import Settings, Sheaf
 from memsheaf.errors import BadHeader, Exists, MemsheafError, Refused, SecretFound, TextRefused
-from memsheaf.work.notes import ARCHIVE, ENTRY_BYTES, Notes
-from memsheaf.work.notes_text import (
+from memsheaf.work.notes import (
+    ARCHIVE,
+    BLOCKERS,
+    MAX_ENTRY_BYTES,
+    OBJECTIVE,
+    PENDING,
+    PHASE,
     REVIEW,
-    ArchivedEntry,
-    archived,
-    blockers_of,
-    objective_of,
-    pending_of,
-    phase_of,
+    Notes,
+    Pruned,
+    archive,
+    noted_under,
     problems,
-    pruned,
+    prune,
 )
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
@@ -62,25 +65,25 @@ def write(sheaf: Sheaf, text: str, name: str = "NOTES.md") -> None:
     (root / name).write_bytes(text.encode())
 
 
-def rules(text: str, **options: int) -> list[tuple[int, str]]:
-    return [(one.line, one.rule) for one in problems(text, TODAY, **options)]
+def rules(text: str) -> list[tuple[int, str]]:
+    return [(one.line, one.rule) for one in problems(text, TODAY)]
+
+
+def moved(pruned: Pruned) -> list[tuple[str, str]]:
+    return [(entry.heading, entry.text) for entry in pruned.moved]
 
 
 # reading
 
 
 def test_what_notes_say_is_read_under_its_heading() -> None:
-    assert objective_of(GOOD) == "Ship the importer"
-    assert phase_of(GOOD) == "2 of 6: the parser"
-    assert blockers_of(GOOD) == ["2026-11-01: The vendor has not sent the key"]
-    assert pending_of(GOOD) == ["2026-11-10: Which queue do we take?"]
-    for read in (objective_of, phase_of, blockers_of, pending_of):
-        assert not read("")
-        assert not read("# Notes\n")
+    assert noted_under(GOOD, OBJECTIVE) == ["Ship the importer"]
+    assert noted_under(GOOD, PHASE) == ["2 of 6: the parser"]
+    assert noted_under(GOOD, PENDING) == ["2026-11-10: Which queue do we take?"]
     over = "## Blockers & risks\n- one DONE 2026-11-01\n* two\n  in two lines\n1. three SUPERSEDED\n- DEFERRED four\n"
-    assert blockers_of(over) == ["two\n  in two lines"]
+    assert noted_under(over, BLOCKERS) == ["two\nin two lines"]
     for heading in ("Blockers", "Risks", "BLOCKERS AND RISKS", "Blockers & Risks"):
-        assert blockers_of(f"### {heading}\r\n- a key\r\n") == ["a key"]
+        assert noted_under(f"### {heading}\r\n- a key\r\n", BLOCKERS) == ["a key"]
 
 
 # judging
@@ -100,7 +103,6 @@ def test_each_rule_tells_its_line() -> None:
         ("## Phase\nphase 3, and a 3-phase plan\n", []),
         ("## A\n- 1\n- 2\n- 3\n## B\n- 4\n", []),
         ("## A\n- 1\n- 2\n- 3\n\n- 4\n  - 5\n", [(6, "bullets"), (7, "bullets")]),
-        ("## A\n- 1\n- 2\n- 3\nwords between\n- 4\n", []),
         ("## A\n1. 1\n2. 2\n3) 3\n4. 4\n", [(5, "bullets")]),
         ("## A\n```\n# no heading\n```\n~~~py\nx\n~~~\n", [(2, "code"), (5, "code")]),
         ("## Pending\n- one\n- two\n- three\n", [(3, "pending"), (4, "pending")]),
@@ -162,27 +164,28 @@ make
 
 
 def test_what_is_active_stays_and_all_else_is_moved() -> None:
-    done = pruned(FULL, TODAY)
+    done = prune(FULL, TODAY)
 
     assert done.text == (
         "# Notes\n\n## Active objective\n\nShip the importer\n\n## Blockers and risks\n"
         f"- 2026-11-01: the vendor's key\n- the proxy, DEFERRED {REVIEW}\n\n- 2026-11-14: DONE lately\n\n"
         "## Pending\n- first\n"
     )
-    assert done.moved == (
-        ArchivedEntry("", "Written by hand."),
-        ArchivedEntry("Notes", "An introduction."),
-        ArchivedEntry("Blockers and risks", "2026-10-01: the licence, DONE 2026-10-02\n  which took long"),
-        ArchivedEntry("Blockers and risks", "```sh\nmake\n```"),
-        ArchivedEntry("Pending", "second"),
-        ArchivedEntry("History", "- did this\n- did that"),
-    )
-    assert done.review == ("the proxy, DEFERRED",)
+    assert moved(done) == [
+        ("", "Written by hand."),
+        ("Notes", "An introduction."),
+        ("Blockers and risks", "2026-10-01: the licence, DONE 2026-10-02\nwhich took long"),
+        ("Blockers and risks", "```sh\nmake\n```"),
+        ("Pending", "second"),
+        ("History", "did this"),
+        ("History", "did that"),
+    ]
+    assert done.review == ["the proxy, DEFERRED"]
 
 
 def test_good_notes_are_left_byte_for_byte() -> None:
     for text in (GOOD, GOOD.replace("\n", "\r\n"), GOOD.rstrip(), "", "\ufeff" + GOOD, "# Notes\n\n\n## Phase\n1\n"):
-        assert pruned(text, TODAY) == (text, (), ())
+        assert prune(text, TODAY) == (text, [], [])
 
 
 PIECES = [
@@ -201,76 +204,54 @@ def test_pruning_twice_is_pruning_once_and_no_line_is_lost() -> None:
         if text.startswith("---"):
             continue  # that is a header
 
-        done = pruned(text, TODAY)
+        done = prune(text, TODAY)
 
-        assert pruned(done.text, TODAY)[:2] == (done.text, ()), text
-        left = done.text + archived("", TODAY, done.moved)
-        assert all(word in left for line in lines for word in re.findall(r"\w\w+", line)), text
+        assert prune(done.text, TODAY)[:2] == (done.text, []), text
+        left = done.text + archive("", TODAY, done.moved)
+        assert all(word in left for line in lines for word in re.findall(r"\w\w+", line) if "#" not in line), text
         assert not {"stale", "pending"} & {one.rule for one in problems(done.text, TODAY)}, text
 
 
 def test_what_is_left_of_odd_notes() -> None:
     header = "---\nname: Notes\n---\n"
-    assert pruned(f"{header}# Notes\nwords\n", TODAY) == (
-        f"{header}# Notes\n",
-        (ArchivedEntry("Notes", "words"),),
-        (),
-    )
-    assert pruned("words\n\n## Log\n- x\n", TODAY).text == "# Notes\n"
-    assert pruned("# Notes\n" + "\n" * 20 + "## Phase\n1\n", TODAY) == ("# Notes\n\n## Phase\n1\n", (), ())
-    assert pruned("", TODAY) == ("", (), ())
+    done = prune(f"{header}# Notes\nwords\n", TODAY)
+    assert (done.text, moved(done)) == (f"{header}# Notes\n", [("Notes", "words")])
+    assert prune("words\n\n## Log\n- x\n", TODAY).text == "# Notes\n"
+    assert prune("# Notes\n" + "\n" * 20 + "## Phase\n1\n", TODAY) == ("# Notes\n\n## Phase\n1\n", [], [])
 
 
 def test_the_archive_grows_at_its_end_under_one_heading_a_day() -> None:
-    text = archived("", "2026-11-14", [ArchivedEntry("Pending", "one")])
-    text = archived(text, TODAY, [ArchivedEntry("Pending", "two")])
-    text = archived(text, TODAY, [ArchivedEntry("Log", "- three\n- four"), ArchivedEntry("", "five")])
+    text = archive("", "2026-11-14", prune("## Log\none\n", TODAY).moved)
+    text = archive(text, TODAY, prune("five\n", TODAY).moved)
+    text = archive(text, TODAY, prune("## Log\n- three\n  - four\n", TODAY).moved)
 
     assert text == (
-        "# Notes, archived\n\n## 2026-11-14\n\n- Pending: one\n\n## 2026-11-15\n\n- Pending: two\n"
-        "- Log\n  - three\n  - four\n- five\n"
+        "# Notes, archived\n\n## 2026-11-14\n- Log: one\n\n## 2026-11-15\n- five\n- Log\n  three\n  - four\n"
     )
+
+
+def test_code_in_the_archive_hides_no_later_day() -> None:
+    text = archive("", "2026-11-14", prune("## Log\n```sh\nmake\n", TODAY).moved)
+    text = archive(text, TODAY, prune("five\n", TODAY).moved)
+
+    assert text == ("# Notes, archived\n\n## 2026-11-14\n- Log\n  ```sh\n  make\n  ```\n\n## 2026-11-15\n- five\n")
+    assert archive(text, TODAY, prune("six\n", TODAY).moved) == f"{text}- six\n"
 
 
 # changing
 
 
-def test_an_objective_that_is_over_is_cleared_to_the_archive(sheaf: Sheaf, notes: Notes) -> None:
-    notes.set(objective="Ship it", phase="2 of 6")
-    notes.block("No key")
-
-    assert notes.clear("objective") == "Ship it"
-
-    assert (objective_of(notes.text), phase_of(notes.text), len(blockers_of(notes.text))) == ("", "2 of 6", 1)
-    assert "- Active objective: Ship it" in sheaf.read(ARCHIVE).text
-    assert notes.commit == next(iter(sheaf.log())).id
-    notes.set(objective="The next")
-    assert "## Active objective\nThe next\n\n## Phase\n2 of 6\n" in notes.text
-    assert notes.clear("phase") == "2 of 6"
-    with pytest.raises(Refused, match="no phase"):
-        notes.clear("phase")
-
-
-def test_clearing_takes_all_that_stands_below_the_heading_and_nothing_else(sheaf: Sheaf, notes: Notes) -> None:
-    write(sheaf, "# Notes\r\n\r\nmine\r\n\r\n## Objective\r\nOne,\r\ntwo.\r\n\r\n- three\r\n\r\n## Phase\r\n2\r\n")
-
-    assert notes.clear("objective") == "One,\ntwo.\nthree"
-    assert notes.text == "# Notes\r\n\r\nmine\r\n\r\n## Phase\r\n2\r\n"
-    assert notes.clear("phase") == "2"
-    assert notes.text == "# Notes\r\n\r\nmine\r\n"
-
-
-def test_notes_begin_with_what_is_said_and_keep_their_order(notes: Notes) -> None:
+def test_notes_begin_with_what_is_said(notes: Notes) -> None:
     assert notes.text == ""
-    notes.pend("Which queue?")
-    notes.block("No key")
     notes.set(phase="1 of 2", objective="Ship it")
+    notes.block("No key")
+    notes.pend("Which queue?")
 
     assert notes.text == (
         "# Notes\n\n## Active objective\nShip it\n\n## Phase\n1 of 2\n\n"
         "## Blockers and risks\n- 2026-11-15: No key\n\n## Pending\n- 2026-11-15: Which queue?\n"
     )
-    assert notes.problems() == []
+    assert problems(notes.text, TODAY) == []
 
 
 def test_a_new_objective_takes_the_place_of_the_old_one_and_touches_nothing_else(sheaf: Sheaf, notes: Notes) -> None:
@@ -279,8 +260,6 @@ def test_a_new_objective_takes_the_place_of_the_old_one_and_touches_nothing_else
 
     assert notes.set(objective="Ship the exporter") == text.replace("importer", "exporter")
     assert notes.set(phase="3 of 6") == text.replace("importer", "exporter").replace("2 of 6: the parser", "3 of 6")
-    write(sheaf, "# Notes\n\n## Phase\n\n1\n")
-    assert notes.set(phase="2") == "# Notes\n\n## Phase\n\n2\n", "a person's empty line stays"
 
 
 def test_an_entry_has_one_day_in_front_and_relative_days_get_theirs(notes: Notes) -> None:
@@ -306,8 +285,8 @@ def test_what_is_done_moves_to_the_archive_in_one_commit(sheaf: Sheaf, notes: No
     write(sheaf, GOOD)
     list(sheaf.log())
 
-    for which in (1, "2026-11-01: The vendor has not sent the key", "VENDOR", "has not sent the key"):
-        assert notes.unblock(which) == "2026-11-01: The vendor has not sent the key"
+    for which in ("1", "2026-11-01: The vendor has not sent the key", "VENDOR", "has not sent the key"):
+        assert notes.finish(which) == "2026-11-01: The vendor has not sent the key"
         assert notes.text == GOOD.replace("- 2026-11-01: The vendor has not sent the key\n", "")
         assert sheaf.read(ARCHIVE).text.endswith(
             "- Blockers and risks: 2026-11-01: The vendor has not sent the key (DONE 2026-11-15)\n"
@@ -315,15 +294,18 @@ def test_what_is_done_moves_to_the_archive_in_one_commit(sheaf: Sheaf, notes: No
         sheaf.undo()
         assert notes.text == GOOD
         assert ARCHIVE not in [row.path for row in sheaf.list()]
-    assert notes.unblock(2) == "2026-11-10: Which queue do we take?"
+    assert notes.finish("2") == "2026-11-10: Which queue do we take?"
+    assert notes.finish("objective") == "Ship the importer"
+    assert notes.finish("2 of 6") == "2 of 6: the parser"
+    assert "- Active objective: Ship the importer (DONE 2026-11-15)\n" in sheaf.read(ARCHIVE).text
 
 
 def test_what_is_not_there_or_could_be_several_is_refused_with_what_there_is(sheaf: Sheaf, notes: Notes) -> None:
     write(sheaf, GOOD)
 
-    for which in (0, 3, -1, "zebra", "", "?!", "e"):
+    for which in ("0", "5", "-1", "zebra", "", "?!", "e"):
         with pytest.raises(Refused) as caught:
-            notes.unblock(which)
+            notes.finish(which)
         assert "1 2026-11-01: The vendor" in caught.value.hint
     assert notes.text == GOOD
 
@@ -333,9 +315,9 @@ def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf, notes: Notes) -> None:
         ("iteration 3 passed", "history"),
         ("the verdict is in", "history"),
         ("see phase-3-report", "history"),
-        ("", "(blocker|what is pending) says nothing"),
-        (" \n ", "(blocker|what is pending) says nothing"),
-        ("x" * (ENTRY_BYTES + 1), "300"),
+        ("", "0 bytes"),
+        (" \n ", "0 bytes"),
+        ("x" * (MAX_ENTRY_BYTES + 1), "300"),
         ("好" * 101, "300"),
         ("two\nlines", "line break"),
         ("hid\u202eden", "invisible"),
@@ -357,7 +339,7 @@ def test_an_objective_is_any_line_that_does_not_break_the_layout(sheaf: Sheaf, n
     assert sheaf.list() == []
     for objective in ("中文目标", "הדגמה", "🚀 ship", "<!-- x -->", "*emphasis*", "a | b", "---", "> q"):
         notes.set(objective=objective)
-        assert objective_of(notes.text) == objective
+        assert noted_under(notes.text, OBJECTIVE) == [objective]
 
 
 def test_the_fourth_blocker_and_the_second_pending_are_refused(notes: Notes) -> None:
@@ -380,11 +362,11 @@ def test_notes_that_a_person_let_grow_can_be_made_shorter_but_not_longer(sheaf: 
     with pytest.raises(TextRefused, match="lines"):
         notes.block("one more")
     notes.set(objective="Ship the exporter")
-    notes.unblock(1)
+    notes.finish("1")
     notes.prune(apply=True)
 
-    assert notes.problems() == []
-    assert "- iteration 1" in sheaf.read(ARCHIVE).text
+    assert problems(notes.text, TODAY) == []
+    assert "iteration 1" in sheaf.read(ARCHIVE).text
     notes.block("one more")
 
 
@@ -401,7 +383,7 @@ def test_pruning_is_shown_first_and_done_once(sheaf: Sheaf, notes: Notes) -> Non
     commits = [commit.why for commit in sheaf.log()]
     assert commits[0] == "notes: prune"
 
-    assert notes.prune(apply=True).moved == ()
+    assert notes.prune(apply=True).moved == []
     assert [commit.why for commit in sheaf.log()] == commits
     sheaf.undo()
     assert notes.text == FULL
@@ -428,10 +410,11 @@ def test_notes_under_a_name_in_small_letters_are_named_and_left_alone(sheaf: She
 def test_a_block_of_code_that_does_not_end_takes_no_heading_in(sheaf: Sheaf, notes: Notes) -> None:
     write(sheaf, "# Notes\n```\nx\n")
 
-    with pytest.raises(TextRefused, match="does not end"):
+    with pytest.raises(TextRefused, match="would not be told from the rest"):
         notes.set(phase="1")
     notes.prune(apply=True)
-    assert phase_of(notes.set(phase="1")) == "1"
+    notes.set(phase="1")
+    assert noted_under(notes.text, PHASE) == ["1"]
 
 
 def test_no_secret_gets_into_the_notes(notes: Notes, tmp_path: Path) -> None:

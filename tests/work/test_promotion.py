@@ -16,17 +16,19 @@ from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused,
 from memsheaf.memory import Allow, Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.work import sessions, tasks
-from memsheaf.work.checklist import (
+from memsheaf.work.promotion import (
     UNDECIDED,
     Examination,
     PromotionChoice,
     PromotionItem,
     examine,
+    items,
+    promote,
+    sources,
+    usual_target,
 )
-from memsheaf.work.promotion import items, promote, sources, usual_target
 from memsheaf.worktree import WorkingTree
 
-JUDGED = PromotionChoice(judged=True)
 PUSH = "Test command: `make check` runs before each push, see Makefile:2\nWhy: CI runs the same"
 FRIDAY = "Releases: they go out on Fridays, as docs/release.md:1 says\nWhy: the customer tests on weekends"
 
@@ -58,10 +60,6 @@ def verdicts(found: Examination) -> dict[str, str]:
     return {step.name: step.verdict for step in found.steps}
 
 
-def said(found: Examination, name: str) -> str:
-    return next(step.said for step in found.steps if step.name == name)
-
-
 def help_of(found: Examination, name: str) -> str:
     return next(step.help for step in found.steps if step.name == name)
 
@@ -80,7 +78,7 @@ def test_the_key_notes_of_a_session_the_notes_of_a_task_and_their_memories_are_o
     session.note("some work")
     session.note("where it stands", section="Current", replace=True)
     tasks.of(layers).note("what the task found")
-    layers.only("task/feature-x").remember("Redis", "Where sessions live", "project", "Sessions live in Redis.")
+    layers.only("task/feature-x").write("Redis", "Where sessions live", "project", "Sessions live in Redis.")
     tasks.of(layers).deliver("plan", "---\nname: n\ndescription: d\ntype: project\n---\nThe plan.\n")
     tasks.of(layers).report("The schema is there.")
 
@@ -144,7 +142,7 @@ def test_a_session_that_ended_still_offers_what_it_found(layers: Sheaf) -> None:
     sessions.of(layers, "s1").end()
 
     assert sources(layers) == ["task/feature-x"]
-    assert sources(layers, session="s1") == ["session/s1"]
+    assert sources(layers, session="S1") == ["session/s1"]
     (archived,) = items(layers.only("session/s1"))
     assert (archived.id, archived.path) == (item.id, "archive/session.md")
     up(layers, archived)
@@ -158,38 +156,28 @@ def test_a_type_is_proposed_by_where_a_note_stands_and_goes_and_a_given_one_hold
     key, error = noted(layers, "Run `make check`"), noted(layers, "Mock nothing", "Errors & Corrections")
 
     for item, to, kind in ((key, "project", "project"), (error, "project", "feedback"), (key, "user", "user")):
-        found = examine(item, layers.only(to))
-        assert (found.item.kind, verdicts(found)["classify"]) == (kind, "ask")
-        given = examine(item._replace(kind="reference"), layers.only(to))
-        assert (given.item.kind, verdicts(given)["classify"]) == ("reference", "pass")
-    assert verdicts(examine(key._replace(kind="gossip"), layers.only("project")))["classify"] == "stop"
+        assert examine(item, layers.only(to)).item.kind == kind
+        assert examine(item._replace(kind="reference"), layers.only(to)).item.kind == "reference"
+    assert verdicts(examine(key._replace(kind="gossip"), layers.only("project")))["type"] == "stop"
 
 
 def test_what_is_about_the_person_goes_to_the_user_and_not_to_the_project(layers: Sheaf) -> None:
-    layers.only("task/feature-x").remember("Answers", "How long", "user", "I prefer short answers")
+    layers.only("task/feature-x").write("Answers", "How long", "user", "I prefer short answers")
     (item,) = items(layers.only("task/feature-x"))
 
     assert usual_target(item) == "user"
-    assert verdicts(examine(item, layers.only("project")))["classify"] == "stop"
-    assert examine(item, layers.only("user"), choice=JUDGED).recommend == "yes"
+    assert verdicts(examine(item, layers.only("project")))["type"] == "stop"
+    assert examine(item, layers.only("user")).recommend == "yes"
 
 
-def test_what_takes_a_reader_is_asked_and_never_decided_by_words(layers: Sheaf) -> None:
+def test_nothing_is_stopped_for_how_it_is_worded(layers: Sheaf) -> None:
     for text in (
         "Use the old endpoint for now",
         "PR #12 was merged in phase 2 of this task",
         "First stop the workers, then migrate, finally start them",
-        "Releases go out on Fridays",
         "本任务暂时关闭登录校验。",
     ):
-        found = examine(noted(layers, text), layers.only("project"))
-        asked = {name: verdicts(found)[name] for name in ("exclude", "task-specific", "skill")}
-        assert asked == dict.fromkeys(asked, "ask"), text
-        assert found.recommend == "defer"
-        judged = verdicts(examine(found.item, layers.only("project"), choice=JUDGED))
-        assert {judged[name] for name in asked} == {"pass"}
-    to_a_task = verdicts(examine(found.item, layers.only("task/feature-x")))
-    assert (to_a_task["task-specific"], to_a_task["exclude"]) == ("pass", "ask")
+        assert examine(noted(layers, text), layers.only("user")).recommend == "yes"
 
 
 def test_what_is_there_already_is_skipped(layers: Sheaf) -> None:
@@ -251,13 +239,12 @@ def test_to_create_another_takes_a_rationale_and_a_subject_of_its_own(layers: Sh
 
 
 def test_an_ordinary_memory_of_the_project_is_corrected_and_not_superseded(layers: Sheaf) -> None:
-    layers.only("project").remember("Releases", "When", "project", "They go out on Mondays.")
+    layers.only("project").write("Releases", "When", "project", "They go out on Mondays.")
     item = noted(layers, FRIDAY)
 
     found = examine(item, layers.only("project"))
 
     assert verdicts(found)["duplicate"] == "ask"
-    assert "no fact" in said(found, "duplicate")
     assert help_of(found, "duplicate") == "--anyway RATIONALE --subject TEXT"
     for path in ("project_releases.md", "../x.md", "facts/nothing.md"):
         assert (
@@ -271,17 +258,15 @@ def test_the_five_fields_have_to_be_complete_for_the_project(layers: Sheaf, tree
 
     found = examine(bare, layers.only("project"))
     assert (verdicts(found)["five fields"], found.recommend) == ("ask", "defer")
-    for word in ("subject", "citation", "reason"):
-        assert word in said(found, "five fields")
     whole = bare._replace(subject="Releases", citations=("docs/release.md:1",), reason="customers ask")
-    assert examine(whole, layers.only("project"), choice=JUDGED, tree=tree).recommend == "yes"
+    assert examine(whole, layers.only("project"), tree=tree).recommend == "yes"
     gone = whole._replace(citations=("docs/gone.md:1",))
-    assert examine(gone, layers.only("project"), choice=JUDGED, tree=tree).recommend == "defer"
+    assert examine(gone, layers.only("project"), tree=tree).recommend == "defer"
     long = whole._replace(text="x" * 501)
-    assert examine(long, layers.only("project"), choice=JUDGED, tree=tree).recommend == "defer"
+    assert examine(long, layers.only("project"), tree=tree).recommend == "defer"
     assert help_of(examine(gone, layers.only("project"), tree=tree), "five fields") == "--cite PLACE"
     assert help_of(examine(long, layers.only("project"), tree=tree), "five fields") == "--fact TEXT"
-    assert help_of(found, "five fields") == "--subject TEXT --cite PLACE --reason TEXT"
+    assert help_of(found, "five fields") == "--subject TEXT --reason TEXT --cite PLACE"
     with pytest.raises(Blocked, match="five fields"):
         up(layers, bare, choice=PromotionChoice(anyway="I insist"))
 
@@ -291,7 +276,7 @@ def test_the_five_fields_have_to_be_complete_for_the_project(layers: Sheaf, tree
 
 def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(layers: Sheaf, tree: WorkingTree) -> None:
     item = noted(layers, PUSH)
-    before = sessions.of(layers, "s1").text
+    before = sessions.of(layers, "s1").memory.text
 
     memory = promote(item, layers.only("session/s1"), layers.only("project"), tree=tree)
 
@@ -301,13 +286,13 @@ def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(laye
     assert memory.reason == "CI runs the same"
     first = "- Test command: `make check` runs before each push, see Makefile:2"
     after = before.replace(first, f"{first} (promoted: facts/project_test-command.md)")
-    assert sessions.of(layers, "s1").text == after
+    assert sessions.of(layers, "s1").memory.text == after
     assert items(layers.only("session/s1")) == []
 
 
 def test_it_climbs_from_session_to_task_to_project(layers: Sheaf) -> None:
     memory = up(layers, noted(layers, FRIDAY), "task/feature-x")
-    assert (memory.kind, memory.citations) == ("project", ("docs/release.md:1",))
+    assert (memory.type, memory.citations) == ("project", ("docs/release.md:1",))
     assert items(layers.only("session/s1")) == []
 
     (item,) = items(layers.only("task/feature-x"))
@@ -319,7 +304,7 @@ def test_it_climbs_from_session_to_task_to_project(layers: Sheaf) -> None:
 
 
 def test_in_another_scope_an_ordinary_memory_is_replaced_by_what_supersedes_it(layers: Sheaf) -> None:
-    old = layers.only("user").remember("Answers", "How long", "user", "I prefer long answers")
+    old = layers.only("user").write("Answers", "How long", "user", "I prefer long answers")
     item = noted(layers, "Answers: I prefer short answers")
     assert examine(item, layers.only("user")).supersedes == old.path
 
@@ -391,7 +376,7 @@ def test_several_who_promote_the_same_note_at_once_make_one_fact_and_one_mark(
     assert "facts/project_test-command.md" in answers  # who comes before the mark is made may help to make it
     assert answers <= {"facts/project_test-command.md", "Blocked", "Duplicate", "Exists", "Changed"}
     assert [row.path for row in layers.only("project").list()] == ["facts/project_test-command.md"]
-    assert sessions.of(layers, "s1").text.count("(promoted:") == 1
+    assert sessions.of(layers, "s1").memory.text.count("(promoted:") == 1
 
 
 def test_a_mark_that_cannot_be_made_is_told_and_what_was_promoted_stays(layers: Sheaf) -> None:
@@ -414,7 +399,7 @@ def test_a_mark_that_cannot_be_made_is_told_and_what_was_promoted_stays(layers: 
 
 def test_nothing_is_promoted_sideways_or_to_a_task_that_is_not_there(layers: Sheaf) -> None:
     item = noted(layers, FRIDAY)
-    before = sessions.of(layers, "s1").text
+    before = sessions.of(layers, "s1").memory.text
 
     with pytest.raises(NotFound, match="there is no task 'nothing'"):
         up(layers, item, "task/nothing")
@@ -426,7 +411,7 @@ def test_nothing_is_promoted_sideways_or_to_a_task_that_is_not_there(layers: She
         promote(item, layers.only("task/feature-x"), layers.only("task/feature-y"))
     with pytest.raises(ScopeRefused):
         promote(item, layers.only("project"), layers.only("user"))
-    assert sessions.of(layers, "s1").text == before
+    assert sessions.of(layers, "s1").memory.text == before
     assert not Path(layers.only("project").root, "tasks", "nothing").exists()
 
 
@@ -445,14 +430,14 @@ def test_a_source_that_is_open_for_reading_is_refused_before_anything_is_written
 
 def test_what_nobody_confirmed_and_what_expires_does_not_leave_its_scope(layers: Sheaf) -> None:
     task = layers.only("task/feature-x")
-    task.remember("Page", "From a page", "project", "The gateway listens on 8080.", trust="unconfirmed")
-    task.remember("Freeze", "No merges", "project", "Nobody merges.", expires="2026-12-01")
+    task.write("Page", "From a page", "project", "The gateway listens on 8080.", trust="unconfirmed")
+    task.write("Freeze", "No merges", "project", "Nobody merges.", expires="2026-12-01")
 
     for item in items(task):
         found = examine(item, layers.only("user"), choice=PromotionChoice(anyway="I insist"))
-        assert verdicts(found)["exclude"] == "stop", item
+        assert verdicts(found)["content"] == "stop", item
     task.confirm("project_page.md")
-    assert examine(items(task)[1], layers.only("user"), choice=JUDGED).recommend == "yes"
+    assert examine(items(task)[1], layers.only("user")).recommend == "yes"
 
 
 def test_only_a_person_who_says_so_gives_something_to_a_team(layers: Sheaf, settings: Settings, work: Path) -> None:
@@ -469,7 +454,7 @@ def test_only_a_person_who_says_so_gives_something_to_a_team(layers: Sheaf, sett
     memory = up(layers, item, "team/core", said_yes)
 
     assert layers.only("team/core").read(memory.path).body == "they go out on Fridays, as docs/release.md:1 says\n"
-    assert "(promoted: team/core project_releases.md)" in sessions.of(layers, "s1").text
+    assert "(promoted: team/core project_releases.md)" in sessions.of(layers, "s1").memory.text
 
 
 def test_a_team_gets_nothing_about_a_person_and_feedback_only_as_a_convention(layers: Sheaf) -> None:
@@ -477,11 +462,11 @@ def test_a_team_gets_nothing_about_a_person_and_feedback_only_as_a_convention(la
 
     with pytest.raises(Refused, match="stays private"):
         up(layers, noted(layers, "I prefer short answers")._replace(kind="user"), "team/core", yes)
+    item = noted(layers, "Mock nothing in tests", "Errors")
     with pytest.raises(Refused, match="convention"):
-        up(layers, noted(layers, "Mock nothing in tests", "Errors"), "team/core", yes)
-    item = items(layers.only("session/s1"))[0]
-    assert up(layers, item, "team/core", yes._replace(convention=True)).kind == "feedback"
-    layers.only("task/feature-x").remember("Kim", "Who is who", "user", "Kim works from Lisbon.")
+        up(layers, item, "team/core", yes)
+    assert up(layers, item, "team/core", yes._replace(anyway="all of us do")).type == "feedback"
+    layers.only("task/feature-x").write("Kim", "Who is who", "user", "Kim works from Lisbon.")
     (own,) = items(layers.only("task/feature-x"))
     with pytest.raises(Refused, match="stays private"):
         up(layers, own._replace(kind="project"), "team/core", yes)
@@ -489,7 +474,7 @@ def test_a_team_gets_nothing_about_a_person_and_feedback_only_as_a_convention(la
 
 def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layers: Sheaf) -> None:
     task, yes = layers.only("task/feature-x"), PromotionChoice(confirmed=True)
-    task.remember(
+    task.write(
         "Gateway",
         "password: Corr3ct-H0rse-Fake",
         "project",
@@ -497,7 +482,7 @@ def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layer
         path="a.md",
         allow=Allow(secrets=True),
     )
-    task.remember("Long", "Much", "project", "word \n" * 42_000, path="b.md")
+    task.write("Long", "Much", "project", "word \n" * 42_000, path="b.md")
     secret, long = items(task)
 
     with pytest.raises(SecretFound):
@@ -509,7 +494,7 @@ def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layer
 
 def test_no_secret_reaches_the_disk_however_one_insists(layers: Sheaf) -> None:
     item = noted(layers, FRIDAY)
-    insist = PromotionChoice(anyway="I insist", confirmed=True, convention=True)
+    insist = PromotionChoice(anyway="I insist", confirmed=True)
     for number, (text, secret) in enumerate(SECRETS[::3]):  # the gate itself is tested with all of them
         to = ("project", "user", "task/feature-x", "team/core")[number % 4]
         one = item._replace(subject="", text=text)
@@ -519,7 +504,7 @@ def test_no_secret_reaches_the_disk_however_one_insists(layers: Sheaf) -> None:
         assert secret not in str(refused.value)
     secret = "password: Corr3ct-H0rse-Fake"
     for one in (item._replace(subject=secret), item._replace(reason=secret), item._replace(citations=(secret,))):
-        assert verdicts(examine(one, layers.only("user"), choice=insist))["exclude"] == "stop"
+        assert verdicts(examine(one, layers.only("user"), choice=insist))["content"] == "stop"
         with pytest.raises(Refused):
             up(layers, one, "user", insist)
     stored = on_disk(layers)
@@ -540,7 +525,6 @@ def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Sheaf) ->
     )  # fmt: skip
     for number, text in enumerate(texts):
         one, to = item._replace(text=text, subject=""), ("user", "project", "task/feature-x")[number % 3]
-        found = examine(one, layers.only(to))
-        assert [step.name for step in found.steps][:3] == ["classify", "exclude", "task-specific"]
+        assert examine(one, layers.only(to)).recommend in ("yes", "no", "defer")
         with suppress(MemsheafError):
             up(layers, one, to)

@@ -52,7 +52,7 @@ from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text_edits import checked, redated, revised
 from memsheaf.tools import broken, shortened
-from memsheaf.work.notes_text import problems
+from memsheaf.work.notes import problems
 
 try:
     from anthropic.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
@@ -159,7 +159,7 @@ class MemoryFiles:
     """
 
     def __init__(self, sheaf: Sheaf, *, session: Session | None = None) -> None:
-        self.sheaf = sheaf
+        self.sheaf = sheaf.only(sheaf.home)
         self._session = session
         self._lock = Lock()  # a model may call several at once
         self._refused: object = None  # the last command refused as not worth keeping; a repeat is accepted
@@ -175,11 +175,10 @@ class MemoryFiles:
         with self._lock:
             self._allow = Allow(anyway=self._refused == (command, arguments))
             try:
-                answer: str = getattr(self, command)(*arguments)
+                return getattr(self, command)(*arguments)  # type: ignore[no-any-return]
             except NotWorth:
                 self._refused = command, arguments
                 raise
-        return answer
 
     def view(self, path: str, view_range: Sequence[int] = ()) -> str:
         """Return a file with line numbers, or the content of a folder."""
@@ -196,11 +195,12 @@ class MemoryFiles:
         elif memory.state == "held":
             raise Refused(f"{path} cannot be shown: {memory.problem}.")
         else:
-            self.sheaf.used(memory.path)
+            self.sheaf.used(memory.ref)
             text = text_for_model(memory)
-            notes += [f"{path}: {memory.problem}"] if memory.problem else self.sheaf.caveats(memory)
-            if self._session and not memory.problem:
-                notes += self._session.verdicts(memory)
+            if memory.problem:
+                notes.append(f"{path}: {memory.problem}")
+            else:
+                notes += [*self.sheaf.own.caveats(memory), *(self._session.verdicts(memory) if self._session else ())]
         warnings = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
         lines = text.split("\n")
         numbered = _number_lines(lines, *_bounds(view_range, len(lines)))
@@ -320,9 +320,9 @@ class MemoryFiles:
         except NotFound:
             return None
         except PathRefused as error:
-            if "link" in error.why:
-                raise Refused(f"Path {ROOT}/{name} would escape {ROOT} directory: {error.why}") from None
-            return None
+            if "link" not in error.why:
+                return None
+            raise Refused(f"Path {ROOT}/{name} would escape {ROOT} directory: {error.why}") from None
 
     def _below(self, name: str) -> Sequence[Row]:
         """Return all files in a folder, however deep; "" is the root. Another spelling of its name will do."""
@@ -368,14 +368,15 @@ class MemoryFiles:
             self._refuse_managed(memory.path, text)
             if memory.updated:
                 text = redated(memory, text, self.sheaf.today).text
-            free = memory.state == "free"
-            return memory, self.sheaf.put(memory.path, text, expect=memory.version, free=free, allow=self._allow)
+            return memory, self.sheaf.put(
+                memory.path, text, expect=memory.version, free=memory.state == "free", allow=self._allow
+            )
 
         return retry(edit, busy=f"{path} changes faster than it can be read")
 
     def _forget(self, memories: Sequence[Memory], why: str, *, by: str) -> None:
         if not self.sheaf.read_only:
-            self.sheaf.bury(memories)
+            self.sheaf.own.bury(memories)
         self.sheaf.change_many([Change(memory.path, None, memory.version) for memory in memories], why, by=by)
 
     def _refuse_removal(self, memory: Memory) -> None:
@@ -501,7 +502,7 @@ def explain(error: MemsheafError) -> str:
         hint = "A person has to fix it; create another file instead."
     elif isinstance(error, Changed):
         hint = "View it, and repeat the change on its present text."
-    text = shortened(str(error))
+    text = shortened(error.message(None))
     if type(error) is not Refused:  # else it is ours, and may repeat the model's own words
         text = re.sub(r"'([^'\n]+\.md)'", lambda quoted: f"{ROOT}/{to_name(quoted[1])}", text)
     if hint:

@@ -100,7 +100,7 @@ class MemsheafStore(BaseStore):
     """
 
     def __init__(self, sheaf: Sheaf, *, clock: Callable[[], float] = time.time) -> None:
-        self._sheaf = sheaf
+        self._sheaf = sheaf.only(sheaf.home)
         self._clock = clock
         self._lock = threading.Lock()
         self._cache: dict[str, tuple[str, StoredItem | None]] = {}  # version and item by path
@@ -227,12 +227,13 @@ class MemsheafStore(BaseStore):
             if memory is None:
                 return None
             if memory.known:
-                self._sheaf.bury([memory])  # so that it is not learned again
+                self._sheaf.own.bury([memory])  # so that it is not learned again
             return Change(memory.path, None, memory.version)
         now = self._now()
         created = item.created if item and self._is_live(item) else now
-        updated = max(now, created)  # another process may have made it since
-        new = StoredItem(namespace, op.key, dict(op.value), created, updated, searched=op.index is not False)
+        new = StoredItem(
+            namespace, op.key, dict(op.value), created, max(now, created), searched=op.index is not False
+        )
         file = write(new, memory, source=self._sheaf.by)
         # JSON spells some texts otherwise, such as those with quotes, and the gates would not know a secret in them.
         before = "\n".join(_texts(item.value if item else {}))
@@ -258,8 +259,9 @@ def _is_like(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
         namespace, path = namespace[::-1], path[::-1]
     elif condition.match_type != "prefix":
         raise ValueError(f"a namespace is matched by prefix or suffix, not by {condition.match_type!r}")
-    pairs = zip(path, namespace, strict=False)
-    return len(namespace) >= len(path) and all(pattern in ("*", label) for pattern, label in pairs)
+    return len(namespace) >= len(path) and all(
+        pattern in ("*", label) for pattern, label in zip(path, namespace, strict=False)
+    )
 
 
 # Items as files
@@ -370,10 +372,10 @@ def _read_value(memory: Memory) -> dict[str, Any]:
     value = json.loads(block[1]) if block else {}
     if not isinstance(value, dict):
         raise ValueError("the JSON below it is not an object")
-    if memory.kind in KINDS:
+    if memory.type in KINDS:
         fields = {name: page.get(name) for name in ("name", "description") if page.get(name)}
         content = body[: block.start()] if block else body.removesuffix("\n").removesuffix("\r")
-        return {**fields, "type": memory.kind, "content": content, **value}
+        return {**fields, "type": memory.type, "content": content, **value}
     if block is None:
         raise ValueError(f"it has no type, and no block {_FENCE!r} stands below it")
     return value

@@ -114,8 +114,7 @@ class Memory(AbstractCapability[AgentDepsT]):
             known = self._conversations.pop(conversation, None)
         if known:
             return known
-        session = self._sheaf.session(model=self._selector, tree=self._tree)
-        return RunConversation(self._sheaf, session)
+        return RunConversation(self._sheaf, self._sheaf.session(model=self._selector, tree=self._tree))
 
     def give_back(self, name: str, conversation: RunConversation) -> None:
         """Know a conversation again; of many, those that went on last."""

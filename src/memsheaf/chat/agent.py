@@ -24,10 +24,10 @@ from memsheaf.chat.turn import DELEGATE, Cost, Event, Failed, Notice, Recalled, 
 from memsheaf.errors import CapReached, MemsheafError, ModelFailed, Refused, StoreFailed, hinted
 from memsheaf.llm.model import MOST_TOKENS, Request, Said, Talker, ToolCall, Touched
 from memsheaf.prompts import read_prompt
-from memsheaf.recall.ignore import follow_privacy, is_silent
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.text.neutralize import for_terminal, one_line
+from memsheaf.text.requests import follow_privacy, is_silent
 from memsheaf.tools import READING, ToolAnswer
 
 STEPS = 50  # requests that a turn may make, those of a sub-agent included
@@ -41,7 +41,7 @@ class Agent:
     """A conversation with a model that remembers. Close it.
 
     `chats` is where conversations are kept, if they are, and `load` finds another model by its name. A talker that
-    `speaks_for_user` does what the user said in so many words, so nobody is asked again before a memory is deleted.
+    `speaks_for_user` does what the user said in so many words: what it saves is the user's.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class Agent:
         try:
             if tool not in READING and self.permission.planning:
                 return ToolAnswer(PLANNING, failed=True)
-            if tool == "memory_delete" and not speaks_for_user(self.talker):
+            if tool == "memory_delete":
                 found, text, _ = self.memory.find(str(arguments.get("filename", ""))[:1_000])
                 line, detail = f"delete the memory {one_line(found, 200)}", for_terminal(text)
                 self.permission.require(PermissionRequest(tool, line, detail, "write", key=line))

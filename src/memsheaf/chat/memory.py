@@ -11,24 +11,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from memsheaf.adapters.background import Distiller
-from memsheaf.chat.offline.memories import LearnedFact, read_shown
 from memsheaf.config import Settings
-from memsheaf.errors import MemsheafError
-from memsheaf.index.database import Row
-from memsheaf.learn.conversation_file import UNRECORDED
+from memsheaf.errors import MemsheafError, Ref
 from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
+from memsheaf.learn.transcripts import UNRECORDED
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said
+from memsheaf.memory import Memory
 from memsheaf.project_trees import record_tree
 from memsheaf.prompts import read_prompt
-from memsheaf.recall.ignore import follow_privacy, is_silent
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import TranscriptEntry, Turn
 from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
+from memsheaf.text.requests import follow_privacy, is_silent
 from memsheaf.text.sections import count_tokens
 from memsheaf.tools import Tools
 from memsheaf.work.compaction import Compacted
@@ -53,7 +52,8 @@ class ChatMemory:
         self._told = ""
         self.has_learned = False
         self._folder = ""
-        self._offered: list[Row] = []
+        self.offered: list[Memory] = []  # to be deleted, if the next message says so
+        self.asked_about: list[Memory] = []  # what was offered in the turn before
         self._upkeep: HubUpkeep | None = None
 
     @classmethod
@@ -109,8 +109,9 @@ class ChatMemory:
     def begin(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> Recall | None:
         """Begin to recall for a message. Gives what was recalled too late for the last one, if anything was."""
         self.has_learned = False
+        self.asked_about, self.offered = self.offered, []
         late = None if self.session.ignoring else self.session.collect()
-        if late and not all(self.find(one.name)[2] == one.memory.version for one in late.memories):
+        if late and not all(self._version(one.memory.ref) == one.memory.version for one in late.memories):
             self.session.give_back(late)  # one of them was changed meanwhile
             late = None
         self.session.prefetch(message, ignore=ignore, tools=tools)
@@ -123,10 +124,16 @@ class ChatMemory:
     def find(self, name: str) -> tuple[str, str, str]:
         """The name that a file is shown by, its text and its version; both "" when it is nowhere."""
         try:
-            memory = self.layers.read(name)
+            memory = self.layers.read(self.layers.parse(name))
         except MemsheafError:
             return name, "", ""
-        return memory.path, memory.text, memory.version
+        return self.layers.label(memory.ref), memory.text, memory.version
+
+    def _version(self, ref: Ref) -> str:
+        try:
+            return self.layers.read(ref).version
+        except MemsheafError:
+            return ""
 
     def learn(self, turn: Turn, *, later: bool = False) -> None:
         """Keep a finished turn, and begin to distil it, unless that is left for `later`. Raises StoreFailed, Busy."""
@@ -137,7 +144,7 @@ class ChatMemory:
         if self._upkeep:
             self._upkeep.wake()
 
-    def learn_now(self, turn: Turn) -> list[LearnedFact] | None:
+    def learn_now(self, turn: Turn) -> list[JudgedProposal] | None:
         """Learn from a turn before it is answered, and return what became of each fact that it states.
 
         Nothing else is learned from that turn: `has_learned` says so until the next one begins. None when that takes
@@ -160,20 +167,7 @@ class ChatMemory:
         own = [verdict for verdict in distilled.verdicts if verdict.proposal.conversation == turn.label]
         others = tuple(verdict for verdict in distilled.verdicts if verdict not in own)
         self.learning.take(distilled._replace(verdicts=others))
-        return None if distilled.problem else [self._describe(verdict) for verdict in own]
-
-    def _describe(self, verdict: JudgedProposal) -> LearnedFact:
-        proposal, file = verdict.proposal, verdict.path or verdict.proposal.replaces
-        values = {"file": file, "what": proposal.content, "why": verdict.why}
-        if verdict.outcome == "queued":
-            return LearnedFact("queued", values, self.tools.seen.did("proposed", file))
-        if verdict.outcome == "dropped":
-            return LearnedFact("already" if file else "unkept", values)
-        rivals = tuple(read_shown(path, self.find(path)[1]) for path in proposal.supersedes)
-        outcome = "saved"
-        if proposal.replaces:
-            outcome, values["old"] = "updated", self.learning.find_old_line(proposal.replaces)
-        return LearnedFact(outcome, values, self.tools.seen.did("saved", file), rivals)
+        return None if distilled.problem else own
 
     def compact(
         self, conversation: Sequence[Said], budget: int, *, by_user: bool, name: str
@@ -209,24 +203,15 @@ class ChatMemory:
             left.append(was._replace(text=was.text if number in silent else entry.text, beside=""))
         return done, [said for said in _paired(left) if said.text or said.calls]
 
-    def offer(self, types: Sequence[str]) -> list[Row]:
-        """Return the memories of these types, or all: those that `forget_offered` removes."""
-        self._offered = list(self.layers.lasting().select(types))
-        return self._offered
-
-    def forget_offered(self) -> list[Row]:
-        """Remove what was offered last, as one commit a scope, and return it. Raises Changed, NotFound."""
-        offered, self._offered = self._offered, []
-        self.layers.forget_many([(row.path, row.version) for row in offered])
-        return offered
-
     def undo(self) -> str:
         """Take the last change back, in whichever scope it was; says what became of it. Raises MemsheafError."""
         lines = []
-        for revision in self.layers.undo().revisions:
-            is_now = "there again" if revision.before == ABSENT else "as it was before"
-            is_now = "gone again" if revision.after == ABSENT else is_now
-            lines.append(f"Taken back: {revision.path} is {is_now}.")
+        for commit in self.layers.undo():
+            for revision in commit.revisions:
+                is_now = "there again" if revision.before == ABSENT else "as it was before"
+                is_now = "gone again" if revision.after == ABSENT else is_now
+                file = self.layers.label(Ref(commit.scope, revision.path))
+                lines.append(f"Taken back: {file} is {is_now}.")
         return "\n".join(lines)
 
 
@@ -276,14 +261,14 @@ class Learning:
     def _render_correction(self, one: JudgedProposal) -> str:
         """Return which memory was corrected, from what to what."""
         new = one_line(one.proposal.content.partition("\n")[0], _QUOTED)
-        old = one_line(self.find_old_line(one.proposal.replaces), _QUOTED)
-        return f"corrected {one.path}: “{old}” → “{new}”; /undo takes it back"
+        ref = one.proposal.replaces
+        old = one_line(self.find_old_line(ref) if ref else "…", _QUOTED)
+        return f"corrected {self._layers.label(ref) if ref else ''}: “{old}” → “{new}”; /undo takes it back"
 
-    def find_old_line(self, name: str) -> str:
+    def find_old_line(self, ref: Ref) -> str:
         """Return the first line that the last change took from the body of a memory, "…" if it is not known."""
         try:
-            sheaf, path = self._layers.place(name)
-            lines = sheaf.diff(path).split("\n")
+            lines = self._layers.diff(ref).split("\n")
         except MemsheafError:
             lines = []
         gone = [line[1:] for line in lines if line.startswith("-") and not re.match(r"---|-[a-z_]+: ", line)]

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 
 from memsheaf import config
 from memsheaf.cli.command import Usage
-from memsheaf.errors import Duplicate, Exists, NotWorth, ScopeRefused, SecretFound, TextRefused, hinted
+from memsheaf.errors import (
+    Duplicate,
+    Exists,
+    MemsheafError,
+    NotWorth,
+    Ref,
+    ScopeRefused,
+    SecretFound,
+    TextRefused,
+    hinted,
+)
 from memsheaf.memory import plural as plural  # for the commands
 from memsheaf.project_trees import describe_moved
 from memsheaf.scope import Scope, around, open_plain, resolve, unused_folder
@@ -103,15 +113,18 @@ class Call:
             raise Usage("this command works on one scope at a time")
         return first
 
-    def other_scopes(self, path: str = "") -> str:
+    def label(self, ref: Ref) -> str:
+        """Return the name under which this command shows a memory."""
+        return ref.label((self.scopes() or ["project"])[0])
+
+    def other_scopes(self, ref: Ref | None = None) -> str:
         """Return the options with which `undo` finds a change of this command; "" where it looks anyway."""
-        scope = path.rpartition(":")[0]
-        names = [scope] if scope else self.scopes()
+        names = [ref.scope] if ref else self.scopes()
         return "".join(f" --scope {name}" for name in names if name not in ("project", "user"))
 
-    def undo_hint(self, path: str = "") -> str:
+    def undo_hint(self, ref: Ref | None = None) -> str:
         """Return the sentence that says how to take back what this command did, to a memory if one is named."""
-        return f"Undo with `memsheaf undo{self.other_scopes(path)}`."
+        return f"Undo with `memsheaf undo{self.other_scopes(ref)}`."
 
     def memory(
         self,
@@ -141,14 +154,13 @@ class Call:
     def open_file(self, file: str) -> Iterator[tuple[Sheaf, str]]:
         """Open the scope that a file is in, or was, by any part of its name, `shown` then; its path there."""
         with self.memory() as memory:
-            file = memory.find(file) if file else ""
-            sheaf, path = memory.place(file)
-            if file and path == file and sheaf.own.find(path) is None:  # then where it was
-                had = (one for one in memory.each() if one.own.has_history(path))
-                sheaf = next(had, sheaf)
-            self.shown = memory.name(sheaf.home, path)
-            with memory.naming(sheaf.home):
-                yield sheaf, path
+            ref = memory.find(file) if file else Ref(memory.home, "")
+            self.shown = memory.label(ref)
+            try:
+                yield memory.only(ref.scope), ref.path
+            except MemsheafError as error:
+                error.hint = error.hint.replace(" SCOPE", f" {ref.scope}")
+                raise
 
     def root(self) -> str:
         """The folder of the one scope this command is about."""

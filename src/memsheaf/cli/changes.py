@@ -18,19 +18,18 @@ from memsheaf.errors import (
     MemsheafError,
     NotFound,
     NotWorth,
+    Ref,
     SecretFound,
     TextRefused,
     hinted,
 )
-from memsheaf.guard.secrets import find_secrets, new_secrets, removed
+from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets
 from memsheaf.learn.sentences import split_facts
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.scope import shown
-from memsheaf.sheaf import SavedFact, Sheaf, new_group
+from memsheaf.sheaf import Saved, Sheaf, new_group
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
-from memsheaf.text.requests import without_request
 from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
 _PIN = Argument("--pin", "keep it in the catalog however many memories there are")
@@ -68,56 +67,57 @@ def remember(call: Call) -> int:
     options = call.options
     text = call.given_text(" ".join(options.text) or None).strip()
     is_one_memory = options.name or options.description or options.text == ["-"]
-    facts = [without_request(text)] if is_one_memory else split_facts(text)
-    given = {"name": options.name or "", "description": options.description or "", "kind": options.type or ""}
+    facts = [text] if is_one_memory else split_facts(text)
+    given = {"name": options.name or "", "description": options.description or "", "type": options.type or ""}
     more = {"citations": options.cite or (), "pinned": options.pin, "expires": options.expires or ""}
     more["allow"] = call.allow()
     if len(facts) > 1:
         more["also"] = new_group()
-    saved: list[SavedFact] = []
+    saved: list[Saved] = []
     refused: list[tuple[str, MemsheafError]] = []
     with call.memory() as layers, insisting():
         if not options.allow_secret and (secrets := find_secrets(text)):
             raise SecretFound(secrets[0].kind, "the text")
         for fact in facts:
             try:
-                saved.append(layers.save_fact(fact, **given, **more))
+                saved.append(layers.remember(fact, **given, **more))
             except (Duplicate, NotWorth) as error:
                 if len(facts) < 2:
                     raise
                 refused.append((fact, error))
-    value = {"memories": [_saved_json(fact) for fact in saved], "refused": [fact for fact, _ in refused]}
+    value = {"memories": [_saved_json(call, fact) for fact in saved], "refused": [fact for fact, _ in refused]}
     notes = [Note(f"Not saved: {fact}\n  {error}; --anyway saves it.", "yellow") for fact, error in refused]
-    parts = [part for fact in saved for part in _describe_saved(fact)]
-    changed = [fact.memory.path for fact in saved if fact.memory is not fact.replaced]
+    parts = [part for fact in saved for part in _describe_saved(call, fact)]
+    changed = [fact.memory.ref for fact in saved if fact.memory is not fact.replaced]
     call.answer(value, parts, call.undo_hint(changed[-1]) if changed else None, notes)
     return 1 if refused else 0
 
 
-def _saved_json(fact: SavedFact) -> dict[str, object]:
-    fields = pick(fact.memory, ("path", "name", "description", "body", "version"))
+def _saved_json(call: Call, fact: Saved) -> dict[str, object]:
+    fields = pick(fact.memory, ("scope", "name", "description", "body", "version"))
     replaced = fact.replaced.body if fact.replaced else None
-    return {"scope": fact.scope, **fields, "type": fact.memory.kind, "replaced": replaced}
+    return {"path": call.label(fact.memory.ref), **fields, "type": fact.memory.type, "replaced": replaced}
 
 
-def _describe_saved(fact: SavedFact) -> Iterator[Part]:
+def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
     """Yield what was saved and where, what stood there before, and how to move it or take it back."""
-    memory, scope, old, linked = fact
+    _, memory, old, linked = fact
+    scope, file = memory.scope, call.label(memory.ref)
     if memory is old:
-        yield f"{memory.path} says that already; nothing was changed."
+        yield f"{file} says that already; nothing was changed."
         return
-    yield f"{'Updated' if old else 'Saved'} {memory.path}"
+    yield f"{'Updated' if old else 'Saved'} {file}"
     yield [Styled(f"  - {line}", "red") for line in old.body.strip().split("\n")] if old else None
     for line in memory.body.strip().split("\n"):
         yield Styled(f"  + {line}" if old else f"  {line}", "green")
     known = {"user": "for you, in every project", "project": "for this project"}.get(scope, f"in {scope}")
     other = {"user": "project", "project": "user"}.get(scope)
-    move = f"; `memsheaf edit {memory.path} --move {other}` moves it" if other and not old else ""
+    move = f"; `memsheaf edit {file} --move {other}` moves it" if other and not old else ""
     yield f"Remembered {known}{move}."
     for memory in linked:
         line = one_line(memory.body, 200)
         yield Note(f"It may be that this no longer holds: {line}", "yellow")
-        yield Note(f"It stays, marked as older; `memsheaf forget {memory.path}` deletes it.", "yellow")
+        yield Note(f"It stays, marked as older; `memsheaf forget {call.label(memory.ref)}` deletes it.", "yellow")
 
 
 @takes(
@@ -159,20 +159,21 @@ def add(call: Call) -> int:
     was = None
     with call.memory() as layers, insisting():
         try:
-            memory = layers.remember(*fields, path=options.file or "", expect=options.expect, **more)
+            file = layers.parse(options.file or "")
+            memory = layers.write(*fields, path=file, expect=options.expect, **more)
         except Exists as error:
             if not options.replace:
                 raise
-            was = layers.read(error.path)
+            was = layers.read(error.ref)
             expect = options.expect or was.version
-            memory = layers.remember(*fields, path=options.file or was.path, replace=True, expect=expect, **more)
+            memory = layers.write(*fields, path=file or was.ref, replace=True, expect=expect, **more)
     if not was:
         return _changed(call, "Saved", memory)
     return call.answer(
-        {"path": memory.path, "version": memory.version, "replaced": was.body},
-        f"Replaced {memory.path}, which said:",
+        {"path": call.label(memory.ref), "version": memory.version, "replaced": was.body},
+        f"Replaced {call.label(memory.ref)}, which said:",
         [Styled(f"  - {line}", "red") for line in was.body.strip().split("\n")],
-        call.undo_hint(memory.path),
+        call.undo_hint(memory.ref),
     )
 
 
@@ -194,8 +195,8 @@ def update(call: Call) -> int:
     """
     options = call.options
     with call.memory() as layers, insisting():
-        path = layers.find(options.file)
-        memory = layers.revise(path, options.old, options.new, count=options.count, allow=call.allow())
+        ref = layers.find(options.file)
+        memory = layers.revise(ref, options.old, options.new, count=options.count, allow=call.allow())
     return _changed(call, "Updated", memory)
 
 
@@ -225,40 +226,41 @@ def forget(call: Call) -> int:
     with call.memory() as layers:
         if options.all:
             return _forget_all(call, layers)
-        name = layers.find(options.file)
+        ref = layers.find(options.file)
+        file = layers.label(ref)
         if options.dry_run:
-            return call.answer({"path": name, "commit": None}, f"Would forget {name}")
-        commit = layers.forget(name, why=options.why or "")
+            return call.answer({"path": file, "commit": None}, f"Would forget {file}")
+        commit = layers.forget(ref, why=options.why or "")
     (gone,) = commit.revisions
-    value = {"path": gone.path, "commit": commit.id}
+    value = {"path": file, "commit": commit.id}
     return call.answer(
         value,
-        f"Forgot {gone.path}",
+        f"Forgot {file}",
         [Styled(f"  - {line}", "red") for line in parse(gone.path, gone.old or b"").body.strip().split("\n")],
-        call.undo_hint(gone.path),
+        call.undo_hint(ref),
     )
 
 
 def _forget_all(call: Call, layers: Sheaf) -> int:
     """Forget every memory that fits, after showing them and asking."""
     options, lasting = call.options, layers.lasting()
-    rows = lasting.select([options.type] if options.type else ())
+    rows = [row for row in lasting.list(type=options.type or "") if row.state == "ok"]
     for word in (options.matching or "").split():
-        rows = [row for row in rows if has_word(f"{row.path}\n{lasting.read(row.path).text}", word)]
-    count, paths = plural(len(rows), "memory", "memories"), [row.path for row in rows]
+        rows = [row for row in rows if has_word(f"{row.path}\n{lasting.read(row.ref).text}", word)]
+    count, paths = plural(len(rows), "memory", "memories"), [layers.label(row.ref) for row in rows]
     if not rows:
         return call.answer({"paths": [], "commits": []}, Note("no memory fits; nothing was forgotten", ""))
-    table = Table([(row.path, row.description) for row in rows], ("bold",))
+    table = Table([(layers.label(row.ref), row.description) for row in rows], ("bold",))
     if options.dry_run:
         return call.answer({"paths": paths, "commits": []}, table, Note(f"{count} would be forgotten"))
     if call.console.interactive and not options.yes:
         call.answer({"paths": paths}, table)
-    scopes = Counter(row.path.rpartition(":")[0] or layers.home for row in rows)
+    scopes = Counter(row.scope for row in rows)
     parts = " and ".join(f"{number:,} of {scope}" for scope, number in scopes.items())
     question = f"Forget {count} ({parts})?" if len(scopes) > 1 else f"Forget {count} of {next(iter(scopes))}?"
     if not call.confirm(question, without=f"this forgets {count}", left="Nothing was forgotten."):
         return 1
-    commits = lasting.forget_many([(row.path, row.version) for row in rows], why=options.why or "")
+    commits = lasting.forget_many([(row.ref, row.version) for row in rows], why=options.why or "")
     value = {"paths": paths, "commits": [commit.id for commit in commits]}
     return call.answer(value, f"Forgot {count}. {call.undo_hint()}")
 
@@ -302,7 +304,7 @@ def edit(call: Call) -> int:
         sheaf.own.require_writable()
         memory = sheaf.own.find(path)
         if memory is None and path not in (CONTEXT, NOTES):  # these stand in every prompt, and need not be there yet
-            raise NotFound(path)
+            raise NotFound(sheaf.own.ref(path))
         memory = memory or parse(path, b" ")._replace(data=b"")
         name = memory.path.rpartition("/")[2]
         draft = _draft(name, memory.data, call.environment)
@@ -323,7 +325,7 @@ def edit(call: Call) -> int:
                         continue
                 if isinstance(error, SecretFound):
                     text = data.decode("utf-8", "replace")
-                    data = removed(text, new_secrets(text, memory.text)).encode()
+                    data = remove_secrets(text, new_secrets(text, memory.text)).encode()
                 if data != memory.data:
                     kept = _draft(name, data, call.environment)
                     error.add_note(f"Nothing was changed. Your text is kept in {kept}")
@@ -332,7 +334,7 @@ def edit(call: Call) -> int:
             break
         _discard(draft)  # not when interrupted: then the text may be in no other place
         version = sheaf.read(memory.path).version if data or memory.data else ABSENT
-        file = shown(str(sheaf.scope), memory.path, (call.scopes() or ["project"])[0])
+        file = call.label(sheaf.own.ref(memory.path))
     said = f"Updated {file}" if data != memory.data else f"{file} is unchanged"
     return call.answer({"path": file, "version": version, "changed": data != memory.data}, said)
 
@@ -343,22 +345,20 @@ def _edit_header(call: Call) -> int:
     if options.pin and options.unpin:
         raise Usage("--pin and --unpin contradict each other")
     with call.memory() as layers, insisting():
-        sheaf, path = layers.place(layers.find(options.file))
-        with layers.naming(sheaf.home):
-            if options.rename:
-                path = sheaf.rename(path, options.rename, allow=Allow(options.allow_secret)).path
-            if options.pin or options.unpin:
-                sheaf.pin(path, options.pin)
-            if options.move:
-                target = layers.only(options.move)
-                added, _ = sheaf.move([(path, "")], target)
-                sheaf, path = target, added.revisions[0].path
-        return _changed(call, "Moved" if options.move else "Updated", layers.read(layers.name(sheaf.home, path)))
+        ref = layers.find(options.file)
+        if options.rename:
+            ref = layers.rename(ref, options.rename, allow=Allow(options.allow_secret)).ref
+        if options.pin or options.unpin:
+            layers.pin(ref, options.pin)
+        if options.move:
+            added, _ = layers.move([(ref, "")], layers.only(options.move))
+            ref = Ref(added.scope, added.revisions[0].path)
+        return _changed(call, "Moved" if options.move else "Updated", layers.read(ref))
 
 
 def _changed(call: Call, verb: str, memory: Memory) -> int:
-    value = {"path": memory.path, "version": memory.version}
-    return call.answer(value, f"{verb} {memory.path}. {call.undo_hint(memory.path)}")
+    file = call.label(memory.ref)
+    return call.answer({"path": file, "version": memory.version}, f"{verb} {file}. {call.undo_hint(memory.ref)}")
 
 
 def edited_text(environment: Mapping[str, str], name: str, text: str) -> str:

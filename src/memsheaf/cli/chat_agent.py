@@ -6,16 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from memsheaf.chat.agent import Agent, speaks_for_user
+from memsheaf.chat.agent import Agent
 from memsheaf.chat.conversations import Conversations
 from memsheaf.chat.memory import ChatMemory
 from memsheaf.chat.offline import Offline
-from memsheaf.chat.offline.memories import MemoryChanges
 from memsheaf.chat.permissions import Permission
 from memsheaf.chat.tools import FolderTools
 from memsheaf.chat.tools.files import is_within
 from memsheaf.config import Settings
-from memsheaf.errors import Refused
 from memsheaf.limits import ChatCaps
 from memsheaf.llm import load_model
 from memsheaf.llm.model import Talker
@@ -49,20 +47,12 @@ def open_agent(
     if model and model not in OFFLINE and (model != settings.model or url):
         settings = settings._replace(model=model, model_url=url, model_key="")
 
-    def writable() -> ChatMemory:
-        if permission.planning:
-            raise Refused("plan mode: nothing is written, memory included")
-        return memory
-
     def load(name: str) -> Talker:
         if name in OFFLINE:
             return Offline(
-                MemoryChanges(
-                    undo=lambda: writable().undo(),
-                    offer=lambda types: memory.offer(types),
-                    forget=lambda: writable().forget_offered(),
-                    learn=lambda text: (writable() if text else memory).learn_now(agent.make_turn(text)),
-                )
+                memory,
+                make_turn=lambda text: agent.make_turn(text),
+                is_planning=lambda: permission.planning,
             )
         own = name == settings.model  # address and key in the settings are for it and for no other
         url, key = (settings.model_url, settings.model_key) if own else ("", "")
@@ -72,11 +62,12 @@ def open_agent(
         return MeteredTalker(talker, ledger, ChatCaps(settings.chat.requests_per_day, settings.chat.tokens_per_day))
 
     is_askable = settings.model.partition(":")[0] not in TOOLS  # `claude` and `codex` only answer questions
-    talker = load(model or (settings.model if is_askable else "offline"))
+    name = model or (settings.model if is_askable else "offline")
+    is_offline = name in OFFLINE
     selector = None
-    if settings.chat.selector and not speaks_for_user(talker):
+    if settings.chat.selector and not is_offline:
         selector = load_model(settings.model, url=settings.model_url, key=settings.model_key, environment=environment)
-    by = "user" if speaks_for_user(talker) else "agent"
+    by = "user" if is_offline else "agent"
     memory = ChatMemory.open(settings, cwd=cwd, scopes=scopes, by=by, selector=selector)
     # only memory tools may touch memories, what is kept about them, and the settings
     ours = [place for place in (settings.home, settings.state, settings.cache) if place]
@@ -84,6 +75,7 @@ def open_agent(
     keys = (settings.model_key, settings.embedder_key)  # variables that commands do not get, whatever they are called
     with ExitStack() as opened:
         opened.callback(memory.close)
+        talker = load(name)
         tools = FolderTools(
             cwd,
             permission,

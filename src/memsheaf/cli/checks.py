@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from os.path import getsize, isabs, isdir
-from time import time
 from typing import NamedTuple
 
 from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import ScopeRefused, hinted
+from memsheaf.errors import Ref, ScopeRefused, hinted
 from memsheaf.guard.citations import cited, make
 from memsheaf.hosts import health as host_health
 from memsheaf.hosts.installing import Placement, program_words
-from memsheaf.scope import FOLDER, around, project_root, shown
+from memsheaf.scope import FOLDER, around, project_root
 from memsheaf.sheaf import Sheaf
-from memsheaf.work import audit as auditing
-from memsheaf.work import doctor as health
+from memsheaf.work import checks
 from memsheaf.work.hub_scopes import shared_scopes
 from memsheaf.work.hub_scopes import status as hub_status
 
@@ -43,7 +41,7 @@ def audit(call: Call) -> int:
     """Report duplicates, stale citations, pollution and what waits, in project and user.
 
     In a group of memories with nearly the same words, the keeper is the most specific and recent one, and the
-    others are candidates for natural decay. What cites or names a place that is gone is a candidate for a
+    others are candidates for natural decay. What cites a place that is gone is a candidate for a
     superseding fact. The citations of memories that belong to no project are only checked with --tree. Nothing is
     changed. With --check, for CI, a line is `FILE: KIND: what`, and the exit code is 1 when one of them is an error
     or a warning, and when there is no such scope. --fix-descriptions audits nothing: it changes "When it is about …"
@@ -58,7 +56,8 @@ def audit(call: Call) -> int:
     if call.options.fix_descriptions:
         is_dry = call.options.dry_run
         with call.memory(read_only=is_dry) as layers:
-            rows, commits = auditing.fix_descriptions(layers, apply=not is_dry)
+            described, commits = checks.fix_descriptions(layers, apply=not is_dry)
+        rows = [(layers.label(ref), description) for ref, description in described]
         done = "would be changed" if is_dry else "changed; `memsheaf undo` takes it back"
         said = f"{plural(len(rows), 'description')} {done}" if rows else "no description has to be changed"
         changed = {"changes": dict(rows), "commits": [commit.id for commit in commits]}
@@ -68,10 +67,10 @@ def audit(call: Call) -> int:
     there = [audit.report.scope for audit in audits if isdir(audit.root)]
     findings = [finding for audit in audits for finding in audit.report.findings]
     sections = {
-        name: [finding for audit in audits for finding in audit.report.section(name)] for name in auditing.SECTIONS
+        name: [finding for audit in audits for finding in audit.report.section(name)] for name in checks.SECTIONS
     }
     files = sum(audit.report.files for audit in audits)
-    failed = any(finding.level != auditing.INFO for finding in findings)
+    failed = any(finding.level != checks.INFO for finding in findings)
     value = {
         "scopes": there,
         "tree": "".join(trees[:1]),
@@ -94,7 +93,7 @@ def audit(call: Call) -> int:
 class _ScopeAudit(NamedTuple):
     """The audit of a scope, its folder, and the tree that it was held against, "" without one."""
 
-    report: auditing.Audit
+    report: checks.Audit
     root: str
     tree: str
 
@@ -112,11 +111,11 @@ def _run_audits(call: Call) -> list[_ScopeAudit]:
                 call.tree(sheaf.root, folder) if folder else nullcontext() as tree,
                 call.console.progress(f"auditing {scope}") as progress,
             ):
-                report = auditing.audit(sheaf, today=sheaf.today, layers=around_it, tree=tree, progress=progress)
+                report = checks.audit(sheaf, today=sheaf.today, layers=around_it, tree=tree, progress=progress)
             named = [
                 finding._replace(
-                    path=shown(scope, finding.path, scopes[0]),
-                    others=tuple(shown(scope, other, scopes[0]) for other in finding.others),
+                    path=Ref(scope, finding.path).label(scopes[0]),
+                    others=tuple(Ref(scope, other).label(scopes[0]) for other in finding.others),
                 )
                 for finding in report.findings
             ]
@@ -125,7 +124,7 @@ def _run_audits(call: Call) -> list[_ScopeAudit]:
     return audits
 
 
-def _audit_parts(sections: Mapping[str, Sequence[auditing.Finding]], *, is_unchecked: bool) -> Iterator[Part]:
+def _audit_parts(sections: Mapping[str, Sequence[checks.Finding]], *, is_unchecked: bool) -> Iterator[Part]:
     for name, findings in sections.items():
         yield Styled(_SECTIONS[name], "bold")
         yield [[f"  {line}" for line in _finding_lines(finding)] for finding in findings[:SHOWN]]
@@ -136,7 +135,7 @@ def _audit_parts(sections: Mapping[str, Sequence[auditing.Finding]], *, is_unche
             yield "  not checked; --tree DIR names a working tree" if skipped else "  none"
 
 
-def _finding_lines(one: auditing.Finding) -> list[str]:
+def _finding_lines(one: checks.Finding) -> list[str]:
     if one.kind != "duplicate":
         return [f"{one.path}: {one.problem}", f"  {one.advice}"]
     decaying = [f"  {path}: candidate for natural decay" for path in one.others]
@@ -164,10 +163,10 @@ def cite(call: Call) -> int:
     if not call.options.memory:
         return call.answer(value, str(citation))
     with call.memory() as layers:
-        memory = layers.read(call.options.memory)
-        memory = layers.put(memory.path, cited(memory, citation), expect=memory.version, why=f"cite {citation}")
-    value = {**value, "memory": memory.path, "version": memory.version}
-    return call.answer(value, f"Updated {memory.path}: {citation}")
+        memory = layers.read(layers.parse(call.options.memory))
+        memory = layers.put(memory.ref, cited(memory, citation), expect=memory.version, why=f"cite {citation}")
+    value = {**value, "memory": call.label(memory.ref), "version": memory.version}
+    return call.answer(value, f"Updated {call.label(memory.ref)}: {citation}")
 
 
 @takes(Argument("file", "the memories to check; all of the scope when left out", "FILE", repeated=True))
@@ -185,12 +184,12 @@ def verify(call: Call) -> int:
     with call.memory() as layers, call.tree(layers.root) as tree, call.console.waiting("verifying"):
         named: dict[Sheaf, list[str]] = {}
         for file in call.options.file or ():
-            sheaf, path = layers.place(file)
-            named.setdefault(sheaf, []).append(path)
+            ref = layers.resolve(file)
+            named.setdefault(layers.only(ref.scope), []).append(ref.path)
         found = [
-            (layers.name(sheaf.home, memory.path), evidence)
+            (layers.label(memory.ref), evidence)
             for sheaf, paths in (named or {layers.only(layers.home): []}).items()
-            for memory, evidence in auditing.verify(sheaf, tree, paths)
+            for memory, evidence in checks.verify(sheaf, tree, paths)
         ]
     rows: list[tuple[str, str, str]] = []
     memories = []
@@ -203,7 +202,7 @@ def verify(call: Call) -> int:
     return call.answer(
         {"scope": layers.home, "tree": tree.root, "memories": memories},
         Table(rows, ("", "bold"), empty=f"no citations in the scope {layers.home}"),
-        code=1 if any(auditing.has_drifted(evidence) for _, evidence in found) else 0,
+        code=1 if any(checks.has_drifted(evidence) for _, evidence in found) else 0,
     )
 
 
@@ -225,29 +224,28 @@ def doctor(call: Call) -> int:
       memsheaf doctor --fix
     """
     scopes: list[dict[str, str]] = []
-    findings: list[health.Finding] = []
+    findings: list[checks.Finding] = []
     dropped = 0
     with call.memory() as layers:
         for sheaf in layers.lasting().each():
             if scopes and not isdir(sheaf.root):
                 continue
             scopes.append({"scope": str(sheaf.scope), "root": sheaf.root})
-            for finding in health.examine(sheaf):
-                name = finding.path if isabs(finding.path) else layers.name(sheaf.home, finding.path)
-                advice = finding.advice.replace(f" {finding.path}", f" {name}")
-                findings.append(finding._replace(path=name, advice=advice))
+            for finding in checks.examine(sheaf):
+                name = finding.path if isabs(finding.path) else layers.label(sheaf.own.ref(finding.path))
+                findings.append(finding._replace(path=name))
             if call.options.prune and isdir(sheaf.root):
                 dropped += sheaf.own.store.prune()
-    findings += health.examine_cache(call.settings().cache, fix=call.options.fix)
+    findings += checks.examine_cache(call.settings().cache, fix=call.options.fix)
     if unused := call.unused_folder():
-        findings.insert(0, health.Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
+        findings.insert(0, checks.Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
     place = Placement(program_words(), call.environment)
     with call.console.waiting("trying the agents"):
         hosts = host_health.examine_hosts(place, call.settings().state, here())
     findings += [finding for host in hosts for finding in host.findings()]
     with call.console.waiting("asking the hubs"):
         hubs = [hub_status(scope, call.settings(), here()) for scope in shared_scopes(call.settings(), here())]
-    findings += [finding for hub in hubs for finding in health.examine_hub(hub, time())]
+    findings += [finding for hub in hubs for finding in checks.examine_hub(hub)]
     if hosts:
         root = project_root(call.settings().places(here()))
         findings += host_health.examine_switch(place, call.settings().state, root)
@@ -270,7 +268,7 @@ def doctor(call: Call) -> int:
     )
 
 
-def _health_parts(findings: Sequence[health.Finding], well: Part) -> Iterator[Part]:
+def _health_parts(findings: Sequence[checks.Finding], well: Part) -> Iterator[Part]:
     colours = {"error": "red", "warning": "yellow"}
     for finding in findings:
         said = f"{finding.level}: {finding.path}: {finding.problem}"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from memsheaf.cli.call import TRANSCRIPT_HINT, Call, pick, plural
 from memsheaf.cli.command import CONVERSATION, DRY_RUN, MODEL, SESSION, TASK, Argument, Usage, group, place, takes
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import Busy, TextRefused, hinted
-from memsheaf.learn import rehearsal
-from memsheaf.learn.consolidate import ConsolidationReport
-from memsheaf.learn.merge_plan import PlanGroup
+from memsheaf.learn.consolidate import (
+    MAX_ANSWERS,
+    ConsolidationReport,
+    PlanGroup,
+    expectations,
+    unexpect,
+)
 from memsheaf.work.brief import compact as compact_conversation
 from memsheaf.work.compaction import LEVELS
 
@@ -22,40 +26,23 @@ _COMPACTED = (
 )  # fmt: skip
 
 
-@takes(
-    Argument("--apply", "do it, as one commit that `memsheaf undo` undoes"),
-    Argument("--only", "do this group of the plan alone, by its ID; may be repeated", "ID", repeated=True),
-    Argument("--include-mine", "also what you wrote yourself, each group after a look at it"),
-    Argument("--yes", "do not ask about what you wrote"),
-    MODEL,
-)
+@takes(Argument("--apply", "do it, as one commit that `memsheaf undo` undoes"), MODEL)
 def consolidate(call: Call) -> int:
     """Merge memories that say the same, retire what no longer holds, make dates absolute.
 
     Without --apply it shows the plan. Without a model, near-duplicates are merged and what expired is retired; with
-    one in the settings, it also looks at memories about the same subject. Nothing is deleted: the journal keeps what
-    is retired. What is pinned is never touched, what you wrote yourself only with --include-mine, which asks about
-    each group before it is done, or with --only. No more than two memories or a tenth are retired at once. The exit
-    code is 1 when the model failed, a cap was reached, or a group of --only has changed; the rest is done.
+    one in the settings, it also looks at memories about the same subject. Nothing is deleted: the history keeps what
+    is retired. What is pinned, and what you wrote yourself, is never touched. No more than two memories or a tenth
+    are changed at once. The exit code is 1 when the model failed or a cap was reached; the rest is done.
 
     examples:
       memsheaf consolidate
       memsheaf consolidate --apply
-      memsheaf consolidate --apply --only 3f2a91bc04de
-      memsheaf consolidate --apply --include-mine
       memsheaf consolidate --apply --model none --json
     """
     options, console = call.options, call.console
-    if options.yes and not (options.apply and options.include_mine):
-        raise Usage("--yes goes with --apply and --include-mine")
     with call.changing() if options.apply else call.reading() as sheaf, console.progress("Asking") as progress:
-        report = sheaf.consolidate(
-            options.model,
-            apply=options.apply,
-            progress=progress,
-            mine=_approving(call) if options.include_mine else None,
-            only=options.only or None,
-        )
+        report = sheaf.consolidate(options.model, apply=options.apply, progress=progress)
     return _answer_report(call, report, apply=options.apply)
 
 
@@ -121,26 +108,16 @@ def expect(call: Call) -> int:
     if options.question and (options.drop or not options.file):
         raise Usage("give a question and a file, or --drop with a question, or nothing")
     with call.reading() as sheaf:
-        state = sheaf.state
         if options.question:
             path = sheaf.read(options.file).path
-            rehearsal.expect(state, options.question, path)
-            if path not in [match.row.path for match in sheaf.matches(options.question, limit=rehearsal.FIRST)]:
-                console.note(f"now it does not find {path} among the first {rehearsal.FIRST}: it counts once it does")
-        elif options.drop and not rehearsal.unexpect(state, options.drop):
+            sheaf.expect(options.question, path)
+            if path not in [match.row.path for match in sheaf.matches(options.question, limit=MAX_ANSWERS)]:
+                console.note(f"now it does not find {path} among the first {MAX_ANSWERS}: it counts once it does")
+        elif options.drop and not unexpect(sheaf.state, options.drop):
             raise Usage("there is no such question; `memsheaf expect` shows them")
-        stored = rehearsal.expectations(state)
+        stored = expectations(sheaf.state)
     table = Table([(pair.path, pair.question) for pair in stored], ("bold",))
     return call.answer({"expected": stored}, table if stored else "No questions are stored.")
-
-
-def _approving(call: Call) -> Callable[[PlanGroup], bool]:
-    """Ask whether a group may be done that touches what a person wrote; without a terminal they say so by --yes."""
-    if call.options.yes or not call.options.apply:
-        return lambda group: True
-    if not call.console.interactive:
-        raise Usage("this changes what you wrote; confirm it with --yes where nobody can be asked")
-    return lambda group: call.console.confirm("\n".join([*_group_lines(group), "Do this to what you wrote?"]))
 
 
 def _answer_report(call: Call, report: ConsolidationReport, *, apply: bool, **more: object) -> int:
@@ -149,22 +126,18 @@ def _answer_report(call: Call, report: ConsolidationReport, *, apply: bool, **mo
         **pick(report, ("commit", "retired", "notes")),
         "applied": apply,
         "groups": map(_group_json, report.groups),
-        "dropped": [{**_group_json(one.group), "because": one.why} for one in report.dropped],
-        "mine": map(_group_json, report.mine),
+        "dropped": [{**_group_json(dropped), "because": why} for dropped, why in report.dropped],
     }
     return call.answer(value, _report_lines(report, apply=apply), code=1 if report.notes else 0)
 
 
 def _report_lines(report: ConsolidationReport, *, apply: bool) -> Iterator[str]:
-    if not report.groups and not report.mine:
+    if not report.groups:
         yield "There is nothing to consolidate."
-    for one in report.groups:
-        yield from _group_lines(one)
-    for each in report.dropped:
-        yield f"left as it is: {each.group.action} of {', '.join(each.group.paths)}: {each.why}"
-    if report.mine:
-        left = f"{plural(len(report.mine), 'group is', 'groups are')} left alone because you wrote them"
-        yield f"{left}; --include-mine proposes them for review."
+    for planned in report.groups:
+        yield from _group_lines(planned)
+    for dropped, why in report.dropped:
+        yield f"left as it is: {dropped.action} of {', '.join(dropped.paths)}: {why}"
     yield from (f"Note: {note}" for note in report.notes)
     count = plural(report.retired, "memory", "memories")
     if report.groups and apply:
@@ -174,16 +147,23 @@ def _report_lines(report: ConsolidationReport, *, apply: bool) -> Iterator[str]:
 
 
 def _group_lines(group: PlanGroup) -> Iterator[str]:
-    yield f"{group.action}{' of what you wrote' if group.mine else ''}: {group.why} [{group.id}]"
+    yield f"{group.action}: {group.why}"
     if group.keeper and group.retired:
-        yield f"  keeps {group.keeper}, retires {', '.join(group.retired)}"
+        retired = ", ".join(memory.path for memory in group.retired)
+        yield f"  keeps {group.keeper.path}, retires {retired}"
     yield from (f"  {line}" for line in group.diff().splitlines())
     yield ""
 
 
 def _group_json(group: PlanGroup) -> dict[str, object]:
-    value = pick(group, ("id", "action", "why", "keeper", "retired", "model", "mine"))
-    return {**value, "files": group.paths, "diff": group.diff()}
+    return {
+        "action": group.action,
+        "why": group.why,
+        "keeper": group.keeper.path if group.keeper else "",
+        "retired": [memory.path for memory in group.retired],
+        "files": group.paths,
+        "diff": group.diff(),
+    }
 
 
 @takes(
@@ -221,7 +201,7 @@ def compact(call: Call) -> int:
         raise hinted(TextRefused("there is no message in it"), TRANSCRIPT_HINT)
     notes = call.file_text(options.notes, NOTES) if options.notes else ""
     with call.layers(task=options.task, session=options.session) as layers, call.console.waiting("compacting"):
-        for line in layers.unclear():
+        for line in layers.work.unclear():
             call.console.note(line)
         done = compact_conversation(
             layers,

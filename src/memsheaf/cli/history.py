@@ -11,7 +11,7 @@ from memsheaf.cli.call import Call, here, local_minute, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.erasure import Proof
-from memsheaf.errors import Changed, NoSuchCommit, NotFound, hinted
+from memsheaf.errors import Changed, NoSuchCommit, NotFound, Ref, hinted
 from memsheaf.memory import parse
 from memsheaf.project_roots import Locations
 from memsheaf.project_trees import find_project, record_tree
@@ -55,8 +55,8 @@ def log(call: Call) -> int:
     commits = commits[: limit or None]
     nothing = Note("nothing happened yet", "") if not commits else None
     return call.answer(
-        {"commits": map(_commit_json, commits), "more": more},
-        nothing or _log_parts(commits, call.options.full),
+        {"commits": [_commit_json(call, commit) for commit in commits], "more": more},
+        nothing or _log_parts(call, commits, call.options.full),
         Note("There is more: --limit 0 lists all.") if more else None,
     )
 
@@ -146,17 +146,19 @@ def _undo(call: Call, commit_id: str, title: str, hint: str) -> int:
     with call.memory() as memory, ExitStack() as stack:
         everywhere = lambda: stack.enter_context(AllScopes(call.settings(), here())).every()  # noqa: E731
         try:
-            commit = memory.lasting().undo(commit_id, others=everywhere)
+            commits = memory.lasting().undo(commit_id, others=everywhere)
         except (Changed, NoSuchCommit) as error:
             lost = [said for sheaf in memory.lasting().each() for said in sheaf.own.describe_lost()]
             if lost or not isinstance(error, Changed):
                 raise hinted(error, "; ".join(lost) or error.hint) from None
-            since = f"It was changed again since: `memsheaf log --full {error.path}` shows by whom"
+            since = f"It was changed again since: `memsheaf log --full {call.label(error.ref)}` shows by whom"
             raise hinted(error, f"{since}; undo that first, by its id.") from None
+    scopes = ", ".join(dict.fromkeys(commit.scope for commit in commits))
+    changes = [change for commit in commits for change in _changes_json(call, commit)]
     return call.answer(
-        {"scope": commit.scope, **_commit_json(commit)},
-        f"{title} in {commit.scope}:",
-        _changes(commit, with_text=True),
+        {**_commit_json(call, commits[0]), "scope": scopes, "changes": changes},
+        f"{title} in {scopes}:",
+        [_changes(call, commit, with_text=True) for commit in commits],
         hint,
     )
 
@@ -187,7 +189,7 @@ def restore(call: Call) -> int:
     with call.open_file(call.options.file) as (sheaf, path):
         commit = sheaf.restore(path, call.options.version)
     said = f"Restored {call.shown}:" if commit.revisions else f"{call.shown} is at that version already"
-    return call.answer(_commit_json(commit), said, _changes(commit))
+    return call.answer(_commit_json(call, commit), said, _changes(call, commit))
 
 
 def _restore_lost(call: Call) -> int:
@@ -198,7 +200,7 @@ def _restore_lost(call: Call) -> int:
     with call.memory() as memory:
         for sheaf in memory.lasting().each():
             restored = sheaf.restore_lost(with_git=call.options.branches, dismiss=dismiss)
-            files += [memory.name(sheaf.home, path) for path in restored]
+            files += [memory.label(sheaf.own.ref(path)) for path in restored]
         memory.list()  # the catalog is written again
         if dismiss:
             record_tree(settings, here(), decided=True)
@@ -242,7 +244,7 @@ def erase(call: Call) -> int:
       memsheaf erase user_phone-number.md --yes --json
     """
     with call.memory() as memory:
-        file = memory.find(call.options.file)
+        file = memory.label(memory.find(call.options.file))
     if call.options.yes and file != call.options.file:
         raise Usage(f"erase cannot be undone: with --yes give the whole name, {file}")
     question = f"Erase {file} and all its versions for good?"
@@ -252,7 +254,7 @@ def erase(call: Call) -> int:
         if not os.path.isdir(sheaf.root) and not sheaf.own.has_history(
             path
         ):  # looking for it must not make the folder
-            raise NotFound(path)
+            raise NotFound(sheaf.own.ref(path))
         with AllScopes(call.settings(), here()) as known:
             proof = sheaf.erase(path, others=known.every())
     fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "gone")
@@ -284,27 +286,33 @@ def _proof_lines(proof: Proof) -> Iterator[str]:
         yield f"  and {len(proof.elsewhere) - NEAR:,} more (--json names all)"
 
 
-def _commit_json(commit: Commit) -> dict[str, object]:
-    revisions = [pick(revision, ("path", "before", "after")) for revision in commit.revisions]
-    return {**pick(commit, ("id", "at", "by", "why", "undoes")), "changes": revisions}
+def _commit_json(call: Call, commit: Commit) -> dict[str, object]:
+    return {**pick(commit, ("id", "at", "by", "why", "undoes")), "changes": _changes_json(call, commit)}
 
 
-def _log_parts(commits: Sequence[Commit], full: bool) -> Iterator[Part]:
+def _changes_json(call: Call, commit: Commit) -> list[dict[str, object]]:
+    return [
+        {"path": call.label(Ref(commit.scope, revision.path)), **pick(revision, ("before", "after"))}
+        for revision in commit.revisions
+    ]
+
+
+def _log_parts(call: Call, commits: Sequence[Commit], full: bool) -> Iterator[Part]:
     for commit in commits:
         why = " ".join(commit.why.split())
         if not full:
             why = "undo" if commit.undoes else why.partition(TOGETHER)[0]
         head = [commit.id] if full else []
         yield Styled("  ".join([*head, local_minute(commit.at), commit.by, why]).rstrip(), "bold")
-        yield _changes(commit, full)
+        yield _changes(call, commit, full)
 
 
-def _changes(commit: Commit, full: bool = False, *, with_text: bool = False) -> Iterator[Part]:
+def _changes(call: Call, commit: Commit, full: bool = False, *, with_text: bool = False) -> Iterator[Part]:
     """Return what a commit did to each memory, unless `full` only to the first few."""
     for revision in commit.revisions[: None if full else FOLDED]:
         sign = "-" if not revision.after else "~"
         version = f"  {revision.after[:SHORT] or 'removed'}" if full else ""
-        yield f"  {sign if revision.before else '+'} {revision.path}{version}"
+        yield f"  {sign if revision.before else '+'} {call.label(Ref(commit.scope, revision.path))}{version}"
         if with_text:
             yield _changed_lines(revision)
     if not full and len(commit.revisions) > FOLDED:

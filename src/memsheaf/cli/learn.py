@@ -15,6 +15,7 @@ from memsheaf.cli.output import Part, Styled, Table
 from memsheaf.errors import MemsheafError, TextRefused, hinted
 from memsheaf.history import diff
 from memsheaf.learn.daily_log import DailyLog
+from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.inbox import Inbox
 from memsheaf.learn.learner import Distilled
 from memsheaf.memory import Allow
@@ -116,23 +117,36 @@ def extract(call: Call) -> int:
                 done = memories.learning.distil(model, progress=progress)
             if options.source and not added and not done.turns:
                 console.note("all of it was read before")
-    fields = ("name", "description", "kind", "content", "replaces", "conversation", "trust")
-    verdicts = [{**pick(one, ("outcome", "path", "why")), **pick(one.proposal, fields)} for one in done.verdicts]
+    fields = ("name", "description", "kind", "content", "conversation", "trust")
+    verdicts = [
+        {
+            **pick(one, ("outcome", "why")),
+            **pick(one.proposal, fields),
+            "path": _verdict_name(call, one),
+            "replaces": call.label(one.proposal.replaces) if one.proposal.replaces else "",
+        }
+        for one in done.verdicts
+    ]
     return call.answer(
         {**pick(done, ("turns", "left", "problem")), "dry_run": options.dry_run, "verdicts": verdicts},
-        _distilled_lines(done, dry_run=options.dry_run, hint=model is None and not options.model),
+        _distilled_lines(call, done, dry_run=options.dry_run, hint=model is None and not options.model),
         code=1 if done.problem else 0,
     )
 
 
-def _distilled_lines(done: Distilled, *, dry_run: bool, hint: bool) -> Iterator[str]:
+def _verdict_name(call: Call, verdict: JudgedProposal) -> str:
+    """Return the id of what waits for review, else the name of the memory; "" when nothing was kept."""
+    return verdict.id or (call.label(verdict.ref) if verdict.ref else "")
+
+
+def _distilled_lines(call: Call, done: Distilled, *, dry_run: bool, hint: bool) -> Iterator[str]:
     counts = ", ".join(f"{len(done.of(one))} {one}" for one in ("saved", "queued", "dropped"))
     summary = counts + (", if it were done" if dry_run else "") if done.verdicts else "nothing to keep."
     yield f"Read {plural(done.turns, 'turn')}: {summary}"
     for one in done.verdicts:
         outcome = {"saved": "saved", "queued": "waiting for review"}.get(one.outcome, "dropped")
         outcome = f"would be {one.outcome}" if dry_run else outcome
-        yield f"  {outcome}: {one.path or one.proposal.name}" + (f" ({one.why})" if one.why else "")
+        yield f"  {outcome}: {_verdict_name(call, one) or one.proposal.name}" + (f" ({one.why})" if one.why else "")
     if done.problem:
         yield f"{plural(done.left, 'turn is', 'turns are')} waiting: {done.problem}"
     command = next(filter(shutil.which, ("claude", "codex")), "") if hint and done.turns else ""
@@ -189,7 +203,7 @@ def review(call: Call) -> int:
         if console.json or not console.interactive or not names:
             return _list_waiting(call, queue, waiting)
         for number, name in enumerate(names):
-            call.answer(None, Styled(f"\n{number + 1} of {len(names)}", "dim"), _card_parts(queue.card(name)))
+            call.answer(None, Styled(f"\n{number + 1} of {len(names)}", "dim"), _card_parts(call, queue.card(name)))
             verb = _VERBS[console.choose("approve, edit, reject, undo the last, skip or quit?", "aerusq", "yn")]
             if verb == "quit":
                 break
@@ -209,7 +223,7 @@ def _decide(call: Call, queue: Review, verb: str, name: str) -> str:
     """Approve, edit or reject one, or undo that; gives the path of what is stored."""
     if verb == "undo":
         undone = queue.undo("" if name == "last" else name)
-        return undone.waiting.id if undone.waiting else undone.path
+        return undone.id
     if verb == "reject":
         queue.reject(name, reason=call.options.reason or "")
         return ""
@@ -217,29 +231,35 @@ def _decide(call: Call, queue: Review, verb: str, name: str) -> str:
     if verb == "edit":
         file = name.rpartition("/")[2].removesuffix(".md") + ".md"
         content = edited_text(call.environment, file, queue.card(name).content)
-    return queue.approve(name, content=content).path
+    decision = queue.approve(name, content=content)
+    return call.label(decision.ref) if decision.ref else ""
 
 
 def _list_waiting(call: Call, queue: Review, waiting: Sequence[WaitingItem]) -> int:
     found: dict[str, list[object]] = {PROPOSED: [], UNCONFIRMED: [], CHANGED: []}
     for one in waiting if call.console.json else ():
-        found[one.state].append(_card_json(queue.card(one.id)))
+        found[one.state].append(_card_json(call, queue.card(one.id)))
     found["proposals"] = found.pop(PROPOSED)
-    found["decided"] = [pick(one, ("id", "outcome", "reason", "path", "commit")) for one in queue.decisions()]
+    found["decided"] = [
+        {**pick(one, ("id", "outcome", "reason", "commit")), "path": call.label(one.ref) if one.ref else ""}
+        for one in queue.decisions()
+    ]
     rows = [(one.id, one.kind, one.name, one.why) for one in waiting]
     table = Table(rows, ("bold",), ("ID", "TYPE", "NAME", "WHY"))
     return call.answer(found, table if rows else "Nothing is waiting for review.")
 
 
-def _card_json(card: ReviewCard) -> dict[str, object]:
+def _card_json(call: Call, card: ReviewCard) -> dict[str, object]:
     item = card.item
     path = {"path": item.id} if item.state != PROPOSED else {}
-    near = [{"path": one.memory.path, **pick(one, ("words", "meaning"))} for one in card.near]
-    fields = ("description", "scope", "content", "replaces", "before", "quote", "conversation", "problems")
-    return {**pick(item, ("id", "at", "why", "name", "kind")), **path, **pick(card, fields), "near": near}
+    near = [{"path": call.label(one.memory.ref), **pick(one, ("words", "meaning"))} for one in card.near]
+    fields = ("description", "scope", "content", "before", "quote", "conversation", "problems")
+    replaces = call.label(card.replaces) if card.replaces else ""
+    value = {**pick(item, ("id", "at", "why", "name", "kind")), **path, **pick(card, fields)}
+    return {**value, "replaces": replaces, "near": near}
 
 
-def _card_parts(card: ReviewCard) -> Iterator[Part]:
+def _card_parts(call: Call, card: ReviewCard) -> Iterator[Part]:
     item = card.item
     yield Styled(f"{item.id} [{item.kind}] {item.name}", "bold")
     yield Styled(f"{card.description} ({item.why})", "dim")
@@ -248,12 +268,12 @@ def _card_parts(card: ReviewCard) -> Iterator[Part]:
         yield Styled(f"learned from: {one_line(card.quote, 300)}", "dim")
     if card.replaces:
         labels = ("before", "now") if item.state == CHANGED else ("now", "proposed")
-        yield diff(card.replaces, card.before + "\n", card.content + "\n", labels=labels)
+        yield diff(call.label(card.replaces), card.before + "\n", card.content + "\n", labels=labels)
     else:
         yield card.content
     for one in card.near:
         said = one_line(one.memory.body, 100)
-        yield Styled(f"nearly the same ({one.words:.0%} of the words): {one.memory.path}: {said}", "dim")
+        yield Styled(f"nearly the same ({one.words:.0%} of the words): {call.label(one.memory.ref)}: {said}", "dim")
 
 
 diary = group(

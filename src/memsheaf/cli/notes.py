@@ -6,15 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from memsheaf.cli.call import Call, here, insisting, pick, plural
-from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, Argument, Usage, group, takes, whole
+from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, Argument, Usage, group, takes
 from memsheaf.cli.output import Note, Table
 from memsheaf.memory import KINDS, Memory
 from memsheaf.recall.inject import NOTES
 from memsheaf.work.brief import brief as describe_work
 from memsheaf.work.brief import standing
 from memsheaf.work.facts import Fact, Facts
-from memsheaf.work.notes import CLEARED, Notes
-from memsheaf.work.notes_text import Problem, blockers_of, objective_of, pending_of, phase_of
+from memsheaf.work.notes import BLOCKERS, OBJECTIVE, PENDING, PHASE, Notes, Problem, noted_under, problems
 
 
 @takes(scoped=False)
@@ -45,9 +44,7 @@ notes = group(
       memsheaf notes set --objective "Move the importer to the new API" --phase "2 of 6: the parser"
       memsheaf notes block "The vendor has not sent the key"
       memsheaf notes done 1
-      memsheaf notes clear objective
       memsheaf notes prune --apply
-      memsheaf notes prune --days 3
     """,
     default="show",
     scoped=False,
@@ -83,13 +80,17 @@ def block_notes(call: Call) -> int:
     return _change_notes(call, lambda found: found.block(text))
 
 
-@notes.action(_NOTE._replace(help="the blocker's or the question's words, or its number from 1, blockers first"))
+@notes.action(
+    _NOTE._replace(help="its words, its heading, or its number from 1: blockers first, then what is pending")
+)
 def done_notes(call: Call) -> int:
-    """Move a blocker, or what is pending, to the archive."""
+    """Move a blocker, what is pending, the objective or the phase to the archive."""
     words = call.given_text(call.options.text)
-    number = words.strip()
-    which = int(number) if number.isascii() and number.isdigit() else words
-    return _change_notes(call, lambda found: found.unblock(which), moved="done")
+    with call.layers() as layers:
+        found = Notes(layers.only("project"))
+        done = found.finish(words)
+        value = {**_notes_json(found.text), "commit": found.commit, "done": done}
+    return call.answer(value, f"Done: {done}")
 
 
 @notes.action(_NOTE)
@@ -99,43 +100,38 @@ def pending_notes(call: Call) -> int:
     return _change_notes(call, lambda found: found.pend(text))
 
 
-@notes.action(Argument("what", "what is done and not replaced", "WHAT", required=True, choices=tuple(CLEARED)))
-def clear_notes(call: Call) -> int:
-    """Move the objective or the phase to the archive."""
-    return _change_notes(call, lambda found: found.clear(call.options.what), moved="cleared")
-
-
-@notes.action(
-    Argument("--apply", "do it, as one commit that `memsheaf undo` undoes"),
-    Argument("--days", "how many days DONE entries are kept; 14", "N", convert=whole),
-)
+@notes.action(Argument("--apply", "do it, as one commit that `memsheaf undo` undoes"))
 def prune_notes(call: Call) -> int:
     """Show what is over and would be moved to the archive, or move it."""
-    apply, days = call.options.apply, call.options.days
+    apply = call.options.apply
     with call.layers(read_only=not apply) as layers:
         found = Notes(layers.only("project"))
-        done = found.prune(apply=apply) if days is None else found.prune(apply=apply, days=days)
-        left = found.problems(done.text)
-    value = {**pick(done, ("moved", "review", "text")), "applied": apply, "commit": found.commit, "problems": left}
+        done = found.prune(apply=apply)
+        left = problems(done.text, layers.today)
+    moved = [pick(entry, ("heading", "text")) for entry in done.moved]
+    value = {
+        **pick(done, ("review", "text")),
+        "moved": moved,
+        "applied": apply,
+        "commit": found.commit,
+        "problems": left,
+    }
     count = plural(len(done.moved), "piece")
     said = f"Moved {count} to the archive." if apply else f"With --apply, {count} would be moved to the archive."
     return call.answer(
         value,
-        (f"{one.heading or 'Above the headings'}: {one.text}" for one in done.moved),
+        (f"{entry.heading or 'Above the headings'}: {entry.text}" for entry in done.moved),
         said if done.moved else "There is nothing to move.",
         ["To be fixed by hand:", *map(_problem_line, left)] if left else None,
     )
 
 
-def _change_notes(call: Call, change: Callable[[Notes], str], *, moved: str = "") -> int:
-    """Change the notes. `change` gives the new text, or what was moved to the archive under that name."""
+def _change_notes(call: Call, change: Callable[[Notes], str]) -> int:
+    """Change the notes. `change` gives the new text."""
     with call.layers() as layers:
         found = Notes(layers.only("project"))
-        changed = change(found)
-        value = {**_notes_json(found.text if moved else changed), "commit": found.commit}
-    if moved:
-        return call.answer({**value, moved: changed}, f"{moved.capitalize()}: {changed}")
-    return call.answer(value, changed.rstrip())
+        text = change(found)
+    return call.answer({**_notes_json(text), "commit": found.commit}, text.rstrip())
 
 
 def _problem_line(one: Problem) -> str:
@@ -145,10 +141,10 @@ def _problem_line(one: Problem) -> str:
 def _notes_json(text: str) -> dict[str, object]:
     return {
         "path": NOTES,
-        "objective": objective_of(text),
-        "phase": phase_of(text),
-        "blockers": blockers_of(text),
-        "pending": pending_of(text),
+        "objective": "\n".join(noted_under(text, OBJECTIVE)),
+        "phase": "\n".join(noted_under(text, PHASE)),
+        "blockers": noted_under(text, BLOCKERS),
+        "pending": noted_under(text, PENDING),
         "text": text,
     }
 

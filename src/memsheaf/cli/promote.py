@@ -14,10 +14,17 @@ from memsheaf.memory import KINDS
 from memsheaf.scope import Scope
 from memsheaf.text.neutralize import one_line
 from memsheaf.work import promotion, tasks
-from memsheaf.work.checklist import Examination, PromotionChoice, PromotionItem, examine, require_target
+from memsheaf.work.promotion import (
+    QUESTIONS,
+    Examination,
+    PromotionChoice,
+    PromotionItem,
+    examine,
+    require_target,
+)
 
-_STYLES = {"pass": "", "ask": "yellow", "stop": "red"}
-_FOR_ONE = ("subject", "fact", "cite", "reason", "category", "supersede", "anyway", "convention", "yes")
+_STYLES = {"ask": "yellow", "stop": "red"}
+_FOR_ONE = ("subject", "fact", "cite", "reason", "category", "supersede", "anyway", "yes")
 
 
 @takes(
@@ -32,18 +39,17 @@ _FOR_ONE = ("subject", "fact", "cite", "reason", "category", "supersede", "anywa
     Argument("--category", "which type it has", "TYPE", choices=KINDS),
     Argument("--supersede", "the memory there that it replaces", "FILE"),
     Argument("--anyway", "keep it although a step would stop it, and why", "RATIONALE"),
-    Argument("--convention", "it is a convention of the team, though it came as feedback"),
     Argument("--yes", "you want the team to have it"),
     scoped=False,
 )
 def promote(call: Call) -> int:
-    """Promote what a session or a task found, by a checklist whose verdicts you see.
+    """Promote what a session or a task found, by a checklist.
 
-    Without an item, all that wait are listed with their verdicts, and nothing is written. You judge what only a
-    reader can: what the code or its history says, what is of the moment and what is tied to one task stays where it
-    is, and a procedure is rather a skill. To name the item is to say that it is none of these. What is known there
-    already is skipped or superseded; for the project, the five fields of a fact must be complete; no secret goes
-    anywhere. The line to type is shown. What was promoted is marked where it was noted.
+    Without an item, all that wait are listed with the steps that they do not pass, and nothing is written. You judge
+    what only a reader can: what the code or its history says, what is of the moment and what is tied to one task
+    stays where it is, and a procedure is rather a skill. To name the item is to say that it is none of these. What is
+    known there already is skipped or superseded; for the project, the five fields of a fact must be complete; no
+    secret goes anywhere. The line to type is shown. What was promoted is marked where it was noted.
 
     examples:
       memsheaf promote
@@ -73,9 +79,7 @@ def promote(call: Call) -> int:
             if options.cite:
                 cited = tuple(tree.spelled(place, here()) for place in options.cite)
                 found = [found[0]._replace(citations=cited)]
-        choice = PromotionChoice(
-            options.supersede or "", options.anyway or "", options.convention, options.yes, judged=bool(options.item)
-        )
+        choice = PromotionChoice(options.supersede or "", options.anyway or "", options.yes)
         with call.console.waiting("examining"):
             examined = [
                 examine(
@@ -87,7 +91,8 @@ def promote(call: Call) -> int:
                 for item in found
             ]
         if not options.item:
-            return call.answer({"items": [_json(call, one) for one in examined]}, _list_parts(call, examined))
+            value = {"items": [_json(call, one) for one in examined], "questions": QUESTIONS}
+            return call.answer(value, _list_parts(call, examined))
         (one,) = examined
         if one.recommend != "yes" and not one.is_there:
             return _refuse(call, one)
@@ -134,6 +139,9 @@ def _list_parts(call: Call, found: Sequence[Examination]) -> Iterator[Part]:
         stays = "it stays, or " if one.recommend == "no" and not one.is_there else ""
         yield Styled(f"  {stays}type: {line}" if line else "  it stays where it is", "cyan")
         yield ""
+    if found:
+        yield "Before you promote one, ask:"
+        yield from (f"  {question}" for question in QUESTIONS)
     counts = [f"{sum(one.recommend == word for one in found)} {word}" for word in ("yes", "defer", "no")]
     said = f"{plural(len(found), 'item')}: {', '.join(counts)}. Nothing was written."
     yield said if found else "Nothing is waiting to be promoted."
@@ -147,10 +155,10 @@ def _examination_parts(one: Examination) -> Iterator[Part]:
     yield Styled(f"  {item.origin} > {one.target}", "dim")
     if item.citations:
         yield Styled(f"  cites {without_secrets(', '.join(item.citations))}", "dim")
-    width = max(len(step.name) for step in one.steps)
+    width = max((len(step.name) for step in one.steps), default=0)
     for step in one.steps:
         yield Styled(f"  {step.verdict:<4}  {step.name:<{width}}  {step.said}", _STYLES[step.verdict])
-    if any(step.name == "duplicate" and step.verdict != "pass" for step in one.steps):
+    if any(step.name == "duplicate" for step in one.steps):
         yield from (f"    {line}" for line in one.diff.splitlines())
 
 
@@ -169,7 +177,8 @@ def _next(call: Call, one: Examination) -> str:
             words[f"--{option}"] = shlex.quote(given)
     if options.cite:
         words["--cite"] = " --cite ".join(map(shlex.quote, options.cite))
-    words |= {f"--{flag}": "" for flag in ("convention", "yes") if getattr(options, flag)}
+    if options.yes:
+        words["--yes"] = ""
     goes_elsewhere = any("--to" in step.help for step in stopping)
     for step in stopping if goes_elsewhere else one.steps:
         for word in shlex.split(step.help):
@@ -200,7 +209,7 @@ def _json(call: Call, one: Examination) -> dict[str, object]:
 
 def _refuse(call: Call, one: Examination) -> int:
     """Say why an item was not promoted, and what to type instead."""
-    waiting = [f"{step.name}: {step.said}" for step in one.steps if step.verdict != "pass"]
+    waiting = [f"{step.name}: {step.said}" for step in one.steps]
     call.answer({**_json(call, one), "promoted": "", "commit": ""}, _examination_parts(one))
     call.console.note(f"memsheaf: it was not promoted; {'; '.join(waiting)}", style="red")
     line = _next(call, one)

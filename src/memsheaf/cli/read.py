@@ -9,24 +9,23 @@ from typing import TYPE_CHECKING
 from memsheaf.cli.call import EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import FILE, Argument, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.errors import NotFound, hinted
+from memsheaf.errors import NotFound, Ref, hinted
 from memsheaf.index.browse import Filter
-from memsheaf.scope import around, shown
+from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import one_line
 
 if TYPE_CHECKING:
-    from memsheaf.index.database import Row
-    from memsheaf.index.embedding import Embedding
+    from memsheaf.index.database import Embedding, Row
     from memsheaf.recall.recall import Candidate, Recall
 
 EVERY = 1 << 31  # rows
-NONE: Mapping[str, str] = MappingProxyType({})
+NONE: Mapping[Ref, str] = MappingProxyType({})
 _NUMBERS = ("score", "fit", "common", "near", "by_words", "by_meaning")
 CANDIDATES = 12  # that `why` lists for people
-_ROW = ("path", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
+_ROW = ("scope", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (
-    "path", "name", "description", "created", "updated", "expires", "source", "changed_by", "trust",
+    "scope", "name", "description", "created", "updated", "expires", "source", "changed_by", "trust",
     "conversation", "reason", "citations", "supersedes", "pinned", "state", "problem", "warnings", "version",
     "body", "text",
 )  # fmt: skip
@@ -59,8 +58,9 @@ def list_(call: Call) -> int:
         narrowed += " that are unconfirmed" if options.unconfirmed else ""
         nothing = f"no memories in {', '.join(memory.scopes())}{narrowed}; `memsheaf remember TEXT` saves one"
         unsent = _unsent(memory)
-        value = {key: said for key, said in (("notices", notices), ("unsent", unsent)) if said}
-        paths = (row.path for row in rows) if options.paths else None
+        named = {memory.label(ref): why for ref, why in unsent.items()}
+        value = {key: said for key, said in (("notices", notices), ("unsent", named)) if said}
+        paths = (memory.label(row.ref) for row in rows) if options.paths else None
         noted = _notes(memory) if notices else []
         return call.answer(
             lambda: _rows_json(memory, rows) | value, paths or (noted, _rows_parts(call, rows, nothing, unsent))
@@ -87,18 +87,18 @@ def show(call: Call) -> int:
             memory = layers.read(layers.find(call.options.file))
         except NotFound as error:
             raise hinted(error, "; ".join(layers.notices()) or error.hint) from None
-        caveats = layers.caveats(memory)
-        sheaf, path = layers.place(memory.path)
-        unsent = _unsent(layers).get(memory.path, "")
-        recalls = sheaf.own.recalled(path)
-    value = {"scope": _scope(memory.path, layers), **pick(memory, _MEMORY), "type": memory.kind}
+        caveats = layers.open_scope(memory.scope).caveats(memory)
+        file = layers.label(memory.ref)
+        unsent = _unsent(layers).get(memory.ref, "")
+        recalls = layers.open_scope(memory.scope).recalled(memory.path)
+    value = {"path": file, **pick(memory, _MEMORY), "type": memory.type}
     value |= {"unsent": unsent} if unsent else {}
     value["recalled"] = [pick(one, ("at", "message")) for one in recalls]
     if call.options.raw:
         return call.answer(value, memory.data)
     problems = filter(None, (memory.problem, *memory.warnings, *caveats, unsent))
-    noted = [Note(f"{memory.path}: {problem}", "yellow") for problem in problems]
-    found = Note(memory.path) if memory.path != call.options.file else None
+    noted = [Note(f"{file}: {problem}", "yellow") for problem in problems]
+    found = Note(file) if file != call.options.file else None
     last = [Note(f"last recalled {one.at[:10]}, for: {one_line(one.message, 80)}") for one in recalls[:1]]
     return call.answer(value, found, noted, last, memory.text.removesuffix("\n"))
 
@@ -119,7 +119,7 @@ def search(call: Call) -> int:
     """
     query = " ".join(call.options.query)
     with _open_layers(call) as memory:
-        rows = memory.search(query, limit=call.options.limit)
+        rows = [hit.row for hit in memory.search(query, limit=call.options.limit)]
         nothing = f"nothing found for {query!r} in {', '.join(memory.scopes())}; `memsheaf list` shows all"
         noted = [] if rows else _notes(memory)
         return call.answer(_rows_json(memory, rows), noted, _rows_parts(call, rows, nothing))
@@ -237,19 +237,21 @@ def why(call: Call) -> int:
     )
 
 
-def _unsent(memory: Sheaf) -> dict[str, str]:
-    """The memories that a hub does not have as they are here, by the name that is shown, and why."""
-    found = [(sheaf, sheaf.replica.unsent()) for sheaf in memory.each() if sheaf.replica]
-    return {memory.name(sheaf.home, path): why for sheaf, paths in found for path, why in paths.items()}
+def _unsent(memory: Sheaf) -> dict[Ref, str]:
+    """The memories that a hub does not have as they are here, and why."""
+    found = [(scope, scope.replica.unsent()) for scope in memory.open_scopes() if scope.replica]
+    return {scope.ref(path): why for scope, paths in found for path, why in paths.items()}
 
 
 def _rows_json(memory: Sheaf, rows: Sequence[Row]) -> dict[str, object]:
-    memories = [{"scope": _scope(row.path, memory), **pick(row, _ROW), "type": row.kind} for row in rows]
+    memories = [{"path": memory.label(row.ref), **pick(row, _ROW), "type": row.type} for row in rows]
     return {"scopes": memory.scopes(), "memories": memories}
 
 
-def _rows_parts(call: Call, rows: Sequence[Row], nothing: str, marks: Mapping[str, str] = NONE) -> Iterator[Part]:
-    cells = [(row.path, row.kind or "-", row.updated, *_describe(row, marks.get(row.path, ""))) for row in rows]
+def _rows_parts(call: Call, rows: Sequence[Row], nothing: str, marks: Mapping[Ref, str] = NONE) -> Iterator[Part]:
+    cells = [
+        (call.label(row.ref), row.type or "-", row.updated, *_describe(row, marks.get(row.ref, ""))) for row in rows
+    ]
     if rows and call.console.stdout.isatty():
         for path, _, updated, fact, mark in cells:
             yield fact
@@ -269,10 +271,6 @@ def _describe(row: Row, mark: str) -> tuple[str, str]:
     return f"problem: {row.problem}" if row.problem else fact, ", ".join(marks)
 
 
-def _scope(name: str, memory: Sheaf) -> str:
-    return name.rpartition(":")[0] or memory.home
-
-
 def _describe_embedding(made: Embedding) -> str:
     """By what memories of a scope were found."""
     if made.problem:
@@ -287,7 +285,7 @@ def _describe_embedding(made: Embedding) -> str:
 
 def _open_layers(call: Call) -> Sheaf:
     memory = call.memory()
-    for said in memory.unclear():
+    for said in memory.work.unclear():
         call.console.note(said)
     return memory
 
@@ -297,7 +295,7 @@ def _candidate_rows(found: Recall, home: str) -> Iterator[tuple[str, ...]]:
     for one in found.candidates[:CANDIDATES]:
         recalled = "recalled, cut to what there is room for" if (one.scope, one.row.path) in cut else "recalled"
         numbers = (f"{number:.2f}" for number in (one.score, one.fit, one.common, one.near))
-        path = shown(one.scope, one.row.path, home)
+        path = Ref(one.scope, one.row.path).label(home)
         yield "*" if one.chosen else "", *numbers, one.scope, path, one.why or recalled
 
 
@@ -308,7 +306,7 @@ def _recall_json(found: Recall) -> dict[str, object]:
             "scope": one.scope,
             "path": one.name,
             **pick(one.memory, ("name", "version")),
-            "type": one.memory.kind,
+            "type": one.memory.type,
             "age": one.age,
             "cut": one.is_cut,
             "notes": list(one.notes),
@@ -321,5 +319,5 @@ def _recall_json(found: Recall) -> dict[str, object]:
 
 def _candidate_json(one: Candidate, home: str) -> dict[str, object]:
     numbers = {name: round(getattr(one, name), 4) for name in _NUMBERS}
-    path = shown(one.scope, one.row.path, home)
+    path = Ref(one.scope, one.row.path).label(home)
     return {"scope": one.scope, "path": path, **numbers, **pick(one, ("chosen", "why", "cut"))}

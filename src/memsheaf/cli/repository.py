@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from stat import S_ISREG
 
-from memsheaf.archive import apart
 from memsheaf.cli.call import Call, here, pick, plural
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.config import Settings
 from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.index.database import Row
 from memsheaf.memory import Memory
-from memsheaf.project_roots import Locations
+from memsheaf.project_roots import Locations, apart
 from memsheaf.project_trees import count_memories
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.scope import (
@@ -238,7 +237,7 @@ def trust(call: Call) -> int:
             _refuse_journals(call, checkout, root)
             accept(settings.home, checkout)
             shown = [*loaded, *(rows if options.memories else ())]
-            sheaf.accept([(one.path, one.version) for one in shown])
+            sheaf.own.accept([(one.path, one.version) for one in shown])
     private = private_root(settings.home, identity)
     waiting = count_memories(private)
     nothing = "It was accepted before." if before else "Nothing was accepted; --yes does."
@@ -275,7 +274,7 @@ def _trust_team(call: Call) -> int:
             options.yes or (console.interactive and not console.json and console.confirm("Accept it?"))
         )
         if accepted:
-            sheaf.accept([(one.path, one.version) for one in [*loaded, *(rows if options.memories else ())]])
+            sheaf.own.accept([(one.path, one.version) for one in [*loaded, *(rows if options.memories else ())]])
     files = [one.path for one in loaded]
     said = f"Accepted on this machine: {', '.join(files) or 'nothing'}" if not options.memories else "Accepted: all."
     nothing = "Nothing was accepted; --yes does." if found else "Nothing here is another member's."
@@ -324,7 +323,7 @@ def _shown_lines(
     if rows:
         yield "\nMemories:"
     for row in rows:
-        about = ", ".join(filter(None, (row.kind or "free", row.trust, by.get(row.path))))
+        about = ", ".join(filter(None, (row.type or "free", row.trust, by.get(row.path))))
         yield f"  {row.path} [{about}] {row.description}"
     if layers:
         counts = ", ".join(f"{kind} ({plural(count, 'file')})" for kind, count in layers.items())

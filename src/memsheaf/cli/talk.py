@@ -136,7 +136,7 @@ def _commands(call: Call, agent: Agent, screen: Screen | JsonScreen, web: WebPro
         agent,
         screen,
         lambda words: _run(call, agent, screen, words),
-        files=lambda: [row.path for row in agent.memory.layers.list()],
+        files=lambda: [agent.memory.layers.label(row.ref) for row in agent.memory.layers.list()],
         conversations=lambda: [kept.id for kept in Conversations(agent.memory.layers.own.state).list()],
         complete=lambda words: [word for word in following_words(words[0]) if word.startswith(words[-1])],
         web=web.open,

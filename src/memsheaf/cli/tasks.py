@@ -9,7 +9,7 @@ from memsheaf.cli.call import Call, local_minute, pick, plural
 from memsheaf.cli.command import SESSION, TASK, Argument, Usage, group
 from memsheaf.cli.output import Note, Styled, Table
 from memsheaf.sheaf import Sheaf
-from memsheaf.text.sections import SECTION_TOKENS, count_tokens, find_section, sections
+from memsheaf.text.sections import sections
 from memsheaf.work import promotion, sessions, tasks
 from memsheaf.work.tasks import Task, VerifiedItem
 
@@ -51,11 +51,11 @@ def start_task(call: Call) -> int:
         found = tasks.start(
             layers, options.title, goal=options.goal or "", phases=options.phases or 0, slug=options.slug or ""
         )
-        others = len(tasks.active_tasks(layers)) - 1
-    value = pick(found, ("title", "goal", "status", "phase", "iteration", "trace_id"))
+        others = len(layers.work.going("task")) - 1
+    value = pick(found.now, ("title", "goal", "status", "phase", "iteration", "trace_id"))
     return call.answer(
-        {**_step(found), **value, "phases": found.phases or None, "folder": found.sheaf.root},
-        f"Started {found.slug}: {found.title}",
+        {**_step(found), **value, "phases": found.now.phases or None, "folder": found.sheaf.root},
+        f"Started {found.slug}: {found.now.title}",
         f"  its files are in {found.sheaf.root}",
         _others_note(others, "task", "active"),
     )
@@ -74,16 +74,15 @@ def note_task(call: Call) -> int:
     Argument("text", "what the plan is now; - reads standard input", "TEXT"),
     TASK,
     Argument("--reason", "why the plan changes", "TEXT", required=True),
-    Argument("--phases", "how many phases there are now", "N"),
 )
 def revise_task(call: Call) -> int:
     """Change the plan, and begin another iteration."""
     options = call.options
     text = call.given_text(options.text) if options.text else ""
     with _open_task(call) as (_, found):
-        found.revise(options.reason, text, phases=options.phases or 0)
-        value = {"iteration": found.iteration, "phases": found.phases or None}
-    return call.answer(_step(found) | value, f"Revised {found.slug}: iteration {found.iteration} begins")
+        found.revise(options.reason, text)
+    number = found.now.iteration
+    return call.answer(_step(found) | {"iteration": number}, f"Revised {found.slug}: iteration {number} begins")
 
 
 @task.action(
@@ -119,19 +118,20 @@ def phase_task(call: Call) -> int:
     with _open_task(call, read_only=not (number or text)) as (layers, found):
         said, path, bad = [], "", found.regressed()  # first: what cannot be read is told before anything is written
         if text:
-            reported = number or found.phase
+            reported = number or found.now.phase
             path = found.report(text, number)
             said = [f"Wrote the report on phase {reported}: {path}"]
-            if reported == found.phases:
+            if reported == found.now.phases:
                 said.append("It was the last phase: `memsheaf task done` ends the task")
         elif number:
             found.go_to(number)
         waiting, offer = _promotable(layers, found) if text else (0, None)
-    value = {"phase": found.phase, "phases": found.phases or None, "report": path, "waiting": waiting}
+    now = found.now
+    value = {"phase": now.phase, "phases": now.phases or None, "report": path, "waiting": waiting}
     return call.answer(
         _step(found) | value | {"regressed": [one.id for one in bad]},
         said,
-        f"{found.slug} is in phase {found.phase}{f' of {found.phases}' if found.phases else ''}",
+        f"{found.slug} is in phase {now.phase}{f' of {now.phases}' if now.phases else ''}",
         _warning(bad),
         offer,
     )
@@ -209,7 +209,7 @@ def done_task(call: Call) -> int:
     """End the task as done, once nothing in it is regressed."""
     with _open_task(call) as (layers, found):
         found.done(call.options.summary or "")
-        return _answer_end(call, layers, found, f"Done: {found.title}")
+        return _answer_end(call, layers, found, f"Done: {found.now.title}")
 
 
 @task.action(_SLUG, TASK, Argument("--reason", "why it is dropped", "TEXT", required=True))
@@ -217,7 +217,7 @@ def drop_task(call: Call) -> int:
     """End the task without a result."""
     with _open_task(call) as (layers, found):
         found.drop(call.options.reason)
-        return _answer_end(call, layers, found, f"Dropped: {found.title}")
+        return _answer_end(call, layers, found, f"Dropped: {found.now.title}")
 
 
 @contextmanager
@@ -232,9 +232,9 @@ def _open_task(call: Call, *, read_only: bool = False) -> Iterator[tuple[Sheaf, 
 
 def _answer_end(call: Call, layers: Sheaf, found: Task, said: str) -> int:
     waiting, offer = _promotable(layers, found)
-    active = len(tasks.active_tasks(layers))
+    active = len(layers.work.going("task"))
     return call.answer(
-        {**_step(found), "status": found.status, "waiting": waiting},
+        {**_step(found), "status": found.now.status, "waiting": waiting},
         said,
         offer,
         f"`memsheaf task list` shows {plural(active, 'task that is', 'tasks that are')} still active"
@@ -310,7 +310,7 @@ def start_session(call: Call) -> int:
         template = sessions.template_of(layers.settings, options.template or "", long=options.long)
         notes = sessions.start(layers, options.title or "", id=options.id or "", template=template)
         state, root = notes.state(), notes.sheaf.root
-        others = len(sessions.open_sessions(layers)) - 1
+        others = len(layers.work.going("session")) - 1
     return call.answer(
         {**_session_json(state), "folder": root},
         f"Began session {state.id}: {state.title}",
@@ -331,9 +331,8 @@ def note_session(call: Call) -> int:
     with call.layers(session=options.session) as layers:
         notes = sessions.of(layers)
         noted = notes.note(text, section=options.section or "", replace=options.replace)
-        size = count_tokens(find_section(notes.body, noted.section).text)
-    said = f"Noted under {noted.section} ({size:,} of {SECTION_TOKENS:,} tokens)"
-    return call.answer({"id": notes.id, **noted._asdict(), "tokens": size}, said)
+    said = f"Noted under {noted.section} ({noted.tokens:,} of {sessions.MAX_SECTION_TOKENS:,} tokens)"
+    return call.answer({"id": notes.id, **noted._asdict()}, said)
 
 
 @session.action(_ID, SESSION)
@@ -354,7 +353,7 @@ def show_session(call: Call) -> int:
 
 @session.action(_ID, SESSION, Argument("--yes", "do not ask, though something could still be promoted"))
 def end_session(call: Call) -> int:
-    """Move a session to its archive, after counting what could be promoted."""
+    """Move the notes of a session to its archive, after counting what could be promoted."""
     options, console = call.options, call.console
     with call.layers(session=_session_id(call)) as layers:
         notes = sessions.of(layers)
@@ -368,14 +367,11 @@ def end_session(call: Call) -> int:
             if not console.confirm("End it now?"):
                 console.note("Nothing was changed.")
                 return 1
-        ended = notes.end()
-    moved = (
-        f"{plural(len(ended.archived), 'file')} moved to its archive" if ended.archived else "nothing had been noted"
-    )
+        is_blank, commit = notes.is_blank, notes.end()
+    moved = "nothing had been noted" if is_blank else "its notes are in the archive"
     return call.answer(
-        {"id": notes.id, "waiting": waiting, **ended._asdict()},
+        {"id": notes.id, "waiting": waiting, "blank": is_blank, "commit": commit},
         f"Ended session {notes.id}: {moved}",
-        f"  stayed where they are: {', '.join(ended.left)}" if ended.left else None,
         f"  Undo with `memsheaf undo --scope session/{notes.id}`.",
         f"  {next_step}",
     )
@@ -385,7 +381,7 @@ def end_session(call: Call) -> int:
 def list_session(call: Call) -> int:
     """List the sessions of the project."""
     with call.layers(read_only=True) as layers:
-        ids = sessions.open_sessions(layers) + (sessions.ended_sessions(layers) if call.options.all else [])
+        ids = layers.work.going("session") + (sessions.ended_sessions(layers) if call.options.all else [])
         found = [sessions.of(layers, id).state() for id in ids]
     found.sort(key=lambda state: (not state.is_open, state.started, state.id))
     head = ("ID", "STARTED", "CHANGED", "TOKENS", "STATE", "TITLE")

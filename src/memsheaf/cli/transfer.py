@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from memsheaf.archive import inside, list_scopes
 from memsheaf.cli.call import BY, Call, here, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note
-from memsheaf.errors import ArchiveRefused, StoreFailed, hinted
+from memsheaf.errors import ArchiveRefused, Ref, StoreFailed, hinted
 from memsheaf.hosts.importers import TOOLS, Foreign, Surroundings, read_foreign
 from memsheaf.hosts.importing import ImportPlan, carry_out, plan_import
+from memsheaf.project_roots import inside
 from memsheaf.project_trees import KnownScope
-from memsheaf.scope import private_root, repository_around, shown
+from memsheaf.scope import private_root, repository_around
 from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf, new_group
 from memsheaf.text.neutralize import one_line
-from memsheaf.transfer import Imported
+from memsheaf.transfer import Imported, list_scopes
 from memsheaf.transfer import export as write_archive
 
 EMBEDDING_TIME = 5.0  # seconds that an import goes on to embed what came in
@@ -223,7 +223,7 @@ def _import_from(call: Call, what: str) -> int:
             for scope in scopes:
                 _embed(call, layers.only(scope))
         value = {
-            "added": [shown(scope, memory.path, layers.home) for scope, memory in plan.memories],
+            "added": [layers.label(Ref(scope, memory.path)) for scope, memory in plan.memories],
             "unconfirmed": _count_unconfirmed(plan),
             "refused": [{"path": one.where, "why": one.why} for one in plan.left_out],
             "dry_run": options.dry_run,
@@ -241,8 +241,8 @@ def _plan_lines(plan: ImportPlan, home: str) -> Iterator[str]:
     """What an import would do: counts, a few samples, and what stays out."""
     groups: dict[tuple[str, str], list[str]] = {}
     for scope, memory in plan.memories:
-        line = f"    + {shown(scope, memory.path, home)}: {one_line(memory.body, 80)}"
-        groups.setdefault((scope, memory.kind), []).append(line)
+        line = f"    + {Ref(scope, memory.path).label(home)}: {one_line(memory.body, 80)}"
+        groups.setdefault((scope, memory.type), []).append(line)
     yield f"{len(plan.memories):,} to add, {len(plan.left_out):,} left out"
     for (scope, kind), found in groups.items():
         yield f"  {len(found):,} of type {kind} to the {scope} scope{SUCH_AS * (len(found) > SAMPLES)}"

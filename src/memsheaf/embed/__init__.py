@@ -86,10 +86,12 @@ def _make(name: str, cache: str) -> Embedder:
     def share(text: str) -> float:
         return english(text, one.count, other.count)
 
-    quick = [WeightedEmbedder(other, 1, is_english=False), WeightedEmbedder(table, 1, is_english=True)]
-    parts = [WeightedEmbedder(one, 2, is_english=True), quick[0]._replace(weight=3), quick[1]]
-    fallback = Concatenated(quick, share, Usual(mean=0.065, spread=0.06), fallback=table)
-    return Concatenated(parts, share, Usual(mean=0.06, spread=0.06), fallback=fallback)
+    parts = [
+        WeightedEmbedder(one, 2, is_english=True),
+        WeightedEmbedder(other, 3, is_english=False),
+        WeightedEmbedder(table, 1, is_english=True),
+    ]
+    return Concatenated(parts, share, Usual(mean=0.06, spread=0.06))
 
 
 def _import_numpy() -> None:

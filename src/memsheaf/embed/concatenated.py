@@ -42,17 +42,9 @@ class WeightedEmbedder(NamedTuple):
 
 
 class Concatenated:
-    """The vectors of several embedders side by side, weighted; `fallback` is a quicker one (see `Embedder`)."""
+    """The vectors of several embedders side by side, weighted."""
 
-    def __init__(
-        self,
-        parts: Sequence[WeightedEmbedder],
-        english: Callable[[str], float],
-        usual: Usual,
-        *,
-        fallback: Embedder | None = None,
-    ) -> None:
-        self.fallback = fallback
+    def __init__(self, parts: Sequence[WeightedEmbedder], english: Callable[[str], float], usual: Usual) -> None:
         self.identity = " and ".join(f"{part.weight:g} {part.embedder.identity}" for part in parts)
         self.sections = [part.embedder.dimensions for part in parts]
         self.dimensions = sum(self.sections)

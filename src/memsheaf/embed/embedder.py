@@ -26,9 +26,7 @@ class Usual(NamedTuple):
 class Embedder(Protocol):
     """Something that places texts in a space of meaning.
 
-    One that has an attribute `quick` that is true takes less than a millisecond for a text; a search then embeds more
-    before it answers. One that is `remote` may not answer at all; a search then waits for it only so long. One that
-    has a `fallback`, a quick embedder, is used together with it while it has not embedded all memories.
+    One that has an attribute `remote` that is true may not answer at all; a search then waits for it only so long.
     """
 
     @property

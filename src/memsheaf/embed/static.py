@@ -84,7 +84,6 @@ class Static:
     dimensions = 256
     identity = "memsheaf-static 2"
     usual = Usual(mean=0.07, spread=0.065)
-    quick = True
 
     def __init__(self, path: str = FILE) -> None:
         self._path = path

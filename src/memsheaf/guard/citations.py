@@ -3,13 +3,14 @@
     path[:line[-line]][#symbol][@hash]
 
 `src/app.py:10-12@5f0c2a91` are three lines and the first digits of their SHA-256. A check says whether they are
-still there, and where they went if they moved. Nothing here opens a file: a `Tree` does, `memsheaf.worktree` has one.
+still there, and where in their file they went if they moved. Nothing here opens a file: a `Tree` does,
+`memsheaf.worktree` has one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
 
@@ -38,11 +39,7 @@ _UNSUFFIXED = (
 )
 _DOMAIN = r"(?i)[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|edu|gov|ai)(?:/.*)?"
 _BOM = b"\xef\xbb\xbf"
-# What one search for something that moved may cost, in steps of about a nanosecond: to look at a line, and to hash a
-# window of lines besides its bytes. A tree of 2,000 files is seen whole.
-_PATIENCE = 1 << 28
-_PER_LINE = 200
-_PER_WINDOW = 1000
+MAX_REHASHED_LINES = 1_000_000  # in the search for lines that moved
 
 
 class Citation(NamedTuple):
@@ -60,7 +57,7 @@ class Citation(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many lines are cited by number."""
+        """The number of lines that are cited by number."""
         return max(self.last, self.first) - self.first + 1 if self.first else 0
 
     @property
@@ -69,16 +66,21 @@ class Citation(NamedTuple):
         return self._replace(hash="")
 
     def __str__(self) -> str:
-        lines = f":{self.first}-{self.last}" if self.last else f":{self.first}" if self.first else ""
-        symbol = f"#{self.symbol}" if self.symbol else ""
-        return f"{self.path}{lines}{symbol}" + (f"@{self.hash}" if self.hash else "")
+        text = self.path
+        if self.first:
+            text += f":{self.first}"
+        if self.last:
+            text += f"-{self.last}"
+        if self.symbol:
+            text += f"#{self.symbol}"
+        return f"{text}@{self.hash}" if self.hash else text
 
 
 class Verdict(NamedTuple):
-    """What became of a cited place.
+    """The state of a cited place.
 
-    `verified`: it is there, and the same where there was something to compare. `drifted`: it changed or moved, and
-    `place` is where it is now, if that is known. `missing`: it is gone. `unchecked`: nobody can tell.
+    `verified`: it is there, and the same where there was something to compare. `drifted`: it changed or moved in its
+    file, and `place` is where it is now, if that is known. `missing`: it is gone. `unchecked`: nobody can tell.
     """
 
     state: State
@@ -90,43 +92,44 @@ class Tree(Protocol):
     """The files that are checked against, each as it is when it is first asked for."""
 
     def lines(self, path: str) -> Sequence[bytes] | None:
-        """The lines of a file, as `lines_of` gives them; None when no text can be read there."""
+        """Return the lines of a file, as `lines_of` gives them; None when no text can be read there."""
 
     def has(self, path: str) -> bool:
-        """Whether something is there, be it a file, a folder or a link."""
+        """Return True if something is there, be it a file, a folder or a link."""
 
     def files(self) -> Sequence[str]:
-        """The paths of all files, in order."""
+        """Return the paths of all files, in order."""
 
     def absent(self, words: Collection[str]) -> Collection[str]:
-        """Those of the words that are in no text of the tree; none when that cannot be told."""
+        """Return those of the words that are in no text of the tree; none when that cannot be told."""
 
     @property
     def whole(self) -> bool:
-        """Whether `files` are all there are."""
+        """True if `files` are all there are."""
 
 
 def parse(text: str, *, typed: bool = False) -> Citation | None:
-    """The place a text cites; None when it cites none: a URL, an absolute path, words. Never raises.
+    """Return the place a text cites; None when it cites none: a URL, an absolute path, words. Never raises.
 
     What could be words, such as `notes` or `My notes.txt`, is a path when it has a hash, or was `typed` as one.
 
     >>> parse("src/app.py:12"), parse("https://example.com/a"), parse("what Kim said")
     (Citation(path='src/app.py', first=12, last=0, symbol='', hash=''), None, None)
     """
-    found = re.fullmatch(_CITATION, text) if len(text) <= 2 * PATH_LIMIT else None
-    if found is None or not is_inside(found["path"]):
+    match = re.fullmatch(_CITATION, text) if len(text) <= 2 * PATH_LIMIT else None
+    if match is None:
         return None
-    path, symbol, hashed = found["path"], found["symbol"] or "", found["hash"] or ""
-    known = typed or bool(hashed)
-    if not is_path(path, known=known) or (" " in path and not known) or re.fullmatch(_MISHASHED, path):
+    path, first, last = match["path"], int(match["first"] or 0), int(match["last"] or 0)
+    known = typed or match["hash"] is not None
+    if not is_inside(path) or not is_path(path, known=known) or re.fullmatch(_MISHASHED, path):
         return None
-    first, last = int(found["first"] or 0), int(found["last"] or 0)
-    return Citation(path, first, last, symbol, hashed) if first <= last or not last else None
+    if (" " in path and not known) or 0 < last < first:
+        return None
+    return Citation(path, first, last, match["symbol"] or "", match["hash"] or "")
 
 
 def is_inside(path: str) -> bool:
-    """Whether a path can be cited: it stays below its root, can be seen, and is not git's own.
+    """Return True if a path can be cited: it stays below its root, can be seen, and is not git's own.
 
     >>> [is_inside(path) for path in ("src/app.py", "../app.py", "/etc/passwd", "C:/app.py", ".git/config")]
     [True, False, False, False, False]
@@ -138,7 +141,7 @@ def is_inside(path: str) -> bool:
 
 
 def is_path(path: str, *, known: bool = False) -> bool:
-    """Whether people would take this for a path, rather than for a word, a date, a domain or an address.
+    """Return True if people would take this for a path, rather than for a word, a date, a domain or an address.
 
     >>> [is_path(text) for text in ("app.py", "src/app", "Makefile", "Kim", "2026/01/02", "example.com/a", "n/a")]
     [True, True, True, False, False, False, False]
@@ -147,40 +150,39 @@ def is_path(path: str, *, known: bool = False) -> bool:
         return False
     if "/" in path or known:
         return path.lower() != "n/a"
-    return "@" not in path and bool(re.fullmatch(_UNSUFFIXED, path) or has_suffix(path))
+    return "@" not in path and bool(re.fullmatch(f"{_UNSUFFIXED}|{_SUFFIXED}", path))
 
 
 def is_domain(text: str) -> bool:
-    """Whether a text begins as addresses in the web do, when people leave out the start."""
+    """Return True if a text begins as addresses in the web do, when people leave out the start."""
     return bool(re.fullmatch(_DOMAIN, text))
 
 
 def has_suffix(path: str) -> bool:
-    """Whether the last name of a path has an ending such as `.py`."""
+    """Return True if the last name of a path has an ending such as `.py`."""
     return bool(re.fullmatch(_SUFFIXED, path.rpartition("/")[2]))
 
 
 def lines_of(data: bytes) -> list[bytes] | None:
-    r"""The lines of a text without line ends and the spaces before them; None for what is no text.
+    r"""Return the lines of a text without line ends and the spaces before them; None for what is no text.
 
     >>> lines_of(b"a \r\n\tb"), lines_of(b"\x00")
     ([b'a', b'\tb'], None)
     """
     if b"\0" in data:
         return None
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    lines = [line.rstrip(b" \t") for line in data.removeprefix(_BOM).split(b"\n")]
+    data = data.removeprefix(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    lines = [line.rstrip(b" \t") for line in data.split(b"\n")]
     return lines if lines[-1] else lines[:-1]
 
 
 def digest(lines: Sequence[bytes]) -> str:
-    """The hash of cited lines."""
+    """Return the hash of cited lines."""
     return sha256(b"\n".join(lines)).hexdigest()[:8]
 
 
 def make(tree: Tree, text: str) -> Citation:
-    """The citation a person typed, with the hash of what is there now.
+    """Return the citation a person typed, with the hash of what is there now.
 
     Raises:
         CitationRefused: there is no such place.
@@ -195,82 +197,95 @@ def make(tree: Tree, text: str) -> Citation:
             raise CitationRefused(f"there is no {path!r} in the working tree")
         if citation.first or symbol:
             raise CitationRefused(f"{path!r} is no text that has lines")
-        return _checked(citation.place)
-    if _is_short(lines, citation):
-        raise CitationRefused(f"{path!r} has only {len(lines)} lines")
-    if symbol and not (at := _lines_of_symbol(lines, citation)):
-        raise CitationRefused(f"there is no {symbol!r} in {path!r}")
-    if symbol and citation.first and not _shows_symbol(lines, citation):
-        raise CitationRefused(f"{symbol!r} is not at those lines of {path!r}, but at line {at[0]}")
-    return _checked(citation._replace(hash=digest(_cited(lines, citation))))
+        hashed = citation.place
+    else:
+        if _is_short(lines, citation):
+            raise CitationRefused(f"{path!r} has only {len(lines)} lines")
+        at = _lines_of_symbol(lines, citation)
+        if symbol and not at:
+            raise CitationRefused(f"there is no {symbol!r} in {path!r}")
+        if not _shows_symbol(lines, citation):
+            raise CitationRefused(f"{symbol!r} is not at those lines of {path!r}, but at line {at[0]}")
+        hashed = citation._replace(hash=digest(_cited(lines, citation)))
+    if parse(str(hashed)) != hashed:
+        raise CitationRefused(f"{path!r} cannot be told from other words when it is cited")
+    return hashed
 
 
-def check(citation: Citation, tree: Tree, *, elsewhere: bool = True) -> Verdict:
-    """Check a cited place. Without `elsewhere`, other files are not searched, which can be slow."""
+def check(citation: Citation, tree: Tree) -> Verdict:
+    """Check a cited place: one file is read, and where that is gone, its name is looked for."""
     path = citation.path
     lines = tree.lines(path)
     if lines is not None:
-        verdict = _check_lines(citation, lines)
-    elif not tree.has(path):
-        verdict = Verdict("missing", f"{path} no longer exists.")
-    elif citation == Citation(path):
-        verdict = Verdict("verified", f"{path} is there.")
-    else:
-        verdict = Verdict("unchecked", f"{path} cannot be compared: it is no text, too large, or behind a link.")
-    if verdict.state in ("verified", "unchecked") or verdict.place or not elsewhere:
-        return verdict
-    if place := _elsewhere(citation, tree):
-        return Verdict("drifted", f"{citation.place} is now at {place}.", place)
-    return verdict if lines is not None else verdict._replace(said=verdict.said + _namesake(path, tree))
+        return _check_lines(citation, lines)
+    if tree.has(path):
+        if citation == Citation(path):
+            return Verdict("verified", f"{path} is there.")
+        return Verdict("unchecked", f"{path} cannot be compared: it is no text, too large, or behind a link.")
+    name = "/" + path.rpartition("/")[2]
+    others = [other for other in tree.files() if f"/{other}".endswith(name)]
+    namesake = f" {others[0]} bears its name." if len(others) == 1 else ""
+    return Verdict("missing", f"{path} no longer exists.{namesake}")
 
 
 def cited(memory: Memory, citation: Citation, instead: str = "") -> str:
-    """The text of a memory with one more citation; one of the same place, and the one named, give way.
+    """Return the text of a memory with one more citation; one of the same place, and the one named, give way.
 
     Raises:
         TextRefused: it has no header, or one that is not understood.
     """
-    others = [(text, parse(text)) for text in memory.citations]
-    kept = [text for text, other in others if text != instead and (not other or other.place != citation.place)]
-    return edited(memory.text, fields={"citations": [*kept, str(citation)]})
-
-
-def _checked(citation: Citation) -> Citation:
-    if parse(str(citation)) != citation:
-        raise CitationRefused(f"{citation.path!r} cannot be told from other words when it is cited")
-    return citation
+    others = []
+    for text in memory.citations:
+        other = parse(text)
+        if text != instead and (not other or other.place != citation.place):
+            others.append(text)
+    return edited(memory.text, fields={"citations": [*others, str(citation)]})
 
 
 def _check_lines(citation: Citation, lines: Sequence[bytes]) -> Verdict:
     path, symbol = citation.path, citation.symbol
     at = _lines_of_symbol(lines, citation)
+    symbol_at = f"{path}:{at[0]}" if at else ""
     if symbol and not at:
         return Verdict("missing", f"`{symbol}` is no longer in {path}.")
     if citation.hash:
-        return _compare(citation, lines, f"{path}:{at[0]}" if at else "")
-    if symbol and citation.first and not _shows_symbol(lines, citation):
-        return Verdict("drifted", f"`{symbol}` is now at {path}:{at[0]}.", f"{path}:{at[0]}")
+        return _compare(citation, lines, symbol_at)
+    if not _shows_symbol(lines, citation):
+        return Verdict("drifted", f"`{symbol}` is now at {symbol_at}.", symbol_at)
     if _is_short(lines, citation):
         return Verdict("drifted", f"{path} has only {len(lines)} lines.")
     if symbol:
-        defined = defining(lines, path, symbol)
-        said = f"is defined in {path}" if defined else f"occurs in {path}, though nothing there defines it"
-        return Verdict("verified", f"`{symbol}` {said}.")
+        is_defined = defining(lines, path, symbol)
+        where = f"is defined in {path}" if is_defined else f"occurs in {path}, though nothing there defines it"
+        return Verdict("verified", f"`{symbol}` {where}.")
     if citation.first:
         return Verdict("unchecked", f"{citation} is there; without a hash nobody can tell if it is the same.")
     return Verdict("verified", f"{path} is there.")
 
 
 def _compare(citation: Citation, lines: Sequence[bytes], symbol_at: str) -> Verdict:
-    """What became of cited lines, judged by their hash; a symbol that is still there tells where they were."""
+    """Return what became of cited lines, judged by their hash; a symbol that is still there tells where they were."""
     if not _is_short(lines, citation) and digest(_cited(lines, citation)) == citation.hash:
         return Verdict("verified", f"{citation.place} is as it was cited.")
-    if citation.first and (same := _same_lines(lines, citation)):
-        place = _moved(citation, citation.path, min(same, key=lambda line: abs(line - citation.first)))
+    same = _same_lines(lines, citation)
+    if same:
+        first = min(same, key=lambda line: abs(line - citation.first))
+        last = first + citation.size - 1 if citation.last else 0
+        place = str(Citation(citation.path, first, last))
         others = f", or at {len(same) - 1} more places" if len(same) > 1 else ""
         return Verdict("drifted", f"{citation.place} is now at {place}{others}.", place)
     still = f"; `{citation.symbol}` is at {symbol_at}" if symbol_at else ""
     return Verdict("drifted", f"{citation.place} is not as it was cited{still}.", symbol_at)
+
+
+def _same_lines(lines: Sequence[bytes], citation: Citation) -> list[int]:
+    """Return where lines of the cited hash begin, near the cited place first of all in a large file."""
+    size = citation.size
+    if not size:
+        return []
+    near, reach = min(citation.first, len(lines)), MAX_REHASHED_LINES // size
+    starts = range(max(0, near - reach), min(len(lines) - size + 1, near + reach))
+    return [start + 1 for start in starts if digest(lines[start : start + size]) == citation.hash]
 
 
 def _is_short(lines: Sequence[bytes], citation: Citation) -> bool:
@@ -278,7 +293,7 @@ def _is_short(lines: Sequence[bytes], citation: Citation) -> bool:
 
 
 def _cited(lines: Sequence[bytes], citation: Citation) -> Sequence[bytes]:
-    """The lines a hash is made of: those with the numbers, or those that define the symbol, or all."""
+    """Return the lines a hash is made of: those with the numbers, or those that define the symbol, or all."""
     if citation.first:
         return lines[citation.first - 1 : citation.first - 1 + citation.size]
     if citation.symbol:
@@ -287,74 +302,15 @@ def _cited(lines: Sequence[bytes], citation: Citation) -> Sequence[bytes]:
 
 
 def _lines_of_symbol(lines: Sequence[bytes], citation: Citation) -> list[int]:
-    """Those that define it; if none do, the first that holds it."""
+    """Return those that define the cited symbol; if none do, the first that holds it."""
     if not citation.symbol:
         return []
     return defining(lines, citation.path, citation.symbol) or holding(lines, citation.symbol)[:1]
 
 
 def _shows_symbol(lines: Sequence[bytes], citation: Citation) -> bool:
+    """Return False if lines are cited for a symbol that is not in them."""
+    if not citation.symbol or not citation.first:
+        return True
     name = word(parts(citation.symbol)[-1])
     return any(name.search(line) for line in _cited(lines, citation))
-
-
-def _moved(citation: Citation, path: str, line: int) -> str:
-    return str(Citation(path, line, line + citation.size - 1 if citation.last else 0))
-
-
-def _same_lines(lines: Sequence[bytes], citation: Citation) -> list[int]:
-    """Where lines of the cited hash begin, as far around the cited place as patience reaches."""
-    size, near = citation.size, min(citation.first, len(lines))
-    reach = _PATIENCE // _price(lines, size)
-    starts = range(max(0, near - reach), min(len(lines) - size + 1, near + reach))
-    wanted = bytes.fromhex(citation.hash)
-    return [at + 1 for at in starts if sha256(b"\n".join(lines[at : at + size])).digest().startswith(wanted)]
-
-
-def _price(lines: Sequence[bytes], size: int) -> int:
-    """The average cost of hashing this many lines."""
-    return _PER_WINDOW + size * (sum(map(len, lines)) // max(1, len(lines)) + 1)
-
-
-def _elsewhere(citation: Citation, tree: Tree) -> str:
-    """The one place in another file that a citation can mean by now; "" when there is none, or several."""
-    if not citation.symbol and not citation.hash:
-        return ""
-    same: list[str] = []
-    alike: list[str] = []
-    for path, lines in _candidates(citation, tree):
-        moved = citation._replace(path=path)
-        at = defining(lines, path, citation.symbol) if citation.symbol else []
-        if citation.symbol and not at:
-            continue
-        alike += [f"{path}:{line}" for line in at[:1]]
-        if citation.hash and citation.first:
-            same += [_moved(citation, path, line) for line in _same_lines(lines, moved)[:1]]
-        elif citation.hash and digest(_cited(lines, moved)) == citation.hash:
-            same.append(alike[-1] if at else path)
-    return next((found[0] for found in (same, alike) if len(found) == 1), "")
-
-
-def _candidates(citation: Citation, tree: Tree) -> Iterator[tuple[str, Sequence[bytes]]]:
-    """The other files that may hold what was cited, until patience ends; lines stay in files of their kind."""
-    name = citation.path.rpartition("/")[2]
-    kind = "" if citation.symbol else name[max(0, name.rfind(".")) :]
-    patience = _PATIENCE
-    for path in tree.files():
-        if path == citation.path or not path.endswith(kind):
-            continue
-        lines = tree.lines(path)
-        if lines is None:
-            continue
-        windows = max(0, len(lines) - citation.size + 1) if citation.hash and citation.first else 1
-        patience -= len(lines) * _PER_LINE + windows * _price(lines, citation.size or len(lines))
-        if patience < 0:
-            return
-        yield path, lines
-
-
-def _namesake(path: str, tree: Tree) -> str:
-    """A sentence about the only file with the name of one that is gone; "" when there is none, or several."""
-    name = "/" + path.rpartition("/")[2]
-    others = [other for other in tree.files() if f"/{other}".endswith(name)]
-    return f" {others[0]} bears its name." if len(others) == 1 else ""

@@ -16,8 +16,9 @@ from memsheaf.memory import KINDS, Memory
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.spoken import without_fences
 
-NAMES = 20  # names in a text that are looked up
-ASKED, ASKED_IN_ALL = 200, 2_000  # words looked up in a tree at once, and in all; the others are not checked
+MAX_NAMES = 20  # of a text that are looked up
+MAX_WORDS = 2_000  # that are looked up in a tree; the others are not checked
+MAX_WORDS_AT_ONCE = 200
 
 # A URL, the target of a link, a piece of code, a word. Patterns stay text until they are needed: compiling costs
 # milliseconds.
@@ -57,21 +58,24 @@ class Evidence(NamedTuple):
     gone: tuple[str, ...]
 
 
-def examine(memory: Memory, tree: Tree, *, elsewhere: bool = True, body: bool = True) -> Evidence:
+def examine(memory: Memory, tree: Tree, *, body: bool = True) -> Evidence:
     """Return what a tree says about a memory. A citation that is no place in a tree, such as a URL, is unchecked.
 
-    With `elsewhere`, what moved is searched for in all files; with `body`, what the text names is looked up, too.
+    With `body`, what the text names is looked up, too.
     """
     verdicts = []
     for text in memory.citations:
         citation = parse(text)
-        unchecked = Verdict("unchecked", f"{one_line(text, 80)} is no place in a working tree.")
-        verdicts.append((text, check(citation, tree, elsewhere=elsewhere) if citation else unchecked))
+        if citation:
+            verdict = check(citation, tree)
+        else:
+            verdict = Verdict("unchecked", f"{one_line(text, 80)} is no place in a working tree.")
+        verdicts.append((text, verdict))
     return Evidence(tuple(verdicts), check_body(memory.body, tree) if body else ())
 
 
 def named_in(body: str) -> Named:
-    """The files and symbols that a text names, the first 20.
+    """Return the files and symbols that a text names, the first 20.
 
     A path stands in backticks or has a known ending; a symbol stands in backticks and looks like one.
 
@@ -86,40 +90,36 @@ def named_in(body: str) -> Named:
             paths[path] = None
         elif symbol := _code_symbol(code):
             symbols[symbol] = None
-        if len(paths) + len(symbols) == NAMES:
+        if len(paths) + len(symbols) == MAX_NAMES:
             break
     return Named(tuple(paths), tuple(symbols))
 
 
 def check_body(body: str, tree: Tree) -> tuple[str, ...]:
-    """Which of the files and symbols that a text names are not in the tree."""
+    """Return which of the files and symbols that a text names are not in the tree."""
     return gone([named_in(body)], tree)[0]
 
 
 def gone(texts: Sequence[Named], tree: Tree) -> list[tuple[str, ...]]:
-    """For each of many texts, which of the files and symbols that it names are not in the tree: looked up at once."""
-    if not any(named.paths or named.symbols for named in texts) or not tree.files():
+    """Return, for each of many texts, which of the files and symbols that it names are not in the tree."""
+    paths = {path for named in texts for path in named.paths}
+    symbols = {symbol for named in texts for symbol in named.symbols}
+    if not paths | symbols or not tree.files():
         return [() for _ in texts]
     listing = "\n" + "".join(f"/{path}\n" for path in tree.files())
-    there = {path: _is_somewhere(path, tree, listing) for named in texts for path in named.paths}
-    wanted = sorted({part for named in texts for symbol in named.symbols for part in parts(symbol)})[:ASKED_IN_ALL]
+    missing = {path for path in paths if not _is_somewhere(path, tree, listing)}
+    wanted = sorted({part for symbol in symbols for part in parts(symbol)})[:MAX_WORDS]
     absent: set[str] = set()
-    for start in range(0, len(wanted), ASKED):
-        absent.update(tree.absent(wanted[start : start + ASKED]))
-    lost = {
-        symbol
-        for named in texts
-        for symbol in named.symbols
-        if not absent.isdisjoint(parts(symbol)) and f"/{symbol}\n" not in listing
-    }
-    return [
-        (*(path for path in named.paths if not there[path]), *(one for one in named.symbols if one in lost))
-        for named in texts
-    ]
+    for start in range(0, len(wanted), MAX_WORDS_AT_ONCE):
+        absent.update(tree.absent(wanted[start : start + MAX_WORDS_AT_ONCE]))
+    for symbol in symbols:
+        if not absent.isdisjoint(parts(symbol)) and f"/{symbol}\n" not in listing:
+            missing.add(symbol)
+    return [tuple(name for name in (*named.paths, *named.symbols) if name in missing) for named in texts]
 
 
 def _bare_path(token: str) -> str:
-    """The path that a word of a sentence is; "" when it may be something else, such as and/or, Node.js."""
+    """Return the path that a word of a sentence is; "" when it may be something else, such as and/or, Node.js."""
     path = token.rstrip(".+-")
     name = path.rpartition("/")[2]
     if not re.fullmatch(f"{_FILE}|{_FILE_OR_MEMBER}", name) or (name == path and path.endswith(".js")):
@@ -149,7 +149,7 @@ def _code_symbol(code: str) -> str:
 
 
 def _is_somewhere(path: str, tree: Tree, listing: str) -> bool:
-    """Whether a path is in the tree, also when it is named from a folder further in; True when unknown."""
+    """Return True if a path is in the tree, also when it is named from a folder further in, or if that is unknown."""
     path = path.rstrip("/")
     if f"/{path}\n" in listing or f"/{path}/" in listing or not tree.whole or tree.has(path):
         return True

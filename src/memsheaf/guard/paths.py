@@ -1,4 +1,4 @@
-"""The path policy: which names are allowed, so that a store means the same on every file system.
+"""File names: which are allowed, so that a store means the same everywhere, and that of a new memory.
 
 >>> check_path("feedback/testing.md")
 'feedback/testing.md'

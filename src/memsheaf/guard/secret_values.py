@@ -12,7 +12,7 @@ import re
 from binascii import a2b_base64
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
 
 # Words with digits in them that are words, longest first where one begins another.
@@ -53,11 +53,12 @@ _FILE = (
     r"|lock|log|kdbx|gpg|asc|zip|gz|com|org|net|io|dev|local|internal)$"
 )
 _NUMBERED = r"v?[0-9]+(?:[.,:/x-][0-9]+)*[A-Za-z%+]{0,3}$"
-_UUID = r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _OBJECT = r"[a-z]{2,}(?:-[a-z0-9]{1,12})+"  # what runs in a cluster is called so
 _HEX = r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)"
 _CHUNK = r"[A-Za-z]+[0-9]{0,4}|[0-9]{1,6}"
 _SPECIAL = r"[!#$%^&*?+~=@]"
+_LETTER_BESIDE_DIGIT = r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])"
 # Three of four pairs of letters in English words and names in code are of these; at random it is one in five.
 _PAIRS = frozenset(
     re.findall(
@@ -70,58 +71,135 @@ _PAIRS = frozenset(
 _RUN = r"[A-Z]?[a-z]+|[A-Z]+"
 
 
-def fits(value: str, ask: str) -> bool:
-    """Whether a value is what is asked for.
+def is_present(value: str) -> bool:
+    """Accept whatever stands in a place that is a secret by its look alone."""
+    return bool(value)
 
-    That is "any" secret, a "password" (or an "exact" one), a "token", a "credential" in a header, what is "striking"
-    or "random", what is "held" by a place for secrets, a "seed" in groups, the "rest" of a torn token, no "example",
-    or a "pair", base64 of `name:word`; "" asks for nothing.
 
-    >>> fits("<your-token>", "any"), fits("fluffy1987", "password"), fits("color-blue-500", "token")
-    (False, True, False)
+def is_real(value: str) -> bool:
+    """Return True unless a value stands for a secret, or everybody would guess it.
+
+    >>> is_real("<your-token>"), is_real("postgres"), is_real("fluffy1987")
+    (False, False, True)
     """
-    if not ask:
+    return not is_placeholder(value) and not _is_guessable(value)
+
+
+def is_no_example(value: str) -> bool:
+    """Return True unless a value only shows how a secret looks, or everybody would guess it."""
+    return not is_example(value) and not _is_guessable(value)
+
+
+def is_held(value: str) -> bool:
+    """Return True for a value that a place for secrets holds, such as a manifest: also one that is a plain word."""
+    if len(value) <= 5 or not is_no_example(value):
+        return False
+    is_default = len(value) % 4 == 0 and bool(re.fullmatch(_WEAK, base64_text(value)))
+    return not is_default and not (is_name(value) and value.islower())
+
+
+def is_random_key(value: str) -> bool:
+    """Return True for letters and digits at random, as providers make the end of their keys."""
+    has_all_sorts = re.match(r"(?=.*[a-z])(?=.*[A-Z]).*[0-9]", value)
+    return bool(has_all_sorts) and wordiness(value) < 0.4 and is_real(value)
+
+
+def is_credential(value: str) -> bool:
+    """Return True for a value that can stand in a header that is made for credentials."""
+    return is_real(value) and (is_token(value) or (len(value) >= 32 and not value.isalpha()))
+
+
+def is_user_and_password(value: str) -> bool:
+    """Return True for base64 of `name:password`."""
+    return is_real(value) and ":" in base64_text(value)
+
+
+def is_seed(value: str) -> bool:
+    """Return True for a one-time password seed in groups, as programs show it."""
+    bare = re.sub("[ -]", "", value)
+    return len(set(bare)) > 5 and (_has_digit(bare) or wordiness(bare) < 0.4)
+
+
+def is_rest_of_token(value: str) -> bool:
+    """Return True for a word alone in its line that can be the rest of a token which the line before began."""
+    if is_example(value) or not re.search("[A-Za-z0-9]", value):
+        return False
+    is_word = re.fullmatch(_RUN, value) and (len(value) < 4 or wordiness(value) >= 0.4)
+    return not is_word
+
+
+def is_password(value: str) -> bool:
+    """Return True for a value that is said to be a password and can be one.
+
+    >>> is_password("fluffy1987"), is_password("color-blue-500"), is_exact_password("correct-horse-battery-staple")
+    (True, False, True)
+    """
+    if not _may_be_secret(value, 6):
+        return False
+    if is_name(value):
+        return len(_chunks(value)) == 1 and _has_digit(value)
+    return _has_digit(value) or bool(re.search(_SPECIAL, value)) or _is_random(value)
+
+
+def is_exact_password(value: str) -> bool:
+    """Return True for a password that was quoted, assigned with `=`, or that a sentence states: names may be one."""
+    if is_password(value) or not _may_be_secret(value, 6):
+        return is_password(value)
+    is_phrase = "-" in value and len(_chunks(value)) > 3
+    return is_name(value) and (_has_digit(value) or is_phrase)
+
+
+def is_token(value: str) -> bool:
+    """Return True for a value that is said to be a key or a token and can be one."""
+    if not _may_be_secret(value, 12) or is_name(value):
+        return False
+    bare = value.removeprefix("0x")
+    if re.fullmatch(_HEX, bare):
+        return len(bare) >= 16
+    return (_has_digit(value) and _entropy(value) >= 2.8) or _is_random(value)
+
+
+def is_striking(value: str) -> bool:
+    """Return True for a word in prose that looks like a secret: digits and signs mixed as in no ordinary word."""
+    if not _may_be_secret(value, 8) or not _has_digit(value) or is_name(value):
+        return False
+    if re.fullmatch(f"{_HEX}|{_OBJECT}|(?i:{_UUID})", value):
+        return False
+    plain = re.sub(_TECHNICAL, "", value)
+    if re.search(r"[A-Za-z][0-9]{1,2}[a-z]", plain) or len(re.findall(_LETTER_BESIDE_DIGIT, plain)) >= 3:
         return True
-    if ask in ("password", "exact"):
-        return is_password(value, exact=ask == "exact")
-    if ask in ("token", "striking"):
-        return is_token(value) if ask == "token" else is_striking(value)
-    if ask in ("example", "held") and is_example(value):
-        return False
-    if ask == "seed":  # in groups, as programs show it
-        bare = re.sub("[ -]", "", value)
-        return len(set(bare)) > 5 and (_has_digit(bare) or wordiness(bare) < 0.4)
-    if ask == "rest":  # of a token that is broken over two lines, in a line of its own
-        return not (
-            re.fullmatch(r"[A-Z]?[a-z]+|[A-Z]+", value) and (len(value) < 4 or wordiness(value) >= 0.4)
-        ) and bool(re.search("[A-Za-z0-9]", value) and not is_example(value))
-    if ask not in ("example", "held") and is_placeholder(value):
-        return False
-    if is_weak(value) or value[:1] in "$<{[%" or (len(value) < 6 and value.islower()):
-        return False
-    if ask == "held":
-        inner = base64_text(value) if len(value) % 4 == 0 else ""
-        return len(value) > 5 and not is_weak(inner) and not (is_name(value) and value.islower())
-    if ask == "random":
-        sorts = (str.islower, str.isupper, str.isdigit)
-        return all(any(map(sort, value)) for sort in sorts) and wordiness(value) < 0.4
-    if ask == "credential":  # in a header that is made for one
-        return is_token(value) or (len(value) >= 32 and not value.isalpha())
-    return ask in ("any", "example") or ":" in base64_text(value)
+    if re.search(_SPECIAL, plain) and re.search("[A-Za-z]{2}", plain):
+        return True
+    return bool(re.match(r"(?=.{16})(?=.*[a-z])(?=.*[A-Z]).*[0-9]{4}", plain))
+
+
+JUDGES = {
+    "anything": is_present,
+    "any": is_real,
+    "password": is_password,
+    "exact": is_exact_password,
+    "token": is_token,
+    "credential": is_credential,
+    "striking": is_striking,
+    "held": is_held,
+    "pair": is_user_and_password,
+    "example": is_no_example,
+}
+"""How the value in a place is judged, by the word that `secret_formats.txt` has for it."""
 
 
 def base64_text(value: str) -> str:
-    """What is written in base64, as far as it is text in ASCII; else ""."""
+    """Return what is written in base64, as far as it is text in ASCII; else ""."""
     data = value.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         text = a2b_base64(data + "=" * (-len(data) % 4)).decode("ascii")
     except ValueError:
         return ""
-    return text if text.replace("\n", "").replace("\r", "").replace("\t", "").isprintable() else ""
+    return text if re.fullmatch(r"[ -~\t\r\n]*", text) else ""
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands where a secret would.
+    """Return True if a value only stands where a secret would.
 
     >>> is_placeholder("<your-token>"), is_placeholder("xxxxxxxx"), is_placeholder("Corr3ct-H0rse")
     (True, True, False)
@@ -134,69 +212,26 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_example(rest: str) -> bool:
-    """Whether what follows the beginning of a provider's key only shows how one looks."""
+    """Return True if what follows the beginning of a provider's key only shows how one looks."""
     return len(set(rest)) <= 3 or bool(re.search(_EXAMPLE, rest))
 
 
-def is_weak(value: str) -> bool:
-    """Whether everybody would guess it: what examples and default installations use."""
-    return bool(re.fullmatch(_WEAK, value))
-
-
-def is_password(value: str, *, exact: bool) -> bool:
-    """Return True if a value that is said to be a password can be one.
-
-    It is `exact` when it was quoted, assigned with `=`, or what a sentence states the password to be.
-    """
-    if not _may_be_secret(value, 6):
-        return False
-    if not is_name(value):
-        return _has_digit(value) or bool(re.search(_SPECIAL, value)) or _is_random(value)
-    chunks = _chunks(value)
-    return (len(chunks) == 1 and _has_digit(value)) or (
-        exact and ((len(chunks) > 3 and "-" in value) or _has_digit(value))
-    )
-
-
-def is_token(value: str) -> bool:
-    """Whether a value that is said to be a key or a token can be one."""
-    if not _may_be_secret(value, 12) or is_name(value):
-        return False
-    bare = value.removeprefix("0x")
-    if re.fullmatch(_HEX, bare):
-        return len(bare) >= 16
-    return (_has_digit(value) and _entropy(value) >= 2.8) or _is_random(value)
-
-
-def is_striking(value: str) -> bool:
-    """Whether a word in prose looks like a secret: digits and signs mixed as in no ordinary word."""
-    if not _may_be_secret(value, 8) or not _has_digit(value) or is_name(value):
-        return False
-    if re.fullmatch(_HEX, value) or re.fullmatch(_UUID, value) or re.fullmatch(_OBJECT, value):
-        return False
-    plain = re.sub(_TECHNICAL, "", value)
-    between = len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", plain))
-    leet = re.search(r"[A-Za-z][0-9]{1,2}[a-z]", plain)
-    mixed = (
-        len(plain) >= 16 and re.search("[a-z]", plain) and re.search("[A-Z]", plain) and re.search("[0-9]{4}", plain)
-    )
-    special = re.search(_SPECIAL, plain) and re.search("[A-Za-z]{2}", plain)
-    return bool(leet or between >= 3 or mixed or special)
+def _is_guessable(value: str) -> bool:
+    """Return True for what examples and default installations use."""
+    return bool(re.fullmatch(_WEAK, value) or re.match(r"[$<{\[%]|$", value)) or (len(value) < 6 and value.islower())
 
 
 def _may_be_secret(value: str, least: int) -> bool:
-    """Whether it is long enough, and neither a placeholder nor a way to something else."""
+    """Return True if a value is long enough, and neither a placeholder nor a way to something else."""
     if len(value) < least or not value.isascii() or is_placeholder(value):
         return False
-    if re.match(_REFERENCE, value) or re.fullmatch(_EMAIL, value) or re.search(_FILE, value) or _is_path(value):
+    if re.match(f"{_REFERENCE}|{_CODE}|{_EMAIL}$", value) or re.search(_FILE, value) or _is_path(value):
         return False
-    if re.match(_CODE, value):
-        return False
-    return not (re.match(_NUMBERED, value) and not re.fullmatch("[0-9]{6,}", value))
+    return not re.match(_NUMBERED, value) or bool(re.fullmatch("[0-9]{6,}", value))
 
 
 def _is_path(value: str) -> bool:
-    """Whether it leads to a file: most of what stands between its slashes are names."""
+    """Return True if a value leads to a file: most of what stands between its slashes are names."""
     if not value.startswith(("/", "~/")):
         return False
     pieces = [piece for piece in value.lstrip("~").split("/") if piece]
@@ -204,7 +239,7 @@ def _is_path(value: str) -> bool:
 
 
 def is_name(value: str) -> bool:
-    """Whether it reads as words and small numbers, as names of things do."""
+    """Return True if a value reads as words and small numbers, as names of things do."""
     plain = re.sub(_TECHNICAL, "", value)
     if not plain.strip("-_./:"):
         return True
@@ -223,33 +258,31 @@ def _has_digit(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether letters follow each other as in no word: unusual pairs, hardly a vowel, or odd case."""
+    """Return True if letters follow each other as in no word: unusual pairs, hardly a vowel, or odd case."""
     letters = "".join(filter(str.isalpha, value))
-    if len(letters) < 12:
+    if len(letters) < 12 or _entropy(value) < 3.2:
         return False
-    vowels = sum(letter in "aeiouyAEIOUY" for letter in letters)
-    turns = len(re.findall(r"[a-z][A-Z]|[A-Z](?=[a-z])", value))
-    odd = vowels * 6 < len(letters) or turns * 5 > len(letters) * 2 or wordiness(value) < 0.3
-    return odd and _entropy(value) >= 3.2
+    vowels = len(re.findall("(?i)[aeiouy]", letters))
+    case_changes = len(re.findall(r"[a-z][A-Z]|[A-Z](?=[a-z])", value))
+    return vowels * 6 < len(letters) or case_changes * 5 > len(letters) * 2 or wordiness(value) < 0.3
 
 
 def wordiness(value: str) -> float:
-    """The share of pairs of letters that are usual in words, of all pairs.
+    """Return the share of pairs of letters that are usual in words, of all pairs.
 
     >>> wordiness("getUserAuthenticationToken") > 0.5 > wordiness("qXvKpTzGwJhRbYdNcFmL")
     True
     """
     pairs = sum(pair.isalpha() for pair in map("".join, pairwise(value)))
-    usual = sum(
-        run[at : at + 2] in _PAIRS for run in map(str.lower, re.findall(_RUN, value)) for at in range(len(run) - 1)
-    )
+    words = [word.lower() for word in re.findall(_RUN, value)]
+    usual = sum("".join(pair) in _PAIRS for word in words for pair in pairwise(word))
     return usual / max(pairs, 1)
 
 
 def _entropy(value: str) -> float:
-    """Bits a character, by how often each occurs."""
-    size = len(value)
-    return -sum(n / size * math.log2(n / size) for n in Counter(value).values())
+    """Return the bits a character, by how often each occurs."""
+    shares = [count / len(value) for count in Counter(value).values()]
+    return -sum(share * math.log2(share) for share in shares)
 
 
 _PASSWORDS = (
@@ -261,7 +294,6 @@ _PASSWORDS = (
 _TOKENS = "token|secret|key|credential|токен|секрет|ключ|令牌|密钥|金鑰|秘钥|トークン|秘密鍵|apiキー|토큰|api 키"
 _SHORT = "pass|pwd|pw|psk"
 _ANNOUNCING = tuple(f"{_PASSWORDS}|{_TOKENS}|{_SHORT}".split("|"))
-_IN_ASCII = tuple(filter(str.isascii, _ANNOUNCING))
 _KEY_BEFORE = (
     r"(?:(?:^|[^A-Za-z])(?:PUBLIC|PRIMARY|FOREIGN|UNIQUE|SORT|CACHE|PARTITION|IDEMPOTENCY|INDEX|LOOKUP|SSH|GPG)_()|(?i:api|access|secret|private|auth|account|encrypt(?:ion)?|signing|master|role|client|service|app|deploy|license"
     r"|subscription|storage|shared|session|webhook|admin)[ _-]?|[A-Z0-9]_)$"
@@ -313,85 +345,84 @@ _BELONGS = (
     rf"(?i)(?:\w[ \t]+(?:{_OF}|with|about|by|mit|über|avec|con|com|met|(?:that|which|who)[ \t]+(?!{_ARTICLE})\w+)"
     rf"[ \t]+(?:{_ARTICLE})?|\b\w+ing[ \t]+{_ARTICLE})(?:(?!{_ARTICLE})[\w-]+[ \t]+){{0,2}}$"
 )
-_NEAR = 250  # so far behind its word a value may stand that is not assigned
-_BEFORE, _BEHIND = 48, 640  # characters around its word in which a value is looked for
+MAX_LOOSE_CHARS = 252  # behind its word, to a value that is not assigned
+MAX_CHARS_BEFORE = 48  # around its word, in which a value is looked for
+MAX_CHARS_BEHIND = 640
 
 
 @cache
 def _announcing(words: tuple[str, ...]) -> re.Pattern[str]:
-    """The words that announce a secret, in small letters: group 1 is a password, 2 short for one, 3 a token."""
+    """Return what finds these words, in small letters: group 1 is a password, 2 short for one, 3 a token."""
     sorts = [[word for word in words if word in sort.split("|")] for sort in (_PASSWORDS, _TOKENS, _SHORT)]
     passwords, tokens, short = ("|".join(sort) or "(?!)" for sort in sorts)
     return re.compile(f"({passwords})|(?<![a-z])({short})(?![a-z])|({tokens})")
 
 
 def assigned_values(text: str) -> Iterator[tuple[str, int, int]]:
-    """What is said to be a password, a key or a token, and looks like one: its kind, where it begins and ends."""
+    """Yield what is said to be a password, a key or a token, and looks like one: its kind, start and end."""
     lowered = lower(text)
-    words = tuple(word for word in (_IN_ASCII if text.isascii() else _ANNOUNCING) if word in lowered)
+    words = tuple(word for word in _ANNOUNCING if word in lowered)
     if not words:
         return
     for word in _announcing(words).finditer(lowered):
-        at, end = word.span()
-        first = at - _BEFORE if at > _BEFORE else 0
-        piece = text[first : end + _BEHIND]
-        if span := find_announced(words, piece, at - first, end - first, word.lastindex or 0):
+        first = max(0, word.start() - MAX_CHARS_BEFORE)
+        piece = text[first : word.end() + MAX_CHARS_BEHIND]
+        span = _find_value(piece, word.start() - first, word.end() - first, words, is_token=bool(word[3]))
+        if span:
             yield "a key or token" if word[3] else "a password", first + span[0], first + span[1]
 
 
-@lru_cache(512)  # until the text is scanned
-def find_announced(words: tuple[str, ...], text: str, at: int, end: int, sort: int) -> tuple[int, int] | None:
-    """Where the value stands that the word at this place announces, in a piece of text around it."""
-    if sort == 3 and text[at:end].lower() == "key" and not is_key(text[:at]):
-        return None
-    is_token, loose = sort == 3, text[at:end].lower() != "pass"
+def _find_value(text: str, at: int, end: int, words: tuple[str, ...], *, is_token: bool) -> tuple[int, int] | None:
+    """Return where the value stands that the word at this place announces, in a piece of text around it."""
+    word, before = text[at:end].lower(), text[:at]
+    if word == "key":
+        kept_key = re.search(_KEY_BEFORE, before)  # `api_key`, and not `primary key`
+        if not kept_key or kept_key[1] is not None:
+            return None
     match = re.compile(_DIRECT).match(text, end)
-    if match and (loose or match["mark"]) and (span := _value(match, text[:at], True, is_token=is_token)):
-        return span
-    if not loose or not re.compile(_MIXED).search(text, end, end + _NEAR + 2):
+    if match and (word != "pass" or match["mark"]):
+        span = _judge_value(match, before, is_direct=True, is_token=is_token)
+        if span:
+            return span
+    if word == "pass" or not re.compile(_MIXED).search(text, end, end + MAX_LOOSE_CHARS):
         return None
-    loosely = re.compile(_LOOSE_ASCII if text.isascii() else _LOOSE)
-    match = loosely.match(text, end, _reach(lower(text), end, words))
-    return _value(match, text[:at], False, is_token=is_token) if match else None
+    match = re.compile(_LOOSE_ASCII if text.isascii() else _LOOSE).match(text, end, _reach(lower(text), end, words))
+    return _judge_value(match, before, is_direct=False, is_token=is_token) if match else None
 
 
 def _reach(lowered: str, at: int, words: tuple[str, ...]) -> int:
-    """How far a value may be looked for: to the next word that announces one, where that stands alone."""
+    """Return how far a value may be looked for: to the next word that announces one, where that stands alone."""
     following = _announcing(words).search(lowered, at)
-    if following is None or following[3] == "key" or following[2] == "pass":
-        return len(lowered)
-    start, end = following.span()
-    return start if lowered[start - 1] in " \t" and lowered[end : end + 1] in " \t" else len(lowered)
+    if following and following[0] not in ("key", "pass"):
+        start, end = following.span()
+        if lowered[start - 1] in " \t" and lowered[end : end + 1] in " \t":
+            return start
+    return len(lowered)
 
 
 def lower(text: str) -> str:
-    """The text in small letters, as long as it is."""
+    """Return the text in small letters, as long as it is."""
     return text.replace("İ", "i").lower()  # the one letter that becomes two
 
 
-def is_key(before: str) -> bool:
-    """Whether a key is one that is kept, by what stands before the word: `api_key`, and not `primary key`."""
-    found = re.search(_KEY_BEFORE, before)
-    return found is not None and found[1] is None
-
-
-def _value(match: re.Match[str], before: str, direct: bool, *, is_token: bool) -> tuple[int, int] | None:
-    """Where the secret stands that a word announces, if there is one."""
-    about = f"{match['tail']} {'' if direct else match['gap'] or ''}"
-    if about != " " and any(re.fullmatch(_ABOUT, word) for word in re.findall(_RUN, about)):
+def _judge_value(match: re.Match[str], before: str, *, is_direct: bool, is_token: bool) -> tuple[int, int] | None:
+    """Return where the secret stands that a word announces, if there is one."""
+    about = match["tail"] if is_direct else f"{match['tail']} {match['gap'] or ''}"
+    if any(re.fullmatch(_ABOUT, word) for word in re.findall(_RUN, about)):
         return None
-    quoted, mark = bool(match["open"]), match["mark"] or ""
-    value = match["value"].rstrip("\\*" if quoted else ".:)]}*_\\")
-    start = match.start("value")
+    is_quoted, mark, start = bool(match["open"]), match["mark"] or "", match.start("value")
+    value = match["value"].rstrip("\\*" if is_quoted else ".:)]}*_\\")
     is_stated = (
         re.compile(_STATED).fullmatch(match.string, match.end("tail"), start)
         and re.match(_UNUSUAL, re.sub(_TECHNICAL, "", value))
         and not re.search(_BELONGS, before)
     )
     if is_token:
-        ask = "token" if direct else "striking"
-    elif direct or is_stated:
-        ask = "exact" if quoted or "=" in mark or (is_stated and not mark) else "password"
+        judge = "token" if is_direct else "striking"
+    elif not is_direct and not is_stated:
+        judge = "striking"
+    elif is_quoted or "=" in mark or (is_stated and not mark):
+        judge = "exact"
     else:
-        ask = "striking"
-    return (start, start + len(value)) if fits(value, ask) else None
+        judge = "password"
+    return (start, start + len(value)) if JUDGES[judge](value) else None

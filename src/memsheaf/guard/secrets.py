@@ -8,30 +8,35 @@ programs would (`secret_views.py`). Every step is one pass, or looks at a bounde
 from __future__ import annotations
 
 import re
-import unicodedata
 from binascii import a2b_base64
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from memsheaf.guard.secret_formats import PLACES, formats_in
 from memsheaf.guard.secret_values import (
+    JUDGES,
     assigned_values,
     base64_text,
-    find_announced,
-    fits,
     is_example,
+    is_held,
     is_name,
+    is_random_key,
+    is_real,
+    is_seed,
+    is_token,
     lower,
     wordiness,
 )
-from memsheaf.guard.secret_views import View, close_seams, is_torn, normalize, undo_escapes
-from memsheaf.memory import INVISIBLE
+from memsheaf.guard.secret_views import View, close_seams, normalize, normalized_view, plain_view, undo_escapes
 
-SHORTEST = 14  # of what is known by its format
-LONGEST = 1024  # characters of a value by which it is judged
+MIN_FORMAT_CHARS = 14  # of what is known by its format
+MIN_LONG_CHARS = 32  # of what is known by being long and random
+MAX_JUDGED_CHARS = 1024  # of a value
 
 REMOVED = "[removed: "  # prefix of what replaces a secret
+
+Finding = tuple[str, int, int]  # the kind of a secret, and where in a view it begins and ends
 
 
 class Secret(NamedTuple):
@@ -42,178 +47,135 @@ class Secret(NamedTuple):
     end: int
 
 
-class _Found(NamedTuple):
-    secret: Secret
-    value: str
-
-
 def find_secrets(text: str) -> list[Secret]:
-    """The secrets in a text, in order.
+    """Return the secrets in a text, in order.
 
     >>> find_secrets("the wifi password is Corr3ct-H0rse-Fake")
     [Secret(kind='a password', start=21, end=39)]
     """
-    return [found.secret for found in _scan(text)]
+    if text.isascii():
+        return _find_in_views(plain_view(text))
+    normal = normalize(text)
+    secrets = _find_in_views(plain_view(normal))
+    if normal == text or not secrets:
+        return secrets
+    # Where each character came from is worth knowing only now.
+    return _find_in_views(normalized_view(text)) or [Secret(secrets[0].kind, 0, len(text))]
 
 
 def new_secrets(text: str, old: str) -> list[Secret]:
-    """The secrets in a text that were not in the old one, whatever else changed."""
-    found = _scan(text)
-    if not found or not old:
-        return [each.secret for each in found]
-    known = {each.value for each in _scan(old)}
-    return [each.secret for each in found if each.value not in known]
+    """Return the secrets in a text that were not in the old one, whatever else changed."""
+    secrets = find_secrets(text)
+    if not secrets or not old:
+        return secrets
+    known = {old[secret.start : secret.end] for secret in find_secrets(old)}
+    return [secret for secret in secrets if text[secret.start : secret.end] not in known]
 
 
 def without_secrets(text: str) -> str:
-    """The text with `[removed: a GitHub token]` where a secret was, for what is shown or kept in its stead."""
-    return removed(text, find_secrets(text))
+    """Return the text with `[removed: a GitHub token]` where a secret was, to be shown or kept in its stead."""
+    return remove_secrets(text, find_secrets(text))
 
 
-def removed(text: str, secrets: list[Secret]) -> str:
-    """The text without these secrets."""
-    pieces: list[str] = []
-    done = 0
-    for secret in secrets:
-        pieces += text[done : secret.start], f"{REMOVED}{secret.kind}]"
-        done = secret.end
-    return "".join([*pieces, text[done:]])
+def remove_secrets(text: str, secrets: list[Secret]) -> str:
+    """Return the text without these secrets."""
+    for secret in reversed(secrets):
+        text = f"{text[: secret.start]}{REMOVED}{secret.kind}]{text[secret.end :]}"
+    return text
 
 
-_fits = lru_cache(512)(fits)  # until the text is scanned
+def _find_in_views(view: View) -> list[Secret]:
+    """Return the secrets in a text that is read as it stands, with its escapes undone, and with its seams closed."""
+    secrets = _locate(view, _find_all(view.text))
+    decoded, closed = undo_escapes(view), close_seams(view)
+    if decoded is not view:
+        secrets += _locate(decoded, _find_all(decoded.text))
+    if closed is not view:
+        secrets += _locate(closed, _find_formatted(closed.text))
+        secrets += _locate(closed, assigned_values(closed.text))
+    merged: list[Secret] = []
+    for secret in sorted(secrets, key=lambda each: each.start):  # those that share a place are one
+        if merged and secret.start < merged[-1].end:
+            last = merged.pop()
+            secret = last._replace(end=max(last.end, secret.end))
+        merged.append(secret)
+    return merged
 
 
-def _scan(text: str) -> list[_Found]:
-    try:
-        return _scan_views(text)
-    finally:  # what repeats itself was judged once, and nothing is kept
-        for judged in (_fits, is_torn, find_announced):
-            judged.cache_clear()
+def _locate(view: View, findings: Iterable[Finding]) -> list[Secret]:
+    return [Secret(kind, *view.original(start, end)) for kind, start, end in findings]
 
 
-def _scan_views(text: str) -> list[_Found]:
-    if text.isascii():
-        return _in_text(View(text))
-    normal = re.sub(f"[{INVISIBLE}]", "", unicodedata.normalize("NFKC", text))
-    found = _in_text(View(normal))
-    if normal == text or not found:
-        return found
-    # where each character came from is worth knowing only now
-    return _in_text(normalize(text)) or [_Found(Secret(found[0].secret.kind, 0, len(text)), found[0].value)]
+def _find_all(text: str) -> Iterator[Finding]:
+    yield from _find_marked(text)
+    yield from _find_formatted(text)
+    yield from assigned_values(text)
+    yield from _find_beside_words(text)
 
 
-def _in_text(view: View) -> list[_Found]:
-    """The secrets in a text that is read as it stands, with its escapes undone, and with its seams closed."""
-    found = [*_in_view(view)]
-    if decoded := undo_escapes(view):
-        found += _in_view(decoded)
-    if closed := close_seams(view):
-        found += _formatted(closed, _long_words(closed.text))
-        found += _assigned(closed)
-    return _merged(found) if len(found) > 1 else found
-
-
-def _in_view(view: View) -> Iterator[_Found]:
-    long = _long_words(view.text)
-    yield from _marked(view)
-    yield from _formatted(view, long)
-    yield from _assigned(view)
-    yield from _beside(view, long)
-
-
-def _long_words(text: str) -> list[str]:
-    return [word for word in text.split() if len(word) >= SHORTEST]
-
-
-def _assigned(view: View) -> Iterator[_Found]:
-    for kind, start, end in assigned_values(view.text):
-        yield _as_found(view, kind, start, end)
-
-
-def _merged(found: list[_Found]) -> list[_Found]:
-    """Each secret once, in the order of the text: those that share a place are one, called as the first was."""
-    kept: list[tuple[int, _Found]] = []
-    for order, each in sorted(enumerate(found), key=lambda one: one[1].secret.start):
-        if not kept or kept[-1][1].secret.end <= each.secret.start:
-            kept.append((order, each))
-            continue
-        number, last = kept[-1]
-        first = last if number < order else each
-        value = max(last.value, each.value, key=len)
-        end = max(last.secret.end, each.secret.end)
-        whole = first.secret._replace(start=last.secret.start, end=end)
-        kept[-1] = min(number, order), _Found(whole, value)
-    return [each for _, each in kept]
-
-
-def _as_found(view: View, kind: str, start: int, end: int) -> _Found:
-    return _Found(Secret(kind, *view.original(start, end)), view.text[start:end])
-
-
-def _formatted(view: View, long: list[str]) -> Iterator[_Found]:
-    """What looks as a provider says that its keys look, what is made alike, and base64 with such a thing in it."""
-    from memsheaf.guard.secret_formats import begun, found
-
-    if not long:
+def _find_formatted(text: str) -> Iterator[Finding]:
+    """Yield what looks as a provider says that its keys look, what is made alike, and base64 of a secret."""
+    words = [word for word in text.split() if len(word) >= MIN_FORMAT_CHARS]
+    for known in formats_in(words):
+        for match in re.finditer(known.pattern, text):
+            if not _stands_for_key(match[1][:MAX_JUDGED_CHARS].removeprefix(known.needle), known.needle):
+                yield known.kind, *match.span(1)
+    if max(map(len, words), default=0) < MIN_LONG_CHARS:
         return
-    for known in begun(long):
-        for match in found(re.compile(known.pattern), view.text, known.needle, known.back):
-            if not _stands_for(match[1][:LONGEST], known.needle):
-                yield _as_found(view, known.kind, *match.span(1))
-    if max(map(len, long)) >= 32:
-        for match in re.finditer(_ONE_WORD, view.text):
-            if _is_made_alike(match[0]):
-                yield _as_found(view, "a key or token", *match.span())
-        yield from _encoded(view)
+    for match in re.finditer(_LONG_WORD, text):
+        prefixed = re.fullmatch(_PREFIXED_KEY, match[0])
+        if prefixed and is_random_key(prefixed[1]):
+            yield "a key or token", *match.span()
+    yield from _find_encoded(text)
 
 
-_ONE_WORD = r"(?<![\w/+=.@-])[A-Za-z][A-Za-z0-9_-]{31,255}+(?![\w/+=-]|\.\w)"
+_LONG_WORD = r"(?<![\w/+=.@-])[A-Za-z][A-Za-z0-9_-]{31,255}+(?![\w/+=-]|\.\w)"
+# A word, a separator and a long run: how most providers make their keys, those of tomorrow, too.
+_PREFIXED_KEY = (
+    r"(?!(?:pk|pub|sha|md5|commit|msg|req|cs|phc|css|sc|chunk|file|img)[0-9]{0,3}[_-])"
+    r"[A-Za-z][A-Za-z0-9]{0,11}(?:[_-][A-Za-z0-9]{1,10}){0,3}[_-]([A-Za-z0-9]{30,200}+)"
+)
 
 
-def _is_made_alike(word: str) -> bool:
-    """Whether a word is made as most providers make their keys."""
-    from memsheaf.guard.secret_formats import PREFIXED
-
-    prefixed = re.fullmatch(PREFIXED, word)
-    return prefixed is not None and fits(prefixed[1], "random")
-
-
-def _stands_for(value: str, needle: str) -> bool:
-    """Whether what looks like a key is the example of one, or words in a name."""
-    rest = value.removeprefix(needle)
+def _stands_for_key(rest: str, needle: str) -> bool:
+    """Return True if what follows the beginning of a key makes it the example of one, or words in a name."""
     if is_example(rest) or (needle == "sk-" and is_name(rest) and (rest.islower() or wordiness(rest) >= 0.6)):
         return True
     if any(map(str.isdigit, rest)):
         return False
-    is_listed = rest.islower() and ("-" in rest or "_" in rest)
-    return (len(needle) < 5 and wordiness(rest) >= 0.6) or (is_listed and wordiness(rest) >= 0.5)
+    has_words = rest.islower() and ("-" in rest or "_" in rest)
+    return (len(needle) < 5 and wordiness(rest) >= 0.6) or (has_words and wordiness(rest) >= 0.5)
 
 
-def _encoded(view: View) -> Iterator[_Found]:
-    """Base64 of a private key, or of a text with a secret in it."""
+def _find_encoded(text: str) -> Iterator[Finding]:
+    """Yield base64 of a private key, or of a text with a secret in it."""
     done = 0
-    for match in re.finditer(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,65536}+={0,2}", view.text):
-        if match.start() < done:
+    for match in re.finditer(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,65536}+={0,2}", text):
+        start, end = match.span()
+        if start < done:
             continue
-        if match[0][0] == "M" and _is_private(match[0]):
-            done = re.compile(_KEY_LINES).match(view.text, match.end()).end()  # type: ignore[union-attr]
-            yield _as_found(view, "a private key", match.start(), done)
-        elif (inner := base64_text(match[0])) and any(_in_view(View(inner))):
-            yield _as_found(view, "a secret in base64", *match.span())
+        if match[0][0] == "M" and _is_private_key(match[0]):
+            lines = re.compile(_KEY_LINES).match(text, end)
+            done = lines.end() if lines else end
+            yield "a private key", start, done
+        elif any(_find_all(base64_text(match[0]))):
+            yield "a secret in base64", start, end
 
 
 _KEY_LINES = r"(?:(?:\\[rn]|[\s>|\"'+,])++[A-Za-z0-9+/]{16,}+={0,2})*+(?:\s++[A-Za-z0-9+/]{1,15}={1,2})?"
+_ENCRYPTED_KEY = b"\x2a\x86\x48\x86\xf7\x0d\x01\x05"
 
 
-def _is_private(data: str) -> bool:
-    """Whether base64 begins as a private key does in DER: a sequence that begins with a small version number.
+def _is_private_key(data: str) -> bool:
+    """Return True if base64 begins as a private key does in DER: a sequence that begins with a small version number.
 
     Certificates and public keys begin with a sequence inside, or with a long number. One that is encrypted says how.
     """
     head = a2b_base64(data.replace("-", "+").replace("_", "/")[:24])
-    long = head[1] & 0x7F if head[1] & 0x80 else 0
-    inside = head[2 + long :] if head[0] == 0x30 and long < 4 else b""
-    return (inside[:2] == b"\x02\x01" and inside[2] in (0, 1, 3)) or b"\x2a\x86\x48\x86\xf7\x0d\x01\x05" in inside
+    length_bytes = max(0, head[1] - 0x80)
+    inside = head[2 + length_bytes :] if head[0] == 0x30 and length_bytes < 4 else b""
+    has_version = inside.startswith((b"\x02\x01\x00", b"\x02\x01\x01", b"\x02\x01\x03"))
+    return has_version or _ENCRYPTED_KEY in inside
 
 
 _RUN_OF_WORDS = (
@@ -234,94 +196,92 @@ _HELD = (
 _ENTRY = r"([\s,>]*)[\"']?[\w./-]{1,100}[\"']?[ \t]*:[ \t]*[\"']?([^\s\"',}]*)[\"']?[ \t]*(?=[,}\s]|$|(?<=\s))"
 
 
-def _marked(view: View) -> Iterator[_Found]:
-    """What stands where only a secret stands."""
-    from memsheaf.guard.secret_formats import COOKIE, FIVE_GROUPS, GROUPED, PAIR, PLACES, TWO_GROUPS, found
+_COOKIE = r"(?i:cookie)[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?((?:[\w.!$%-]{1,80}=[^\s;\"',…]{0,4096}+;?[ \t]{0,4})++)"
+_COOKIE_PAIR = (
+    r"(?i)([\w.!$%-]*(?:sess|sid|auth|tok|csrf|jwt)[\w.!$%-]*|)(?:(?<=[;\s:\"'])[\w.!$%-]+)?=([^\s;\"',…]{8,})"
+)
+_GROUPED_CODE = (
+    r"(?<![A-Za-z0-9])(?:[A-Z2-7]{4}(?:[ -][A-Z2-7]{4}){2,15}+(?:[ -][A-Z2-7]{2,4})?+"
+    r"|[a-z2-7]{4}(?: [a-z2-7]{4}){2,15}+(?: [a-z2-7]{2,4})?+)(?![A-Za-z0-9])"
+)
+MIN_SURE_CODE_CHARS = 29  # so many groups with figures among them are a seed wherever they stand
 
-    text, lowered = view.text, lower(view.text)
-    for kind, needle, pattern, ask, back, probe in PLACES:
-        if needle in lowered and (not probe or re.search(probe, lowered)):
-            for match in found(re.compile(pattern), text, needle, back, lowered):
-                start, end = match.span(1)
-                if needle == "private key":  # a key block has its dashes before it, as many as were not lost
-                    start -= len(re.compile(r"(?:-*+ ?)$").search(text, max(0, start - 12), start)[0])  # type: ignore[index]
-                if _fits(text[start:end], ask):
-                    yield _as_found(view, kind, start, end)
-    for match in re.finditer(COOKIE, text) if "cookie" in lowered else ():
-        for pair in re.compile(PAIR).finditer(text, *match.span(1)):
-            if _fits(pair[2], "any" if pair[1] else "token"):
-                yield _as_found(view, "a cookie", *pair.span(2))
+
+def _find_marked(text: str) -> Iterator[Finding]:
+    """Yield what stands where only a secret stands."""
+    lowered = lower(text)
+    for place in PLACES:
+        if place.needle not in lowered:
+            continue
+        for match in re.finditer(place.pattern, text):
+            if JUDGES[place.judge](match[1]):
+                yield place.kind, *match.span(1)
+    if "cookie" in lowered:
+        for match in re.finditer(_COOKIE, text):
+            for pair in re.compile(_COOKIE_PAIR).finditer(text, *match.span(1)):
+                judge = is_real if pair[1] else is_token
+                if judge(pair[2]):
+                    yield "a cookie", *pair.span(2)
     if "Secret" in text and "ata" in text:
-        yield from _in_manifests(view)
+        yield from _find_in_manifests(text)
     if re.search("seed|mnemonic|wallet|bip|phrase|words", lowered):
-        yield from _seeds(view)
-    runs = (text[max(0, one.start() - 4) : one.end()] for one in re.finditer(FIVE_GROUPS, text))
-    may_be_grouped = re.search(TWO_GROUPS, text) and (
-        re.search(_OF_CODES, lowered) or any(sum(map(str.isdigit, run)) > 2 for run in runs)
-    )
-    for match in re.finditer(GROUPED, text) if may_be_grouped else ():
-        # so many groups with figures among them are one wherever they stand
-        is_sure = len(match[0]) >= 29 and sum(map(str.isdigit, match[0])) > 2
-        is_said = is_sure or re.compile(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start())
-        if is_said and _fits(match[0], "seed"):
-            yield _as_found(view, "a one-time password seed", *match.span())
+        yield from _find_seed_phrases(text)
+    for match in re.finditer(_GROUPED_CODE, text):
+        is_sure = len(match[0]) >= MIN_SURE_CODE_CHARS and len(re.findall("[0-9]", match[0])) > 2
+        is_told = is_sure or re.compile(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start())
+        if is_told and is_seed(match[0]):
+            yield "a one-time password seed", *match.span()
 
 
-def _seeds(view: View) -> Iterator[_Found]:
-    """The words that a wallet is made again from: as many as it takes, and nothing that makes a sentence."""
-    text = view.text
+def _find_seed_phrases(text: str) -> Iterator[Finding]:
+    """Yield the words that a wallet is made again from: as many as it takes, and nothing that makes a sentence."""
     for match in re.finditer(_RUN_OF_WORDS, text):
-        spoken_of = re.compile(_OF_SEEDS).search(text, max(0, match.start() - 80), match.end())
-        first = max(spoken_of.end(), match.start()) if spoken_of else match.end()
+        mention = re.compile(_OF_SEEDS).search(text, max(0, match.start() - 80), match.end())
+        if not mention:
+            continue
+        first = max(mention.end(), match.start())
         words: list[str] = []
         for line in re.finditer(r"[^\n]*\n?", text[first : match.end()]):  # the phrase ends with a line
             words += re.findall("[a-z]+", line[0])
-            words = words[1:] if words[:1] == ["phrase"] else words
+            if words[:1] == ["phrase"]:
+                del words[0]
             if len(words) in (12, 15, 18, 21, 24) and not re.search(_SENTENCE, " ".join(words)):
-                yield _as_found(view, "a wallet's seed phrase", first, first + line.end())
+                yield "a wallet's seed phrase", first, first + line.end()
                 break
 
 
-def _in_manifests(view: View) -> Iterator[_Found]:
-    """The values that a Secret of Kubernetes holds, whatever they are called."""
-    text = view.text
+def _find_in_manifests(text: str) -> Iterator[Finding]:
+    """Yield the values that a Secret of Kubernetes holds, whatever they are called."""
     starts = [0, *(match.start() for match in re.finditer(r"(?m)^---", text)), len(text)]
+    entries = re.compile(_ENTRY)
     for first, last in pairwise(starts):
         if not re.compile(_IS_SECRET).search(text, first, last):
             continue
         for held in re.compile(_HELD).finditer(text, first, last):
-            entry = re.compile(_ENTRY).match(text, held.end(), last)
+            entry = entries.match(text, held.end(), last)
             while entry and (held[1] is None or len(entry[1].rpartition("\n")[2]) > len(held[1])):
-                if fits(entry[2], "held"):
-                    yield _as_found(view, "a secret of Kubernetes", *entry.span(2))
-                entry = re.compile(_ENTRY).match(text, entry.end(), last)
-
-
-def _beside(view: View, long: list[str]) -> Iterator[_Found]:
-    """A long random word in a line that speaks of a key before it, though it does not say that this is the one."""
-    if max(map(len, long), default=0) < 20:
-        return
-    for match in re.finditer(_LONG_RUN, view.text):
-        start, end = match.span()
-        before = view.text[max(0, start - 100) : start].rpartition("\n")[2].lower()
-        if not re.search(_SPOKEN_OF, before) or re.search(_IN_PUBLIC, before):
-            continue
-        if end - start <= 300 and not _is_plain(match[0]):
-            yield _as_found(view, "a key or token", start, end)
-
-
-def _is_plain(value: str) -> bool:
-    """Whether a long word is a path, a name, a public key, or anything else but a token."""
-    if value.startswith(("pk_", "pub")) or not re.match(_ALL_SORTS, value):
-        return True
-    named = sum(map(is_name, pieces := value.split("/"))) * 2 >= len(pieces)
-    return named or not fits(value, "token")
+                if is_held(entry[2]):
+                    yield "a secret of Kubernetes", *entry.span(2)
+                entry = entries.match(text, entry.end(), last)
 
 
 _LONG_RUN = r"(?<![\w+/=-])[A-Za-z0-9+/_-]{32,}+={0,2}(?![\w+/=-])|(?<=: )[A-Za-z0-9_-]{20,31}(?![\w+/=-]|\.\w)"
-_ALL_SORTS = r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9])"
-_SPOKEN_OF = r"\b(?:keys?|tokens?|secrets?|creds?|credentials?|passwords?)\b|\b(?:akia|asia)[a-z0-9]{16}\b"
-_IN_PUBLIC = (
+_ALL_SORTS = r"(?!pk_|pub)(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9]).{1,300}$"
+_SECRET_WORDS = r"\b(?:keys?|tokens?|secrets?|creds?|credentials?|passwords?)\b|\b(?:akia|asia)[a-z0-9]{16}\b"
+_PUBLIC_WORDS = (
     r"public|publish|fingerprint|sha|hash|integrity|checksum|digest|commit|ssh|cert|signature|etag|uuid|revision"
     r"|data:\w+/"
 )
+
+
+def _find_beside_words(text: str) -> Iterator[Finding]:
+    """Yield a long random word in a line that speaks of a key before it, though it does not say that this is it."""
+    for match in re.finditer(_LONG_RUN, text):
+        value = match[0]
+        before = text[max(0, match.start() - 100) : match.start()].rpartition("\n")[2].lower()
+        if not re.search(_SECRET_WORDS, before) or re.search(_PUBLIC_WORDS, before):
+            continue
+        pieces = value.split("/")
+        is_path = sum(map(is_name, pieces)) * 2 >= len(pieces)
+        if re.match(_ALL_SORTS, value) and not is_path and is_token(value):
+            yield "a key or token", *match.span()

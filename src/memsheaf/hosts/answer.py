@@ -237,7 +237,7 @@ class _Call:
                 return HookReply()  # another hook of ours has answered it
             found.data["prompts"] = [*prompts, mark][-PROMPTS:]
             from memsheaf.index.database import existing_vectors
-            from memsheaf.recall.ignore import is_silent
+            from memsheaf.text.requests import is_silent
 
             with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:
                 session = self.answers.session(self.event.conversation, layers, self.cwd)

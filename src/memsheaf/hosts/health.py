@@ -31,7 +31,7 @@ from memsheaf.hosts.switch import is_off
 from memsheaf.memory import utc_time
 from memsheaf.scope import around, parse_json
 from memsheaf.text.neutralize import one_line
-from memsheaf.work.doctor import Finding
+from memsheaf.work.checks import Finding
 
 ANSWER_SECONDS = 15
 MAX_FAILURES = 5  # lines of the log that are shown

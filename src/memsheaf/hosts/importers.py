@@ -19,12 +19,13 @@ from contextlib import closing
 from itertools import chain
 from typing import NamedTuple
 
-from memsheaf.archive import LINK, NO_MARKDOWN, folder_files
 from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, hinted
 from memsheaf.memory import LIMIT
 from memsheaf.scope import open_plain, refuse_links, repository_around
 from memsheaf.store.safe_dir import Folder, read_file, walk
+from memsheaf.text.dates import parse_day
 from memsheaf.text.sections import fence_after, sections
+from memsheaf.transfer import LINK, NO_MARKDOWN, folder_files
 
 MAX_EXPORT_BYTES = 64 << 20
 MAX_TABLE_ROWS = 200_000
@@ -133,8 +134,8 @@ def day_of(*values: object) -> str:
     '2026-11-17'
     """
     for value in values:
-        if isinstance(value, str) and (day := re.match(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d)\b", value)):
-            return day[0]
+        if isinstance(value, str) and (day := parse_day(value)):
+            return day.isoformat()
     return ""
 
 
@@ -285,7 +286,7 @@ def _split(files: Iterable[ForeignMemory | LeftOut], *, scope: str = "", is_shar
             if section.level > 1:
                 above.append((section.level, section.title))
             heading = ": ".join(title for _, title in above)
-            for number, body in _blocks(section.lines, section.start + 1 + bool(section.level)):
+            for number, body in _blocks(section.lines, section.first + 1):
                 where = f"{file.where}:{number}"
                 if reference := _REFERENCE.fullmatch(body):
                     yield LeftOut(where, f"it names another file, {reference[1]}, which is to be imported by itself")

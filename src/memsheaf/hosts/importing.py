@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from memsheaf.errors import Duplicate, PathRefused, SecretFound, TextRefused
+from memsheaf.errors import Duplicate, PathRefused, Ref, SecretFound, TextRefused
 from memsheaf.frontmatter import edited
 from memsheaf.gates import LAYER_FILES, require_no_secret
 from memsheaf.guard.paths import check_path, file_name, fold, is_fact
@@ -24,8 +24,8 @@ from memsheaf.sheaf import TOGETHER, Sheaf
 from memsheaf.store import ABSENT, Change, Commit
 from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import one_line
+from memsheaf.text.sentences import make_description, make_name
 from memsheaf.text.similarity import SAME, SHARED, alike, fact, traces
-from memsheaf.text.summary import make_description, make_name
 from memsheaf.text_edits import placed
 
 READ = 600  # characters by which a type is guessed
@@ -93,12 +93,11 @@ class _Planner:
         layers = self._layers
         memory = _to_memory(one, self._source, layers.today)
         wanted = one.scope if one.scope in layers.scopes() else ""
-        scope = wanted or layers.scope_for(memory.kind, memory.body)
+        scope = wanted or layers.scope_for(memory.type, memory.body)
         sheaf = layers.only(scope)
         if not self._allow.secrets:
             require_no_secret(memory)
-        with layers.naming(scope):
-            self._refuse_known(memory, sheaf)
+        self._refuse_known(memory, sheaf)
         if any(each.own.doubts(memory) for each in layers.each()):
             memory = parse("", edited(memory.text, fields={"trust": "unconfirmed"}).encode())
         memory = placed(memory, self._free_path(one, memory, sheaf))
@@ -109,9 +108,9 @@ class _Planner:
 
     def _refuse_known(self, memory: Memory, sheaf: Sheaf) -> None:
         """Raise Duplicate for what is said already, here or in this import, TextRefused for what was rejected."""
-        known = sheaf.own.find_name(memory.kind, memory.name)
+        known = sheaf.own.find_name(memory.type, memory.name)
         if known and known.body.strip() == memory.body.strip():
-            raise Duplicate(known.path, 1.0)
+            raise Duplicate(known.ref, 1.0)
         if self._allow.anyway:
             return
         sheaf.own.refuse_duplicate(memory)
@@ -119,9 +118,9 @@ class _Planner:
         wanted = fact(memory)
         near = Counter(number for trace in traces(wanted) for number in self._traces.get(trace, ()))
         for number in (number for number, shared in near.items() if shared >= SHARED):
-            other = self.memories[number][1]
+            scope, other = self.memories[number]
             if (nearness := alike(wanted, fact(other))) >= SAME:
-                raise Duplicate(other.path, nearness)
+                raise Duplicate(Ref(scope, other.path), nearness)
         if stone := sheaf.own.buried(memory):
             how = "rejected" if stone.why == "rejected" else "forgotten"
             raise TextRefused(f"it was {how} on {stone.at[:10]}; --anyway brings it back")
@@ -136,7 +135,7 @@ class _Planner:
         with suppress(PathRefused):  # a name that we do not store
             if one.path and not is_special and fold(path := check_path(one.path)) not in taken:
                 return path
-        return file_name(memory.kind, memory.name, lambda path: fold(path) in taken)
+        return file_name(memory.type, memory.name, lambda path: fold(path) in taken)
 
 
 def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
@@ -165,7 +164,7 @@ def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
     fields: dict[str, str | Sequence[str] | None] = {"source": source}
     fields |= {"name": name} if not was.page.get("name") else {}
     fields |= {"description": description} if not was.page.get("description") else {}
-    if was.kind != kind:
+    if was.type != kind:
         fields |= {"type": kind, "note_type": was.page.get("type") or None}
     fields |= {"updated": day} if not was.updated else {}
     if was.trust == "confirmed":
@@ -175,6 +174,6 @@ def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
 
 def _kind_of(one: ForeignMemory, was: Memory | None, body: str) -> str:
     """The type that it has, or that its text probably is; nothing that came with a repository is about the user."""
-    kind = one.kind or (was.kind if was and was.kind in KINDS else "")
+    kind = one.kind or (was.type if was and was.type in KINDS else "")
     kind = kind or ("reference" if re.match(_POINTS, body.lstrip()) else classify(one_line(body, READ))[0])
     return "feedback" if one.is_shared and kind == "user" else kind

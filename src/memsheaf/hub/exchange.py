@@ -55,14 +55,14 @@ def attribute(pulled: Pulled, ledger: TrustLedger | None, settings: HubSettings)
     if settings.is_postgres:
         ledger.add(written(one.commit for one in pulled.commits if one.own and one.commit.by == "user"), "user")
         return pulled
-    others = [one._replace(own=False, member=one.member or "somebody") for one in pulled.commits]
-    return pulled._replace(commits=others)
+    return pulled._replace(
+        commits=[one._replace(own=False, member=one.member or "somebody") for one in pulled.commits]
+    )
 
 
 def as_local(one: HubCommit) -> Commit:
     """A pulled commit as the journal records it: with the name of the other member."""
-    by = f"{OTHERS}{one.member}" if one.member and not one.own else one.commit.by
-    return one.commit._replace(by=by)
+    return one.commit._replace(by=f"{OTHERS}{one.member}") if one.member and not one.own else one.commit
 
 
 def find_secret(new: bytes | None, old: bytes | None) -> str:

@@ -58,7 +58,9 @@ def open_hub(settings: HubSettings, *, folder: str, timeout: float = SILENT_SECO
     return GitRemote(settings, folder=folder, timeout=timeout)
 
 
-def open_replica(root: str, state: State, clock: Callable[[], float], days: float, offline: str) -> Replica:
+def open_replica(
+    root: str, state: State, clock: Callable[[], float], days: float, offline: str, scope: str
+) -> Replica:
     """The folder of a scope that has a hub; `offline` holds for one that says nothing itself. Raises StoreFailed."""
     settings = settings_of(root)
     if settings is None:
@@ -68,7 +70,7 @@ def open_replica(root: str, state: State, clock: Callable[[], float], days: floa
     if hub is None:
         settings = settings._replace(machine=id_of_copy(settings, root))
         hub = _DeferredHub(settings, os.path.join(state.folder, os.path.dirname(COPY)))
-    return Replica(root, settings, hub, clock=clock, retention_days=days)
+    return Replica(root, settings, hub, clock=clock, retention_days=days, scope=scope)
 
 
 def lend_hub(root: str, hub: Hub) -> None:

@@ -290,14 +290,13 @@ class PostgresHub:
 
     def log(self, limit: int = 50) -> Sequence[HubCommit]:
         """As `Hub.log`."""
-        rows = self._ask(
+        return list(_commits(self._ask(
             "SELECT c.id, c.at, c.member, c.machine, c.by, c.why, c.undoes, c.member = $1, r.path, r.before, "
             "r.after, NULL::bytea FROM (SELECT * FROM memsheaf.commits WHERE namespace = $2 ORDER BY xid DESC, "
             "place DESC LIMIT $3) c LEFT JOIN memsheaf.revisions r ON r.namespace = c.namespace AND r.commit = c.id "
             "ORDER BY c.xid DESC, c.place DESC, r.path",
             self.me, self._settings.namespace, limit,
-        )  # fmt: skip
-        return list(_commits(rows))
+        )))  # fmt: skip
 
     def tokens(self) -> list[dict[str, str]]:
         """The tokens of the team that one may see, with the days they were made, expire and were revoked."""

@@ -26,6 +26,7 @@ from memsheaf.errors import (
     MemsheafError,
     NotFound,
     PathRefused,
+    Ref,
 )
 from memsheaf.hub import Erasure, Hub, HubCommit, HubSettings, Pulled, deadline, time_left
 from memsheaf.hub.erasures import Erasures, without_erased
@@ -185,8 +186,7 @@ class Replica(FolderStore):
         ends = time.monotonic() + CATCH_UP
         while True:
             self._try_sync()
-            is_here = self._version_here(path) != before
-            if is_here or time.monotonic() > ends or self._is_down(self.state()):
+            if self._version_here(path) != before or time.monotonic() > ends or self._is_down(self.state()):
                 break
             time.sleep(0.05)
 
@@ -406,9 +406,9 @@ class Replica(FolderStore):
         seen = self._version_here(path)
         self.sync()
         if self._version_here(path) not in (seen, ABSENT):
-            raise Changed(path)
-        if self._version_here(path) == ABSENT and next(self.history(path), None) is None:
-            raise NotFound(path)
+            raise Changed(Ref(self.scope, path))
+        if self._version_here(path) == ABSENT and not any(self.history(path)):
+            raise NotFound(Ref(self.scope, path))
         known = {version for one in self.history(path) for version in one.revisions[0][1:3]} - {ABSENT}
         first = Erasure(os.urandom(6).hex(), (path,), tuple(known))  # the hub may have lost the oldest
         self.hub.erase(first)  # the decision: killed behind it, the next pull tells this machine, too

@@ -1,427 +1,269 @@
-"""Search by meaning: a few memories are embedded in the search that needs them, many in a thread beside it.
+"""Search by meaning: a search makes missing vectors for a short while, and a thread makes the rest beside it.
 
-Nothing here is needed for an answer. Whatever fails, search goes on by words, and `problem` says why.
+Nothing here is needed for an answer. Whatever fails, search goes on by words, and `Embedding.problem` says why.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy
+from numpy import float32
+from numpy.typing import NDArray
 
 from memsheaf.embed import Embedder, Usual
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
-from memsheaf.index.database import base_of, can_compare, connect, is_kept, locked, makes_vectors
-from memsheaf.index.scoring import DIGITS, USUAL, Near, estimate_usual, merge
-from memsheaf.index.vectors import (
-    StoredVector,
-    VectorTable,
-    count_memories,
-    delete_orphans,
-    key_of,
-    passages,
-    quantize,
-    shares,
-)  # fmt: skip
+from memsheaf.index.database import Embedding, base_of, count_memories, is_kept, locked, makes_vectors
+from memsheaf.index.everyday import Everyday, load
+from memsheaf.index.scoring import DIGITS, USUAL, Near, estimate_usual
+from memsheaf.index.vectors import VectorTable, passages, quantize, shares
 from memsheaf.limits import TimeUp, within
 from memsheaf.memory import parse
 from memsheaf.store.folder import FolderStore
 
-if TYPE_CHECKING:
-    from numpy import bool_, float32
-    from numpy.typing import NDArray
-
-    from memsheaf.index.everyday import Everyday
-
-
 T = TypeVar("T")
 
-FEW = 8  # so many memories a search embeds before it answers
+SEARCH_SECONDS = 1.0  # that a search spends on missing vectors
 BATCH = 32  # memories that become findable at once
-QUICK = 3  # batches that a search makes first with an embedder that says it is quick: 30 ms
-AT_ONCE = 2.0  # seconds that a search spends on missing vectors if there is a fallback for the rest
-PIECE = 16  # texts between two looks whether to stop
-PAUSE = 300.0  # seconds until an embedder that failed is asked again
-STOP = 2.0  # seconds to wait for the thread; it ends by itself after the text it is at
-REFUSAL = 2.0  # seconds; what takes longer is no refusal of a text
-HARMLESS = "memory"  # a text that no embedder refuses
-ASKED = 64  # so many questions whose vectors are cached
-QUESTION = 5.0  # seconds that a search waits for the vector of its question
-GIVE_WAY = 0.05  # seconds that the thread lets a question go first, before each text
-WAIT = 0.2  # seconds between two looks whether another process is ready
-LONGEST = 1.1  # what the length of a vector of length 1 never comes to, rounded as it is
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+MAX_LISTED = 1_000  # memories without vectors that are asked for at once
+MAX_CACHED_QUESTIONS = 64
+QUESTION_SECONDS = 5.0  # that a search waits for the vector of its question
+PAUSE_SECONDS = 300.0  # until an embedder that failed is asked again
+STOP_SECONDS = 2.0  # to wait for the thread; it ends by itself after the batch it is at
+GIVE_WAY_SECONDS = 0.05  # that the thread lets a question go first, before each batch
+POLL_SECONDS = 0.2  # between two looks whether another process is ready
+MAX_LENGTH = 1.1  # of a vector that should have the length 1
+HARMLESS_TEXT = "memory"  # a text that no embedder refuses
 
 Progress = Callable[[int, int], None]
 
 
-class Embedding(NamedTuple):
-    """How far the vectors are: of which embedder ("" for none), how many memories of all, and what is in the way."""
+class EmbeddedQuestion(NamedTuple):
+    """A question as an embedder sees it: its vector, and whether some of several embedders say nothing about it."""
 
-    embedder: str
-    done: int
-    total: int
-    running: bool
-    problem: str
-
-
-class Deadline:
-    """Says when time is up, as an event would."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-
-    def is_set(self) -> bool:
-        """Whether time is up."""
-        return time.monotonic() >= self._end
+    vector: NDArray[float32]
+    is_partial: bool
+    everyday: Everyday
 
 
 class SemanticSearch:
-    """The vectors of one index. Its owner calls it from one thread at a time; one more thread works beside it."""
+    """The vectors of one index. `query` runs a function on its database, while nobody else uses that."""
 
     def __init__(
         self,
         store: FolderStore,
         database: str,
         embedder: Callable[[], Embedder | None] | None,
+        query: Callable[[Callable[[sqlite3.Connection], Any]], Any],
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
-        self._database = database
         self._base = base_of(database)
         self._ask = embedder
+        self._query = query
         self._clock = clock
         self._embedder: Embedder | None = None
-        self._tables: dict[int, VectorTable] = {}
-        self._everyday: dict[tuple[int, bool], Everyday] = {}
+        self._table: VectorTable | None = None
+        self._everyday: dict[bool, Everyday] = {}
+        self._questions: dict[str, EmbeddedQuestion] = {}
         self._off_until = 0.0
         self._problem = ""
-        self._asked: dict[str, NDArray[float32]] = {}
-        self._asking = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self._is_calm = threading.Event()
-        self._is_calm.set()
+        self.is_calm = threading.Event()
+        """Cleared while the index is used: of two threads, one waits 5 ms for the other at every look at a file."""
+        self.is_calm.set()
 
-    @contextmanager
-    def thread_paused(self) -> Iterator[None]:
-        """Let the thread rest meanwhile: of two that work, one waits 5 ms for the other at every look at a file."""
-        self._is_calm.clear()
-        try:
-            yield
-        finally:
-            self._is_calm.set()
+    def forget(self) -> None:
+        """Forget the vectors of a database that is closed."""
+        self._table = None
 
-    def prepare(self, question: str) -> None:
-        """Ask an embedder that is remote, before anybody holds the index: a save does not wait for its answer."""
-        with self._asking, suppress(Busy, sqlite3.DatabaseError), self._tolerant():
-            embedder = self._ready() if any(map(str.isalnum, question)) else None
-            if embedder is None or not getattr(embedder, "remote", False):
-                return
-            table = self._table(embedder)
-            with closing(connect(self._database)) as db:
-                behind = table.count_waiting(db, FEW + 1)
-                if behind > FEW and not table.has_half(db):
-                    return
-                self._vector_of(embedder, question)  # first: one that hangs is not asked for more
-                self._everyday_as_seen_by(embedder)
-                if behind <= FEW and makes_vectors():
-                    self._catch_up(db, embedder, table, most=1)
-
-    def near(self, db: sqlite3.Connection, question: str) -> Near | None:
-        """What a question is near to; None when words must do. One that is remote was asked by `prepare`."""
+    def prepare(self, text: str) -> EmbeddedQuestion | None:
+        """Embed a question, and for a short while the memories that wait; None when words must do."""
         with self._tolerant():
-            if not can_compare(db) or not any(map(str.isalnum, question)):  # signs alone mean nothing
+            table = self._ready()
+            if table is None or not any(map(str.isalnum, text)):  # signs alone mean nothing
                 return None
-            embedder = self._ready()
-            if embedder is None:
-                delete_orphans(db)
-                return None
-            table = self._table(embedder)
-            behind, make = table.count_waiting(db, FEW + 1), makes_vectors()
-            if make and behind > FEW and getattr(embedder, "quick", False) and not self._is_alive():
-                # so that even commands, which end before the thread gets far, have it done after some
-                self._catch_up(db, embedder, table, most=QUICK)
-                behind = table.count_waiting(db, FEW + 1)
-            if behind > FEW:
-                has_other = make and getattr(embedder, "fallback", None) is not None
-                near = self._compare_all(db, question, embedder, Deadline(AT_ONCE)) if has_other else None
-                delete_orphans(db)
-                if make:
+            question = self._embed_question(table, text)
+            if makes_vectors():
+                until = time.monotonic() + SEARCH_SECONDS
+                self._catch_up(table, lambda: time.monotonic() >= until)
+                if self._query(lambda db: table.waiting(db, 1)):
                     self._start()
-                if near or not table.has_half(db):
-                    return near
-            if getattr(embedder, "remote", False):
-                vector = self._asked.get(question)
-                return self._compare(db, embedder, table, vector) if vector is not None else None
-            vector = self._vector_of(embedder, question)
-            if behind <= FEW and make:
-                self._catch_up(db, embedder, table, most=1)
-            return self._compare(db, embedder, table, vector)
+            return question
         return None
 
+    def compare(self, db: sqlite3.Connection, question: EmbeddedQuestion) -> Near | None:
+        """Return what a question is near to; None while most memories have no vectors yet."""
+        table = self._table
+        if table is None or (table.waiting(db, 1) and 2 * table.count(db) < count_memories(db)):
+            return None
+        cosines = table.cosines(db, question.vector)
+        mean, spread = 0.0, 0.0
+        if len(cosines):
+            mean, spread = float(cosines.mean(dtype=float)), float(cosines.std(dtype=float))
+        # more than everyday messages reach
+        enough = table.threshold(question.is_partial, question.everyday.threshold)
+        enough += question.everyday.handicap(question.vector)
+        return Near(
+            estimate_usual(len(cosines), mean, spread, Usual(*getattr(self._embedder, "usual", USUAL))),
+            enough,
+            table.nearest(cosines),
+            lambda entries: table.best_of(entries, cosines, DIGITS),
+        )
+
     def status(self, db: sqlite3.Connection) -> Embedding:
-        """How far the vectors are."""
+        """Return how far the vectors are."""
         total, done, name = count_memories(db), 0, ""
+        if not is_kept(db):
+            return Embedding("", 0, total, running=False, problem="there is no place to keep vectors")
         with self._tolerant():
-            if not is_kept(db):
-                return Embedding("", 0, total, running=False, problem="there is no place to keep vectors")
-            if embedder := self._ready() or self._embedder:
-                done = total - self._table(embedder).count_waiting(db)
-                name = embedder.identity
-        return Embedding(name, done, total, self._is_running(), self._problem)
+            table = self._ready() or self._table
+            if table and self._embedder:
+                done, name = table.count(db), self._embedder.identity
+        return Embedding(name, done, total, self._is_alive(), self._problem)
 
     def embed_all(self, progress: Progress | None = None, *, seconds: float = inf) -> None:
         """Make missing vectors in this thread, for at most this many seconds; waits for another process."""
         self.stop()
         self._off_until = 0.0
-        until = Deadline(seconds)
-        while not until.is_set():
-            try:
-                with self._tolerant(), closing(connect(self._database)) as db:
-                    if embedder := self._ready():
-                        with locked(self._base, "embedding", wait=0):
-                            self._catch_up(db, embedder, self._table(embedder), progress, stop=until)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            with suppress(Busy):
+                with self._tolerant(), locked(self._base, "embedding", wait=0):
+                    if table := self._ready():
+                        self._catch_up(table, lambda: time.monotonic() >= until, progress)
                 return
-            except Busy:
-                time.sleep(WAIT)
+            time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
         """Let the thread end; what it has made so far is kept."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(STOP)
+        if self._thread:
+            self._thread.join(STOP_SECONDS)
         self._thread = None
-        self._tables = {}
 
     def _start(self) -> None:
-        if not self._is_alive():
-            self._stop = threading.Event()
-            thread = threading.Thread(target=self._run, args=(self._stop,), name="memsheaf-vectors", daemon=True)
-            with suppress(RuntimeError):  # there are too many, or the process ends
-                thread.start()
-                self._thread = thread
+        if self._is_alive():
+            return
+        self._stop = threading.Event()
+        thread = threading.Thread(target=self._run, args=(self._stop,), name="memsheaf-vectors", daemon=True)
+        with suppress(RuntimeError):  # there are too many, or the process ends
+            thread.start()
+            self._thread = thread
 
     def _run(self, stop: threading.Event) -> None:
-        embedder = self._embedder
-        if embedder is None:
-            return
-        # if this one cannot go on, the next search starts another
-        with (
-            suppress(Busy, sqlite3.DatabaseError),
-            self._tolerant(),
-            closing(connect(self._database)) as db,
-            locked(self._base, "embedding", wait=0),
-        ):
-            self._catch_up(db, embedder, self._table(embedder), stop=stop)
+        def is_over() -> bool:
+            self.is_calm.wait(GIVE_WAY_SECONDS)
+            return stop.is_set()
+
+        # if this thread cannot go on, the next search starts another
+        with suppress(Busy, sqlite3.DatabaseError), self._tolerant(), locked(self._base, "embedding", wait=0):
+            if self._table:
+                self._catch_up(self._table, is_over)
 
     def _is_alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _is_running(self) -> bool:
-        """Whether this process or another makes vectors now."""
-        if self._is_alive():
-            return True
-        try:
-            with locked(self._base, "embedding", wait=0):
-                return False
-        except Busy:
-            return True
-        except (OSError, MemsheafError):
-            return False
-
-    def _ready(self) -> Embedder | None:
-        """The embedder; None when there is none, or it failed a short while ago."""
-        if (self._ask is None and self._embedder is None) or self._clock() < self._off_until:
+    def _ready(self) -> VectorTable | None:
+        """Return the vectors of the embedder; None when there is none, or it failed a short while ago."""
+        if self._clock() < self._off_until:
             return None
-        if self._embedder is None and self._ask is not None:
-            self._embedder = _translated(self._ask)
+        if self._ask:
+            self._embedder = _translate(self._ask)
             self._ask = None
-        return self._embedder
+        embedder = self._embedder
+        if self._table is None and embedder:
+            identity, dimensions = _in_time(embedder, lambda: (embedder.identity, int(embedder.dimensions)))
+            self._table = VectorTable(identity, dimensions, getattr(embedder, "sections", ()))
+        return self._table
 
-    def _table(self, embedder: Embedder) -> VectorTable:
-        if id(embedder) not in self._tables:
-            identity, dimensions = _in_time(
-                embedder, lambda: _translated(lambda: (embedder.identity, int(embedder.dimensions)))
-            )
-            parts = getattr(embedder, "sections", ())
-            self._tables[id(embedder)] = VectorTable(identity, dimensions, self._clock, parts)
-        return self._tables[id(embedder)]
+    def _embed_question(self, table: VectorTable, text: str) -> EmbeddedQuestion:
+        """Return the question; it is embedded once. Raises EmbedderFailed, also after the time-out."""
+        embedder = self._embedder
+        assert embedder
+        if text not in self._questions:
+            vector = _in_time(embedder, lambda: _encode(embedder, [text]))[0]
+            if not self._everyday:
+                folder = os.path.dirname(self._base)
+                self._everyday[False] = load(
+                    embedder.identity, embedder.dimensions, partial(_encode, embedder), folder
+                )
+            is_partial = not shares(vector[None], table.parts).all()
+            if is_partial and True not in self._everyday:
+                self._everyday[True] = self._everyday[False].within(vector != 0)
+            if len(self._questions) >= MAX_CACHED_QUESTIONS:
+                self._questions = {}
+            self._questions[text] = EmbeddedQuestion(vector, is_partial, self._everyday[is_partial])
+        return self._questions[text]
 
-    def _catch_up(
-        self,
-        db: sqlite3.Connection,
-        embedder: Embedder,
-        table: VectorTable,
-        progress: Progress | None = None,
-        *,
-        stop: threading.Event | Deadline | None = None,
-        most: int = sys.maxsize,
-    ) -> None:
-        """Make missing vectors in at most `most` batches, and delete unused ones."""
-        known: dict[bytes, StoredVector] | None = None
-        while most and (behind := table.waiting(db, BATCH)):
-            most -= 1
-            known = table.orphans(db) if known is None else known
-            if stop and stop.is_set():
-                return
-            self._batch(db, embedder, table, behind, known, stop)
-            if progress:
-                total = count_memories(db)
-                progress(total - table.count_waiting(db), total)
-        delete_orphans(db)
-        if not table.count_waiting(db, 1):
-            table.finish(db)
+    def _catch_up(self, table: VectorTable, is_over: Callable[[], bool], progress: Progress | None = None) -> None:
+        """Make missing vectors, batch by batch, until all are made or it is over."""
+        while waiting := self._query(lambda db: table.waiting(db, MAX_LISTED)):
+            for start in range(0, len(waiting), BATCH):
+                if is_over():
+                    return
+                vectors = self._embed(waiting[start : start + BATCH])
+                self._query(partial(table.add, vectors=vectors))
+                if progress:
+                    progress(*self._query(lambda db: (table.count(db), count_memories(db))))
 
-    def _batch(
-        self,
-        db: sqlite3.Connection,
-        embedder: Embedder,
-        table: VectorTable,
-        behind: Sequence[tuple[int, str]],
-        known: Mapping[bytes, StoredVector],
-        stop: threading.Event | Deadline | None,
-    ) -> None:
-        """Embed some memories; those that are done when we are stopped are kept."""
-        texts: dict[int, dict[bytes, str]] = {}
-        for entry, path in behind:
-            self._give_way(stop)
+    def _embed(self, memories: Sequence[tuple[int, str]]) -> dict[int, bytes]:
+        """Return the stored vectors of some memories; of one that is gone meanwhile, or refused, there are none."""
+        texts: dict[int, list[str]] = {}
+        for entry, path in memories:
+            texts[entry] = []
             with suppress(MemsheafError):
-                found = passages(parse(path, self._store.read(path).data))
-                texts[entry] = {key_of(text): text for text in found}
-        missing = {key: text for each in texts.values() for key, text in each.items() if key not in known}
-        vectors = dict(known)
-        refused: set[bytes] = set()
-        keys = list(missing)
-        for start in range(0, len(keys), PIECE):
-            self._give_way(stop)
-            if stop and stop.is_set():
-                break
-            piece = keys[start : start + PIECE]
-            embedded = self._embed(embedder, {key: missing[key] for key in piece})
-            vectors |= embedded
-            refused.update(key for key in piece if key not in embedded)
-        done: dict[int, list[bytes]] = {}
-        for entry, _ in behind:
-            wanted = [key for key in texts.get(entry, ()) if key not in refused]
-            if any(key not in vectors for key in wanted):
-                break
-            done[entry] = wanted
-        table.add(db, done, vectors)
+                texts[entry] = passages(parse(path, self._store.read(path).data))
+        each = list(dict.fromkeys(text for some in texts.values() for text in some))
+        vectors = self._embed_texts(each) if each else {}
+        return {entry: b"".join(vectors.get(text, b"") for text in some) for entry, some in texts.items()}
 
-    def _embed(self, embedder: Embedder, texts: Mapping[bytes, str]) -> dict[bytes, StoredVector]:
-        """The vectors of some texts, but for those that are refused while others are taken: one must not stop all."""
-        started = time.monotonic()
+    def _embed_texts(self, texts: Sequence[str]) -> dict[str, bytes]:
+        """Return the stored vectors of texts, but for those that are refused: one must not stop all."""
+        assert self._embedder
         try:
-            return dict(zip(texts, quantize(_encode(embedder, list(texts.values()))), strict=True))
-        except EmbedderFailed as error:
-            if time.monotonic() - started > REFUSAL:
-                raise
-            try:
-                _encode(embedder, [HARMLESS])
-            except EmbedderFailed:
-                raise error from None
-        single = ({key: text} for key, text in texts.items() if len(texts) > 1)
-        return {key: vector for each in single for key, vector in self._embed(embedder, each).items()}
-
-    def _give_way(self, stop: threading.Event | Deadline | None) -> None:
-        if isinstance(stop, threading.Event) and not stop.is_set():
-            self._is_calm.wait(GIVE_WAY)
-
-    def _vector_of(self, embedder: Embedder, question: str) -> NDArray[float32]:
-        """The vector of a question. Raises EmbedderFailed, also after the time-out."""
-        if (known := self._asked.get(question)) is not None:
-            return known
-        rows = _in_time(embedder, lambda: _encode(embedder, [question]))
-        if len(self._asked) >= ASKED:
-            self._asked = {}
-        vector: NDArray[float32] = rows[0]
-        self._asked[question] = vector
-        return vector
-
-    def _compare(
-        self, db: sqlite3.Connection, embedder: Embedder, table: VectorTable, question: NDArray[float32]
-    ) -> Near:
-        cosines = table.cosines(db, question)
-        count = len(cosines)
-        given = Usual(*getattr(embedder, "usual", USUAL))
-        mean, spread = (float(cosines.mean(dtype=float)), float(cosines.std(dtype=float))) if count else (0.0, 0.0)
-        usual = estimate_usual(count, mean, spread, given)
-        return Near(
-            usual,
-            self._enough(db, embedder, table, question),
-            table.nearest(db, cosines),
-            lambda entries: table.best_of(db, entries, cosines, DIGITS),
-        )
-
-    def _compare_all(self, db: sqlite3.Connection, question: str, embedder: Embedder, until: Deadline) -> Near:
-        """The same with the fallback's cosines for memories that have no others yet; its vectors are made first."""
-        table, fallback = self._table(embedder), getattr(embedder, "fallback", None)
-        other = None
-        if fallback is not None and table.count_waiting(db, 1):
-            other = self._compare_all(db, question, fallback, until)
-        with suppress(Busy), locked(self._base, "embedding" if embedder is self._embedder else "fallback", wait=0):
-            self._catch_up(db, embedder, table, stop=until)
-        one = self._compare(db, embedder, table, _encode(embedder, [question])[0])
-        return (merge(one, other) if one.nearest else other) if other else one
-
-    def _enough(
-        self, db: sqlite3.Connection, embedder: Embedder, table: VectorTable, question: NDArray[float32]
-    ) -> float:
-        """The cosine from which on a question is about a memory: more than everyday messages reach."""
-        is_partial = not shares(question[None], table.parts).all()
-        everyday = self._everyday_as_seen_by(embedder, (question != 0) if is_partial else None)
-        return table.threshold(db, "part" if is_partial else "", everyday.threshold) + everyday.handicap(question)
-
-    def _everyday_as_seen_by(self, embedder: Embedder, known: NDArray[bool_] | None = None) -> Everyday:
-        key = id(embedder), known is not None
-        if key not in self._everyday:
-            from memsheaf.index.everyday import load
-
-            folder = os.path.dirname(self._database)
-            made = load(embedder.identity, embedder.dimensions, lambda texts: _encode(embedder, texts), folder)
-            self._everyday[key] = made if known is None else made.within(known)
-        return self._everyday[key]
+            records = quantize(_encode(self._embedder, texts))
+            return {text: record.tobytes() for text, record in zip(texts, records, strict=True)}
+        except EmbedderFailed:
+            _encode(self._embedder, [HARMLESS_TEXT])  # raises where it is the embedder that fails, and not a text
+        if len(texts) == 1:
+            return {}
+        return {text: data for single in texts for text, data in self._embed_texts([single]).items()}
 
     @contextmanager
     def _tolerant(self) -> Iterator[None]:
         """Go on without vectors when they fail, and remember why."""
         try:
             yield
-            self._problem = "" if self._clock() >= self._off_until else self._problem
+            if self._clock() >= self._off_until:
+                self._problem = ""
         except Busy:
             raise
-        except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _BUSY:
-                raise
         except (MemsheafError, OSError) as error:
             self._problem = _message(error)
-            self._off_until = self._clock() + PAUSE
+            self._off_until = self._clock() + PAUSE_SECONDS
 
 
 def _encode(embedder: Embedder, texts: Sequence[str]) -> NDArray[float32]:
-    """The vectors of some texts. Raises EmbedderFailed, whatever else went wrong."""
-
-    def encode() -> NDArray[float32]:
-        import numpy
-
-        rows = numpy.asarray(embedder.encode(texts), numpy.float32)
-        is_sound = rows.shape == (len(texts), embedder.dimensions)
-        if not is_sound or not (numpy.linalg.norm(rows, axis=1) < LONGEST).all():
-            raise EmbedderFailed(f"{embedder.identity} gave vectors of another size or length than it should")
-        return rows
-
-    return _translated(encode)
+    """Return the vectors of some texts. Raises EmbedderFailed, whatever else went wrong."""
+    rows = _translate(lambda: numpy.asarray(embedder.encode(texts), float32))
+    is_sound = rows.shape == (len(texts), embedder.dimensions)
+    if not is_sound or not (numpy.linalg.norm(rows, axis=1) < MAX_LENGTH).all():
+        raise EmbedderFailed(f"{embedder.identity} gave vectors of another size or length than it should")
+    return rows
 
 
-def _translated(work: Callable[[], T]) -> T:
+def _translate(work: Callable[[], T]) -> T:
     """Call an embedder, which may be anybody's and raise anything. Raises EmbedderFailed."""
     try:
         return work()
@@ -432,13 +274,14 @@ def _translated(work: Callable[[], T]) -> T:
 
 
 def _in_time(embedder: Embedder, work: Callable[[], T]) -> T:
-    """Do it, with a time-out if the embedder is `remote`. Raises EmbedderFailed."""
+    """Call an embedder, with a time-out if it is `remote`. Raises EmbedderFailed."""
     if not getattr(embedder, "remote", False):
-        return work()
+        return _translate(work)
     try:
-        return within(QUESTION, work, name="memsheaf-question")
+        return within(QUESTION_SECONDS, lambda: _translate(work), name="memsheaf-question")
     except TimeUp:
-        raise EmbedderFailed(f"the embedder gave no vector for the question within {QUESTION:g} seconds") from None
+        problem = f"the embedder gave no vector for the question within {QUESTION_SECONDS:g} seconds"
+        raise EmbedderFailed(problem) from None
 
 
 def _message(error: Exception) -> str:

@@ -8,11 +8,11 @@ the store. `everyday.txt` has them, one a line, with \\n for a line break and a 
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
+from zipfile import BadZipFile
 
 import numpy
 from numpy import bool_, float32
@@ -73,38 +73,26 @@ class Everyday:
 
 
 def load(identity: str, dimensions: int, encode: Callable[[Sequence[str]], Floats], folder: str) -> Everyday:
-    """The messages as an embedder sees them: from the package, from the cache folder, or embedded and kept there."""
+    """Return the messages as an embedder sees them: from the package or the cache folder, or made now."""
     name = file_name(identity, dimensions)
     for place in (os.path.dirname(FILE), folder):
-        with suppress(OSError, ValueError), open(os.path.join(place, name), "rb") as file:
-            return _parse(file.read(), dimensions)
-    data = _made([encode(messages) for messages in kinds()])
+        # one that is damaged is made anew
+        with (
+            suppress(OSError, EOFError, KeyError, ValueError, BadZipFile),
+            open(os.path.join(place, name), "rb") as file,
+            numpy.load(file) as arrays,
+        ):
+            return Everyday(arrays["row"] * arrays["scale"][:, None], arrays["near"])
+    each = [encode(messages) for messages in kinds()]
+    vectors = numpy.concatenate(each)
+    near = _near_others(vectors, [len(some) for some in each])
+    records = quantize(vectors)
     with suppress(OSError):  # no room, or not ours to write: then the next process makes them anew
         draft = os.path.join(folder, f"{name}.{os.getpid()}")
-        with open(draft, "wb") as file:
-            file.write(data)
+        with open(draft, "wb") as output:
+            numpy.savez(output, row=records["row"], scale=records["scale"], near=near)
         os.replace(draft, os.path.join(folder, name))
-    return _parse(data, dimensions)
-
-
-def _made(every: Sequence[Floats]) -> bytes:
-    """A checksum, then how near each is to those of other kinds, and the vectors as they are stored."""
-    vectors = numpy.concatenate(every)
-    stored = quantize(vectors)
-    scales = numpy.array([row.scale for row in stored], float32)
-    near = _near_others(vectors, [len(each) for each in every])
-    data = b"".join([near.tobytes(), scales.tobytes(), *[row.data for row in stored]])
-    return zlib.crc32(data).to_bytes(4, "little") + data
-
-
-def _parse(data: bytes, dimensions: int) -> Everyday:
-    """Raises ValueError for what is damaged."""
-    count = sum(map(len, kinds()))
-    if zlib.crc32(data[4:]) != int.from_bytes(data[:4], "little"):
-        raise ValueError("the checksum is wrong")
-    near, scales = numpy.frombuffer(data, float32, 2 * count, 4).reshape(2, count)
-    rows = numpy.frombuffer(data, numpy.int8, offset=4 + 8 * count).reshape(count, dimensions)
-    return Everyday(rows * scales[:, None], near)
+    return Everyday(records["row"] * records["scale"][:, None], near)
 
 
 def file_name(identity: str, dimensions: int) -> str:

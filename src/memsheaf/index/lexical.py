@@ -31,10 +31,8 @@ LITERAL = 10.0  # weight, in telling words, of a literal match in a script witho
 _LITERALS = "[\u4e00-\u9fff]{2,}さん|[\u3005\u30a1-\u30ff\u3400-\u9fff]{3,}|[\uac00-\ud7af]{4,}"
 _TALK = "怎么样 为什么 什么时 么时候 没问题 有没有 是不是 能不能 可不可 不可以 谢谢你 对不起 没关系 今天天"
 
-PUT = "INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)"
 
-
-class Hit(NamedTuple):
+class WordHit(NamedTuple):
     """One row that shares words with a question.
 
     `score` is for the order: what they have in common, the more the fewer memories hold it. `common` is for the
@@ -58,46 +56,28 @@ class Term(NamedTuple):
     tells: float
 
 
-class Lexicon:
-    """How common words are, as far as anybody asked; it holds until a memory changes."""
+def rank_by_words(
+    db: sqlite3.Connection, question: str, *, total: int, limit: int = WEIGHED, also: Iterable[int] = ()
+) -> list[WordHit]:
+    """Return the rows that answer best among a `total` of memories, best first.
 
-    def __init__(self) -> None:
-        self._state = (-1, -1)
-        self._known: dict[str, tuple[str, str, int]] = {}
+    The rows of `also` are weighed as well, whatever words they hold, and make the `limit` larger.
+    """
+    most = max(POSTINGS, total // 100)
+    asked = list(dict.fromkeys(words(question[:QUERY_LIMIT])))[:MOST_TERMS]
+    terms = [_look_up(db, word, total, most) for word in asked]
+    found = _candidates(db, [term for term in terms if term.often], most)
+    more = set(also).difference(found)
+    return _weighed(db, [*found, *more], terms, _literals(question), _weight(1, total))[: limit + len(more)]
 
-    def ask(
-        self,
-        db: sqlite3.Connection,
-        question: str,
-        *,
-        total: int,
-        last: int,
-        limit: int = WEIGHED,
-        also: Iterable[int] = (),
-    ) -> list[Hit]:
-        """The rows that answer best, best first. `total` and `last` tell one state of the index from another.
 
-        The rows of `also` are weighed as well, whatever words they hold, and make the `limit` larger.
-        """
-        if self._state != (total, last):
-            self._state, self._known = (total, last), {}
-        most = max(POSTINGS, total // 100)
-        asked = list(dict.fromkeys(words(question[:QUERY_LIMIT])))[:MOST_TERMS]
-        terms = [self._term(db, word, total, most) for word in asked]
-        found = _candidates(db, [term for term in terms if term.often], most)
-        more = set(also).difference(found)
-        return _weighed(db, [*found, *more], terms, _literals(question), _weight(1, total))[: limit + len(more)]
-
-    def _term(self, db: sqlite3.Connection, word: str, total: int, most: int) -> Term:
-        if word not in self._known:
-            needle, match = f" {word} ", f'"{word}"'
-            count = _count(db, match, most)
-            if not count:  # perhaps only the beginning of a word
-                needle, match = f" {word}", f'"{word}"*'
-                count = _count(db, match, most)
-            self._known[word] = needle, match, count
-        needle, match, count = self._known[word]
-        return Term(needle, match, count, _weight(count, total), WEAK if is_weak(word) else 1.0)
+def _look_up(db: sqlite3.Connection, word: str, total: int, most: int) -> Term:
+    needle, match = f" {word} ", f'"{word}"'
+    count = _count(db, match, most)
+    if not count:  # perhaps only the beginning of a word
+        needle, match = f" {word}", f'"{word}"*'
+        count = _count(db, match, most)
+    return Term(needle, match, count, _weight(count, total), WEAK if is_weak(word) else 1.0)
 
 
 def enough(count: int) -> float:
@@ -111,15 +91,11 @@ def enough(count: int) -> float:
     return ENOUGH + ENOUGH_MORE * log(max(1, min(count, MANY)))
 
 
-def put_words(db: sqlite3.Connection, row: int, memory: Memory) -> None:
+def put_words(db: sqlite3.Connection, row: int | None, memory: Memory) -> None:
     """Take in the words of a memory."""
-    db.execute(PUT, words_of(row, memory))
-
-
-def words_of(row: int, memory: Memory) -> tuple[object, ...]:
-    """What `PUT` takes in of a memory."""
     # two blanks between, so that each word is counted with a blank on either side
-    return (row, *("  ".join(words(text)) for text in searched_texts(memory)))
+    texts = ["  ".join(words(text)) for text in searched_texts(memory)]
+    db.execute("INSERT OR REPLACE INTO words (rowid, name, description, body) VALUES (?, ?, ?, ?)", (row, *texts))
 
 
 def _weight(count: int, total: int) -> float:
@@ -158,7 +134,7 @@ def _candidates(db: sqlite3.Connection, terms: list[Term], most: int) -> list[in
 
 def _weighed(
     db: sqlite3.Connection, rows: list[int], terms: list[Term], literals: list[str], rarest: float
-) -> list[Hit]:
+) -> list[WordHit]:
     marks = ", ".join("?" * len(rows))
     whole = sum(term.weight for term in terms) or 1.0
     hits = []
@@ -180,5 +156,5 @@ def _weighed(
                 common += tells * often / (often + long)
         if any(one in text for one in literals for text in (name, description, body)):
             score, common = score + whole, common + LITERAL
-        hits.append(Hit(row, score / rarest, common, score / whole))
+        hits.append(WordHit(row, score / rarest, common, score / whole))
     return sorted(hits, key=lambda hit: (-hit.score, hit.row))

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from memsheaf.embed import Usual
-from memsheaf.index.lexical import TEXT_WEIGHT, Hit
-from memsheaf.index.vectors import NEAREST
+from memsheaf.index.lexical import TEXT_WEIGHT, WordHit
 
 NEAR_WEIGHT = 0.25
 USUAL = Usual(mean=0.1, spread=0.1)  # for an embedder that has none of its own
@@ -60,7 +59,7 @@ def word_share(common: float) -> float:
 
 
 def score_both(
-    hits: Iterable[Hit], cosines: Mapping[int, float], usual: Usual, *, enough: float, least: float
+    hits: Iterable[WordHit], cosines: Mapping[int, float], usual: Usual, *, enough: float, least: float
 ) -> dict[int, tuple[float, float, float, float]]:
     """Score, common, near and fit of each row that has a vector or shares words with the question."""
     found = {}
@@ -73,17 +72,3 @@ def score_both(
             score = fuse(hit.share, usual.mean, usual)
             found[hit.row] = (score, hit.common, 0.0, hit.common / least)
     return found
-
-
-def merge(one: Near, other: Near) -> Near:
-    """The cosines of the other, at the scale of the one, where the one has none."""
-    scale = one.usual.spread / other.usual.spread
-
-    def cosines_of(entries: Sequence[int]) -> dict[int, float]:
-        others = other.cosines_of(entries).items()
-        found = {entry: round(one.enough + (near - other.enough) * scale, DIGITS) for entry, near in others}
-        return found | dict(one.cosines_of(entries))
-
-    cosines = cosines_of([*{*one.nearest, *other.nearest}])
-    nearest = sorted(cosines, key=lambda entry: (-cosines[entry], entry))[:NEAREST]
-    return Near(one.usual, one.enough, nearest, cosines_of)

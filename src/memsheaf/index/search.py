@@ -7,51 +7,50 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard.paths import fold
-from memsheaf.index.catalog import MAX_BYTES, Line, Page, line
+from memsheaf.index.caches import of_other_versions
+from memsheaf.index.catalog import LINE, MAX_BYTES, Line, Page
 from memsheaf.index.database import (
+    IN_MEMORY,
     LISTED,
     RANK,
     ROW,
     UNUSABLE,
     WAITING,
+    Embedding,
     Match,
     Row,
     can_compare,
     connect,
-    connect_alone,
+    count_memories,
     delete,
-    ids_of,
-    is_free,
     is_kept,
-    notes,
-    row_of,
     shrink,
-)  # fmt: skip
-from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, Lexicon, enough
-from memsheaf.index.refresh import Rebuild, Refresher
-from memsheaf.index.rows import Traces, where_kind, wipe_rows
-from memsheaf.memory import Memory, parse
+    tally,
+    to_row,
+    writing,
+)
+from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, enough, rank_by_words
+from memsheaf.index.refresh import Refresher
+from memsheaf.index.rows import find_alike, where_kind, wipe_rows
+from memsheaf.index.scoring import score_both
+from memsheaf.memory import Memory
 from memsheaf.store import Commit, Version
 from memsheaf.store.folder import FolderStore
 
 if TYPE_CHECKING:
     from memsheaf.embed import Embedder
-    from memsheaf.index.embedding import Embedding, SemanticSearch
-    from memsheaf.index.scoring import Near
-
+    from memsheaf.index.embedding import EmbeddedQuestion, SemanticSearch
 
 T = TypeVar("T")
 
-RIVALS = 20  # so many near-duplicates are looked at, the likeliest first
-ORPHANS = "SELECT 1 FROM vector WHERE entry IS NULL LIMIT 1"  # vectors that the next search deletes
+MAX_RIVALS = 20  # near-duplicates that are compared with a text, the likeliest first
 
 _OF_PARENTS: list[sqlite3.Connection | None] = []
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _ASKED = threading.local()
 
 
@@ -68,11 +67,9 @@ def asked_at(moment: float) -> Iterator[None]:
 class Index:
     """The index of one folder. Several processes and threads may share it.
 
-    `embedder` is asked for one at the first search; without, or when it has none, search goes by words alone.
+    `embedder` is asked for one at the first search; without, or when it has none, search goes by words alone. Where
+    there is no place for the database, it is kept in memory, without vectors.
     """
-
-    _lexicon: Lexicon
-    _traces: Traces
 
     def __init__(
         self,
@@ -98,34 +95,36 @@ class Index:
     def look(self) -> bool:
         """Notice what changed since the last look, journal it, and bring the catalog up to date.
 
-        A look takes the stamp of every file, about 5 µs each. Inside `asked_at`, a look that began after that moment
+        A look takes the stamp of every file, about 6 µs each. Inside `asked_at`, a look that began after that moment
         is enough.
         """
         with self._guard:
             began = time.monotonic()
             if self._looked_at > getattr(_ASKED, "at", began) and self._refresher.has_looked:
                 return False
-            if self._db and not is_kept(self._db) and is_free(self._database):
-                self.close()  # nobody is in the way of the shared database any more
-            changed = self._healing(self._look)
+            changed = self.query(self._refresher.look)
             self._looked_at = began
             return changed
 
-    def reporting(self, report: Callable[[int], None]) -> AbstractContextManager[None]:
-        """Meanwhile, a look of this thread that reads many files tells how many; what `report` raises ends it."""
-        return self._refresher.reporting(report)
+    @contextmanager
+    def reporting(self, report: Callable[[int], None]) -> Iterator[None]:
+        """As `report_to`, meanwhile."""
+        self.report_to(report)
+        try:
+            yield
+        finally:
+            del self._refresher.reports[threading.get_ident()]
 
     def report_to(self, report: Callable[[int], None]) -> None:
-        """As `reporting`, from now on."""
-        self._refresher.report_to(report)
+        """From now on, a look of this thread that reads many files tells how many; what it raises ends the look."""
+        self._refresher.reports[threading.get_ident()] = report
 
     def follow(self, commit: Commit, parsed: Mapping[str, Memory]) -> None:
         """Take over a commit of our own."""
         with self._guard:
             try:
                 self._refresher.follow(self._connection(), commit, parsed)
-            except (sqlite3.DatabaseError, StoreFailed):  # the commit stands; the next look heals the index
-                self._refresher.catalog.invalidate()
+            except (sqlite3.DatabaseError, StoreFailed, Busy):  # the commit stands; the next look heals the index
                 self._refresher.has_looked = False
 
     @property
@@ -139,82 +138,95 @@ class Index:
         return self._refresher.catalog.moved
 
     def ready(self) -> None:
-        """Scan once, if not yet done: answers about names need the whole folder."""
+        """Look once, if not yet done: answers about names need the whole folder."""
         if not self._refresher.has_looked:
             self.look()
 
     def notice(self, paths: Iterable[str]) -> bool:
         """Look at just these files: what a person did to them goes in the journal before what we do."""
-        found = list(paths)
-        return self._healing(lambda db: self._refresher.notice(db, found))
-
-    def rows(self, where: str = "1", *values: object) -> list[Row]:
-        """All rows that match, in the order of their paths."""
-        return self._ask(f"SELECT {ROW} FROM entry WHERE version <> '' AND {where} ORDER BY path", *values)
+        files = list(paths)
+        return self.query(lambda db: self._refresher.notice(db, files))
 
     def query(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What a function finds in the database."""
-        return self._healing(work)
+        """Return what a function finds in the database; with one that is damaged, start over. Raises Busy."""
+        with self._guard:
+            if self._semantic:
+                self._semantic.is_calm.clear()
+            has_looked = self._refresher.has_looked
+            try:
+                return work(self._connection())
+            except sqlite3.DatabaseError as error:
+                if _is_busy(error):
+                    raise Busy("another program is writing the search index; try again in a moment") from error
+                self._discard()
+                if has_looked:  # an empty database would answer "nothing"
+                    self._refresher.look(self._connection())
+                return work(self._connection())
+            finally:
+                if self._semantic:
+                    self._semantic.is_calm.set()
+
+    def rows(self, where: str = "1", *values: object) -> list[Row]:
+        """Return all rows that match, in the order of their paths."""
+        sql = f"SELECT {ROW} FROM entry WHERE version <> '' AND {where} ORDER BY path"
+        return self.query(lambda db: [to_row(row) for row in db.execute(sql, values)])
 
     def ranked(self, kind: str, limit: int, offset: int) -> list[Row]:
-        """What the catalog may show, most important first; `kind` narrows it, "other" to all unknown types."""
+        """Return what the catalog may show, most important first; `kind` narrows it, "other" to all unknown types."""
         where, values = where_kind(kind)
         sql = f"SELECT {ROW} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK} LIMIT ? OFFSET ?"
-        return self._ask(sql, *values, limit, offset)
+        return self.query(lambda db: [to_row(row) for row in db.execute(sql, (*values, limit, offset))])
 
     def lines(self, paths: Sequence[str]) -> tuple[list[Line], int]:
-        """What the catalog says of these memories, best first; and how many are unconfirmed."""
-        columns, marks = "kind, pinned, day, time, path, line", ", ".join("?" * len(paths))
-        sql = f"SELECT {columns} FROM entry WHERE path IN ({marks}) ORDER BY {RANK}"
-        return self._healing(lambda db: ([line(*row) for row in db.execute(sql, paths)], notes(db).tally[WAITING]))
+        """Return what the catalog says of these memories, best first; and how many are unconfirmed."""
+        marks = ", ".join("?" * len(paths))
+        sql = f"SELECT {LINE} FROM entry WHERE path IN ({marks}) ORDER BY {RANK}"
+        return self.query(lambda db: (db.execute(sql, paths).fetchall(), tally(db)[WAITING]))
 
     def total(self, kind: str = "") -> int:
-        """How many the catalog may show, of one kind or of all."""
-        if not kind:
-            return self._healing(lambda db: notes(db).tally[LISTED])
+        """Return how many the catalog may show, of one kind or of all."""
         where, values = where_kind(kind)
         sql = f"SELECT count(*) FROM entry WHERE listed = {LISTED}{where}"
-        return self._healing(lambda db: int(db.execute(sql, values).fetchone()[0]))
+        return self.query(lambda db: int(db.execute(sql, values).fetchone()[0]))
 
     def named(self, kind: str, name: str) -> str:
-        """The path of the memory with exactly this name, "" when there is none."""
+        """Return the path of the memory with exactly this name, "" when there is none."""
         sql = "SELECT ifnull(min(path), '') FROM entry WHERE name = ? AND kind = ? AND version <> ''"
-        return self._healing(lambda db: str(db.execute(sql, (name, kind)).fetchone()[0]))
+        return self.query(lambda db: str(db.execute(sql, (name, kind)).fetchone()[0]))
 
     def same_file(self, path: str) -> list[str]:
-        """Paths that are one file with this on a file system that folds case or normalises."""
+        """Return the paths that are one file with this on a file system that folds case or normalises."""
         sql = (
             "SELECT path FROM entry WHERE path = ?1 AND fold = ?1 AND version <> '' "
             "UNION ALL SELECT path FROM entry WHERE fold = ?1 AND fold <> path AND version <> ''"
         )
-        return self._healing(lambda db: [found for (found,) in db.execute(sql, (fold(path),))])
+        return self.query(lambda db: [other for (other,) in db.execute(sql, (fold(path),))])
 
     def alike(self, words: Collection[str]) -> list[tuple[str, Version]]:
-        """The paths and versions of memories that may be near-duplicates of these words, likely ones first."""
-        return self._healing(lambda db: self._traces.find(db, words, RIVALS))
+        """Return the paths and versions of memories that may be near-duplicates of these words, likely ones first."""
+        return self.query(lambda db: find_alike(db, words, MAX_RIVALS))
 
     def catalog(self, max_bytes: int = MAX_BYTES) -> Page:
-        """The catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
-        return self._healing(lambda db: self._refresher.page(db, max_bytes))
+        """Return the catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
+        return self.query(lambda db: self._refresher.catalog.page(db, max_bytes))
 
     def search(self, query: str, limit: int, *, among: Collection[str] | None = None) -> list[Match]:
-        """Memories that hold words of the query or lie near it in meaning, best first.
+        """Return memories that hold words of the query or lie near it in meaning, best first.
 
         With `among`, these files are weighed and no others, however many would be better; 10,000 of them at most.
         """
         query = query.encode("utf-8", "replace").decode()
-        if self._embedder and self._healing(can_compare):
-            with self._guard:
-                vectors = self._vectors()
-            vectors.prepare(query)
-        with self._guard:
-            wanted = self._embedder or self._healing(lambda db: db.execute(ORPHANS).fetchone())
-            near = self._vectors().near if wanted else None
-            return self._healing(lambda db: self._search(db, query, limit, near, among))
+        question = None
+        if self._embedder and self.query(can_compare) and (vectors := self._vectors()):
+            question = vectors.prepare(query)  # it may take long, so nobody holds the index meanwhile
+        return self.query(lambda db: self._search(db, query, limit, question, among))
 
     def embedding(self) -> Embedding:
-        """How far the vectors are."""
-        return self._healing(lambda db: self._vectors().status(db))
+        """Return how far the vectors are."""
+        vectors = self._vectors()
+        if vectors is None:
+            return Embedding("", 0, self.query(count_memories), running=False, problem="")
+        return self.query(vectors.status)
 
     def embed_all(
         self, progress: Callable[[int, int], None] | None = None, *, seconds: float = float("inf")
@@ -223,77 +235,70 @@ class Index:
 
         It ends after about so many seconds, and may be interrupted at any time: what was made is kept.
         """
-        if self._healing(is_kept):
-            self._vectors().embed_all(progress, seconds=seconds)
+        vectors = self._vectors()
+        if vectors and self.query(is_kept):
+            vectors.embed_all(progress, seconds=seconds)
         return self.embedding()
 
     def close(self) -> None:
         """Let the database go."""
+        self._leave_parent()
+        if self._semantic:
+            self._semantic.stop()
         with self._guard:
-            self._leave_parent()
-            if self._semantic:
-                self._semantic.stop()
             if self._db:
                 self._db.close()
             self._forget_all()
 
     def delete(self) -> None:
         """Throw everything away, vectors included; the next question builds it again. Raises StoreFailed, Busy."""
-        with self._guard:
-            try:
-                self._discard()
-            except OSError as error:
-                raise StoreFailed(f"the index cannot be removed: {error}") from error
+        self.close()
+        try:
+            delete(self._database)
+        except OSError as error:
+            raise StoreFailed(f"the index cannot be removed: {error}") from error
 
-    def purge(self, names: Collection[str], texts: Collection[bytes]) -> None:
+    def purge(self, names: Collection[str]) -> None:
         """Remove what is known of some memories so that no byte of it is left, their vectors included.
 
         A database in which it cannot be done is thrown away.
         """
-        from memsheaf.index import caches
-        from memsheaf.index.vectors import delete_texts, key_of, passages
-
         with self._guard:
-            caches.remove(caches.of_other_versions(self._database))
+            for path in of_other_versions(self._database):
+                with suppress(OSError):
+                    os.unlink(path)
             try:
                 db = self._connection()
-                wipe_rows(db, names)
-                self._refresher.purge(db)
-                if db.execute("SELECT 1 FROM vector LIMIT 1").fetchone():
-                    memories = [parse(name, text) for name in names for text in texts]
-                    delete_texts(db, {key_of(one) for memory in memories for one in passages(memory)})
+                with writing(db):
+                    wipe_rows(db, names)
+                    self._refresher.publish(db)
                 shrink(db)
             except (sqlite3.DatabaseError, OSError, Busy):
-                with suppress(OSError, Busy):
-                    self._discard()
-            self._refresher.catalog.invalidate()
+                self._discard()
 
     def files(self) -> list[str]:
-        """The files the index is kept in."""
-        from memsheaf.index import caches
+        """Return the files that the index is kept in."""
+        own = [self._database + suffix for suffix in ("", "-wal", "-shm")]
+        return own + of_other_versions(self._database)
 
-        others = [path for one in caches.of_other_versions(self._database) for path in one.files]
-        return [*(self._database + suffix for suffix in ("", "-wal", "-shm")), *others]
+    def _vectors(self) -> SemanticSearch | None:
+        """Return the vectors of this index; None without an embedder, or where numpy is not installed."""
+        with self._guard:
+            self._leave_parent()
+            if self._semantic is None and self._embedder:
+                with suppress(ImportError):
+                    from memsheaf.index.embedding import SemanticSearch
 
-    def _discard(self) -> None:
-        """Throw the database away."""
-        self.close()
-        with suppress(FileNotFoundError):
-            delete(self._database)
-
-    def _vectors(self) -> SemanticSearch:
-        self._leave_parent()
-        if self._semantic is None:
-            from memsheaf.index.embedding import SemanticSearch
-
-            self._semantic = SemanticSearch(self._store, self._database, self._embedder, clock=self._clock)
-        return self._semantic
+                    self._semantic = SemanticSearch(
+                        self._store, self._database, self._embedder, self.query, clock=self._clock
+                    )
+            return self._semantic
 
     def _forget_all(self) -> None:
         self._db = None
         self._refresher.reset()
-        self._lexicon = Lexicon()
-        self._traces = Traces()
+        if self._semantic:
+            self._semantic.forget()
 
     def _leave_parent(self) -> None:
         """In a child that was forked, begin anew: SQLite forbids to use a parent's connection, or to close it."""
@@ -306,83 +311,66 @@ class Index:
     def _connection(self) -> sqlite3.Connection:
         self._leave_parent()
         if self._db is None:
-            try:
-                os.makedirs(os.path.dirname(self._database), 0o700, exist_ok=True)
-                self._db = connect(self._database)
-            except (OSError, Busy, sqlite3.OperationalError):
-                self._db = connect_alone()  # there is no place to keep it
+            self._db = self._open()
         return self._db
 
-    def _healing(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do it; with a database that is damaged start over, and where none can be had, with one in memory."""
-        with self._guard, self._semantic.thread_paused() if self._semantic else nullcontext():
-            has_looked = self._refresher.has_looked
+    def _open(self) -> sqlite3.Connection:
+        for _ in range(2):
             try:
-                return work(self._connection())
+                os.makedirs(os.path.dirname(self._database), 0o700, exist_ok=True)
+                return connect(self._database, self._store.root)
             except sqlite3.DatabaseError as error:
-                is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY
-            if not is_busy:
-                with suppress(sqlite3.DatabaseError, OSError, Busy):
-                    self._discard()
-                    return work(self._filled(has_looked))
-            self._use_memory()
-            return work(self._filled(has_looked))
+                if _is_busy(error):
+                    raise
+                with suppress(OSError):
+                    delete(self._database)  # it is damaged
+            except OSError:
+                break
+        return connect(IN_MEMORY)
 
-    def _filled(self, has_looked: bool) -> sqlite3.Connection:
-        """Return a new database that knows what the last one did: an empty one would answer "nothing"."""
-        if has_looked:
-            self._look(self._connection())
-        return self._connection()
-
-    def _look(self, db: sqlite3.Connection) -> bool:
+    def _discard(self) -> None:
+        """Throw the database away; one that cannot be removed is replaced by one in memory."""
+        if self._db:
+            self._db.close()
+        self._forget_all()
         try:
-            return self._refresher.look(db)
-        except Rebuild:
-            try:
-                self._discard()
-            except (OSError, Busy):
-                self._use_memory()
-            self._refresher.look(self._connection())
-            return True
-
-    def _use_memory(self) -> None:
-        """Go on with a database in memory: another process keeps the shared one, or it cannot be mended."""
-        self.close()
-        self._db = connect_alone()
-
-    def _ask(self, sql: str, *values: object) -> list[Row]:
-        return self._healing(lambda db: [row_of(found) for found in db.execute(sql, values)])
+            delete(self._database)
+        except OSError:
+            self._db = connect(IN_MEMORY)
 
     def _search(
         self,
         db: sqlite3.Connection,
         query: str,
         limit: int,
-        look: Callable[[sqlite3.Connection, str], Near | None] | None,
+        question: EmbeddedQuestion | None,
         among: Collection[str] | None = None,
     ) -> list[Match]:
         self._refresher.take_in_words(db)
-        near = look(db, query) if look else None
-        known = notes(db)
-        most, also = (WEIGHED, near.nearest) if near else (limit, ())
-        chosen = ids_of(db, among) if among is not None else None
-        if chosen is not None:
-            most, also = WEIGHED, [*chosen]
-        hits = self._lexicon.ask(db, query, total=known.rows, last=known.fact("last"), limit=most, also=also)
-        if chosen is not None:
+        near = self._semantic.compare(db, question) if self._semantic and question else None
+        total = sum(tally(db))
+        most, also = (WEIGHED, near.nearest) if near else (limit, [])
+        if among is not None:
+            sql = "SELECT id FROM entry WHERE path = ?"
+            most, also = WEIGHED, [entry for path in among for (entry,) in db.execute(sql, (path,))]
+        hits = rank_by_words(db, query, total=total, limit=most, also=also)
+        if among is not None:
+            chosen = set(also)
             hits = [hit for hit in hits if hit.row in chosen and (near or hit.common)]
         marks = ", ".join("?" * len(hits))
         used = "ifnull((SELECT day FROM used WHERE used.path = entry.path), 0)"
         sql = f"SELECT id, {used}, {ROW} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
-        rows = {found[0]: (row_of(found[2:]), found[1]) for found in db.execute(sql, [hit.row for hit in hits])}
+        rows = {entry: (to_row(row), day) for entry, day, *row in db.execute(sql, [hit.row for hit in hits])}
         hits = [hit for hit in hits if hit.row in rows]
-        least = enough(known.rows)
         if near:
-            from memsheaf.index.scoring import score_both
-
             cosines = near.cosines_of(list(rows))
-            scores = score_both(hits, cosines, near.usual, enough=near.enough, least=least)
+            scores = score_both(hits, cosines, near.usual, enough=near.enough, least=enough(total))
         else:
-            scores = {hit.row: (TEXT_WEIGHT * hit.share, hit.common, 0.0, hit.common / least) for hit in hits}
-        found = [Match(rows[row][0], *numbers, rows[row][1]) for row, numbers in scores.items()]
-        return sorted(found, key=lambda match: (-match.score, match.row.path))[:limit]
+            scores = {hit.row: (TEXT_WEIGHT * hit.share, hit.common, 0.0, hit.common / enough(total)) for hit in hits}
+        matches = [Match(rows[entry][0], *numbers, rows[entry][1]) for entry, numbers in scores.items()]
+        return sorted(matches, key=lambda match: (-match.score, match.row.path))[:limit]
+
+
+def _is_busy(error: sqlite3.DatabaseError) -> bool:
+    """Return True if another process is in the way: then the database is sound."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -2,66 +2,103 @@
 
 Plan, check, apply. A plan is made of groups; a group that fails a check is dropped alone, with the reason. What
 passes is one commit that names the versions that were read: if a file changed meanwhile, its group is dropped and the
-rest is done. Nothing is lost: what is retired stays in the journal, and one `undo` brings all of it back.
+rest is done. Nothing is lost: a merged memory has every line of its sources as it was, what is retired stays in the
+history, and one `undo` brings all of it back.
 
-    report = run(sheaf, state=sheaf.state, now=time.time())           # what would be done
-    report = run(sheaf, state=sheaf.state, now=time.time(), apply=True)
+    report = run(sheaf, state=sheaf.state, now=time.time())               # the plan
+    report = run(sheaf, state=sheaf.state, now=time.time(), apply=True)   # and it is done
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from datetime import date
+from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from memsheaf.errors import Busy, CapReached, Changed, MemsheafError, ModelFailed, Refused, StoreFailed, TextRefused
-from memsheaf.gates import find_unworthy, require_no_secret
-from memsheaf.guard.paths import CATALOG
-from memsheaf.index.database import Row
-from memsheaf.learn import rehearsal, schedule
-from memsheaf.learn.corrections import Memories
-from memsheaf.learn.extract import BadAnswer
-from memsheaf.learn.merge_plan import BY, PlanGroup, find_groups, is_usable, without
-from memsheaf.learn.model_merges import ask_model, cluster_id, find_clusters
-from memsheaf.llm import Model
-from memsheaf.memory import Memory
+from memsheaf.config import Dream
+from memsheaf.errors import Busy, Changed, MemsheafError, ModelFailed, Refused, SecretFound, StoreFailed, TextRefused
+from memsheaf.frontmatter import edited
+from memsheaf.gates import judge
+from memsheaf.guard.paths import CATALOG, is_fact
+from memsheaf.guard.secrets import find_secrets
+from memsheaf.history import diff
+from memsheaf.index.database import IN_MEMORY, Match, Row, connect, writing
+from memsheaf.index.lexical import rank_by_words
+from memsheaf.index.rows import put
+from memsheaf.learn.extract import BadAnswer, ask_twice
+from memsheaf.llm import Model, Question, object_schema
+from memsheaf.memory import Memory, parse, plural
+from memsheaf.prompts import read_prompt
 from memsheaf.recall.inject import CONTEXT
 from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
-from memsheaf.text.similarity import invented, lost
+from memsheaf.text.dates import absolute, parse_day
+from memsheaf.text.neutralize import for_prompt, one_line
+from memsheaf.text.similarity import SAME, alike, fact, group_alike, has_order, lost, telling
 from memsheaf.text_edits import checked
 
-MIN_RETIRED, RETIRED_DIVISOR = 2, 10  # one in ten memories may be retired in a run, and two in any case
-MAX_READ = 20_000  # memories that a run reads, those that were changed last
-MAX_CLUSTERS = 12  # questions to a model in a run
-NEIGHBOURS = 10
-MAX_SETTLED = 1_000  # clusters that are remembered as seen by a model
-MAX_FAILURES = 2  # in a row, after which a model is not asked any more
-
-_ACTIONS = {
-    "merge": "merged",
-    "rewrite": "rewritten",
-    "dates": "dated",
-    "contradicted": "no longer so",
-    "expired": "expired",
-}
+BY = "consolidation"
+MIN_CHANGES, CHANGES_DIVISOR = 2, 10  # a run may retire or rewrite a tenth of the memories, and two in any case
+MAX_READ_MEMORIES = 20_000  # in a run: those that were changed last
 
 Progress = Callable[[int, int], None]
-Approve = Callable[[PlanGroup], bool]  # whether a person lets a group be done that touches what they wrote
 
 
-class Target(Memories, Protocol):
+class Target(Protocol):
     """The memories that are consolidated; `Sheaf` is one."""
 
     def list(self) -> Sequence[Row]:
-        """Every file, in the order of the paths."""
+        """Return every file, in the order of the paths."""
+
+    def read(self, path: str) -> Memory:
+        """Return one memory as it is now."""
+
+    def matches(self, query: str, *, limit: int) -> Sequence[Match]:
+        """Return what has to do with a text, best first."""
 
     def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
-        """All these changes as one commit, or none. Raises Changed, Refused."""
+        """Make all these changes as one commit, or none. Raises Changed, Refused."""
+
+
+class PlanGroup(NamedTuple):
+    """The smallest thing that is done or left: `keeper` stays, with a new `text` unless that is "", `retired` go.
+
+    All memories are as they were read; no two groups share one. `action` is a key of `ACTIONS`.
+    """
+
+    action: str
+    why: str
+    keeper: Memory | None
+    text: str = ""
+    retired: tuple[Memory, ...] = ()
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of all its memories, the keeper first."""
+        return [change.path for change in self.changes()]
+
+    def changes(self) -> Iterator[Change]:
+        """Yield what to commit. A keeper that stays as it is takes part, so that it must still be what was read."""
+        if self.keeper:
+            yield Change(self.keeper.path, self.text.encode() or self.keeper.data, self.keeper.version)
+        for memory in self.retired:
+            yield Change(memory.path, None, memory.version)
+
+    def diff(self) -> str:
+        """Show what it changes, line by line."""
+        parts = [diff(memory.path, memory.text, "", labels=("now", "retired")) for memory in self.retired]
+        if self.keeper and self.text:
+            parts.insert(0, diff(self.keeper.path, self.keeper.text, self.text, labels=("now", "planned")))
+        return "\n".join(parts)
+
+
+ACTIONS = {"merge": "merged", "dates": "dated", "contradicted": "no longer so", "expired": "expired"}
 
 
 class Dropped(NamedTuple):
@@ -71,44 +108,27 @@ class Dropped(NamedTuple):
     why: str
 
 
-class ConsolidationReport(NamedTuple):
-    """What a run would do or did: the groups that stand, those that were dropped, and the commit, "" without one.
+@dataclass(slots=True)
+class ConsolidationReport:
+    """The groups that would be done, or were; those that were dropped; and the commit, "" without one.
 
-    `notes` name problems, such as a model that did not answer; `mine` are groups that are left alone because a
-    person wrote what they would change.
+    `notes` name problems, such as a model that did not answer.
     """
 
-    groups: tuple[PlanGroup, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    groups: list[PlanGroup] = field(default_factory=list)
+    dropped: list[Dropped] = field(default_factory=list)
     commit: str = ""
-    notes: tuple[str, ...] = ()
-    mine: tuple[PlanGroup, ...] = ()
+    notes: list[str] = field(default_factory=list)
 
     @property
     def retired(self) -> int:
-        """How many memories are retired."""
+        """The number of memories that are retired."""
         return sum(len(group.retired) for group in self.groups)
 
-
-@dataclass(slots=True)
-class _Plan:
-    """The groups that a run may still do, and what it left out and why."""
-
-    memories: dict[str, Memory]
-    max_retired: int
-    groups: list[PlanGroup]
-    mine: list[PlanGroup]
-    settled: list[str]
-    dropped: list[Dropped] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
     def drop(self, groups: Collection[PlanGroup], why: str) -> None:
+        """Leave out groups, and say why."""
         self.groups = [group for group in self.groups if group not in groups]
         self.dropped += [Dropped(group, why) for group in groups]
-
-    def report(self, commit: str = "") -> ConsolidationReport:
-        mine = tuple(group for group in self.mine if not _refusal(group))
-        return ConsolidationReport(tuple(self.groups), tuple(self.dropped), commit, tuple(self.notes), mine)
 
 
 def run(
@@ -120,165 +140,591 @@ def run(
     apply: bool = False,
     learned: int = 0,
     progress: Progress | None = None,
-    mine: Approve | None = None,
-    only: Collection[str] | None = None,
 ) -> ConsolidationReport:
     """Find what can be consolidated, check it, and with `apply` do it.
 
-    Without a model, near-duplicates are merged, what expired is retired, and relative dates become absolute. What a
-    person wrote is touched only with `mine`, which is asked about each such group before it is done.
-    `learned` is how many conversations were ever learned from: the gate counts from there on. With `only`, a person
-    chose groups of an earlier plan by their ids: those are done, and one that has changed is named in a note.
+    Without a model, near-duplicates are merged, what expired is retired, and relative dates become absolute.
+    `learned` is the number of conversations that were ever learned from: the gate counts from there on.
 
     Raises:
         Busy: another process is consolidating; only with `apply`.
         StoreFailed: nothing was done.
     """
     today = date.fromtimestamp(now)
-    with schedule.at_work(state) if apply else nullcontext():
-        plan = _make_plan(target, state, today, with_mine=mine is not None or only is not None)
+    with ExitStack() as held:
+        if apply:
+            try:
+                held.enter_context(state.lock(LOCK, wait=WORKER_SECONDS))
+            except Busy:
+                raise Busy("another process is consolidating already") from None
+        last = load_last_run(state)
+        if apply:
+            _save_last_run(state, last._replace(looked=now))
+        memories = _read_memories(target)
+        max_changes = max(MIN_CHANGES, len(memories) // CHANGES_DIVISOR)
+        report = ConsolidationReport(find_groups(list(memories.values()), today, max_changes))
+        settled = list(last.settled)
         if model:
-            _add_proposals(plan, target, model, today, progress)
-        if only is not None:
-            late = sorted({*only} - {group.id for group in plan.groups})
-            plan.groups = [group for group in plan.groups if group.id in only]
-            plan.notes += [f"group {id} was not done: its memories were changed since it was planned" for id in late]
-        _check(plan, target, state)
+            free = _without(memories.values(), report.groups)
+            clusters = _find_clusters(free, target, settled, max_changes + 1)
+            _add_proposals(report, islice(clusters, MAX_CLUSTERS), model, today, settled, progress)
+        _drop_refused(report, target, max_changes)
+        _drop_regressions(report, memories, target, expectations(state))
         if not apply:
-            return plan.report()
-        if only is None:
-            refused = [group for group in plan.groups if group.mine and not (mine and mine(group))]
-            plan.drop(refused, "you left it as it is")
-        commit = _apply(plan, target)
+            return report
+        _commit(report, target)
         try:
-            rehearsal.follow(state, {old: new for group in plan.groups for old, new in group.moved.items()})
-            if only is None:
-                schedule.save(state, schedule.Past(now, learned, tuple(plan.settled[-MAX_SETTLED:])))
+            _move_questions(state, report.groups)
+            _save_last_run(state, LastRun(now, learned, tuple(settled[-MAX_SETTLED_CLUSTERS:]), looked=now))
         except (StoreFailed, Busy) as error:  # the commit stands
-            plan.notes.append(f"it was done, but not noted: {error}")
-        return plan.report(commit)
+            report.notes.append(f"it was done, but not noted: {error}")
+        return report
 
 
-def _make_plan(target: Target, state: State, today: date, *, with_mine: bool) -> _Plan:
-    """Return everything that rules would do, the surest first."""
-    rows = [
-        row
-        for row in target.list()
-        if row.state == "ok" and row.kind and row.path not in (CATALOG, CONTEXT) and row.trust != "shared"
-    ]
-    max_retired = max(MIN_RETIRED, len(rows) // RETIRED_DIVISOR)
-    if len(rows) > MAX_READ:
-        rows = sorted(sorted(rows, key=lambda row: row.updated)[-MAX_READ:])
+def _read_memories(target: Target) -> dict[str, Memory]:
+    """Return the memories that take part, by path."""
+    rows = [row for row in target.list() if row.state == "ok" and row.type and row.trust != "shared"]
     memories = {}
-    for row in rows:
+    for row in sorted(sorted(rows, key=lambda row: row.updated)[-MAX_READ_MEMORIES:]):
         with suppress(MemsheafError):  # deleted or unreadable: then it is not touched
             memory = target.read(row.path)
-            if is_usable(memory) and memory.path == row.path:
+            is_usable = memory.state == "ok" and not memory.is_item and memory.path == row.path
+            if is_usable and row.path not in (CATALOG, CONTEXT):
                 memories[row.path] = memory
-    groups = find_groups([*memories.values()], today, max_retired)
-    mine = find_groups(without(memories.values(), groups), today, max_retired, mine=True)
-    if with_mine:
-        groups, mine = groups + mine, []
-    return _Plan(memories, max_retired, groups, mine, list(schedule.load(state).settled))
+    return memories
 
 
-def _add_proposals(plan: _Plan, target: Target, model: Model, today: date, progress: Progress | None) -> None:
-    """Add what a model proposes for memories that are near each other."""
+def _without(memories: Iterable[Memory], groups: Iterable[PlanGroup]) -> list[Memory]:
+    """Return the memories that are in none of these groups."""
+    taken = {path for group in groups for path in group.paths}
+    return [memory for memory in memories if memory.path not in taken]
 
-    def near(memory: Memory) -> list[str]:
-        matches = target.matches(f"{memory.name} {memory.description}", limit=NEIGHBOURS)
-        return [match.row.path for match in matches if match.fit >= 1]
 
-    free = without(plan.memories.values(), plan.groups)
-    clusters = find_clusters(free, near, settled=frozenset(plan.settled), most=plan.max_retired + 1)
-    failures = 0
-    for number, cluster in enumerate(islice(clusters, MAX_CLUSTERS)):
-        if failures == MAX_FAILURES:
-            break
-        if progress:
-            progress(number, MAX_CLUSTERS)
-        proposed: list[PlanGroup] = []
+def _commit(report: ConsolidationReport, target: Target) -> None:
+    """Commit the groups as one. A group whose memories changed meanwhile is dropped."""
+    while report.groups:
+        counts = Counter(ACTIONS[group.action] for group in report.groups)
+        why = "consolidate: " + ", ".join(f"{count} {done}" for done, count in counts.items())
+        changes = [change for group in report.groups for change in group.changes()]
         try:
-            proposed = ask_model(model, cluster, today)
-            failures = 0
-        except CapReached as error:
-            plan.notes.append(str(error))
-            break
-        except ModelFailed as error:
-            plan.notes.append(f"the model's answer about {cluster[0].path} changed nothing: {error}")
-            failures += 1
-            if not isinstance(error, BadAnswer):
-                continue
-        plan.groups += proposed
-        if not proposed:
-            plan.settled.append(cluster_id(cluster))
-
-
-def _check(plan: _Plan, target: Target, state: State) -> None:
-    """Drop the groups that fail a check, each with the reason."""
-    retired = rewritten = 0
-    most = plan.max_retired
-    for group in list(plan.groups):
-        why = _refusal(group)
-        if not why and group.retired and retired + len(group.retired) > most:
-            why = f"a run retires at most {most} memories; the next one goes on"
-        if not why and not group.retired and rewritten == most:
-            why = f"a run rewrites at most {most} memories; the next one goes on"
-        if why:
-            plan.drop([group], why)
-        else:
-            retired += len(group.retired)
-            rewritten += not group.retired
-
-    def search(question: str, limit: int) -> list[str]:
-        return [match.row.path for match in target.matches(question, limit=limit)]
-
-    checked_groups = plan.groups
-    worse = rehearsal.find_regressions(plan.memories, checked_groups, rehearsal.expectations(state), search)
-    for number, why in worse.items():
-        plan.drop([checked_groups[number]], why)
-
-
-def _refusal(group: PlanGroup) -> str:
-    """Why what a group writes may not be stored, or loses or adds something; "" when it may be done."""
-    stays = group.was(group.keeper) if group.keeper else None
-    if stays and group.text:
-        try:
-            written = checked(group.keeper, group.text, stays, free=False)
-            require_no_secret(written, stays)
-            if error := find_unworthy(written, stays):
-                raise error
-        except TextRefused as error:
-            return str(error)
-        if why := lost([stays], written) or (invented(group.seen, written) if group.model else ""):
-            return why
-        stays = written
-    if stays and group.action != "contradicted":
-        return lost([group.was(path) for path in group.retired], stays)
-    return ""
-
-
-def _apply(plan: _Plan, target: Target) -> str:
-    """Commit the groups as one; return the commit's id. A group whose memories changed meanwhile is dropped."""
-    while plan.groups:
-        changes = [change for group in plan.groups for change in group.changes()]
-        try:
-            return target.change_many(changes, summary(plan.groups), by=BY).id
+            report.commit = target.change_many(changes, why, by=BY).id
+            return
         except Changed as error:
-            late = [group for group in plan.groups if error.path in group.paths]
+            late = [group for group in report.groups if error.path in group.paths]
             if not late:
                 raise
-            plan.drop(late, f"{error.path} was changed meanwhile")
+            report.drop(late, f"{error.path} was changed meanwhile")
         except Refused as error:
-            plan.drop(plan.groups, str(error))
-    return ""
+            report.drop(report.groups, str(error))
 
 
-def summary(groups: Iterable[PlanGroup]) -> str:
-    """What groups do, in one line.
+# The plan by rules
 
-    >>> summary([])
-    'consolidate: nothing'
+
+def find_groups(memories: Sequence[Memory], today: date, most: int) -> list[PlanGroup]:
+    """Return what can be done without a model: retire what expired, merge duplicates, make relative dates absolute.
+
+    A group retires at most `most` memories.
     """
-    counts = Counter(_ACTIONS[group.action] for group in groups)
-    return "consolidate: " + (", ".join(f"{count} {done}" for done, count in counts.items()) or "nothing")
+    groups = list(_find_expired(memories, today))
+    groups += _find_duplicates(_without(memories, groups), today, most)
+    groups += _find_relative_dates(_without(memories, groups), today)
+    return groups
+
+
+def _is_fixed(memory: Memory) -> bool:
+    """Return True if no consolidation may touch it: pinned, a person's, a fact, or not wholly understood."""
+    return memory.pinned or memory.source == "user" or is_fact(memory.path) or bool(memory.warnings)
+
+
+def _find_expired(memories: Iterable[Memory], today: date) -> Iterator[PlanGroup]:
+    for memory in memories:
+        end = parse_day(memory.expires)
+        if end and end < today and not _is_fixed(memory):
+            yield PlanGroup("expired", f"it expired on {end.isoformat()}", None, retired=(memory,))
+
+
+def _find_relative_dates(memories: Iterable[Memory], today: date) -> Iterator[PlanGroup]:
+    """Yield memories whose "tomorrow" gets the day it meant, if all of the text was written on one day."""
+    for memory in memories:
+        day = parse_day(memory.created)
+        is_changed = bool(memory.updated) and memory.updated[:10] != memory.created[:10]
+        if day is None or is_changed or _is_fixed(memory):
+            continue
+        fields = {"updated": today.isoformat(), "source": BY}
+        description = memory.page.get("description")
+        if dated := absolute(description, day):
+            fields["description"] = dated
+        body = absolute(memory.body, day)
+        if (body, dated) != (memory.body, description):
+            with suppress(TextRefused):  # a header that cannot be edited stays as it is
+                text = edited(memory.text, fields=fields, body=body)
+                yield PlanGroup("dates", f"relative dates, as of {day.isoformat()}", memory, text)
+
+
+def _find_duplicates(memories: Iterable[Memory], today: date, most: int) -> Iterator[PlanGroup]:
+    """Yield memories that say the same as another, with the one that stays: the best of them."""
+
+    def rank(memory: Memory) -> tuple[object, ...]:
+        is_better = memory.pinned, memory.source == "user", _is_fixed(memory), memory.trust == "confirmed"
+        return *is_better, len(set(fact(memory))), _day(memory), memory.path
+
+    ranked = sorted(memories, key=rank, reverse=True)
+    facts = [fact(memory) for memory in ranked]
+
+    def joins(keeper: int, other: int) -> bool:
+        is_same = alike(facts[keeper], facts[other]) >= SAME and has_order(facts[keeper], facts[other])
+        return is_same and _may_retire(ranked[other], ranked[keeper])
+
+    for first, *others in group_alike(facts, joins):
+        with suppress(TextRefused):  # a header that cannot be edited stays as it is
+            yield _merge(ranked[first], [ranked[other] for other in others[:most]], today)
+
+
+def _may_retire(other: Memory, keeper: Memory) -> bool:
+    """Return True if one may be retired for the keeper; if that is fixed or more trusted, only if it adds nothing."""
+    if _is_fixed(other) or (other.type, other.expires) != (keeper.type, keeper.expires):
+        return False
+    if other.trust == keeper.trust and not _is_fixed(keeper):
+        return True
+    return (_is_fixed(keeper) or keeper.trust == "confirmed") and not lost([other], keeper)
+
+
+def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
+    """Return the group that adds to the keeper the lines of the others that say something it does not.
+
+    It has the evidence of all. Those of another trust say nothing more, and are no evidence. Raises TextRefused.
+    """
+    text = ""
+    if not _is_fixed(keeper):
+        sources = [memory for memory in (keeper, *others) if memory.trust == keeper.trust]
+        end = "\r\n" if "\r\n" in keeper.body else "\n"
+        whole = keeper
+        for other in sources[1:]:
+            for line in (*other.body.splitlines(), other.description, other.name):
+                if line.strip() and lost([line], whole):
+                    body = whole.body.rstrip("\r\n") + end + line.rstrip() + end
+                    whole = parse(keeper.path, (keeper.page.head + body).encode())
+        citations = dict.fromkeys(place for memory in sources for place in memory.citations)
+        text = edited(
+            keeper.text,
+            fields={
+                "created": min((memory.created for memory in sources if memory.created), default=None),
+                "updated": today.isoformat(),
+                "source": BY,
+                "citations": list(citations) or None,
+                "supersedes": _superseded(sources, others),
+            },
+            body=whole.body,
+        )
+    return PlanGroup("merge", "they say the same", keeper, text, tuple(others))
+
+
+def _superseded(sources: Iterable[Memory], retired: Iterable[Memory]) -> list[str]:
+    """Return the paths that a memory supersedes: those of its sources, and those that are retired for it."""
+    paths = [path for memory in sources for path in memory.supersedes]
+    return list(dict.fromkeys([*paths, *(memory.path for memory in retired)]))
+
+
+def _day(memory: Memory) -> str:
+    return (memory.updated or memory.created)[:10]
+
+
+# The plan by a model
+#
+# A model is shown a few memories at a time, whole, as data between marks that no text can know in advance. It names
+# files that belong together and writes no text itself. Its answer counts only if it keeps to the schema and to the
+# files that were shown. It is asked once more otherwise, and then changes nothing.
+
+MAX_CLUSTERS = 12  # questions to a model in a run
+MAX_CLUSTER_MEMORIES = 6
+MAX_MEMORY_BYTES, MAX_CLUSTER_BYTES = 4_096, 12_288
+MAX_SEARCHES = 2_000  # memories whose neighbours are searched for in a run
+MAX_NEIGHBOURS = 10
+MAX_SETTLED_CLUSTERS = 1_000  # that are remembered as seen by a model
+ANSWER_SECONDS = 60.0
+MAX_ANSWER_TOKENS = 500
+
+_SCHEMA = object_schema(
+    {
+        "action": {"type": "string", "enum": ["merge", "retire", "nothing"]},
+        "files": {"type": "array", "items": {"type": "string"}},
+        "keep": {"type": "string"},
+    }
+)
+
+
+def _find_clusters(
+    memories: Sequence[Memory], target: Target, settled: Collection[str], most: int
+) -> Iterator[list[Memory]]:
+    """Yield memories to show together, one and those near it: of one kind, one trust, all shown whole.
+
+    Those that were changed last come first. What is unconfirmed has no say about what is confirmed. A memory that is
+    long or holds a secret is not shown.
+    """
+    shown = [memory for memory in memories if len(memory.data) <= MAX_MEMORY_BYTES and not find_secrets(memory.text)]
+    by_path = {memory.path: memory for memory in shown}
+    for first in sorted(shown, key=lambda memory: (_day(memory), memory.path), reverse=True)[:MAX_SEARCHES]:
+        if first.path not in by_path:
+            continue
+        cluster, size = [first], len(first.data)
+        for match in target.matches(f"{first.name} {first.description}", limit=MAX_NEIGHBOURS):
+            other = by_path.get(match.row.path, first)
+            is_like = (other.type, other.trust, other.expires) == (first.type, first.trust, first.expires)
+            is_room = len(cluster) < min(most, MAX_CLUSTER_MEMORIES) and size + len(other.data) <= MAX_CLUSTER_BYTES
+            if other is not first and match.fit >= 1 and is_like and is_room:
+                cluster.append(other)
+                size += len(other.data)
+        if len(cluster) > 1 and not all(map(_is_fixed, cluster)):
+            for memory in cluster:
+                del by_path[memory.path]
+            if _cluster_id(cluster) not in settled:
+                yield cluster
+
+
+def _cluster_id(cluster: Sequence[Memory]) -> str:
+    """Return an id that stays the same as long as none of the memories changes."""
+    parts = sorted(f"{memory.path}\0{memory.version}" for memory in cluster)
+    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _add_proposals(
+    report: ConsolidationReport,
+    clusters: Iterable[Sequence[Memory]],
+    model: Model,
+    today: date,
+    settled: list[str],
+    progress: Progress | None,
+) -> None:
+    """Add what a model proposes for clusters of memories; those that it leaves as they are become `settled`.
+
+    A model that gives no answer is not asked again in this run.
+    """
+    for number, cluster in enumerate(clusters):
+        if progress:
+            progress(number, MAX_CLUSTERS)
+        groups: list[PlanGroup] = []
+        try:
+            groups = _ask_model(model, cluster, today)
+        except ModelFailed as error:
+            report.notes.append(f"the model's answer about {cluster[0].path} changed nothing: {error}")
+            if not isinstance(error, BadAnswer):
+                return
+        report.groups += groups
+        if not groups:
+            settled.append(_cluster_id(cluster))
+
+
+def _ask_model(model: Model, cluster: Sequence[Memory], today: date) -> list[PlanGroup]:
+    """Return what the model proposes for a cluster, one group or none. Raises ModelFailed, BadAnswer."""
+    nonce = os.urandom(8).hex()
+    parts = []
+    for memory in cluster:
+        fixed = ' fixed="yes"' if _is_fixed(memory) else ""
+        parts.append(
+            f'<memory-{nonce} file="{memory.path}" written="{_day(memory) or "unknown"}"{fixed}>\n'
+            f"name: {one_line(for_prompt(memory.name), 200)}\n"
+            f"description: {one_line(for_prompt(memory.description), 500)}\n\n"
+            f"{for_prompt(memory.body.strip())}\n"
+            f"</memory-{nonce}>"
+        )
+    question = Question(read_prompt("consolidate"), "\n".join(parts), _SCHEMA, MAX_ANSWER_TOKENS)
+    return ask_twice(model, question, ANSWER_SECONDS, lambda given: _read_answer(given, cluster, today))
+
+
+def _read_answer(given: object, cluster: Sequence[Memory], today: date) -> list[PlanGroup]:
+    """Return the group that an answer describes, if any. Raises ValueError when any part of it is out of bounds."""
+    match given:
+        case {"action": "nothing"}:
+            return []
+        case {"action": "merge" | "retire" as action, "files": [*files], "keep": str(keep)}:
+            names = [name for name in dict.fromkeys(map(str, files)) if name != keep]
+        case _:
+            raise ValueError("it was not of the shape that was asked for")
+    by_path = {memory.path: memory for memory in cluster}
+    if not by_path.keys() >= {keep, *names}:
+        raise ValueError("it named a file that was not shown")
+    keeper, others = by_path[keep], [by_path[name] for name in names]
+    if not others or any(map(_is_fixed, others)):
+        raise ValueError("it named one file where it takes several, or would retire one that is fixed")
+    try:
+        if action == "merge":
+            return [_merge(keeper, others, today)]
+        return [_retire(keeper, others, today)]
+    except TextRefused as error:
+        raise ValueError(str(error)) from None
+
+
+def _retire(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
+    """Return the group that retires what a newer memory on the same subject contradicts. Raises ValueError."""
+    if any(_day(memory) >= _day(keeper) for memory in others) or _day(keeper) > today.isoformat():
+        raise ValueError("the file to keep is not newer than those to retire")
+    about = telling(f"{keeper.name}\n{keeper.body}")
+    if any(about.isdisjoint(telling(f"{memory.name}\n{memory.body}")) for memory in others):
+        raise ValueError("the file to keep is about something else than those to retire")
+    text = ""
+    if not _is_fixed(keeper):
+        text = edited(keeper.text, fields={"supersedes": _superseded([keeper], others)})
+    return PlanGroup("contradicted", f"{keeper.path} says otherwise, and is newer", keeper, text, tuple(others))
+
+
+# The check
+
+
+def _drop_refused(report: ConsolidationReport, target: Target, most: int) -> None:
+    """Drop the groups that may not be stored, lose something, or exceed the cap of a run."""
+    changes = 0
+    for group in list(report.groups):
+        count = len(group.retired) or 1
+        if why := _find_refusal(group, target):
+            report.drop([group], why)
+        elif changes + count > most:
+            report.drop([group], f"a run changes at most {most} memories; the next one goes on")
+        else:
+            changes += count
+
+
+def _find_refusal(group: PlanGroup, target: Target) -> str:
+    """Return why the new text may not be stored, or what it would lose; "" when the group may be done."""
+    keeper = group.keeper
+    if keeper is None:
+        return ""
+    sources = [keeper, *group.retired]
+    if group.text:
+        try:
+            keeper = checked(keeper.path, group.text, keeper, free=False)
+            judge(keeper, sources[0], is_asked=False, near=(), read=target.read)
+        except Refused as error:
+            return str(error)
+    return lost(sources[:1] if group.action == "contradicted" else sources, keeper)
+
+
+# Questions that must still find their answer
+#
+# Before a plan is applied, every stored question that finds its answer now is asked again, by words, of the memories
+# as they would be: those of the plan, and those that the ordinary search finds for the question. The answer, or what
+# takes its place, must be among the first; else the groups that touch it are dropped, or those that touch its rivals.
+
+MAX_ANSWERS = 5  # an answer counts among the first so many
+MAX_RIVALS = 50  # memories that take part for each question
+MAX_QUESTIONS = 500
+_QUESTIONS = "expected.json"
+
+
+class Expectation(NamedTuple):
+    """A question, and the path of the memory that answers it."""
+
+    question: str
+    path: str
+
+
+def expectations(state: State) -> list[Expectation]:
+    """Return the stored questions, oldest first."""
+    stored = state.load(_QUESTIONS)
+    questions = []
+    for pair in stored if isinstance(stored, list) else []:
+        match pair:
+            case [str(question), str(path)]:
+                questions.append(Expectation(question, path))
+    return questions
+
+
+def expect(state: State, question: str, path: str) -> None:
+    """Store a question with the memory that answers it; the same question again takes the new answer.
+
+    Raises:
+        SecretFound: the question holds one.
+        StoreFailed: the stored questions cannot be read.
+    """
+    for secret in find_secrets(question):
+        raise SecretFound(secret.kind, "the question")
+    new = Expectation(" ".join(question.split()), path)
+    _change_questions(state, lambda pairs: [*(pair for pair in pairs if pair.question != new.question), new])
+
+
+def unexpect(state: State, question: str) -> bool:
+    """Drop a stored question; return False if there is none such."""
+    question = " ".join(question.split())
+    return _change_questions(state, lambda pairs: [pair for pair in pairs if pair.question != question])
+
+
+def drop_answer(state: State, path: str) -> None:
+    """Drop all questions that a memory answers, because it is erased."""
+    _change_questions(state, lambda pairs: [pair for pair in pairs if pair.path != path])
+
+
+def _move_questions(state: State, groups: Iterable[PlanGroup]) -> None:
+    """Let questions that retired memories answered be answered by what says it now."""
+    moved = {memory.path: group.keeper.path for group in groups if group.keeper for memory in group.retired}
+    _change_questions(state, lambda pairs: [Expectation(asked, moved.get(path, path)) for asked, path in pairs])
+
+
+def _change_questions(state: State, change: Callable[[list[Expectation]], list[Expectation]]) -> bool:
+    """Save the changed questions; return False if nothing changes. Nothing is created for nothing."""
+    pairs = expectations(state)
+    if change(pairs) == pairs:
+        return False
+    with state.lock("expected", wait=5.0):
+        if state.load(_QUESTIONS) is None and os.path.lexists(os.path.join(state.folder, _QUESTIONS)):
+            raise StoreFailed(f"the stored questions in {state.folder!r} cannot be read; nothing was changed")
+        state.save(_QUESTIONS, change(expectations(state))[-MAX_QUESTIONS:])
+    return True
+
+
+def _drop_regressions(
+    report: ConsolidationReport, memories: Mapping[str, Memory], target: Target, questions: Iterable[Expectation]
+) -> None:
+    """Drop the groups that would make a stored answer harder to find, with the question that shows it.
+
+    What expires is not asked for any more. What superseded an answer is the answer.
+    """
+    expired = {memory.path for group in report.groups if not group.keeper for memory in group.retired}
+    replaced = {old: memory.path for memory in memories.values() for old in memory.supersedes}
+    for question, answer in questions:
+        path = answer if answer in memories else replaced.get(answer, "")
+        matches = [match.row.path for match in target.matches(question, limit=MAX_RIVALS)]
+        if path not in matches[:MAX_ANSWERS] or path not in memories or path in expired:
+            continue
+        rivals = {rival: memories[rival] for rival in matches if rival in memories}
+        while concerned := [group for group in report.groups if not rivals.keys().isdisjoint(group.paths)]:
+            touching = [group for group in concerned if path in group.paths]
+            answers = {path, *(group.keeper.path for group in touching if group.keeper)}
+            if not answers.isdisjoint(_rank(question, _planned(concerned, rivals))):
+                break
+            if not touching and path not in _rank(question, rivals):
+                break  # it is found by meaning, and stays as it is
+            report.drop(touching or concerned, f"{question!r} would no longer find {path}")
+
+
+def _planned(groups: Iterable[PlanGroup], memories: Mapping[str, Memory]) -> dict[str, Memory]:
+    """Return memories as they will be after these groups."""
+    planned = dict(memories)
+    for group in groups:
+        for memory in group.retired:
+            planned.pop(memory.path, None)
+        if group.keeper:
+            planned[group.keeper.path] = group.keeper
+        if group.keeper and group.text:
+            planned[group.keeper.path] = parse(group.keeper.path, group.text.encode())
+    return planned
+
+
+def _rank(question: str, memories: Mapping[str, Memory]) -> list[str]:
+    """Return the paths that a question finds first among these memories, by words."""
+    with closing(connect(IN_MEMORY)) as db:
+        with writing(db):
+            for memory in memories.values():
+                put(db, memory, (0, 0, 0, 0), pending=False)
+        paths = dict(db.execute("SELECT id, path FROM entry"))
+        hits = rank_by_words(db, question, total=len(paths))
+        hits.sort(key=lambda hit: (-hit.score, paths[hit.row]))
+        return [paths[hit.row] for hit in hits[:MAX_ANSWERS]]
+
+
+# When it is due
+#
+# Gates only look: they read a small file, and try for an instant the lock that the worker holds. The worker waits
+# longer than that for it, so that a look never keeps it from starting.
+
+LOCK = "dream"
+LOOK_SECONDS, WORKER_SECONDS = 0.05, 1.0  # to wait for the lock
+LAST_RUN = "dream.json"
+
+
+class Gate(NamedTuple):
+    """One condition: whether it lets a consolidation through, and why or why not."""
+
+    name: str
+    is_open: bool
+    why: str
+
+
+class LastRun(NamedTuple):
+    """What is remembered of the last consolidation that finished; `looked` is when one last began.
+
+    `learned` is the number of conversations that had been learned from by then. `settled` are the clusters of
+    memories that a model saw and left as they are.
+    """
+
+    at: float = 0.0
+    learned: int = 0
+    settled: tuple[str, ...] = ()
+    looked: float = 0.0
+
+
+def load_last_run(state: State) -> LastRun:
+    """Return what is remembered; a file that cannot be understood starts from zero."""
+    match state.load(LAST_RUN):
+        case {"at": int() | float() as at, "learned": int(learned), "settled": [*settled], **rest}:
+            looked = rest.get("looked")
+            started = looked if isinstance(looked, int | float) else 0.0
+            return LastRun(at, learned, tuple(map(str, settled)), started)
+    return LastRun()
+
+
+def _save_last_run(state: State, last: LastRun) -> None:
+    state.save(LAST_RUN, last._asdict())
+
+
+def gates(
+    state: State,
+    dream: Dream,
+    *,
+    files: int,
+    learned: int,
+    now: float,
+    planning: bool = False,
+    logging: bool = False,
+    team: bool = False,
+) -> tuple[Gate, ...]:
+    """Return every gate, in the order in which they are asked. Nothing is changed, and no lock stays held.
+
+    There are `files` memories, and `learned` conversations were ever learned from. In plan mode the agent is
+    `planning` and may change nothing; a scope that keeps a daily log is `logging`; about a `team` a person decides.
+    """
+    last = load_last_run(state)
+    since = learned - last.learned if learned >= last.learned else learned  # or they were counted from zero again
+    enabled = f"the settings say {'on' if dream.enabled else 'off'}"
+    if logging:
+        enabled = "the daily log mode is on; `memsheaf consolidate` does it when asked"
+    if team:
+        enabled = "a team's memories are consolidated by a person, unless its policy is auto: `memsheaf consolidate`"
+    many, some = plural(files, "memory", "memories"), plural(since, "conversation")
+    is_busy = _is_busy(state)
+    return (
+        Gate("enabled", dream.enabled and not logging and not team, enabled),
+        Gate("files", files >= dream.files, f"{many} there, {dream.files:,} needed"),
+        Gate("not planning", not planning, "the agent only plans" if planning else "the agent may change things"),
+        _age_gate("last time", last.at, dream.hours * 3600, now),
+        _age_gate("last look", last.looked, dream.scan_minutes * 60, now),
+        Gate(
+            "conversations",
+            since >= dream.conversations,
+            f"{some} learned from since, {dream.conversations:,} needed",
+        ),
+        Gate("lock", not is_busy, f"{'another process' if is_busy else 'nobody else'} is consolidating"),
+    )
+
+
+def _is_busy(state: State) -> bool:
+    """Return True if a process is consolidating now."""
+    if not os.path.isdir(state.folder):
+        return False
+    try:
+        with state.lock(LOCK, wait=LOOK_SECONDS):
+            return False
+    except StoreFailed:
+        return False
+    except Busy:
+        return True
+
+
+def _age_gate(name: str, then: float, least: float, now: float) -> Gate:
+    """Return a gate that is open some time after `then`; a time in the future, because a clock was wrong, is none."""
+    if not 0 < then <= now:
+        return Gate(name, True, "never yet")
+    return Gate(name, now - then >= least, f"{_duration(now - then)} ago, {_duration(least)} needed")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.0f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"

@@ -21,33 +21,46 @@ from memsheaf.learn.consolidate import ConsolidationReport
 from memsheaf.learn.corrections import Memories
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.erasure_filter import make_erasure_filter
-from memsheaf.learn.extract import BadAnswer, JudgedProposal, ProposalWriter, decide, propose, save, scope_of
-from memsheaf.learn.inbox import Batch, Inbox
+from memsheaf.learn.extract import (
+    BadAnswer,
+    Decided,
+    JudgedProposal,
+    ProposalWriter,
+    decide,
+    propose,
+    save,
+    time_of,
+)
+from memsheaf.learn.inbox import Batch, Inbox, prepare
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, ReviewQueue, find_quote
 from memsheaf.limits import retry
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
 from memsheaf.recall.turns import Proposal, Turn
-from memsheaf.store import Change, Commit
+from memsheaf.store import Commit
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 
-ATTEMPTS = 3  # unusable answers of a model about a batch, after which rules alone read it
-GIVE_UP_SECONDS = 86_400.0  # after which rules read it when the model does not answer at all
-LOOK_BACK = 500  # commits among which that of an interrupted batch is found
+MAX_TRIES = 3  # with unusable answers of a model about a batch; then rules alone read it
+PATIENCE_SECONDS = 86_400.0  # with a model that does not answer at all
+MAX_COMMITS_BACK = 500  # among which that of an interrupted batch is found
 ALREADY_LEARNING = "another process is learning already"  # no error: the queue is being read
-_WANTED, _TRIED = "wanted", "tried.json"
+_WANTED = "wanted"
 
 
 class LearningScope(Memories, Protocol):
     """The scope that learns; `Sheaf` is one."""
 
     @property
+    def home(self) -> str:
+        """The home scope."""
+
+    @property
     def root(self) -> str:
         """The folder that holds its files."""
 
     def log(self, *, limit: int | None = None) -> Iterable[Commit]:
-        """Its commits, newest first; those of other scopes name them in their paths."""
+        """Its commits, newest first."""
 
     def undo(self, commit: str, /) -> object:
         """Take a commit back. Raises NoSuchCommit, Changed."""
@@ -67,14 +80,14 @@ class Distilled(NamedTuple):
     report: ConsolidationReport | None = None
 
     def of(self, outcome: str) -> tuple[JudgedProposal, ...]:
-        """Those that were `saved`, `queued` or `dropped`."""
+        """Return those that were `saved`, `queued` or `dropped`."""
         return tuple(one for one in self.verdicts if one.outcome == outcome)
 
 
 class Learner:
     """How one scope learns: its inbox, its daily log, its review queue, and the policy.
 
-    `policy` gives that of the scope of a path, or of this one for "". With `auto` and `log` what passes the gates is
+    `policy` gives that of a scope, or of this one for "". With `auto` and `log` what passes the gates is
     saved, with `suggest` it waits for review. The daily log is read unless the policy is `manual`.
     """
 
@@ -84,7 +97,7 @@ class Learner:
         keeper: ProposalWriter,
         state: State,
         *,
-        policy: Callable[[str], str] = lambda path: "auto",
+        policy: Callable[[str], str] = lambda scope: "auto",
         ledger: TrustLedger | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -124,25 +137,25 @@ class Learner:
         forget_waiting(self._state, texts, clock=self._clock)
 
     def files(self) -> list[str]:
-        """All files that are kept about this scope outside of it, and those of its daily log."""
+        """Return all files that are kept about this scope outside of it, and those of its daily log."""
         outside = [os.path.join(self._state.folder, name) for name in self._state.names(drafts=True)]
         return [*outside, *self.daily.files()]
 
     def waiting(self) -> list[Turn]:
-        """All that the next `distil` will read, in order. Nothing is handed out or changed."""
+        """Return all that the next `distil` will read, in order. Nothing is handed out or changed."""
         return [*self.inbox.turns(), *(self.daily.waiting() if self._reads_log else ())]
 
     def rehearse(
         self, turns: Sequence[Turn], model: Model | None = None, *, deadline: float = 60.0
     ) -> list[JudgedProposal]:
-        """What would come of these turns; nothing is written. Raises ModelFailed."""
-        turns = self.inbox.prepare(turns)
+        """Return what would come of these turns; nothing is written. Raises ModelFailed."""
+        turns = prepare(turns, self._clock())
         proposals = propose(self._scope, turns, model, date.fromtimestamp(self._clock()), deadline=deadline)
         decided = decide(self._scope, self._keeper, proposals, turns, policy=self._policy)
         return [verdict for verdict, _ in decided]
 
     def preview(self, name: str) -> tuple[Memory, Memory | None, str]:
-        """The memory that an approval would store, the one it would replace, and what speaks against it, if anything.
+        """Return the memory that an approval would store, the one it would replace, and what speaks against it.
 
         Raises NotFound, BadHeader, TextRefused.
         """
@@ -153,10 +166,10 @@ class Learner:
         except Refused as error:
             return memory, was, str(error)
         is_late = was and waiting.proposal.version not in ("", was.version)
-        return memory, was, f"{was.path} was changed since this was proposed" if was and is_late else ""
+        return memory, was, f"{was.ref} was changed since this was proposed" if was and is_late else ""
 
     def propose(self, proposal: Proposal, why: str) -> str:
-        """Have a proposal wait for a person's review; gives its id."""
+        """Have a proposal wait for a person's review; return its id."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
         return self.queue.put(proposal, at=at, why=why)
 
@@ -171,10 +184,10 @@ class Learner:
         proposal = waiting.proposal._replace(trust="", content=content or waiting.proposal.content)
         change, memory, was = self._keeper.draft(proposal, (), by="user")
         if was and proposal.version not in ("", was.version):
-            raise Changed(was.path)
-        commit = self._keeper.accept(change, was, f"approve {memory.name}")
+            raise Changed(was.ref)
+        commit = self._keeper.accept(memory.scope, change, was, f"approve {memory.name}")
         self.queue.decide(
-            Decision(waiting.id, self._clock(), APPROVED, path=memory.path, commit=commit.id, waiting=waiting)
+            Decision(waiting.id, self._clock(), APPROVED, ref=memory.ref, commit=commit.id, waiting=waiting)
         )
         return memory
 
@@ -198,7 +211,7 @@ class Learner:
             try:
                 self._scope.undo(decision.commit)
             except Changed:
-                if all(commit.undoes != decision.commit for commit in self._scope.log(limit=LOOK_BACK)):
+                if all(commit.undoes != decision.commit for commit in self._scope.log(limit=MAX_COMMITS_BACK)):
                     raise
         elif decision.waiting:
             self._keeper.bury(self._rejected(decision.waiting.proposal), undo=True)
@@ -206,7 +219,7 @@ class Learner:
         return decision
 
     def _rejected(self, proposal: Proposal) -> Memory:
-        return self._keeper.draft(proposal._replace(replaces=""), ())[1]
+        return self._keeper.draft(proposal._replace(replaces=None), ())[1]
 
     def _distil(
         self, done: Distilled, model: Model | None, deadline: float, progress: Callable[[int, int], None] | None
@@ -214,89 +227,76 @@ class Learner:
         self._state.tidy(self._clock())
         if self._reads_log:
             self.daily.hand_over()
-        left = self.inbox.left()
         while (batch := self.inbox.pending()).turns:
-            left = max(left, len(batch.turns))
             if progress:
-                progress(done.turns, done.turns + left)
+                progress(done.turns, done.turns + self.inbox.left())
             try:
                 verdicts = self._learn_batch(batch, model, deadline)
             except ModelFailed as error:
                 return done._replace(left=self.inbox.left(), problem=str(error))
-            if verdicts is None:
-                continue
-            self.inbox.done(batch)
-            left -= len(batch.turns)
-            done = done._replace(turns=done.turns + len(batch.turns), verdicts=(*done.verdicts, *verdicts))
+            if verdicts is not None:
+                self.inbox.done(batch)
+                done = done._replace(turns=done.turns + len(batch.turns), verdicts=(*done.verdicts, *verdicts))
         if progress and done.turns:
             progress(done.turns, done.turns)
         return done
 
     def _learn_batch(self, batch: Batch, model: Model | None, deadline: float) -> list[JudgedProposal] | None:
-        """Save or queue the results of a batch; None when something was erased from it meanwhile."""
+        """Save or queue the results of a batch; return None if something was erased from it meanwhile."""
         why = learning_reason(batch)
-        if batch.tries > 1 and "" in self._committed_scopes(why):
+        committed = self._committed_scopes(why) if batch.tries > 1 else set()
+        if self._scope.home in committed:
             return []  # it was saved, and then the process died
         proposals = self._propose(batch, model, deadline)
         if not self.inbox.holds(batch):
             return None
-        done: list[JudgedProposal] = []
-        committed = self._committed_scopes(why) if batch.tries > 1 else frozenset()
+        verdicts: list[JudgedProposal] = []
 
         def attempt() -> list[JudgedProposal]:
-            by_scope: dict[str, list[tuple[JudgedProposal, Change | None]]] = {}
+            by_scope: dict[str, list[Decided]] = {}
             for verdict, change in decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy):
                 if verdict.outcome == "queued":  # first: once the commit is made, the batch counts as done
                     quoted = verdict.proposal._replace(quote=find_quote(verdict.proposal, batch.turns))
-                    verdict = verdict._replace(path=self.propose(quoted, verdict.why))
-                scope = scope_of(change.path) if change else ""
+                    verdict = verdict._replace(id=self.propose(quoted, verdict.why))
+                scope = verdict.ref.scope if change and verdict.ref else self._scope.home
                 if not change or scope not in committed:
                     by_scope.setdefault(scope, []).append((verdict, change))
             try:
-                for scope in sorted(by_scope, reverse=True):
-                    done.extend(save(self._keeper, by_scope[scope], why))
+                for scope in sorted(by_scope, key=lambda scope: scope == self._scope.home):  # that marks it as done
+                    verdicts.extend(save(self._keeper, scope, by_scope[scope], why))
             except Exists as error:
-                raise Changed(error.path) from None
-            return done
+                raise Changed(error.ref) from None
+            return verdicts
 
         def look() -> None:
-            nonlocal committed
-            committed = self._committed_scopes(why)
+            committed.update(self._committed_scopes(why))
 
         return retry(attempt, busy="the memories change faster than they can be read", times=5, meanwhile=look)
 
-    def _committed_scopes(self, why: str) -> frozenset[str]:
-        """The scopes in which a batch was committed already; the one that learns is ""."""
-        commits = (commit for commit in self._scope.log(limit=LOOK_BACK) if commit.why == why)
-        return frozenset(scope_of(step.path) for commit in commits for step in commit.revisions)
+    def _committed_scopes(self, why: str) -> set[str]:
+        """Return the scopes in which a batch was committed already."""
+        return {commit.scope for commit in self._scope.log(limit=MAX_COMMITS_BACK) if commit.why == why}
 
     def _propose(self, batch: Batch, model: Model | None, deadline: float) -> list[Proposal]:
-        """What is proposed of a batch; by rules alone once a model has failed often enough. Raises ModelFailed."""
+        """Return what is proposed of a batch; by rules alone once a model has failed often enough.
+
+        Raises:
+            ModelFailed: it failed, and may do better the next time.
+        """
         today = date.fromtimestamp(self._clock())
         try:
             return propose(self._scope, batch.turns, model, today, deadline=deadline)
         except CapReached:
             raise
         except ModelFailed as error:
-            count, since = self._count_failure(batch)
-            patience = 0.0 if isinstance(error, BadAnswer) else GIVE_UP_SECONDS
-            if count < ATTEMPTS or self._clock() - since < patience:
+            is_old = self._clock() - time_of(batch.turns[-1]) > PATIENCE_SECONDS
+            if batch.tries < MAX_TRIES or not (is_old or isinstance(error, BadAnswer)):
                 raise
         return propose(self._scope, batch.turns, None, today)
 
-    def _count_failure(self, batch: Batch) -> tuple[int, float]:
-        """How often a model failed at this batch, this time included, and since when."""
-        count, now = 0, self._clock()
-        since = now
-        match self._state.load(_TRIED):
-            case {"batch": batch.id, "count": int(tries), "since": int() | float() as first}:
-                count, since = tries, min(first, now)
-        self._state.save(_TRIED, {"batch": batch.id, "count": count + 1, "since": since})
-        return count + 1, since
-
 
 def learning_reason(batch: Batch) -> str:
-    """Why a commit was made that saves what came of a batch."""
+    """Return why a commit was made that saves what came of a batch."""
     return f"learn {batch.id[:16]}"
 
 

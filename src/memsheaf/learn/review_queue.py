@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from memsheaf.errors import NotFound
+from memsheaf.errors import NotFound, Ref
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import cut_bytes
@@ -19,8 +19,8 @@ from memsheaf.text.spoken import unwrapped
 from memsheaf.text.tokenizer import stem
 
 APPROVED, REJECTED = "approved", "rejected"
-DECISIONS = 50  # that are kept
-QUOTE_BYTES = 600
+MAX_DECISIONS = 50
+MAX_QUOTE_BYTES = 600
 _PROPOSAL, _DECIDED = "proposal-", "decided-"
 _SENTENCE = r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+"
 
@@ -34,18 +34,26 @@ class QueuedProposal(NamedTuple):
     proposal: Proposal
 
     def to_json(self) -> dict[str, object]:
-        """As it is kept in a file, and on a hub."""
-        return {**self.proposal._asdict(), "at": self.at, "asked": self.why}
+        """Return it as it is kept in a file, and on a hub."""
+        proposal = self.proposal
+        refs = {"replaces": _write_ref(proposal.replaces), "supersedes": list(map(_write_ref, proposal.supersedes))}
+        return {**proposal._asdict(), **refs, "at": self.at, "asked": self.why}
+
+    @property
+    def texts(self) -> list[str]:
+        """What it says, and the words that it was learned from."""
+        proposal = self.proposal
+        return [f"{proposal.name}\n{proposal.description}\n{proposal.content}", proposal.quote]
 
 
 class Decision(NamedTuple):
-    """What a person decided about a proposal, or about the memory at a path, and the commit that it made, if any."""
+    """A person's decision about a proposal, or about the memory `ref`, and the commit that it made, if any."""
 
     id: str
     at: float
     outcome: str
     reason: str = ""
-    path: str = ""
+    ref: Ref | None = None
     commit: str = ""
     waiting: QueuedProposal | None = None
 
@@ -59,29 +67,34 @@ class ReviewQueue:
     def put(self, proposal: Proposal, *, at: str, why: str) -> str:
         """Queue a proposal and return its id; the same proposal has the same id, so it waits once."""
         name = sha256("\0".join(map(str, proposal[:6])).encode("utf-8", "replace")).hexdigest()[:8]
-        if self._load(name) is None:
-            self._keep(QueuedProposal(name, at, why, proposal))
+        if all(waiting.id != name for waiting in self.all()):
+            self.save(QueuedProposal(name, at, why, proposal))
         return name
+
+    def save(self, waiting: QueuedProposal) -> None:
+        """Have a proposal wait."""
+        self._state.save(f"{_PROPOSAL}{waiting.id}.json", waiting.to_json())
 
     def receive(self, given: Mapping[str, object], known: Collection[str]) -> None:
         """Have those wait that a hub has, by id, and none of the `known` that it has no longer."""
+        waiting = {queued.id for queued in self.all()}
         for name, value in given.items():
-            if _parse(name, value) and self._load(name) is None and _is_id(name):
-                self._state.save(f"{_PROPOSAL}{name}.json", value)
+            if name not in waiting and _is_id(name) and (queued := _parse(name, value)):
+                self.save(queued)
         for name in set(known).difference(given):
             self.remove(name)
 
     def all(self) -> list[QueuedProposal]:
-        """All that wait, the oldest first."""
-        found = map(self._load, self._names(_PROPOSAL))
-        return sorted((one for one in found if one), key=lambda one: (one.at, one.id))
+        """Return all that wait, the oldest first."""
+        queued = (_parse(name, value) for name, value in self._load(_PROPOSAL))
+        return sorted(filter(None, queued), key=lambda waiting: (waiting.at, waiting.id))
 
     def get(self, name: str) -> QueuedProposal:
-        """The one whose id begins so. Raises NotFound when there is none, or more than one."""
-        found = [one for one in self.all() if name and one.id.startswith(name)]
-        if len(found) != 1:
+        """Return the one whose id begins so. Raises NotFound when there is none, or more than one."""
+        matches = [waiting for waiting in self.all() if name and waiting.id.startswith(name)]
+        if len(matches) != 1:
             raise NotFound(name)
-        return found[0]
+        return matches[0]
 
     def remove(self, name: str) -> None:
         """Remove one that waits."""
@@ -89,105 +102,104 @@ class ReviewQueue:
 
     def decide(self, decision: Decision) -> None:
         """Keep a decision, so that it can be undone; the proposal waits no longer."""
-        value: dict[str, object] = decision._asdict()
-        if one := decision.waiting:
-            value["waiting"] = one.to_json()
-        self._state.save(_decided(decision.id), value)
+        waiting = decision.waiting and decision.waiting.to_json()
+        value = {**decision._asdict(), "path": _write_ref(decision.ref), "waiting": waiting}
+        del value["ref"]
+        self._state.save(_decision_file(decision.id), value)
         self.remove(decision.id)
-        for old in self.decisions()[DECISIONS:]:
-            self._state.remove(_decided(old.id))
+        for old in self.decisions()[MAX_DECISIONS:]:
+            self._state.remove(_decision_file(old.id))
 
     def decisions(self) -> list[Decision]:
-        """The last decisions, newest first."""
-        found = []
-        for name in self._names(_DECIDED):
-            match self._state.load(f"{_DECIDED}{name}.json"):
-                case {
-                    "id": str(of), "at": int() | float() as at, "outcome": str(outcome), "reason": str(reason),
-                    "path": str(path), "commit": str(commit), "waiting": waiting,
-                }:  # fmt: skip
-                    found.append(Decision(of, at, outcome, reason, path, commit, _parse(of, waiting)))
-        return sorted(found, key=lambda one: -one.at)
+        """Return the last decisions, newest first."""
+        decisions = []
+        for _, value in self._load(_DECIDED):
+            if isinstance(value, dict) and value.keys() - {"path"} == set(Decision._fields) - {"ref"}:
+                ref, waiting = _read_ref(value.pop("path", "")), _parse(value["id"], value.pop("waiting"))
+                decisions.append(Decision(**value, ref=ref, waiting=waiting))
+        return sorted(decisions, key=lambda decision: -decision.at)
 
     def decided(self, name: str = "") -> Decision:
-        """The decision about what has this id, or the last one. Raises NotFound."""
-        for one in self.decisions():
-            if one.id.startswith(name) if one.waiting else name in ("", one.id):
-                return one
+        """Return the decision about what has this id, or the last one. Raises NotFound."""
+        for decision in self.decisions():
+            is_proposal = decision.waiting and decision.id.startswith(name)
+            if is_proposal or name in ("", decision.id):
+                return decision
         raise NotFound(name or "a decision")
 
     def reopen(self, decision: Decision) -> None:
         """Forget a decision; its proposal waits again."""
-        if one := decision.waiting:
-            self._keep(one)
-        self._state.remove(_decided(decision.id))
+        if decision.waiting:
+            self.save(decision.waiting)
+        self._state.remove(_decision_file(decision.id))
 
     def purge(self, keep: Callable[[str], bool], names: Collection[str] = ()) -> None:
         """Drop what says something that may not be kept, and decisions about the memories of these names."""
         for waiting in self.all():
-            if not all(map(keep, _texts(waiting))):
+            if not all(map(keep, waiting.texts)):
                 self.remove(waiting.id)
-        for one in self.decisions():
-            said = [one.reason, *(_texts(one.waiting) if one.waiting else ())]
-            if not all(map(keep, said)) or one.path.rpartition(":")[2] in names:
-                self._state.remove(_decided(one.id))
+        for decision in self.decisions():
+            texts = [decision.reason, *(decision.waiting.texts if decision.waiting else ())]
+            if not all(map(keep, texts)) or (decision.ref and decision.ref.path in names):
+                self._state.remove(_decision_file(decision.id))
 
-    def _keep(self, one: QueuedProposal) -> None:
-        self._state.save(f"{_PROPOSAL}{one.id}.json", one.to_json())
-
-    def _names(self, prefix: str) -> list[str]:
-        names = (name for name in self._state.names() if name.startswith(prefix) and name.endswith(".json"))
-        return [name.removeprefix(prefix).removesuffix(".json") for name in names]
-
-    def _load(self, name: str) -> QueuedProposal | None:
-        return _parse(name, self._state.load(f"{_PROPOSAL}{name}.json"))
+    def _load(self, prefix: str) -> Iterator[tuple[str, object]]:
+        """Yield the id and the JSON of each file."""
+        for name in self._state.names():
+            if name.startswith(prefix) and name.endswith(".json"):
+                yield name.removeprefix(prefix).removesuffix(".json"), self._state.load(name)
 
 
-def _parse(name: str, found: object) -> QueuedProposal | None:
-    if not isinstance(found, dict):
+def _parse(name: str, value: object) -> QueuedProposal | None:
+    """Return the proposal that a file or a hub has; None if it cannot be understood."""
+    if not isinstance(value, dict):
         return None
-    values = {key: found.get(key, "") for key in Proposal._fields}
-    explicit, older = values.pop("explicit") is True, values.pop("supersedes") or ()
-    if not all(isinstance(value, str) for value in (found.get("at"), found.get("asked"), *values.values())):
+    fields = {key: value.get(key, "") for key in (*Proposal._fields, "at", "asked")}
+    superseded, is_explicit = fields.pop("supersedes") or (), fields.pop("explicit") is True
+    if not all(isinstance(text, str) for text in fields.values()):
         return None
-    proposal = Proposal(**values, explicit=explicit, supersedes=tuple(map(str, older)))
-    return QueuedProposal(name, found["at"], found["asked"], proposal)
+    at, why = fields.pop("at"), fields.pop("asked")
+    fields["replaces"] = _read_ref(fields["replaces"])
+    refs = [_read_ref(text) for text in superseded if isinstance(text, str)]
+    proposal = Proposal(**fields, explicit=is_explicit, supersedes=tuple(filter(None, refs)))
+    return QueuedProposal(name, at, why, proposal)
+
+
+def _write_ref(ref: Ref | None) -> str:
+    return f"{ref.scope}:{ref.path}" if ref else ""
+
+
+def _read_ref(text: str) -> Ref | None:
+    """Return the memory that a text names. Earlier versions wrote none of the scope where that is the home scope."""
+    scope, _, path = text.rpartition(":")
+    return Ref(scope, path) if path else None
 
 
 def _is_id(name: str) -> bool:
     return bool(re.fullmatch(r"[0-9a-f]{8}", name))
 
 
-def _decided(name: str) -> str:
-    return f"{_DECIDED}{name if _is_id(name) else sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}.json"
-
-
-def _texts(waiting: QueuedProposal) -> list[str]:
-    one = waiting.proposal
-    return [f"{one.name}\n{one.description}\n{one.content}", one.quote]
+def _decision_file(name: str) -> str:
+    """Return the name of the file for a decision about a proposal, by its id, or about a memory, by its path."""
+    if not _is_id(name):
+        name = sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"{_DECIDED}{name}.json"
 
 
 def find_quote(proposal: Proposal, turns: Sequence[Turn]) -> str:
-    """The words of a conversation that a proposal was learned from: the sentences that share most words with it.
-
-    What the user said comes before what others said.
+    """Return the sentence of a conversation that shares most words with a proposal; the user's come first.
 
     >>> from memsheaf.recall.turns import Message
     >>> said = Turn("c", (Message("user", "Hi. From now on we deploy on Fridays. Thanks!"),))
     >>> find_quote(Proposal("Deployment day", "", "project", "We deploy on Fridays."), [said])
     'From now on we deploy on Fridays.'
     """
-    claimed = _stems(f"{proposal.name} {proposal.content}")
-    best, quote = 0.0, ""
-    for message in (message for turn in turns for message in turn.messages):
-        sentences = [one.strip() for one in re.split(_SENTENCE, unwrapped(message.text)) if one.strip()]
-        shares = [len(_stems(one) & claimed) for one in sentences]
-        top = max(shares, default=0)
-        if top + (message.role == "user") / 2 > best and top:
-            best = top + (message.role == "user") / 2
-            quote = " ".join(one for one, share in zip(sentences, shares, strict=True) if share > top / 2)
-    return cut_bytes(quote, QUOTE_BYTES)
-
-
-def _stems(text: str) -> set[str]:
-    return set(map(stem, telling(text)))
+    claimed = set(map(stem, telling(f"{proposal.name} {proposal.content}")))
+    messages = [message for turn in turns for message in turn.messages]
+    best, quote = 0, ""
+    for message in sorted(messages, key=lambda message: message.role != "user"):
+        for sentence in re.split(_SENTENCE, unwrapped(message.text)):
+            common = len(claimed.intersection(map(stem, telling(sentence))))
+            if common > best:
+                best, quote = common, sentence.strip()
+    return cut_bytes(quote, MAX_QUOTE_BYTES)

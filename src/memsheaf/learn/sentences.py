@@ -15,18 +15,23 @@ from datetime import date
 from itertools import pairwise
 from typing import NamedTuple
 
+from memsheaf.guard.pasted import OTHERS, OwnWords, read_own_words
 from memsheaf.guard.worth import ephemeral
-from memsheaf.learn.pasted import OTHERS, OwnWords, read_own_words
-from memsheaf.recall.ignore import asks_not_to_store
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.text import tokenizer
 from memsheaf.text.classifier import classify
 from memsheaf.text.dates import absolute
-from memsheaf.text.requests import announces_list, find_request, without_request
-from memsheaf.text.sentences import bullet_length, find_sentences, is_question, leans_back
+from memsheaf.text.requests import announces_list, asks_not_to_store, find_request, without_request
+from memsheaf.text.sentences import (
+    bullet_length,
+    find_sentences,
+    is_question,
+    leans_back,
+    make_description,
+    make_name,
+)
 from memsheaf.text.similarity import words
 from memsheaf.text.spoken import SHOWN, spoken
-from memsheaf.text.summary import make_description, make_name
 
 MIN_WORTH = 0.5  # probability from which a sentence is kept that nobody asked to keep
 MIN_WORTH_IN_LONG_MESSAGE = 0.8  # a long message may be pasted
@@ -35,7 +40,6 @@ MIN_WORTH_ALONE = 0.2  # from which a sentence that somebody asked to keep is a 
 MIN_WORDS_ALONE = 4  # fewer words lean on the sentence before, unless they speak of the user
 SHORT_MESSAGE_CHARS = 300
 MAX_SENTENCE_CHARS = 400  # of a sentence that nobody asked to keep; a longer one was pasted
-MAX_SENTENCES = 200  # of a message; the first and the last half of them are read
 MIN_WRAPPED_CHARS = 50  # of a line that goes on in the next one
 MIN_FACT_BYTES = 6
 MIN_TELLING_WORDS = 2  # of a sentence that leans on nothing that was kept
@@ -107,10 +111,10 @@ def split_facts(text: str) -> list[str]:
     """Return the facts that a text states, each as it was typed: its passages, without a request in front.
 
     Nothing is lost between them: a sentence that is no fact of its own ("Mira knows why.") stays with the one before
-    it. A text with numbered steps, a block of code or a heading is one fact.
+    it. A line is a fact of its own unless it is short. A text with numbered steps, code or a heading is one fact.
 
-    >>> split_facts("Remember that I use pnpm. It is faster. And in this project the db is wiped on Sundays.")
-    ['I use pnpm. It is faster.', 'And in this project the db is wiped on Sundays.']
+    >>> split_facts("Remember that I use pnpm. It is faster. In this project the staging db is wiped every Sunday.")
+    ['I use pnpm. It is faster.', 'In this project the staging db is wiped every Sunday.']
     """
     if re.search(_ONE_FACT, text):
         return [without_request(text)]
@@ -119,7 +123,8 @@ def split_facts(text: str) -> list[str]:
     for (_, last), (start, end) in pairwise(find_sentences(masked)):
         mark = bullet_length(masked[start:end])
         is_wrapped = _is_wrapped(masked[:last], masked[last:start], masked[start:end])
-        stands_alone = mark or _stands_alone(text[start:end])
+        is_line = "\n" in masked[last:start] and not _is_short(text[start:end])
+        stands_alone = mark or is_line or _stands_alone(text[start:end])
         if stands_alone and not is_wrapped and not leans_back(masked[start + mark : end]):
             starts.append(start)
     if len(starts) == 1:
@@ -130,10 +135,12 @@ def split_facts(text: str) -> list[str]:
 
 def _stands_alone(sentence: str) -> bool:
     """Return True if a sentence behind another is a fact of its own; "Don't upgrade!" is none."""
-    is_short = sentence.isascii() and len(sentence.split()) < MIN_WORDS_ALONE
-    if is_short and not re.match(r"(?i)(?:i|i'm|my|we|our)\b", sentence):
-        return False
-    return classify(sentence)[1] >= MIN_WORTH_ALONE
+    return not _is_short(sentence) and classify(sentence)[1] >= MIN_WORTH_ALONE
+
+
+def _is_short(sentence: str) -> bool:
+    has_few_words = sentence.isascii() and len(sentence.split()) < MIN_WORDS_ALONE
+    return has_few_words and not re.match(r"(?i)(?:i|i'm|my|we|our)\b", sentence)
 
 
 def draft_fact(text: str, today: date, kind: str = "") -> Proposal:
@@ -225,8 +232,7 @@ def _read_sentences(own: OwnWords) -> list[Sentence]:
         mark = bullet_length(own.spoken[start:end])
         first = start + mark
         sentences.append(Sentence(own.text[first:end], own.spoken[first:end], first, mark > 0))
-    half = MAX_SENTENCES // 2
-    return sentences if len(sentences) <= MAX_SENTENCES else sentences[:half] + sentences[-half:]
+    return sentences
 
 
 def _belongs(own: OwnWords, passage: Passage, previous: Sentence, sentence: Sentence) -> bool:

@@ -68,6 +68,11 @@ def answer(model: Model, question: Question, deadline: float) -> object:
         raise ModelFailed(f"{type(error).__name__}: {error}") from None
 
 
+def sendable(text: str) -> str:
+    """Return the text without half characters, which no server takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def failed(message: str, hint: str = "") -> ModelFailed:
     """A failure, with a hint of its own where there is something to do about it."""
     return hinted(ModelFailed(message), hint or ModelFailed.hint)

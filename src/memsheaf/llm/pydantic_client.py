@@ -37,9 +37,8 @@ from pydantic_ai.tools import ToolDefinition
 
 from memsheaf.embed.http import parse_address
 from memsheaf.llm.json_answer import UnusableAnswer, read
-from memsheaf.llm.model import Answer, Question, Request, Said, Spoken, Step, ToolCall, failed
+from memsheaf.llm.model import Answer, Question, Request, Said, Spoken, Step, ToolCall, failed, sendable
 from memsheaf.llm.providers import CHOOSE, NO_KEY, Choice
-from memsheaf.llm.text_tool_calls import Written, sendable
 
 Connect = Callable[[str, bool], Any]  # makes an HTTP client of `httpx` or `httpx2`, as `Wire.client` does
 Give = Callable[[Spoken | Step], None]
@@ -91,7 +90,6 @@ async def stream(
     kept: Mapping[Said, ModelResponse],
     idle: float,
     give: Give,
-    written: Written,
 ) -> tuple[Said, ModelResponse]:
     """Hand on what is said, as it comes; what was said and called, and the whole response. Raises what clients do."""
     async with AsyncExitStack() as stack:
@@ -102,9 +100,9 @@ async def stream(
             model_settings=_talk_settings(model, request, idle),
             model_request_parameters=_talk_parameters(request),
         ) as streamed:
-            said = await _spoken(streamed, give, written)
+            text = await _spoken(streamed, give)
         response = streamed.get()
-    return said._replace(calls=_calls(response) + said.calls), response
+    return Said("assistant", text, _calls(response)), response
 
 
 async def _opened(choice: Choice, key: str, connect: Connect, stack: AsyncExitStack) -> Model:
@@ -236,8 +234,8 @@ def _id(id: str, taken: set[str]) -> str:
     return fit
 
 
-async def _spoken(stream: StreamedResponse, give: Give, written: Written) -> Said:
-    """Hand on what is said, as it comes, and give all of it that is no thought, with the calls that were written."""
+async def _spoken(stream: StreamedResponse, give: Give) -> str:
+    """Hand on what is said, as it comes, and return all of it that is no thought."""
     said: list[str] = []
     async for event in stream:
         text, aside = "", False
@@ -247,13 +245,10 @@ async def _spoken(stream: StreamedResponse, give: Give, written: Written) -> Sai
                 text = f"\n\n{text}"  # another block begins
         elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta | ThinkingPartDelta):
             text, aside = event.delta.content_delta or "", isinstance(event.delta, ThinkingPartDelta)
-        if text := sendable(text) if aside else written.hear(sendable(text)):
+        if text := sendable(text):
             give(Spoken(text, aside))
             said += [] if aside else [text]
-    rest, calls = written.end()
-    if rest:
-        give(Spoken(rest))
-    return Said("assistant", "".join((*said, rest)), calls)
+    return "".join(said)
 
 
 def _calls(response: ModelResponse) -> tuple[ToolCall, ...]:

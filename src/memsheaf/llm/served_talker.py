@@ -16,11 +16,10 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from memsheaf.errors import BadSettings, ModelFailed, hinted
-from memsheaf.llm.model import Request, Said, Spoken, Step, failed
+from memsheaf.llm.model import Request, Said, Spoken, Step, failed, sendable
 from memsheaf.llm.providers import CHOOSE, NO_KEY, PROVIDERS, choose, key_of
 from memsheaf.llm.served import LOADING, Wire, is_unreachable, told
 from memsheaf.llm.subprocess_model import TOOLS
-from memsheaf.llm.text_tool_calls import Written, sendable
 from memsheaf.text.neutralize import one_line
 
 if TYPE_CHECKING:
@@ -126,14 +125,8 @@ class ServedTalker:
             kept=self._kept,
             idle=self._idle,
             give=give,
-            written=self._written(request),
         )
         give(self._step(response, said, request, wire))
-
-    def _written(self, request: Request) -> Written:
-        """What listens for calls in the text: only where small models are served, and when there is what to call."""
-        tools = [str(tool["name"]) for tool in request.tools] if self._is_free else []
-        return Written(tools, first=sum(len(said.calls) for said in request.conversation))
 
     def _step(self, response: ModelResponse, said: Said, request: Request, wire: Wire) -> Step:
         """A response as a step. Raises ModelFailed when it is incomplete or empty."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
-from memsheaf.errors import MemsheafError
+from memsheaf.errors import MemsheafError, Ref
 from memsheaf.hosts.switch import is_off
-from memsheaf.scope import Scope, checkout_of, open_plain, resolve, shown
+from memsheaf.scope import Scope, checkout_of, open_plain, resolve
 from memsheaf.text.neutralize import one_line
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def render_catalog_head(settings: Settings, cwd: str, scopes: Sequence[str], roo
         if name.startswith("team/") or checkout_of(root, settings.home):
             continue
         entries, count = _read_catalog(root)
-        ranked.append([f"- {shown(name, path, names[0])}: {text}" for path, text in entries])
+        ranked.append([f"- {Ref(name, path).label(names[0])}: {text}" for path, text in entries])
         total += count
     lines = [TITLE]
     used = len(TITLE) + len(MORE.format(total)) + 1

@@ -503,7 +503,9 @@ class HttpTransport:
             if is_due:
                 looked = time.monotonic()
             try:
-                is_new, seen = await anyio.to_thread.run_sync(self._look, is_due)
+                is_new, seen = await anyio.to_thread.run_sync(
+                    lambda look: self._offer(None).has_new_list(self._seen, look=look), is_due
+                )
             except MemsheafError:
                 continue  # the next call says what is wrong
             except Exception:  # noqa: BLE001 - a mistake of ours must not end the server; the next look may work
@@ -514,9 +516,6 @@ class HttpTransport:
             if is_new:
                 for client in clients:
                     client.changed.set()
-
-    def _look(self, is_due: bool) -> tuple[bool, str]:
-        return self._offer(None).has_new_list(self._seen, look=is_due)
 
 
 def _end(client: Client) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
+from urllib.parse import quote, unquote
 
-from memsheaf.errors import MemsheafError, NotFound, Refused, hinted
+from memsheaf.errors import MemsheafError, NotFound, Ref, Refused, hinted
 from memsheaf.guard import without_secrets
 from memsheaf.hosts.switch import is_off
 from memsheaf.mcp.protocol import tool_result
@@ -45,10 +46,6 @@ class Offer:
         self._tree = tree
         self._tools = Tools(self.memory, tree=tree, remember=remember)
 
-    def _sheaves(self) -> list[Sheaf]:
-        """The scopes that are served now."""
-        return self.memory.each()
-
     def answer(self, method: str, params: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         """Return the result of a request. Raises MemsheafError, for anything but a tool."""
         if method == "tools/call":
@@ -72,7 +69,7 @@ class Offer:
             return ToolAnswer(f"Error: {OFF}. {TURN_ON}", failed=True)
         with ExitStack() as stack:
             with suppress(MemsheafError):  # the tool says what is wrong
-                for sheaf in self._sheaves():
+                for sheaf in self.memory.each():
                     stack.enter_context(sheaf.own.index.reporting(lambda done: progress(done, 0, "reading memories")))
             return self._tools.answer(name, arguments)
 
@@ -85,7 +82,8 @@ class Offer:
         self.has_listed = True
         listed = list(STANDING) if number == 1 else []
         for row in rows[:PAGE_RESOURCES]:
-            listed.append((uri_of(row.path), row.path, one_line(row.masked().description, 160)))
+            file = self.memory.label(row.ref)
+            listed.append((uri_of(file), file, one_line(row.masked().description, 160)))
         page: dict[str, Any] = {
             "resources": [
                 {"uri": uri, "name": name, "description": description, "mimeType": MARKDOWN}
@@ -132,24 +130,26 @@ class Offer:
 
     def _near(self, query: str) -> str:
         """The nearest memories, for a person who asked; plain recall shows nothing when unsure."""
-        rows = [row for row in self.memory.search(query, limit=5) if row.trust == "confirmed"]
+        rows = [hit.row for hit in self.memory.search(query, limit=5) if hit.row.trust == "confirmed"]
         if not rows:
             return "Nothing that is remembered has to do with it."
-        near = "\n".join(f"- {row.path}: {one_line(for_prompt(row.description), 160)}" for row in rows)
+        near = "\n".join(
+            f"- {self.memory.label(row.ref)}: {one_line(for_prompt(row.description), 160)}" for row in rows
+        )
         return f"Nothing fits well. Nearest, to be read with `memory_read` if they help:\n{near}"
 
     def _audited(self, progress: Progress) -> str:
-        from memsheaf.work.audit import audit
+        from memsheaf.work.checks import audit
 
         lines, files = [], 0
-        for sheaf in self._sheaves():
+        for sheaf in self.memory.each():
             report = audit(
                 sheaf, today=sheaf.today, progress=lambda done, total: progress(done, total, "looking at memories")
             )
             files += report.files
             for finding in report.findings:
                 said = one_line(for_prompt(finding.problem), 200)
-                lines.append(f"- {self.memory.name(sheaf.home, finding.path)}: {finding.kind}: {said}")
+                lines.append(f"- {self.memory.label(Ref(sheaf.home, finding.path))}: {finding.kind}: {said}")
         if len(lines) > MAX_FINDINGS:
             lines[MAX_FINDINGS:] = [f"- and {len(lines) - MAX_FINDINGS} more; `memsheaf audit` shows all"]
         prompt = read_prompt("ask-audit").replace("{files}", f"{files:,}")
@@ -158,7 +158,7 @@ class Offer:
 
     def last(self) -> str:
         """Return where the journals are now, for `has_new_list` later."""
-        return " ".join(f"{sheaf.scope}={sheaf.own.store.last_id()}" for sheaf in self._sheaves())
+        return " ".join(f"{sheaf.scope}={sheaf.own.store.last_id()}" for sheaf in self.memory.each())
 
     def has_new_list(self, since: str | None, *, look: bool) -> tuple[bool, str]:
         """Return whether memories came or went since `last` gave `since`, and what it gives now.
@@ -166,13 +166,13 @@ class Offer:
         Without `look`, edits by hand are missed.
         """
         if look:
-            for sheaf in self._sheaves():
+            for sheaf in self.memory.each():
                 sheaf.own.index.look()
         last = self.last()
         if since is None or last == since:
             return False, last
         known = dict(part.partition("=")[::2] for part in since.split())
-        commits = (commit for sheaf in self._sheaves() for commit in sheaf.own.since(known.get(str(sheaf.scope), "")))
+        commits = (commit for scope in self.memory.open_scopes() for commit in scope.since(known.get(scope.name, "")))
         return any(not (change.before and change.after) for commit in commits for change in commit.revisions), last
 
 
@@ -200,8 +200,6 @@ def uri_of(path: str) -> str:
     >>> uri_of("facts/project_caf\\u00e9 au lait.md")
     'memory://file/facts/project_caf%C3%A9%20au%20lait.md'
     """
-    from urllib.parse import quote
-
     return FILE + quote(path, safe="/,()'+&@")  # as a client fills in the template
 
 
@@ -211,8 +209,6 @@ def path_of(uri: str) -> str:
     >>> path_of("memory://file/facts%2Fa.md"), path_of("memory://catalog"), path_of("memory://file/%ff.md")
     ('facts/a.md', '', '')
     """
-    from urllib.parse import unquote
-
     try:
         return unquote(uri.removeprefix(FILE), errors="strict") if uri.startswith(FILE) else ""
     except UnicodeDecodeError:

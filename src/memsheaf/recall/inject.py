@@ -84,7 +84,7 @@ class Shown(NamedTuple):
         """The memory between marks that carry a nonce."""
         memory = self.memory
         head = [
-            f'<memory-{nonce} file="{_attribute(self.name)}" type="{_attribute(self._masked(memory.kind))}" '
+            f'<memory-{nonce} file="{_attribute(self.name)}" type="{_attribute(self._masked(memory.type))}" '
             f'scope="{_attribute(self.scope)}" saved="{self.age}">',
             one_line(for_prompt(self._masked(memory.name)), 200),
         ]

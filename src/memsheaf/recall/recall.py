@@ -20,28 +20,30 @@ from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.inject import CONTEXT, MEMORY_BYTES, NOTES, Shown, days_between, fit_within, render_recall
 from memsheaf.scope import Scope
-from memsheaf.scope import shown as shown_name
 from memsheaf.text.classifier import concerns
 from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
-MOST = 5
-READ = 3 * MOST  # some that were selected turn out to be expired or replaced
-CONSIDERED, SHORTLIST = 50, 20
+MAX_MEMORIES = 5  # at once
+MAX_READ = 3 * MAX_MEMORIES  # some that were selected turn out to be expired or replaced
+MAX_CANDIDATES = 50
+MAX_OFFERED = 20  # to a model
 CONVERSATION_BYTES = 60 * 1024
 MESSAGE_BYTES = 9_600  # at once: hosts take 10,000 of a hook, and put more into a file
-QUERY_TEXTS, QUERY_CHARACTERS = 3, 2_000
-FOLLOW_UP = 0.85
-"""How clearly a message must be about something, where earlier ones of the user speak for it: thanks are not."""
-LIFT, EVEN = 0.2, 0.5
-"""How much a fit gains or loses by whether a message is about the user's own things, and where it does neither."""
+QUERY_TEXTS = 3
+QUERY_CHARACTERS = 2_000
+MIN_FOLLOW_UP_FIT = 0.85  # of a message, where earlier ones of the user speak for it: thanks are not about anything
+OWN_THINGS_WEIGHT = 0.2  # what a fit gains or loses by whether a message is about the user's own things
 GATE = 1.0  # the fit that one memory of a scope must have, or nothing of it is recalled
-FEW = 0.66  # of the best score, for what is shown beside it
-PINNED, NEAREST, RECENT, USED = 0.10, 0.05, 0.05, 0.05
-RECENT_DAYS, USED_DAYS = 7, 30
-"""What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
-week, or of use in the last month adds to a score, of which a good answer has 1 or 2: enough to part equals."""
+MIN_SCORE_RATIO = 0.66  # of the best score, for what is shown beside it
 
-"""What a task and a session keep of their own. It changes with every step, and would be shown again after each."""
+# What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
+# week, or of use in the last month adds to a score, of which a good answer has 1 or 2: enough to part equals.
+PINNED_BONUS = 0.10
+NEAREST_BONUS = 0.05
+RECENT_BONUS = 0.05
+USED_BONUS = 0.05
+RECENT_DAYS = 7
+USED_DAYS = 30
 
 
 class RecallSource(Protocol):
@@ -101,8 +103,12 @@ class Candidate(NamedTuple):
 
     @property
     def version(self) -> tuple[str, str, str]:
-        """Which text of which memory this is."""
+        """The scope, the path and the hash of this text."""
         return self.scope, self.row.path, self.row.version
+
+    def refuse(self, why: str, cut: str) -> Candidate:
+        """Return the candidate as one that is not recalled."""
+        return self._replace(chosen=False, why=why, cut=cut)
 
 
 class Recall(NamedTuple):
@@ -152,7 +158,7 @@ def recall(
     if gate := find_gate(occasion):
         return Recall(gate=gate)
     query = "\n".join(occasion.texts[-QUERY_TEXTS:])[-QUERY_CHARACTERS:]
-    candidates = _candidates(sources, query, occasion)
+    candidates = _find_candidates(sources, query, occasion)
     if not candidates and not any(source.best(1) for source in sources):
         return Recall(gate="nothing is remembered yet")
     selector, decision = "local", ""
@@ -184,41 +190,43 @@ def _is_telling(message: str) -> bool:
     return bool(re.search(rf"(?s)\S\s+\S|(?:[{CUT_INTO_PAIRS}].*?){{2}}", message[:QUERY_CHARACTERS]))
 
 
-def _candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion) -> list[Candidate]:
-    """Everything that matches the last few messages, or the last one alone: earlier ones must not drown it."""
+def _find_candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion) -> list[Candidate]:
+    """Return all that matches the last few messages, or the last one alone: earlier ones must not drown it."""
     message = occasion.texts[-1][-QUERY_CHARACTERS:]
-    lift = LIFT * (concerns(message) - EVEN)
+    lift = OWN_THINGS_WEIGHT * (concerns(message) - 0.5)
     is_word = not _is_telling(message)
-    found: dict[tuple[str, str, str], Candidate] = {}
-    for nearness, source in enumerate(sources):
-        own = source.matches(message, limit=CONSIDERED)
-        is_talk = any(match.near for match in own) and max(match.fit for match in own) < FOLLOW_UP
-        together = source.matches(query, limit=CONSIDERED) if query != message and not is_talk else ()
-        for matches in (own, together):
-            for match in matches:
-                score = match.score + NEAREST / (1 + nearness) + _bonus(match, occasion.today)
-                fit = GATE if is_word and match.is_hit else match.fit + lift
-                more = Candidate(str(source.scope), match.row, match.common, match.near, fit, score)
-                known = found.get(more.version)
-                if known is None or (more.fit >= GATE, more.score) > (known.fit >= GATE, known.score):
-                    found[more.version] = more
-    candidates = [_exclude(one, occasion) for one in found.values()]
-    return sorted(candidates, key=lambda one: (-one.score, one.scope, one.row.path))
+    best: dict[tuple[str, str, str], Candidate] = {}
+    for nearness, source in enumerate(sources, 1):
+        matches = list(source.matches(message, limit=MAX_CANDIDATES))
+        is_talk = any(match.near for match in matches) and max(match.fit for match in matches) < MIN_FOLLOW_UP_FIT
+        if query != message and not is_talk:
+            matches += source.matches(query, limit=MAX_CANDIDATES)
+        for match in matches:
+            score = match.score + NEAREST_BONUS / nearness + _bonus(match, occasion.today)
+            fit = GATE if is_word and match.is_hit else match.fit + lift
+            more = Candidate(str(source.scope), match.row, match.common, match.near, fit, score)
+            known = best.setdefault(more.version, more)
+            if (more.fit >= GATE, more.score) > (known.fit >= GATE, known.score):
+                best[more.version] = more
+    candidates = [_exclude(candidate, occasion) for candidate in best.values()]
+    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.scope, candidate.row.path))
 
 
 def _bonus(match: Match, today: str) -> float:
-    """What speaks for a memory whatever was asked."""
+    """Return what speaks for a memory whatever was asked."""
     changed = days_between(match.row.updated, today)
-    used = days_between(time.strftime("%Y-%m-%d", time.gmtime(match.used * 86_400)), today) if match.used else None
-    return (
-        PINNED * match.row.pinned
-        + RECENT * (changed is not None and changed <= RECENT_DAYS)
-        + USED * (used is not None and used <= USED_DAYS)
-    )
+    bonus = PINNED_BONUS if match.row.pinned else 0.0
+    if changed is not None and changed <= RECENT_DAYS:
+        bonus += RECENT_BONUS
+    if match.used:
+        used = days_between(time.strftime("%Y-%m-%d", time.gmtime(match.used * 86_400)), today)
+        if used is not None and used <= USED_DAYS:
+            bonus += USED_BONUS
+    return bonus
 
 
 def _exclude(candidate: Candidate, occasion: Occasion) -> Candidate:
-    """The candidate, with the reason if it may not be shown whatever it says."""
+    """Return the candidate, with the reason if it may not be shown whatever it says."""
     row, why = candidate.row, ""
     if candidate.version in occasion.surfaced:
         why = "shown before in this conversation"
@@ -230,52 +238,56 @@ def _exclude(candidate: Candidate, occasion: Occasion) -> Candidate:
         why = "unconfirmed: it waits for a person"
     elif row.state not in ("ok", "free"):
         why = f"cannot be used: {row.problem}"
-    return candidate._replace(why=why, cut="excluded" if why else "")
+    return candidate.refuse(why, "excluded") if why else candidate
 
 
 def _fill_up(sources: Sequence[RecallSource], candidates: list[Candidate], occasion: Occasion) -> list[Candidate]:
-    """For a model: the shortlist, filled up with what the catalog would show first; [] when all are excluded."""
+    """Return the shortlist for a model, filled up with what the catalog shows first; [] when all are excluded."""
     known = {candidate.version for candidate in candidates}
-    free = SHORTLIST - sum(not candidate.why for candidate in candidates)
-    more = [
-        one
-        for source in sources
-        for row in source.best(SHORTLIST)
-        if not (one := _exclude(Candidate(str(source.scope), row, 0.0, 0.0, 0.0, 0.0), occasion)).why
-        and one.version not in known
-    ]
-    filled = [*candidates, *more[: max(0, free)]]
-    return filled if any(not candidate.why for candidate in filled) else []
+    filled = list(candidates)
+    offered = sum(not candidate.why for candidate in candidates)
+    for source in sources:
+        for row in source.best(MAX_OFFERED):
+            more = _exclude(Candidate(str(source.scope), row, 0.0, 0.0, 0.0, 0.0), occasion)
+            if offered < MAX_OFFERED and not more.why and more.version not in known:
+                filled.append(more)
+                offered += 1
+    return filled if offered else []
 
 
 def _select_by_fit(candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
-    """One decision for the message: is it about something remembered? Then the best few, and the sentence for it.
+    """Decide once for the message: is it about something remembered? Return the best few, and a sentence about it.
 
     Each scope decides for itself: a score says nothing about another one, which may hold a hundred times as much.
     """
-    clearest = max(candidates, key=lambda one: one.fit, default=None)
-    if clearest is None or clearest.fit < GATE:
-        reached = f" ({clearest.fit:.2f}, and 1 is needed)" if clearest else ""
-        said = f"nothing is recalled: no memory is nearer to this message than to everyday talk{reached}"
-    else:
-        about = f"{clearest.row.path} fits it ({clearest.fit:.2f}, and 1 is needed)"
-        said = f"the message is about something remembered: {about}"
-    fits = {one.scope: one.fit for one in sorted(candidates, key=lambda one: one.fit)}  # the highest of each scope
-    scores = {one.scope: one.score for one in sorted(candidates, key=lambda one: one.score)}
+    fits: dict[str, float] = {}
+    scores: dict[str, float] = {}
+    for candidate in candidates:
+        fits[candidate.scope] = max(candidate.fit, fits.get(candidate.scope, candidate.fit))
+        scores[candidate.scope] = max(candidate.score, scores.get(candidate.scope, candidate.score))
+    clearest = max(candidates, key=lambda candidate: candidate.fit, default=None)
+    decision = "nothing is recalled: no memory is nearer to this message than to everyday talk"
+    if clearest and clearest.fit >= GATE:
+        decision = f"the message is about something remembered: {clearest.row.path} fits it"
+    if clearest:
+        decision += f" ({clearest.fit:.2f}, and 1 is needed)"
     selected = []
-    for one in candidates:
-        why, cut, least = one.why, one.cut, FEW * scores[one.scope]
-        if not why and fits[one.scope] < GATE:
-            why, cut = "the message is not about something remembered", "gate"
-        elif not why and one.score < least:
-            why, cut = f"scores too little beside the best ({least:.2f} is needed)", "score"
-        selected.append(one._replace(chosen=not why, why=why, cut=cut))
-    return selected, said
+    for candidate in candidates:
+        least = MIN_SCORE_RATIO * scores[candidate.scope]
+        if candidate.why:
+            selected.append(candidate)
+        elif fits[candidate.scope] < GATE:
+            selected.append(candidate.refuse("the message is not about something remembered", "gate"))
+        elif candidate.score < least:
+            selected.append(candidate.refuse(f"scores too little beside the best ({least:.2f} is needed)", "score"))
+        else:
+            selected.append(candidate._replace(chosen=True))
+    return selected, decision
 
 
 _CHOICE: Mapping[str, object] = {
     "type": "object",
-    "properties": {"selected_memories": {"type": "array", "items": {"type": "string"}, "maxItems": MOST}},
+    "properties": {"selected_memories": {"type": "array", "items": {"type": "string"}, "maxItems": MAX_MEMORIES}},
     "required": ["selected_memories"],
     "additionalProperties": False,
 }
@@ -284,48 +296,54 @@ _CHOICE: Mapping[str, object] = {
 def _select_by_model(
     model: Model, query: str, candidates: list[Candidate], occasion: Occasion, deadline: float
 ) -> list[Candidate]:
-    """The candidates with the model's choice. Raises ModelFailed."""
-    offered = {f"{one.scope}/{one.row.path}": one for one in candidates if not one.why}
-    offered = dict(list(offered.items())[:SHORTLIST])
-    lines = [
-        f"- [{row.kind}] {name} ({row.updated}): {row.description}"
-        for name, row in ((name, one.row.masked()) for name, one in offered.items())
-    ]
-    used = f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}" if occasion.tools else ""
-    asked = f"The user's words:\n{query}{used}\n\nMemories:\n" + "\n".join(lines)
+    """Return the candidates with the model's choice. Raises ModelFailed."""
+    named = [(f"{candidate.scope}/{candidate.row.path}", candidate) for candidate in candidates if not candidate.why]
+    offered = dict(named[:MAX_OFFERED])
+    asked = f"The user's words:\n{query}"
+    if occasion.tools:
+        asked += f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}"
+    asked += "\n\nMemories:"
+    for name, candidate in offered.items():
+        row = candidate.row.masked()
+        asked += f"\n- [{row.type}] {name} ({row.updated}): {row.description}"
     said = answer(model, Question(read_prompt("select"), asked, _CHOICE), deadline)
     names = said.get("selected_memories") if isinstance(said, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ModelFailed("its answer was not a list of memories")
-    order = [name for name in dict.fromkeys(names) if name in offered][:MOST]
+    order = [name for name in dict.fromkeys(names) if name in offered][:MAX_MEMORIES]
     chosen = [offered[name]._replace(chosen=True) for name in order]
-    rest = [one for one in candidates if f"{one.scope}/{one.row.path}" not in order or one.why]
-    return chosen + [one if one.why else one._replace(why="not chosen by the model", cut="model") for one in rest]
+    versions = {candidate.version for candidate in chosen}
+    rest = [candidate for candidate in candidates if candidate.version not in versions]
+    return chosen + [each if each.why else each.refuse("not chosen by the model", "model") for each in rest]
 
 
 def _read_selected(
     sources: Sequence[RecallSource], candidates: Sequence[Candidate], occasion: Occasion
 ) -> tuple[list[Shown], list[Candidate]]:
-    """The selected memories as they are on disk now, in the room that is left, and what became of each candidate."""
+    """Return the selected memories as they are on disk now, in the room that is left, and each candidate's fate."""
     by_scope = {str(source.scope): source for source in sources}
     candidates, newer = _with_newer(by_scope, candidates, occasion)
-    best = {one.version for one in [one for one in candidates if one.chosen][:READ]}
     room = min(MESSAGE_BYTES, CONVERSATION_BYTES - occasion.spent)
     shown: list[Shown] = []
     explained = []
-    for one in candidates:
-        why, cut = one.why, one.cut
-        if one.chosen and (len(shown) == MOST or one.version not in best):
-            why, cut = f"only {MOST} are recalled at once", "limit"
-        elif one.chosen:
-            ready, why = _read_one(by_scope[one.scope], one, occasion, newer.get(one.version, ()))
-            cut = "" if ready else "excluded"
-            if ready:
-                ready = ready._replace(limit=MEMORY_BYTES // (1 + len(shown)))  # the less, the lower its rank
-                taken, room = fit_within(ready, room, occasion.nonce, is_first=not shown)
-                shown += [taken] if taken else []
-                why, cut = ("", "") if taken else ("no room is left for it", "limit")
-        explained.append(one._replace(chosen=one.chosen and not why, why=why, cut=cut))
+    read = 0
+    for candidate in candidates:
+        if candidate.chosen and (len(shown) == MAX_MEMORIES or read == MAX_READ):
+            candidate = candidate.refuse(f"only {MAX_MEMORIES} are recalled at once", "limit")
+        elif candidate.chosen:
+            read += 1
+            cut = "excluded"
+            notes = newer.get(candidate.version, ())
+            memory, why = _read_one(by_scope[candidate.scope], candidate, occasion, notes)
+            if memory:
+                memory = memory._replace(limit=MEMORY_BYTES // (1 + len(shown)))  # the less, the lower its rank
+                memory, room = fit_within(memory, room, occasion.nonce, is_first=not shown)
+                why, cut = "no room is left for it", "limit"
+            if memory:
+                shown.append(memory)
+            else:
+                candidate = candidate.refuse(why, cut)
+        explained.append(candidate)
     return shown, explained
 
 
@@ -339,7 +357,7 @@ def _with_newer(
     given: dict[tuple[str, str, str], Candidate] = {}
     notes: dict[tuple[str, str, str], tuple[str, ...]] = {}
     for one in candidates:
-        if one.chosen and len(given) < 2 * READ and (newer := by_scope[one.scope].newer(one.row.path)):
+        if one.chosen and len(given) < 2 * MAX_READ and (newer := by_scope[one.scope].newer(one.row.path)):
             later = _exclude(one._replace(row=newer), occasion)
             if later.version not in given or not given[later.version].chosen:
                 given[later.version] = later._replace(chosen=not later.why)
@@ -365,5 +383,5 @@ def _read_one(
     if memory.trust == "unconfirmed" or memory.state not in ("ok", "free"):
         return None, "changed meanwhile and may not be shown"
     notes = (*more, *source.caveats(memory), *occasion.check(memory))
-    file = shown_name(candidate.scope, memory.path, occasion.home or candidate.scope)
+    file = memory.ref.label(occasion.home or candidate.scope)
     return Shown(candidate.scope, memory, occasion.today, notes, saved=candidate.row.updated, file=file), ""

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from memsheaf.errors import MemsheafError
 from memsheaf.llm import Model
 from memsheaf.memory import Memory
-from memsheaf.recall.ignore import asks_to_ignore, follow_privacy, is_silent
 from memsheaf.recall.recall import QUERY_TEXTS, Occasion, Recall, RecallSource, recall
+from memsheaf.text.requests import asks_to_ignore, follow_privacy, is_silent
 from memsheaf.text.spoken import unwrapped
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Session:
         """Take it that a recall was not shown after all: its memories may be recalled again."""
         with self._guard:
             self.spent -= found.size
-            self._surfaced -= {(one.scope, one.memory.path, one.memory.version) for one in found.memories}
+            self._surfaced -= _versions(found)
 
     def cancel(self) -> None:
         """Forget what is being prefetched: the turn was aborted, or is over."""
@@ -157,12 +157,14 @@ class Session:
 
     def resume(self, state: Mapping[str, object]) -> None:
         """Go on from a saved state; what cannot be understood of it is left out, and at worst shown again."""
-        surfaced, spent, self.privacy = state.get("surfaced"), state.get("spent"), str(state.get("privacy") or "")
-        known = (
-            [tuple(one) for one in surfaced if isinstance(one, list | tuple)] if isinstance(surfaced, list) else []
-        )
-        self._surfaced = {one for one in known if len(one) == 3 and all(isinstance(part, str) for part in one)}
+        self.privacy = str(state.get("privacy") or "")
+        spent, surfaced = state.get("spent"), state.get("surfaced")
         self.spent = max(0, spent) if isinstance(spent, int) else 0
+        self._surfaced = set()
+        for version in surfaced if isinstance(surfaced, list) else []:
+            match version:
+                case [str(scope), str(path), str(digest)]:
+                    self._surfaced.add((scope, path, digest))
 
     def _begin(self, message: str, *, ignore: bool) -> None:
         self.cancel()
@@ -192,11 +194,13 @@ class Session:
             return recall(self._sources, occasion, model=self._model, deadline=self._deadline)
 
     def _count_shown(self, found: Recall, message: str) -> Recall:
+        shown: dict[str, list[str]] = {}
+        for each in found.memories:
+            shown.setdefault(each.scope, []).append(each.memory.path)
         with self._guard:
             self.spent += found.size
-            self._surfaced |= {(one.scope, one.memory.path, one.memory.version) for one in found.memories}
-        for scope in dict.fromkeys(one.scope for one in found.memories):
-            paths = [one.memory.path for one in found.memories if one.scope == scope]
+            self._surfaced |= _versions(found)
+        for scope, paths in shown.items():
             self._used(scope, paths, "" if is_silent(self.privacy) else message)
         return found
 
@@ -215,13 +219,17 @@ class Session:
             try:
                 if not opened:
                     opened.append(stack.enter_context(WorkingTree.open(self._tree, memories=self._memories)))
-                found = examine(memory, opened[0], elsewhere=False)
+                found = examine(memory, opened[0])
             except MemsheafError as error:
                 return [f"its citations were not checked: {error}"]
             notes = [f"citation {verdict.state}: {verdict.said}" for _, verdict in found.citations]
             return [*notes, f"not in the working tree any more: {', '.join(found.gone)}"] if found.gone else notes
 
         return check
+
+
+def _versions(found: Recall) -> set[tuple[str, str, str]]:
+    return {(each.scope, each.memory.path, each.memory.version) for each in found.memories}
 
 
 class _BackgroundRecall:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from memsheaf.errors import Ref
 from memsheaf.memory import Memory, compose
-from memsheaf.recall.ignore import asks_to_ignore, follow_privacy, is_private, is_silent
+from memsheaf.text.requests import asks_to_ignore, follow_privacy, is_private, is_silent
 from memsheaf.text.spoken import unwrapped
 
 ROLES = ("user", "assistant", "tool")
@@ -82,7 +83,7 @@ class Proposal(NamedTuple):
     description: str
     kind: str
     content: str
-    replaces: str = ""
+    replaces: Ref | None = None
     version: str = ""
     conversation: str = ""
     trust: str = ""
@@ -91,7 +92,7 @@ class Proposal(NamedTuple):
     why: str = ""
     doubt: str = ""
     scope: str = ""
-    supersedes: tuple[str, ...] = ()
+    supersedes: tuple[Ref, ...] = ()
     quote: str = ""
 
     def to_memory(self, today: str, *, superseded: Memory | None = None, citations: Sequence[str] = ()) -> Memory:
@@ -110,7 +111,7 @@ class Proposal(NamedTuple):
             conversation=self.conversation if self.conversation.isprintable() else "",
             expires=self.expires,
             citations=citations,
-            supersedes=(superseded.path,) if superseded else self.supersedes,
+            supersedes=(superseded.path,) if superseded else [ref.path for ref in self.supersedes],
             reason=self.why if superseded else "",
         )
 

@@ -46,7 +46,9 @@ class StoreAccess:
         portable: bool | None = None,
         checkout: str = "",
         private: str = "",
+        scope: str = "",
     ) -> None:
+        self.scope = scope
         self.root = os.path.abspath(root)
         self.wait = wait
         self.patience = patience
@@ -157,7 +159,9 @@ class StoreAccess:
             ):
                 self._refuse_hub(history)
                 journal = Journal(history, self.segment)
-                opened = Transaction(root, history, journal, self.boot, Placing(root, history, self.patience))
+                opened = Transaction(
+                    root, history, journal, self.boot, Placing(root, history, self.patience), self.scope
+                )
                 opened.announce = self.announce
                 try:
                     journal.open()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
@@ -81,7 +81,8 @@ def is_ours(history: Folder, data: bytes) -> bool:
         return True
     with suppress(FileNotFoundError):
         known = read_file(history, NAME, _LARGEST)
-        return _line(data) in known or _older_line(data) in known
+        older = version_of(data)[:_DIGITS].encode()  # as catalogs were recorded before
+        return _line(data) in known or older + b"\n" in known
     return False
 
 
@@ -105,7 +106,8 @@ def keep_lines(found: bytes, shown: bytes, present: Callable[[str], bytes | None
     known = set(shown.splitlines())
     fresh = [line for line in lines if line not in known]
     pointers = {line for line in fresh if _points_to_file(line, present)}
-    for path in _names():
+    for number in count(1):
+        path = CATALOG.replace(".md", f"-kept-{number}.md" if number > 1 else "-kept.md")
         try:
             old = present(path)
         except MemsheafError:  # a link, or too large: not ours to change
@@ -129,15 +131,5 @@ def _points_to_file(line: bytes, present: Callable[[str], bytes | None]) -> bool
     return False
 
 
-def _names() -> Iterator[str]:
-    stem = CATALOG.removesuffix(".md")
-    yield from (f"{stem}-kept.md" if number == 1 else f"{stem}-kept-{number}.md" for number in count(1))
-
-
 def _line(data: bytes) -> bytes:
     return blake2b(data, digest_size=_DIGITS // 2).hexdigest().encode() + b"\n"
-
-
-def _older_line(data: bytes) -> bytes:
-    """How catalogs were recorded before: by a hash that takes three times as long."""
-    return version_of(data)[:_DIGITS].encode() + b"\n"

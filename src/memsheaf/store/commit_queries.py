@@ -62,7 +62,7 @@ def last_standing(commits: Iterable[Commit], *, except_by: str, events: bool) ->
             came |= paths
         elif commit.by == except_by or commit.why == JOINED:
             continue
-        elif paths and came.isdisjoint(paths) and (events or _is_about_memories(commit)):
+        elif paths and came.isdisjoint(paths) and (events or any(path.endswith(".md") for path in paths)):
             return commit
     raise NoSuchCommit("nothing is left to undo")
 
@@ -128,10 +128,6 @@ def _name_before(path: str, commit_id: str, past: CommitSource) -> str:
     came = [step.path for step in commit.revisions if step.before == ABSENT]
     went = [step.path for step in commit.revisions if step.after == ABSENT]
     return went[0] if made.why.startswith(RENAMING) and came == [path] and len(went) == 1 else ""
-
-
-def _is_about_memories(commit: Commit) -> bool:
-    return any(revision.path.endswith(".md") for revision in commit.revisions)
 
 
 class CommitStep(NamedTuple):

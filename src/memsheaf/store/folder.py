@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, StoreFailed
+from memsheaf.errors import Busy, Changed, NoSuchCommit, NotFound, PathRefused, Ref, StoreFailed
 from memsheaf.guard.paths import CATALOG
 from memsheaf.memory import utc_time
 from memsheaf.scope import check_label
@@ -67,13 +67,22 @@ class FolderStore:
         retention_days: float = 30.0,
         checkout: str = "",
         private: str = "",
+        scope: str = "",
         announce: Callable[[Transaction, Commit], None] | None = None,
     ) -> None:
         """Give the working tree of git that the root is in, if any, and a folder around it that git must not see."""
         self._access = StoreAccess(
-            root, clock=clock, wait=wait, patience=patience, boot=boot, portable=portable, checkout=checkout,
+            root,
+            clock=clock,
+            wait=wait,
+            patience=patience,
+            boot=boot,
+            portable=portable,
+            checkout=checkout,
             private=private,
-        )  # fmt: skip
+            scope=scope,
+        )
+        self.scope = scope
         self._access.announce = announce
         self.root = self._access.root
         self.boot = self._access.boot
@@ -103,7 +112,7 @@ class FolderStore:
             with self._access.open_root() as root, walk(root, path) as (folder, name):
                 return Document(path, read_patiently(folder, name, path, self._access.patience))
         except FileNotFoundError:
-            raise NotFound(path) from None
+            raise NotFound(Ref(self.scope, path)) from None
         except OSError as error:
             raise StoreFailed(f"{path!r} cannot be read: {error.strerror}") from error
 
@@ -281,12 +290,12 @@ class FolderStore:
         """
         path = self._access.spelling(path)
         if not os.path.lexists(self.root) and not os.path.lexists(self.journals):
-            raise NotFound(path)  # erasing makes nothing
+            raise NotFound(Ref(self.scope, path))  # erasing makes nothing
         with self._access.transaction() as transaction:
             transaction.sweep(self._clock())
             names, texts = transaction.forget(path)
             if not texts:
-                raise NotFound(path)
+                raise NotFound(Ref(self.scope, path))
             transaction.drop_derived(CATALOG)
             usage.bring_together(transaction.history, without=names)
             tombstones.take_away(transaction.history, names)

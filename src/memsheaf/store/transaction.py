@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from memsheaf.errors import Changed, MemsheafError, PathRefused, StoreFailed
+from memsheaf.errors import Changed, MemsheafError, PathRefused, Ref, StoreFailed
 from memsheaf.guard.paths import CATALOG
 from memsheaf.store import ABSENT, Change, Commit, Revision, Version, catalogs, lost, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
@@ -28,19 +28,22 @@ class Transaction:
     announce: Callable[[Transaction, Commit], None] | None = None
     """Called with each commit right before its line is written, by those who share a scope with other machines."""
 
-    def __init__(self, root: Folder, history: Folder, journal: Journal, boot: str, placing: Placing) -> None:
+    def __init__(
+        self, root: Folder, history: Folder, journal: Journal, boot: str, placing: Placing, scope: str = ""
+    ) -> None:
         self.root = root
         self.history = history
         self.journal = journal
         self.boot = boot
         self.placing = placing
+        self.scope = scope
 
     def revision(self, change: Change) -> Revision:
         """Return what a change would do. Raises Changed when it was made for another version."""
         old = self.present(change.path)
         before = version_of(old)
         if before != change.expect:
-            raise Changed(change.path)
+            raise Changed(Ref(self.scope, change.path))
         return Revision(change.path, before, version_of(change.data), old, change.data)
 
     def carry_out(self, commit: Commit, agree: Callable[[Transaction, Commit], None] | None = None) -> Commit:
@@ -73,7 +76,7 @@ class Transaction:
         if theirs:
             self._discard(drafts)
             self._answer(commit, theirs, _STAYS.format(commit.id))
-            raise Changed(next(iter(theirs)))
+            raise Changed(Ref(self.scope, next(iter(theirs))))
         self._take_off_lost(commit.revisions)
         self.finish(commit)
         return commit._replace(placed=placed)
@@ -194,8 +197,10 @@ class Transaction:
             if CATALOG in touched and path in touched and self.present(CATALOG) is None:
                 names.add(CATALOG)  # the hand-written catalog that `path` is a copy of
         while waiting:
-            if not (begun := self._begun(waiting.pop())):
+            made = [step.after for step in self._steps(waiting.pop()) if step.before == ABSENT]
+            if not made:
                 continue
+            begun = made[-1]
             ended = f'"before": "{begun}", "after": ""'.encode()
             removed = {
                 step.path
@@ -203,19 +208,15 @@ class Transaction:
                 for step in commit.revisions
                 if (step.before, step.after) == (begun, ABSENT)
             }
-            more = [name for name in removed - names if self._ended(name) == begun and self.present(name) is None]
+            more = [
+                name
+                for name in removed - names
+                if next((step.before for step in self._steps(name) if step.after == ABSENT), "") == begun
+                and self.present(name) is None
+            ]
             names.update(more)
             waiting += more
         return names
-
-    def _begun(self, path: str) -> Version:
-        """The version that a path was first made with, ABSENT when unknown."""
-        made = [step.after for step in self._steps(path) if step.before == ABSENT]
-        return made[-1] if made else ABSENT
-
-    def _ended(self, path: str) -> Version:
-        """The version at which a path was last removed, ABSENT when it never was."""
-        return next((step.before for step in self._steps(path) if step.after == ABSENT), ABSENT)
 
     def _steps(self, path: str) -> Iterator[Revision]:
         return (step for commit in self.journal.history(path) for step in commit.revisions)

@@ -18,56 +18,40 @@ A week is given by its Monday, a month as 2026-11, a quarter as 2026-Q4, a year 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import date, timedelta
-from functools import cache, lru_cache
-from heapq import merge
-from itertools import islice
+from functools import cache
 from typing import NamedTuple
 
 from memsheaf.prompts import read_prompt
 from memsheaf.text.spoken import spoken
 
-MOST = 1_000  # relative dates of a text that are read: no note has as many
+MAX_CONTEXT_CHARS = 200  # on each side of a date, in which words of its sentence decide what it means
 
-# No relative date does without one of these, so most texts cost a few substring tests.
+# No relative date does without one of these, and most lines have none: they cost one search.
 _STEMS = (
-    "day", "tomorrow", "tonight", "week", "month", "year", "quarter", " ago", "this morn", "this after",
-    "this even",
-    "last night", "heute", "morgen", "gestern", "woche", "monat", "jahr", "quartal", "tagen", "ntag", "stag", "itag",
-    "mittwoch", "jourd", "demain", "hier ", "hier,", "depuis", "undi", "mardi", "credi", "jeudi", "dredi", "medi",
-    "manche",
-    "semaine", "mois", "trimestre", "ce soir", "ce matin", "jour", "année", "l'an ", "l’an ", "hoy", "mañana",
-    "ayer",
-    "anoche", "esta ", "antier", "lunes", "martes", "rcoles", "jueves", "viernes", "bado", "domingo", "semana",
-    " mes",
-    "días", "dias", "año",
-)  # fmt: skip
-_STEMS_UNSPACED = ("天", "日", "周", "週", "星期", "礼拜", "月", "年", "晚", "晩", "夜", "曜", "季", "四半期")
-
+    "day|tomorrow|tonight|week|month|year|quarter| ago|this (?:morn|after|even)|last night|heute|morgen|gestern|woche"
+    "|monat|jahr|quartal|tagen|[nsi]tag|mittwoch|jour|demain|hier[ ,]|depuis|undi|mardi|credi|jeudi|dredi|medi|manche"
+    "|semaine|mois|trimestre|ce soir|ce matin|année|l['’]an |hoy|mañana|ayer|anoche|esta |antier|lunes|martes|rcoles"
+    "|jueves|viernes|bado|domingo|semana| mes|d[ií]as|año|[天日周週月年晚晩夜曜季]|星期|礼拜|四半期"
+)
 _WEEKDAYS = (
-    ("monday", "montag", "lundi", "lunes", "月曜", "一"),
-    ("tuesday", "dienstag", "mardi", "martes", "火曜", "二"),
-    ("wednesday", "mittwoch", "mercredi", "miércoles", "水曜", "三"),
-    ("thursday", "donnerstag", "jeudi", "jueves", "木曜", "四"),
-    ("friday", "freitag", "vendredi", "viernes", "金曜", "五"),
-    ("saturday", "samstag", "samedi", "sábado", "土曜", "六"),
-    ("sunday", "sonntag", "dimanche", "domingo", "日曜", "日天"),
+    "monday|montag|lundi|lunes|月曜|[周週期拜]一",
+    "tuesday|dienstag|mardi|martes|火曜|[周週期拜]二",
+    "wednesday|mittwoch|mercredi|miércoles|水曜|[周週期拜]三",
+    "thursday|donnerstag|jeudi|jueves|木曜|[周週期拜]四",
+    "friday|freitag|vendredi|viernes|金曜|[周週期拜]五",
+    "saturday|samstag|samedi|sábado|土曜|[周週期拜]六",
+    "sunday|sonntag|dimanche|domingo|日曜|[周週期拜][日天]",
 )
 _NUMBERS = (
-    (1, "a an one einer einem un une una 一"),
-    (2, "two zwei deux dos 二 两 兩"),
-    (3, "three drei trois tres 三"),
-    (4, "four vier quatre cuatro 四"),
-    (5, "five fünf cinq cinco 五"),
-    (6, "six sechs seis 六"),
-    (7, "seven sieben sept siete 七"),
-    (8, "eight acht huit ocho 八"),
-    (9, "nine neun neuf nueve 九"),
-    (10, "ten zehn dix diez 十"),
+    "a an one einer einem un une una 一|two zwei deux dos 二 两 兩|three drei trois tres 三"
+    "|four vier quatre cuatro 四|five fünf cinq cinco 五|six sechs seis 六|seven sieben sept siete 七"
+    "|eight acht huit ocho 八|nine neun neuf nueve 九|ten zehn dix diez 十"
 )
-_NUMBER = {word: number for number, words in _NUMBERS for word in words.split()}
+_NUMBER = {word: number for number, words in enumerate(_NUMBERS.split("|"), 1) for word in words.split()}
+_MONTHS_IN = {"month": 1, "quarter": 3, "year": 12}
+_LETTERS = "0-9A-Za-z_À-ɏ"
 
 
 class _Rule(NamedTuple):
@@ -77,10 +61,13 @@ class _Rule(NamedTuple):
     steps: int
     words: str
     is_doubtful: bool
+    is_spaced: bool
+
+    @property
+    def is_counted(self) -> bool:
+        return "{n}" in self.words
 
 
-_MONTHS_IN = {"month": 1, "quarter": 3, "year": 12}
-_LETTERS = "0-9A-Za-z_À-ɏ"
 _HABIT = (
     r"\b(?:every|each|always|usually|normally|never|weekly|monthly|daily|typically|generally|who(?:ever)?|anyone"
     r"|the next|jede[nrs]?|immer|nie"
@@ -126,211 +113,170 @@ _DATE_BEFORE = (
 )
 _NAMED_BEFORE = r"(?:\bthe|\bthan|\bof last|[\"'“‘「]) ?$"
 _SENTENCE_END = r"[.!?;\n。！？；]"
-_EVENTS = (
+_EXAMPLE = r"\b(?:than|like|such as|e\.g\.|if|when|from)\b"
+_POSSESSIVE_EVENT = (
     r"['’]s (?:outage|incident|release|deploy\w*|meeting|demo|stand-?up|deadline|call|review|freeze|launch|budget"
     r"|plan|talk|workshop|migration|maintenance|session)\b"
 )
 
 
 def absolute(text: str, today: date) -> str:
-    """The text with the day beside each relative date.
+    """Return the text with the day beside each relative date.
 
     >>> absolute("we freeze tomorrow, see `tomorrow.md`", date(2026, 11, 15))
     'we freeze tomorrow (2026-11-16), see `tomorrow.md`'
     """
-    dated = _dated(text, today)
+    dated = _add_days(text, today)
     while dated != text:  # a date in brackets may set words apart that had run together
-        text, dated = dated, _dated(dated, today)
+        text, dated = dated, _add_days(dated, today)
     return dated
 
 
-def _dated(text: str, today: date) -> str:
+def _add_days(text: str, today: date) -> str:
+    lowered = text.replace("İ", "i").lower()  # the one letter that becomes two
+    if not re.search(_STEMS, lowered):
+        return text
     pieces: list[str] = []
     done = 0
-    for end, words, rule in _relative(text):
-        pieces += (
-            text[done:end],
-            (" ({})" if rule in _rules("spaced") else "（{}）").format(_meant(rule, words, today)),
-        )
+    for end, words, rule in _find_dates(text, spoken(lowered)):
+        brackets = " ({})" if rule.is_spaced else "（{}）"
+        pieces += text[done:end], brackets.format(_meaning(rule, words, today))
         done = end
     return "".join([*pieces, text[done:]])
 
 
-def _relative(text: str) -> Iterator[tuple[int, str, _Rule]]:
-    """Each relative date: where it ends, its words in small letters, and how it is read."""
-    lowered = _lower(text)
-    if not any(stem in lowered for stem in _STEMS + _STEMS_UNSPACED):
-        return
-    said = spoken(lowered)
-    found = _matches("spaced", _STEMS, said)
-    if not text.isascii():
-        found = merge(found, _matches("unspaced", _STEMS_UNSPACED, said), key=lambda each: each[0].start())
-    places: dict[str, list[int]] = {}
-    for match, rule in islice(found, MOST):
-        if _is_meant(text, said, match, rule, places):
-            end = match.end()
-            yield end + 2 * (said[end : end + 2] in ("'s", "’s")), match[0], rule
-
-
-@cache
-def _rules(title: str) -> tuple[_Rule, ...]:
-    """The ways to say a date in scripts with spaces, or in those without."""
-    section = read_prompt("dates").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    items = re.findall(r"(?m)^- ([a-z ]+?) ([+-]\d)( doubtful)?: (.+)$", section)
-    return tuple(_Rule(unit, int(steps), words, bool(doubtful)) for unit, steps, doubtful, words in items)
-
-
-def _lower(text: str) -> str:
-    """In small letters, each in its place: a few letters would become two."""
-    lowered = text.lower()
-    if len(lowered) == len(text):
-        return lowered
-    return "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-
-
-def _matches(title: str, stems: tuple[str, ...], said: str) -> Iterator[tuple[re.Match[str], _Rule]]:
-    """What the rules find, line by line: most lines have no stem, and cost next to nothing."""
-    start, stems = 0, tuple(stem for stem in stems if stem in said)
-    for line in said.split("\n") if stems else ():
-        if any(stem in line for stem in stems):
-            for match in _pattern(title).finditer(said, start, start + len(line)):
-                yield match, _rules(title)[(match.lastindex or 1) - 1]
+def _find_dates(text: str, said: str) -> Iterator[tuple[int, str, _Rule]]:
+    """Yield each relative date: where it ends, its words in small letters, and how it is read."""
+    start = 0
+    for line in said.split("\n"):
+        if re.search(_STEMS, line):
+            for match in _pattern().finditer(said, start, start + len(line)):
+                rule = _rules()[(match.lastindex or 1) - 1]
+                if _is_meant(text, said, match, rule):
+                    is_possessive = said.startswith(("'s", "’s"), match.end())
+                    yield match.end() + (2 if is_possessive else 0), match[0], rule
         start += len(line) + 1
 
 
-def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule, places: dict[str, list[int]]) -> bool:
-    """Whether the words at a position mean one day, and its date is not given beside them.
-
-    `places` remembers where in the text words stand that decide this: each is looked for once.
-    """
+def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
+    """Return True if the words at a position mean one day, and its date is not given beside them."""
     start, end = match.span()
-    if re.compile(_DATE_BEHIND).match(said, end) or re.search(_DATE_BEFORE, said[max(0, start - 40) : start]):
+    before, behind = said[max(0, start - MAX_CONTEXT_CHARS) : start], said[end : end + MAX_CONTEXT_CHARS]
+    if re.match(_DATE_BEHIND, behind) or re.search(f"(?:{_DATE_BEFORE})|{_NAMED_BEFORE}", before):
         return False
-    if _is_title(text, start, end) or re.search(_NAMED_BEFORE, said[max(0, start - 12) : start]):
+    if _is_title(text[max(0, start - 80) : start], text[start:end], text[end : end + 2]):
         return False
     is_period = rule.unit.startswith("week") or rule.is_doubtful
-    if is_period and re.compile(r"\s+(?:of|des|der|du|de|del)\b").match(said, end):
+    if is_period and re.match(r"\s+(?:of|des|der|du|de|del)\b", behind):
         return False
-    if said[end : end + 2] in ("'s", "’s") and not re.compile(_EVENTS).match(said, end):
+    if behind.startswith(("'s", "’s")) and not re.match(_POSSESSIVE_EVENT, behind):
         return False
-
-    first = _next(places, _SENTENCE_END, said, start, -1) + 1
-    last = _next(places, _SENTENCE_END, said, end, 0)
-
-    def holds(pattern: str) -> bool:
-        """Return True if the sentence, as far as it is near, has such a word."""
-        return _next(places, pattern, said, max(first, start - 200), 0) < min(last, end + 200)
-
-    if holds(_HABIT):
+    sentence = re.split(_SENTENCE_END, before)[-1] + match[0] + re.split(_SENTENCE_END, behind)[0]
+    if re.search(_HABIT, sentence):
         return False
-    is_counted = "{n}" in rule.words
     may_recur = rule.is_doubtful or rule.unit.startswith(("weekday from", "end of"))
-    if may_recur and re.compile(_GENERIC).match(said, first):
+    if may_recur and re.match(_GENERIC, sentence):
         return False
-    if rule.is_doubtful:
-        if is_counted and (holds(_TERM) or re.compile(_EVENT_BEFORE).match(said, start)):
-            return False
-        return holds(_COMING) and not holds(_SPAN)
-    return not is_counted or not holds(r"\b(?:than|like|such as|e\.g\.|if|when|from)\b")
-
-
-def _next(places: dict[str, list[int]], pattern: str, said: str, at: int, step: int) -> int:
-    """Where a pattern is next found from a place on, or with step -1 last before it; else an end of the text."""
-    if pattern not in places:
-        places[pattern] = [-1, *(match.start() for match in re.finditer(pattern, said)), len(said)]
-    return places[pattern][bisect_left(places[pattern], at) + step]
-
-
-def _is_title(text: str, start: int, end: int) -> bool:
-    """Whether the words are a name, such as *Edge of Tomorrow*, or a greeting, such as *Morgen!*"""
-    words = text[start:end]
-    if not words[:1].isupper():
+    if not rule.is_doubtful:
+        return not rule.is_counted or not re.search(_EXAMPLE, sentence)
+    if rule.is_counted and (re.search(_TERM, sentence) or re.compile(_EVENT_BEFORE).match(said, start)):
         return False
-    before = text[max(0, start - 80) : start].rstrip(" \t*_#->•([")
+    return bool(re.search(_COMING, sentence)) and not re.search(_SPAN, sentence)
+
+
+def _is_title(before: str, words: str, behind: str) -> bool:
+    """Return True if the words are a name, such as *Edge of Tomorrow*, or a greeting, such as *Morgen!*"""
+    if not words[0].isupper():
+        return False
+    before = before.rstrip(" \t*_#->•([")
     if before and before[-1] not in "\n.!?:;。！？":
         return True
-    after = text[end : end + 2]
-    return words.isupper() or (" " not in words and (after[1:].isupper() or (words == "Morgen" and after[:1] != " ")))
+    if words.isupper() or (words == "Morgen" and not behind.startswith(" ")):
+        return True
+    return " " not in words and behind[1:].isupper()
 
 
-@lru_cache(maxsize=256)
-def _meant(rule: _Rule, words: str, today: date) -> str:
-    """What the words mean, as it is written beside them."""
-    steps = rule.steps * (_number(words) if "{n}" in rule.words else 1)
-    unit = rule.unit
-    if unit == "day":
-        return _shifted(today, steps)
-    if unit == "seven days":
-        return _shifted(today, 7 * steps)
-    if unit == "week":
-        return "week of " + _shifted(today, 7 * steps - today.weekday())
-    if unit.startswith("weekday"):
-        return _shifted(today, _days_to(unit, steps, _weekday(words), today))
-    months = today.year * 12 + today.month - 1 + steps * _MONTHS_IN.get(unit.removeprefix("end of "), 1)
-    year, month = max(1, min(months // 12, 9999)), months % 12 + 1
-    quarter = (month + 2) // 3
-    if unit.startswith("end of "):
-        last = {"end of year": 12, "end of quarter": quarter * 3}.get(unit, month)
-        if last == 12:
-            return f"{year:04}-12-31"
-        return (date(year, last + 1, 1) - timedelta(days=1)).isoformat()
-    return {"year": f"{year:04}", "quarter": f"{year:04}-Q{quarter}", "month": f"{year:04}-{month:02}"}[unit]
-
-
-def _shifted(day: date, days: int) -> str:
+def _meaning(rule: _Rule, words: str, today: date) -> str:
+    """Return what the words mean, as it is written beside them."""
+    steps = rule.steps * (_number(words) if rule.is_counted else 1)
     try:
-        return (day + timedelta(days=days)).isoformat()
-    except OverflowError:
-        return day.isoformat()
+        if rule.unit in _MONTHS_IN or rule.unit.startswith("end of "):
+            return _month_meaning(rule.unit, steps, today)
+        weekday = next((day for day, names in enumerate(_WEEKDAYS) if re.search(names, words)), 0)
+        ahead = weekday - today.weekday()
+        days = {
+            "day": steps,
+            "seven days": 7 * steps,
+            "week": 7 * steps - today.weekday(),
+            "weekday of week": ahead + 7 * steps,
+            "weekday from": ahead % 7,
+            "weekday after": (ahead - 1) % 7 + 1,
+            "weekday before": ahead % 7 - 7,
+        }[rule.unit]
+        day = (today + timedelta(days=days)).isoformat()
+    except (OverflowError, ValueError):  # before the first year, or behind the last
+        return today.isoformat()
+    return f"week of {day}" if rule.unit == "week" else day
 
 
-def _days_to(unit: str, weeks: int, weekday: int, today: date) -> int:
-    ahead = weekday - today.weekday()
-    if unit == "weekday of week":
-        return ahead + 7 * weeks
-    if unit == "weekday from":
-        return ahead % 7
-    return ahead % 7 or 7 if unit == "weekday after" else -(-ahead % 7 or 7)
-
-
-def _weekday(words: str) -> int:
-    """Which day of the week is named, Monday being 0; of a Chinese one the last character tells."""
-    for number, names in enumerate(_WEEKDAYS):
-        if any(name in words for name in names[:-1]) or words[-1] in names[-1]:
-            return number
-    raise AssertionError(words)
+def _month_meaning(unit: str, steps: int, today: date) -> str:
+    """Return a month, a quarter, a year, or the last day of one, so many steps away."""
+    length = _MONTHS_IN[unit.removeprefix("end of ")]
+    months = today.year * 12 + today.month - 1 + steps * length
+    if unit.startswith("end of "):
+        year, month = divmod((months // length + 1) * length, 12)
+        return (date(year, month + 1, 1) - timedelta(days=1)).isoformat()
+    year, month = divmod(months, 12)
+    year = date(year, 1, 1).year  # raises ValueError where there is no such year
+    return {"year": f"{year:04}", "quarter": f"{year:04}-Q{month // 3 + 1}", "month": f"{year:04}-{month + 1:02}"}[
+        unit
+    ]
 
 
 def _number(words: str) -> int:
-    digits = re.search(r"\d+", words)
-    if digits:
+    if digits := re.search(r"\d+", words):
         return int(digits[0])
-    tens, ten, ones = "".join(sign for sign in words if sign in _NUMBER).partition("十")
-    if ten:
-        return 10 * _NUMBER.get(tens, 1) + _NUMBER.get(ones, 0)
-    named = [_NUMBER[word] for word in words.split() if word in _NUMBER]  # the last: French says "il y a trois jours"
-    return named[-1] if named else _NUMBER.get(tens[:1], 1)
+    named = [_NUMBER[word] for word in words.split() if word in _NUMBER]
+    if named:
+        return named[-1]  # French says "il y a trois jours"
+    han = [_NUMBER[sign] for sign in words if sign in _NUMBER]  # 三, 十, 十二, 二十, 二十三
+    if 10 not in han:
+        return han[0] if han else 1
+    at = han.index(10)
+    return sum(han[at + 1 :]) + 10 * (han[0] if at else 1)
 
 
 @cache
-def _pattern(title: str) -> re.Pattern[str]:
-    """One pattern for all rules, a group each."""
-    spaced = title == "spaced"
-    names = "|".join(name for names in _WEEKDAYS for name in names[slice(0, 4) if spaced else slice(4, 5)])
-    numbers = "|".join(word for word in _NUMBER if ("a" <= word < "ÿ") is spaced)
-    count = rf"(?:\d{{1,3}}|{numbers})" if spaced else r"(?<![\d第])(?:\d{1,3}|[一二两兩三四五六七八九十]{1,3})"
-    groups = "|".join(
-        f"({rule.words})".replace("{day}", f"(?:{names})").replace("{n}", count).replace("{han}", "一二三四五六日天")
-        for rule in _rules(title)
+def _rules() -> tuple[_Rule, ...]:
+    """Return the ways to say a date: those of scripts with spaces first."""
+    spaced, _, unspaced = read_prompt("dates").partition("\n## unspaced\n")
+    return tuple(
+        _Rule(unit, int(steps), words, bool(doubtful), section == spaced)
+        for section in (spaced, unspaced)
+        for unit, steps, doubtful, words in re.findall(r"(?m)^- ([a-z ]+?) ([+-]\d)( doubtful)?: (.+)$", section)
     )
-    edges = (r"(?=[0-9\u2e80-\U0003ffff])", "")
-    if spaced:  # every rule begins with a letter or a number
-        edges = rf"(?=[{_LETTERS}])(?<![{_LETTERS}/@#$.\\-])", rf"(?![{_LETTERS}/@#\\]|[-.][{_LETTERS}])"
-    return re.compile(f"{edges[0]}(?:{groups}){edges[1]}")
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Return one pattern for all rules, a group each."""
+    names = "|".join(_WEEKDAYS)
+    numbers = "|".join(word for word in _NUMBER if word < "ÿ")
+    spaced_count = rf"(?:\d{{1,3}}|{numbers})"
+    unspaced_count = r"(?<![\d第])(?:\d{1,3}|[一二两兩三四五六七八九十]{1,3})"
+    groups: dict[bool, list[str]] = {True: [], False: []}
+    for rule in _rules():
+        count = spaced_count if rule.is_spaced else unspaced_count
+        words = rule.words.replace("{day}", f"(?:{names})").replace("{n}", count)
+        groups[rule.is_spaced].append(f"({words.replace('{han}', '一二三四五六日天')})")
+    spaced, unspaced = "|".join(groups[True]), "|".join(groups[False])
+    begin = rf"(?=[{_LETTERS}])(?<![{_LETTERS}/@#$.\\-])"
+    end = rf"(?![{_LETTERS}/@#\\]|[-.][{_LETTERS}])"
+    return re.compile(rf"{begin}(?:{spaced}){end}|(?=[0-9\u2e80-\U0003ffff])(?:{unspaced})")
 
 
 def parse_day(text: str) -> date | None:
-    """The day that a header names, such as 2026-11-15; None for anything else."""
+    """Return the day that a header names, such as 2026-11-15; None for anything else."""
     try:
         return date.fromisoformat(text[:10])
     except ValueError:

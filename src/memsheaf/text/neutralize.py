@@ -160,17 +160,11 @@ def columns(text: str) -> int:
     >>> columns("abc"), columns("日本"), columns("e\u0301")
     (3, 4, 1)
     """
-    if text.isascii() and "\t" not in text:
-        return len(text)
-    return sum(map(_columns_of, text))
-
-
-def _columns_of(letter: str) -> int:
-    if letter == "\t":
-        return 8
-    if unicodedata.combining(letter) or letter in "\u200c\u200d\ufe0f":
-        return 0
-    return 1 + (unicodedata.east_asian_width(letter) in "WF")
+    width = 0
+    for letter in text.expandtabs():
+        if not unicodedata.combining(letter) and letter not in "\u200c\u200d\ufe0f":
+            width += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+    return width
 
 
 def plain_name(who: str) -> str:

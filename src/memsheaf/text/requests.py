@@ -1,97 +1,65 @@
-"""Requests to remember something: about forty patterns, as data, by language.
+"""Requests of users about memory: to remember something, to do without memory, and not to store what is said.
 
-A request is cut off in front of what it asks to keep ("remember that …"), with mere courtesies before it ("ok, and
-please"); everything else stays as it was typed. Where a sentence says something before its request ("we chose A,
-please remember, the review insisted"), all of it is meant. A request that only points back ("remember that") asks for
-the sentence before it.
+The patterns are data, in `requests.txt`.
+
+**To remember.** A request is cut off in front of what it asks to keep ("remember that …"), with mere courtesies
+before it ("ok, and please"); everything else stays as it was typed. Where a sentence says something before its
+request ("we chose A, please remember, the review insisted"), all of it is meant. A request that only points back
+("remember that") asks for the sentence before it.
+
+**To ignore memory for one turn, or not to store.** A message is read clause by clause, without quotations, code and
+logs. A request is a clause that begins with a pattern, perhaps behind words such as *please* or *could you*. So
+"don't ignore memory", "he said ignore memory" and "how do I make you ignore memory?" are none: there the clause
+begins otherwise. Some patterns may also follow an order ("explain monads without using your memory"), but no report
+or question. A sentence that begins with "remember" asks to remember, whatever it speaks of: "remember that we do not
+store this". In other doubt a request is assumed: a turn without memory loses little.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import cache
 from typing import NamedTuple
 
-MAX_REQUEST_CHARS = 400  # how far into a sentence a request is looked for
+from memsheaf.memory import INVISIBLE
+from memsheaf.text.spoken import spoken
 
-_THAT = r"(?:,?\s+(?:that|this|the\ following|the\ fact\ that)\b(?!\ down\b)\s*[:,]?|\s*[:,]|\s[-–—](?=\s))"
+MAX_REQUEST_CHARS = 400  # how far into a sentence a request to remember is looked for
+MAX_SPAN_WORDS = 6  # of a clause before a request, such as "for the rest of this chat"
+MAX_END_CHARS = 2_000  # of a long message, as much is read at its beginning and at its end
 
-# What stands in front of the fact. A pattern ends where the fact begins.
-_IN_FRONT = {
-    "English": (
-        rf"(?:remember|memori[sz]e|rem(?:em)?ber|remeber|rememeber){_THAT}",
-        r"remember\s+(?=(?:i|i['’]m|my|we|our)\b)",
-        rf"(?:keep|bear)\ in\ mind(?:{_THAT})?",
-        rf"(?:(?:make|take)\ (?:a\ )?(?:mental\ )?)?note{_THAT}",
-        r"(?:note\ to\ self|for\ (?:the\ record|future\ reference|next\ time))\s*[:,]",
-        rf"(?:don['’]?t|do\ not|never)\ forget{_THAT}",
-        r"(?:save|store|add|write|put|commit)\ (?:(?:this|that|the\ following)\ )?(?:to|in|into)\ (?:your\ |the\ )?"
-        r"(?:memory|memories|notes)\s*(?:[:,]|\bthat\b)",
-        rf"i(?:['’]d\ like|\ want)\ you\ to\ (?:remember|know|keep\ in\ mind)(?:{_THAT})?",
-    ),
-    "German": (
-        r"(?:merke?\ dir|dir\ merken|merken\ sie\ sich)(?:\ bitte)?\s*(?:[,:]\s*(?:dass\b)?|\s+dass\b)",
-        r"(?:vergiss(?:\ bitte)?\ nicht|beachte(?:\ bitte)?|denke?\ dar?an|notiere?(?:\ dir)?)\s*(?:,\s*dass\b|:)",
-    ),
-    "French": (
-        r"(?:souviens-toi|rappelle-toi|retiens|te\ souvenir|retenir|mémorise|souvenez-vous)(?:\ bien)?"
-        r"(?:\s+(?:que\b|qu['’])|\s*[:,])",
-        r"(?:n['’]oublie(?:z)?\ pas|note(?:z)?(?:\ bien)?|garde\ en\ tête|sache)(?:\s+(?:que\b|qu['’])|\s*:)",
-        r"pour\ (?:info|mémoire)\s*[:,]|à\ retenir\s*:",
-    ),
-    "Spanish": (
-        r"(?:recuerda|recordar|acuérdate\ de|ten\ en\ cuenta|anota|memoriza)(?:\s+que\b|\s*[:,])",
-        r"no\ (?:te\ )?olvides\s*(?:de\s+)?(?:que\b|:)",
-    ),
-    "Chinese": (
-        r"(?:请|請|帮我)?(?:务必)?(?:记住|記住|记下|記下|记一下|记着|牢记)(?:一下)?\s*[:：,，]?(?!(?:这|這|它|了))",
-        r"(?:别忘了|不要忘记|请注意|备忘)\s*[:：,，]",
-    ),
-    "Japanese": (
-        r"(?:覚えて(?:おいて)?|記憶して|メモして)(?:ください|下さい|ね)?\s*[:：、]",
-        r"(?:メモ|備考)\s*[:：]",
-    ),
-    "others": (
-        r"(?:ricorda(?:ti)?|tieni\ a\ mente|lembre-se|lembra-te|onthoud|vergeet\ niet|zapamiętaj|pamiętaj"
-        r"|запомни(?:те)?|имей\ в\ виду)\s*(?:[:,]\s*(?:że|что)?\b|(?:d[ei]\s+)?(?:che|que|dat|że|что)\b)\s*:?",
-        r"تذكّ?ر\s+أنّ?\b",
-        r"기억해\s*(?:줘|주세요|둬)?\s*[:：,]",
-    ),
-}
 
-# Sentences that only point back at what was said before.
-_POINTING = {
-    "English": (
-        r"(?:remember|memori[sz]e|save|store|note|keep|bookmark)\ (?:that|this|it)(?:\ down|\ in\ mind|\ please"
-        r"|\ for\ (?:later|the\ future|next\ time)|\ (?:to|in)\ (?:your\ )?memory)*",
-        r"(?:keep|bear)\ (?:that|this|it)\ in\ mind(?:\ please)?|write\ (?:that|this|it)\ down",
-        r"(?:don['’]?t|do\ not)\ forget(?:\ (?:that|this|it))?",
-    ),
-    "German": (r"merke?\ dir\ (?:das|dies)(?:\ bitte)?|notiere?\ (?:dir\ )?das|vergiss\ das\ nicht",),
-    "French": (r"(?:souviens-toi\ de|rappelle-toi|retiens|note|mémorise)\ (?:ça|cela|ceci)",),
-    "Spanish": (r"(?:recuerda|anota|memoriza)\ (?:eso|esto)|recuérdalo",),
-    "Chinese": (r"(?:请|請)?(?:记住|記住|记下|记一下)(?:这个|这点|这一点|這點|它|这件事)?",),
-    "Japanese": (
-        r"(?:これ|それ|このこと)(?:を|は)(?:覚えて(?:おいて)?|メモして|記憶して|忘れないで)(?:ください|ね)?",
-    ),
-}
+@cache
+def _read_patterns() -> dict[str, dict[str, str]]:
+    """Return the patterns of each language by name; several of one name are alternatives."""
+    languages: dict[str, dict[str, str]] = {}
+    with open(f"{__file__.removesuffix('.py')}.txt", encoding="utf-8") as file:
+        joined = file.read().replace("\n    ", "")
+    for line in joined.splitlines():
+        name, equals, pattern = line.partition(" = ")
+        if line.startswith("["):
+            patterns = languages.setdefault(line.strip("[]"), {})
+        elif equals and name[0] != "#":
+            patterns[name] = f"{patterns[name]}|{pattern}" if name in patterns else pattern
+    return languages
 
-# Requests that stand behind the fact, as is usual in Japanese.
-_CONDITION = r"(?i)\W*(?:when|if|once|after|before|wenn|falls|sobald|quand|si|cuando)\b"
-_LAST_CLAUSE = r"\s*[,;:，；：–—]\s*|\s-\s"
-_BEHIND = r"(?:こと|の|と|って)を?(?:覚えて(?:おいて)?|記憶して|メモして|忘れないで)(?:ください|下さい|ね)?\W*$"
 
-_POLITE = (
-    r"(?:please|pls|plz|kindly|bitte|por\ favor|s['’]il\ (?:te|vous)\ pla[iî]t|stp|per\ favore|пожалуйста|proszę)"
-)
+def _expand(pattern: str, words: dict[str, str]) -> str:
+    """Return a pattern with the words that it names in braces; words may name other words."""
+    return re.sub(r"\{([a-z]+)\}", lambda name: f"(?:{_expand(words[name[1]], words)})", pattern)
+
+
+# Requests to remember
+
+_POLITE = "(?:please|pls|plz|kindly|bitte|por favor|s['’]il (?:te|vous) pla[iî]t|stp|per favore|пожалуйста|proszę)"
 _ASKING = (
-    r"(?P<polite>(?:(?:can|could|would|will)\ you|k[aö]nn(?:te)?st\ du|peux-tu|pourrais-tu|puedes|podrías)\s+"
+    r"(?P<polite>(?:(?:can|could|would|will) you|k[aö]nn(?:te)?st du|peux-tu|pourrais-tu|puedes|podrías)\s+"
     rf"(?:{_POLITE}\s+)?)?"
 )
 _COURTESIES = (
-    r"(?:(?:ok|okay|hey|hi|hello|and|also|so|but|oh|ah|well|yes|yep|great|thanks|perfect|btw|by\ the\ way|fyi|first"
-    r"|one\ more\ thing|before\ (?:anything|we\ (?:start|begin))|important|und|ach\ ja|übrigens|et|au\ fait|y"
-    r"|por\ cierto)"
+    r"(?:(?:ok|okay|hey|hi|hello|and|also|so|but|oh|ah|well|yes|yep|great|thanks|perfect|btw|by the way|fyi|first"
+    r"|one more thing|before (?:anything|we (?:start|begin))|important|und|ach ja|übrigens|et|au fait|y|por cierto)"
     r"\b[\s,:.!–-]*)*"
 )
 _CLAUSE_START = r"(?:^\W*|[,:;.!–—，、：；]\s*|\s-\s+|\b(?:and|also|but|so|ok|und|et|y)\s+)"
@@ -100,16 +68,18 @@ _QUESTION_TAG = (
     r"|d['’]accord|vale|entendido|好吗|好嗎|可以吗)\s*[?？][?？!.\s]*$"
 )
 _QUESTION_MARK = r"\s*[?？][?？!\s]*$"
+# Requests that stand behind the fact, as is usual in Japanese.
+_BEHIND = r"(?:こと|の|と|って)を?(?:覚えて(?:おいて)?|記憶して|メモして|忘れないで)(?:ください|下さい|ね)?\W*$"
+_CONDITION = r"(?i)\W*(?:when|if|once|after|before|wenn|falls|sobald|quand|si|cuando)\b"
 # A sentence in ASCII without one of these holds no request. The patterns take longer to compile than most saves.
 _ASCII_STEMS = (
     "rem|memor|mind|note|forget|for the record|reference|next time|you to know|save|store|keep|bookmark|write|merk"
     "|vergiss|beachte|denk|notier|souvien|souven|rappelle|retien|reten|oublie|sache|pour info|recuerda|recordar"
     "|en cuenta|anota|olvides|ricorda|a mente|lembr|onthoud|vergeet"
 )
-
 _LIST_REQUEST = (
-    r"(?is).*\b(?:remember|memori[sz]e|keep in mind|merke?n?|beachten?|retiens|retenez|mémorise|recuerda|memoriza"
-    r"|anota|ricorda|zapamiętaj|запомни)\b.*[:：]\W*|.*(?:记住|記住|记下|覚えて|記憶して|メモして).*[:：]\W*"
+    r"(?is).*\b(?:remember|memori[sz]e|keep\b.*\bin mind|merke?n?|beachten?|retiens|retenez|mémorise|recuerda"
+    r"|memoriza|anota|ricorda|zapamiętaj|запомни)\b.*[:：]\W*|.*(?:记住|記住|记下|覚えて|記憶して|メモして).*[:：]\W*"
 )
 
 
@@ -119,6 +89,10 @@ class SaveRequest(NamedTuple):
     start: int
     end: int
     points_back: bool = False
+
+
+def _pointing() -> re.Pattern[str]:
+    return _save_pattern("save it", rf"\W*{_COURTESIES}", rf"[\s,]*{_POLITE}?\W*")
 
 
 def find_request(sentence: str) -> SaveRequest | None:
@@ -131,13 +105,12 @@ def find_request(sentence: str) -> SaveRequest | None:
     >>> find_request("Remember that.").points_back
     True
     """
-    lowered = sentence.lower()
-    if sentence.isascii() and not any(stem in lowered for stem in _ASCII_STEMS.split("|")):
+    if sentence.isascii() and not re.search(_ASCII_STEMS, sentence.lower()):
         return None
     end = len(sentence)
     if end <= MAX_REQUEST_CHARS and _pointing().fullmatch(sentence):
         return SaveRequest(0, end, points_back=True)
-    match = _in_front().search(sentence[:MAX_REQUEST_CHARS])
+    match = _save_pattern("save", _CLAUSE_START, r"\s*(?=\S)").search(sentence[:MAX_REQUEST_CHARS])
     if match is None or not re.search(r"\w", sentence[match.end() :]):
         return _find_behind(sentence) if end <= MAX_REQUEST_CHARS else None
     ending = _QUESTION_MARK if match["polite"] else _QUESTION_TAG
@@ -145,7 +118,7 @@ def find_request(sentence: str) -> SaveRequest | None:
     stop = tag.start() if tag else end
     if re.search(_QUESTION_MARK, sentence[match.end() : stop]) and match.start():
         return None  # "… , remember that one?"
-    is_in_front = re.fullmatch(rf"(?ix)\W*{_COURTESIES}", sentence[: match.start()])
+    is_in_front = re.fullmatch(rf"(?i)\W*{_COURTESIES}", sentence[: match.start()])
     return SaveRequest(match.end() if is_in_front else 0, stop)
 
 
@@ -153,10 +126,10 @@ def _find_behind(sentence: str) -> SaveRequest | None:
     """Return the part of a sentence in front of a request at its end: "We use pnpm, remember that"."""
     if re.search(_BEHIND, sentence):
         return SaveRequest(0, len(sentence))
-    joints = list(re.finditer(_LAST_CLAUSE, sentence))
-    if not joints or re.search(_QUESTION_MARK, sentence) or re.match(_CONDITION, sentence):
+    joint = re.match(r"(?s)(.*\S)(?:\s*[,;:，；：–—]\s*|\s-\s)", sentence)
+    if not joint or re.search(_QUESTION_MARK, sentence) or re.match(_CONDITION, sentence):
         return None
-    return SaveRequest(0, joints[-1].start()) if _pointing().fullmatch(sentence, joints[-1].end()) else None
+    return SaveRequest(0, joint.end(1)) if _pointing().fullmatch(sentence, joint.end()) else None
 
 
 def announces_list(line: str) -> bool:
@@ -183,12 +156,179 @@ def without_request(text: str) -> str:
 
 
 @cache
-def _in_front() -> re.Pattern[str]:
-    patterns = "|".join(f"(?:{each})" for group in _IN_FRONT.values() for each in group)
-    return re.compile(rf"(?ix){_CLAUSE_START}(?:{_POLITE}[\s,]+)?{_ASKING}(?:{patterns})\s*(?=\S)")
+def _save_pattern(name: str, before: str, behind: str) -> re.Pattern[str]:
+    """Return the requests of this name in all languages as one pattern, perhaps asked for with a "please"."""
+    patterns = "|".join(_expand(words[name], words) for words in _read_patterns().values() if name in words)
+    return re.compile(rf"(?i){before}(?:{_POLITE}[\s,]+)?{_ASKING}(?:{patterns}){behind}")
+
+
+# Requests to ignore memory, and not to store
+
+_APOSTROPHES = str.maketrans("´ʼ′‘’", "'''''")
+_UNSEEN = rf"[\u0300-\u036f{INVISIBLE}]"  # marks over letters, and what draws nothing
+_LOG_LINE = (
+    r"(?im)^[ \t]*(?:[|$+]|\[?\d{4}-\d\d-\d\d|\[?\d\d?:\d\d"
+    r"|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error) ?[]:]).*"
+)
+_EMPHASIS = r"[*~]+|(?<!\w)_+|_+(?!\w)"
+_LIST_MARK = r"(?m)^ *(?:[-•–]|\d{1,2}[.)]) +"
+_QUOTED_WORD = r"(?i)[\"'“„«「『‘](memor(?:y|ies)|gedächtnis|memoria|mémoire|记忆|記憶|メモリ)[\"'“”»」』’]"
+_SENTENCE_END = r"(?<=[!?;。])|(?<=\.)(?=\s)|\n\s*\n"
+_SUBORDINATE = r",(?= (?:was|woran|dass|ohne|als|wenn|que|ce)\b)"
+_CLAUSE_END = (
+    r"[\n,:;!?()\[\]。、—–¿¡\u2190-\u2bff\U0001f000-\U0001faff]|\.(?=\s|$)|\s-+\s"
+    r"|\s(?=(?:and|but|und|aber|et|mais|y|e|pero)\s(?!me\b|le\b|tu\b))"
+)
+_CUT = "\0"  # for the middle of a long message: no word, and no edge of a clause
+# Letters that nobody types. They stand in a text for words of these names, which makes the patterns short.
+_MARKS = {"memory": "ᚠ", "turn": "ᚢ"}
+_LETTERS = {"Chinese": "[\u4e00-\u9fff]", "Japanese": "[\u3041-\u30ff]", "Korean": "[\uac00-\ud7a3]"}
+
+
+def asks_to_ignore(message: str) -> bool:
+    """Return True if the user asks that memory be neither used nor changed in this turn.
+
+    >>> asks_to_ignore("Ignore your memory for this one: what would you cook?")
+    True
+    >>> asks_to_ignore("Please don't ignore memory."), asks_to_ignore("Ignore memory leaks in this test.")
+    (False, False)
+    """
+    return bool(_find_clause(message, "ignore"))
+
+
+def is_private(message: str) -> bool:
+    """Return True if the user asks not to store what the message says.
+
+    >>> is_private("Off the record: the salary band is 52 to 58 thousand.")
+    True
+    >>> is_private("Do not store it in localStorage."), is_private("Remember that we do not store this.")
+    (False, False)
+    """
+    return bool(_find_clause(message, "private"))
+
+
+def asks_not_to_store(message: str) -> bool:
+    """Return True if nothing of a turn with this message may be stored."""
+    return is_private(message) or asks_to_ignore(message)
+
+
+def follow_privacy(before: str, message: str) -> str:
+    """Return how far the user's wish not to store anything reaches, once this message is said.
+
+    "" stores the message, "turn" does not, "next" covers the next message too, and "rest" all of the conversation
+    that follows. "asked" stores a message in such a rest, because the user asks to remember it; the rest goes on
+    behind it. `before` is what was returned for the user's message before this one, "" for the first.
+
+    >>> follow_privacy("", "Don't save anything in this conversation.")
+    'rest'
+    >>> follow_privacy("rest", "I live in Bergen."), follow_privacy("rest", "Remember that I use vim.")
+    ('rest', 'asked')
+    >>> follow_privacy("next", "I live in Bergen."), follow_privacy("turn", "I live in Bergen.")
+    ('turn', '')
+    """
+    request = _find_clause(message, "private")
+    reach = request or _find_clause(message, "ignore")
+    is_rest = before in ("rest", "asked")
+    if re.search(_read_patterns()["all"]["conversation"], reach):
+        return "rest"
+    if re.search(_read_patterns()["all"]["next message"], request):
+        return "rest" if is_rest else "next"
+    if before and not reach and _asks_to_remember(message):
+        return "asked" if is_rest else ""
+    if is_rest:
+        return "rest"
+    return "turn" if request or before == "next" else ""
+
+
+def is_silent(privacy: str) -> bool:
+    """Return True if the message for which `follow_privacy` returned this may not be stored."""
+    return privacy in ("turn", "next", "rest")
+
+
+def _asks_to_remember(message: str) -> bool:
+    return any(map(find_request, re.split(_SENTENCE_END, spoken(message))))
+
+
+def _find_clause(message: str, kind: str) -> str:
+    """Return the clause that is a request of this kind, else ""; one before it that says how long is part of it."""
+    text = _read(message)
+    languages = []
+    for name, patterns in _read_patterns().items():
+        stems = patterns.get(f"{kind} stems")
+        if stems and any(stem in text for stem in stems.split("|")):
+            languages.append(name)
+    before = ""
+    for sentence in re.split(_SENTENCE_END, text):
+        for language in languages:
+            if request := _find_in_sentence(language, kind, sentence.replace("\n", " "), before):
+                return request
+        before += sentence
+    return ""
+
+
+def _find_in_sentence(language: str, kind: str, sentence: str, before: str) -> str:
+    """Return the clause of a sentence that is a request of this kind, else ""."""
+    if language in _LETTERS and not re.search(_LETTERS[language], sentence):
+        return ""
+    sentence = re.sub(_SUBORDINATE, "", sentence)
+    if kind == "ignore" and language not in _LETTERS:
+        for name, mark in _MARKS.items():
+            sentence = _compile(language, name).sub(mark, sentence)
+    names_turn = _MARKS["turn"] in sentence
+    is_remembering = False
+    span = ""
+    for clause in re.split(_CLAUSE_END, sentence):
+        before += clause
+        clause = re.sub(r"\s+", "" if language in _LETTERS else " ", clause).strip(" @")
+        rest = _compile(language, "leads", kind).sub("", clause, 1)
+        if _compile(language, "remember").match(rest):
+            is_remembering = True
+        elif _compile(language, "but").match(clause):
+            is_remembering = False
+        names_hardware = kind == "ignore" and not names_turn and _compile(language, "hardware").search(before)
+        if is_remembering or _CUT in clause or names_hardware:
+            continue
+        if _compile(language, kind, kind).match(rest):
+            return span + clause
+        if kind == "ignore" and not _compile(language, "reports").search(rest):
+            is_forgotten = names_turn and _compile(language, "forget", kind).match(rest)
+            if is_forgotten or _compile(language, "within", kind).search(rest):
+                return span + clause
+        is_span = len(clause.split()) <= MAX_SPAN_WORDS and re.search(_read_patterns()["all"]["conversation"], clause)
+        span = f"{clause}, " if is_span else ""
+    return ""
+
+
+def _read(message: str) -> str:
+    """Return what a user says at the beginning and at the end of a message, in one spelling for what reads the same.
+
+    There are no quotations, code, logs or emphasis; no capitals, accents, wide letters or hidden characters.
+    """
+    text = re.sub(_LOG_LINE, "", spoken(re.sub(_QUOTED_WORD, r"\1", message)))
+    text = re.sub(_EMPHASIS, "", re.sub(_LIST_MARK, ";", text))
+    if len(text) > 2 * MAX_END_CHARS:
+        text = text[:MAX_END_CHARS] + _CUT + text[-MAX_END_CHARS:]
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFKD", text.translate(_APOSTROPHES)).casefold()
+    return unicodedata.normalize("NFKC", re.sub(_UNSEEN, "", text))
 
 
 @cache
-def _pointing() -> re.Pattern[str]:
-    patterns = "|".join(f"(?:{each})" for group in _POINTING.values() for each in group)
-    return re.compile(rf"(?ix)\W*{_COURTESIES}(?:{_POLITE}[\s,]+)?{_ASKING}(?:{patterns})[\s,]*{_POLITE}?\W*")
+def _compile(language: str, name: str, kind: str = "") -> re.Pattern[str]:
+    """Return the pattern of this name, one that fits nothing where a language has none.
+
+    For the kind "ignore", words for memory and for this turn are marks, as they are in the text.
+    """
+    words = _read_patterns()[language]
+    pattern = words.get(name, "(?!)")
+    if kind == "ignore" and language not in _LETTERS:
+        words = {**words, **_MARKS}
+    pattern = _expand(pattern, words)
+    if name in _MARKS:
+        pattern = rf"\b(?:{pattern})"
+    elif name == "leads":
+        pattern = rf"^(?:(?:{pattern})(?: |$))*+"
+    elif name == kind and language in _LETTERS:  # words without spaces have no leads
+        pattern = rf".{{0,40}}?(?:{pattern})"
+    return re.compile(pattern)

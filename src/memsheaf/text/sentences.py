@@ -1,13 +1,18 @@
-"""Sentences: where a text is split, and which sentence leans on the one before it."""
+"""Sentences: where a text is split, which sentence leans on the one before it, and names made from the first.
+
+Names and descriptions repeat the user's words; neither ever replaces the text itself.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from memsheaf.memory import Memory
+
 # Full stops that end no sentence: behind one letter ("J. Smith", "i.e.", "z. B."), behind titles (an "MR" is none),
 # behind shortened words, and between some words and a number ("No. 5", "Nov. 3"). A group has words of one length.
-NO_SENTENCE_END = (
+_NO_SENTENCE_END = (
     r"(?<!(?<![\w'’])[^\W\d_i]\.)"
     r"(?<!\b(?-i:[DdMmSs]r|Ms|Hr|Fr|St)\.)(?<!\b(?-i:Dra|[Mm]rs|Sra|Mme)\.)(?<!\b(?-i:[Pp]rof|Srta|Mlle)\.)"
     r"(?<!\b(?:vs|cf|ca|ej|nr)\.)(?<!\b(?:bzw|ggf|vgl|sog|etc|usw|núm)\.)(?<!\baprox\.)(?<!\bapprox\.)"
@@ -21,11 +26,11 @@ _NO_ORDINAL = (
     r"(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\.)(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\d\.)"
 )
 _BORDER = (
-    rf"(?is)\n|(?<=[。！？])|(?<=[^\W\d][.!?]){NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
+    rf"(?is)\n|(?<=[。！？])|(?<=[^\W\d][.!?]){_NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
     r"|(?<=\b(?:etc|usw|[ap]\.m)\.)\s+(?=(?-i:[A-ZÄÖÜÉ]))"
     rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
 )
-_BULLET = r"\s*((?:[-*•–]|\d{1,2}[.)])\s+)?"
+_BULLET = r"\s*(?:[-*•–]|\d{1,2}[.)])\s+"
 _NEXT_NUMBER = r"(?<!\S)\d{1,2}(?=\.$)"
 _QUESTION = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
 
@@ -52,7 +57,7 @@ _LEANING = rf"(?is)\W*(?:{_CONJUNCTION}\s)?(?:{_PRONOUN})(?!\W*{_ORDER})|{_BACK_
 _SHORT_LEANING = rf"(?is)\W*(?:{_CONJUNCTION})(?!\W*{_ORDER})"
 
 
-def may_have_borders(text: str) -> bool:
+def _may_have_borders(text: str) -> bool:
     """Return False if a text is surely one sentence: a quick check, for `_BORDER` takes long to compile."""
     return bool(re.search(r"[.!?]\s|\n|。|！|？", text))
 
@@ -65,7 +70,7 @@ def find_sentences(text: str) -> Iterator[tuple[int, int]]:
     ['Ask Dr. Lee, e.g. on Mondays.', '1. Build 2. Tag']
     """
     start = 0
-    borders = [match.span() for match in re.finditer(_BORDER, text)] if may_have_borders(text) else []
+    borders = [match.span() for match in re.finditer(_BORDER, text)] if _may_have_borders(text) else []
     for end, following in [*borders, (len(text), len(text))]:
         sentence = text[start:end]
         number = re.search(_NEXT_NUMBER, sentence[-4:])
@@ -81,7 +86,7 @@ def find_sentences(text: str) -> Iterator[tuple[int, int]]:
 def bullet_length(sentence: str) -> int:
     """Return how many characters of a sentence are the mark of a list item."""
     match = re.match(_BULLET, sentence)
-    return match.end() if match and match[1] else 0
+    return match.end() if match else 0
 
 
 def is_question(sentence: str) -> bool:
@@ -105,3 +110,80 @@ def leans_back(sentence: str) -> bool:
         return True
     is_short = len(sentence.split()) <= MAX_LEANING_WORDS
     return is_short and bool(re.match(_SHORT_LEANING, sentence))
+
+
+MAX_NAME_CHARS = 60
+MAX_DESCRIPTION_CHARS = 120
+
+_FIRST_SENTENCE_END = rf"(?<=[^\W\d_][.!?])(?i:{_NO_SENTENCE_END})\s+(?![a-z])|(?<=[。！？])|\n+"
+# Descriptions as earlier versions made them: "When it is about deploy, Fridays, standup", in six languages.
+_TOPICS = (
+    r"(?:When it is about |Wenn es um |Quand il s'agit de |Cuando se trata de |涉及)(.+?)(?: geht|时)?…?|(.+)のとき…?"
+)
+_LIST_MARK = r"(?:[-*•>]|#+|\d{1,2}[.)])\s+"
+
+
+def make_name(text: str) -> str:
+    """Return the first sentence of a text, cut at a word where it is long.
+
+    >>> make_name("I prefer pnpm."), make_name("- No emojis in commits\\n- No tabs")
+    ('I prefer pnpm', 'No emojis in commits')
+    """
+    return cut_at_word(_first_sentence(text), MAX_NAME_CHARS)
+
+
+def make_description(text: str) -> str:
+    """Return the fact itself as one line: the first sentence, cut at a word where it is long."""
+    return cut_at_word(_first_sentence(text), MAX_DESCRIPTION_CHARS)
+
+
+def is_made_from(body: str, description: str) -> bool:
+    """Return True if nobody wrote this description: it repeats the text, or lists topics as earlier versions did.
+
+    >>> is_made_from("I prefer pnpm.", "I prefer pnpm"), is_made_from("I prefer pnpm.", "Package manager")
+    (True, False)
+    """
+    line = " ".join(body.split()).rstrip(" .。")
+    return bool(re.fullmatch(_TOPICS, description)) or line.startswith(description.rstrip(" .。…"))
+
+
+def cut_at_word(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters, cut behind a word and marked with an ellipsis where it is longer.
+
+    >>> cut_at_word("one two three", 9), cut_at_word("one two", 9)
+    ('one two…', 'one two')
+    """
+    if len(text) <= limit:
+        return text
+    head = text[: limit - 1]
+    if not text[limit - 1].isspace() and " " in head:
+        head = head.rpartition(" ")[0]
+    return head.rstrip(" ,;:(–—-") + "…"
+
+
+def _first_sentence(text: str) -> str:
+    sentence = text.strip()
+    if _may_have_borders(sentence):
+        sentence = re.split(_FIRST_SENTENCE_END, sentence, maxsplit=1)[0]
+    mark = re.match(_LIST_MARK, sentence)
+    sentence = " ".join(sentence[mark.end() if mark else 0 :].split())
+    return sentence.rstrip(" .。:：") or sentence
+
+
+def lists_topics(memory: Memory) -> bool:
+    """Return True if an earlier version described a memory by words of its text.
+
+    An agent's description stands. One that was extracted or imported may be a model's: only the old rules took all
+    their words from the text.
+    """
+    listed = re.fullmatch(_TOPICS, memory.page.get("description"))
+    if not listed or memory.source == "agent":
+        return False
+    is_by_person = memory.source == "user" and not memory.changed_by
+    said = f"{memory.name}\n{memory.body}"
+    return is_by_person or all(topic in said for topic in (listed[1] or listed[2]).split(", "))
+
+
+def shown_description(memory: Memory) -> str:
+    """Return the description of a memory, or its first sentence where an earlier version listed topics instead."""
+    return make_description(memory.body) if lists_topics(memory) else memory.description

@@ -18,15 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
-from struct import Struct
-from typing import TypeVar
+from struct import pack
 from zlib import crc32
 
 from memsheaf.memory import Memory
 from memsheaf.text import tokenizer
 from memsheaf.text.tokenizer import UNSPACED
-
-T = TypeVar("T")
 
 SAME = 0.85
 """Two texts are near-duplicates. This level alone refuses a save, or lets one text stand for the other."""
@@ -35,8 +32,6 @@ LIKELY = 0.6
 RELATED = 0.34
 """Two texts are about the same thing: one is shown beside the other, or lends it its doubt."""
 
-BINS, BAND, _SHIFT = 64, 4, 26
-_PLACES, _BANDS, _PACK = range(BINS - 1, -1, -1), range(0, 4 * BINS, 4 * BAND), Struct(f"<{BINS}I").pack
 SHARED = 3  # of the 16 traces; of texts with a fifth of their words in common, one pair in a hundred has so many
 MIN_FACT_WORDS = 8  # a text of fewer words says too little without its name
 MAX_COMPARED_KEEPERS = 100  # for each rare word that a text shares with them
@@ -45,15 +40,14 @@ MAX_COMPARED_KEEPERS = 100  # for each rare word that a text shares with them
 _LETTER = rf"(?![\W_])[{UNSPACED}]"
 _WORD = rf"(?=((?:{_LETTER}){{2}})){_LETTER}|((?<!{_LETTER}){_LETTER}(?!{_LETTER})|[^\W_{UNSPACED}]+)"
 _SIGNS = r"(?<!\w)[a-z](?:\+\+|#)|[=!<>]=+|[<>](?!\w)|[€$£¥]"
-_USUAL = (
-    "a an and are as at be by do for from how if in is it its no not of on or our so that the their then there these "
-    "they this to use used uses using was we when which why will with you your apply all any always"
+_COMMON = (
+    " a an and are as at be by do for from how if in is it its no not of on or our so that the their then there "
+    "these they this to use used uses using was we when which why will with you your apply all any always "
 )
-_DENYING = (
-    "not no never none without cannot neither nor dont doesnt isnt arent wont cant shouldnt mustnt "
-    "nicht kein keine keinen nie niemals ohne ne pas jamais sans aucun nunca sin tampoco"
+_NEGATIONS = (
+    " not no never none without cannot neither nor dont doesnt isnt arent wont cant shouldnt mustnt "
+    "nicht kein keine keinen nie niemals ohne ne pas jamais sans aucun nunca sin tampoco "
 )
-_COMMON, _NEGATIONS = frozenset(_USUAL.split()), frozenset(_DENYING.split())
 _LOWER = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 _NEGATING = "不没別别无無勿非ぬず"
 
@@ -76,10 +70,10 @@ def words(text: str) -> list[str]:
 
 def telling(text: str) -> frozenset[str]:
     """Return the words of a text, each once, without those that are in every text."""
-    return frozenset(words(text)) - _COMMON
+    return frozenset(words(text)).difference(_COMMON.split())
 
 
-def likeness(a: Collection[T], b: Collection[T]) -> float:
+def likeness(a: Collection[object], b: Collection[object]) -> float:
     """Return the share of words, or of their prints, that both have; 0.0 when there are none at all.
 
     >>> likeness(words("Releases go out on Fridays."), words("releases: go out, on Fridays!"))
@@ -143,12 +137,9 @@ def group_alike(facts: Sequence[Collection[str]], joins: Callable[[int, int], bo
 
 def has_order(a: Sequence[str], b: Sequence[str]) -> bool:
     """Return True if the words that both facts have come in the same order in both."""
-    return _common(a, b) == _common(b, a)
-
-
-def _common(fact: Sequence[str], other: Sequence[str]) -> list[str]:
-    known = frozenset(other)
-    return list(dict.fromkeys(word for word in fact if word in known))
+    shared = set(a).intersection(b)
+    orders = [list(dict.fromkeys(word for word in fact if word in shared)) for fact in (a, b)]
+    return orders[0] == orders[1]
 
 
 def prints(found: Collection[str]) -> list[int]:
@@ -159,15 +150,19 @@ def prints(found: Collection[str]) -> list[int]:
 def traces(found: Collection[str]) -> list[int]:
     """Return a few numbers by which a near-duplicate is known: it has at least `SHARED` of them, hardly another text.
 
-    The words fall by their numbers into bins, of which each keeps the least; an empty one takes that of the next. Two
-    texts agree in as large a share of bins as they have of their words in common. Four bins make a trace.
+    The words fall by the highest bits of their numbers into 64 bins, of which each keeps the least; an empty one
+    takes that of the next. Two texts agree in as large a share of bins as they have of their words in common. Four
+    bins make a trace.
     """
     numbers = prints(found)
-    least = {number >> _SHIFT: number for number in reversed(numbers)}
+    least = {number >> 26: number for number in reversed(numbers)}
     last = numbers[0] if numbers else 0
-    bins = [last := least[place] if place in least else last + 1 & 0xFFFFFFFF for place in _PLACES]
-    data = _PACK(*reversed(bins))
-    return [crc32(data[at : at + 4 * BAND], at) for at in _BANDS]
+    bins: list[int] = []
+    for place in reversed(range(64)):
+        last = least.get(place, (last + 1) & 0xFFFFFFFF)
+        bins.append(last)
+    data = pack("<64I", *reversed(bins))
+    return [crc32(data[at : at + 16], at) for at in range(0, len(data), 16)]
 
 
 def numbers(found: Collection[str]) -> frozenset[str]:
@@ -177,18 +172,17 @@ def numbers(found: Collection[str]) -> frozenset[str]:
 
 def denials(found: Sequence[str]) -> int:
     """Return how many of these words deny something."""
-    return sum(word in _NEGATIONS or not set(_NEGATING).isdisjoint(word) for word in found)
+    return sum(f" {word} " in _NEGATIONS or not set(_NEGATING).isdisjoint(word) for word in found)
 
 
 MAX_NAMED_PIECES = 5  # in a reason
 MAX_ORDERED_NAMES = 20  # of a sentence, whose order is compared
 
 # Small words that turn a rule into another; search leaves most of them out.
-_SMALL = """
+_QUALIFYING = """
 after always before every except first if last least less may more most must only should unless until
 nur immer muss bis wenn außer seulement toujours sauf avant après solo siempre salvo hasta antes después
 """
-_QUALIFYING = frozenset(_SMALL.split())
 _EDGES = ".,;:!?()[]{}<>\"'“”‘’«»。，、；：！？（）「」"
 _SENTENCE_END = r"[.!?;]\s|[\n。！？；]"
 _NAME = r"\b[A-Z][\w-]*[a-z][\w-]*"
@@ -212,24 +206,17 @@ def lost(before: Iterable[str | Memory], after: Memory) -> str:
         was = _ordered_names(text if isinstance(text, str) else text.body)
         turned = sorted(pair for pair in was - now if pair[::-1] in now - was)
         missing += [f"that {first} comes before {second}" for first, second in turned]
-    return f"it loses {_name_pieces(missing)}" if missing else ""
-
-
-def invented(before: Iterable[Memory], after: Memory) -> str:
-    """Return what a memory says that none of its sources said, in words; "" when there is nothing."""
-    new = _find_missing(_whole(after), "\n".join(map(_whole, before)))
-    return f"it adds {_name_pieces(new)}" if new else ""
+    return _name_pieces("it loses", missing)
 
 
 def _find_missing(text: str, other: str) -> list[str]:
     """Return the pieces of a text that the other does not have: those that must stand there exactly, then words."""
     flat = " ".join(other.split())
-    exact = sorted(_exact_pieces(text) - _exact_pieces(other))
-    missing = [
-        piece
-        for piece in exact
-        if not re.search(rf"(?<![\w./-]){re.escape(' '.join(piece.split()))}(?![\w/-]|\.\w)", flat)
-    ]
+    missing = []
+    for piece in sorted(_exact_pieces(text) - _exact_pieces(other)):
+        exactly = re.escape(" ".join(piece.split()))
+        if not re.search(rf"(?<![\w./-]){exactly}(?![\w/-]|\.\w)", flat):
+            missing.append(piece)
     return missing + sorted(_telling_pieces(text) - _telling_pieces(other))
 
 
@@ -239,9 +226,9 @@ def _exact_pieces(text: str) -> set[str]:
     >>> sorted(_exact_pieces("Never run `make deploy` on port 8080, see src/app.py"))
     ['8080', 'make deploy', 'src/app.py']
     """
-    exact = {piece.strip("`").strip() for piece in re.findall(_CODE, text)}
-    exact |= {piece.strip(_EDGES) for piece in re.findall(_PLACE, text)}
-    return exact.union(re.findall(_NUMBER, text)) - {""}
+    code = {piece.strip("`").strip() for piece in re.findall(_CODE, text)}
+    places = {piece.strip(_EDGES) for piece in re.findall(_PLACE, text)}
+    return code.union(places, re.findall(_NUMBER, text)) - {""}
 
 
 def _telling_pieces(text: str) -> set[str]:
@@ -249,9 +236,9 @@ def _telling_pieces(text: str) -> set[str]:
     pieces: set[str] = set()
     for sentence in re.split(_SENTENCE_END, text):
         plain = words(sentence)
-        denied = "not " if denials(plain) else ""
-        telling = [word for word in tokenizer.words(sentence) if len(word) > 1 and not tokenizer.is_weak(word)]
-        pieces.update(denied + word for word in (*telling, *_QUALIFYING.intersection(plain)))
+        telling = {word for word in tokenizer.words(sentence) if len(word) > 1 and not tokenizer.is_weak(word)}
+        prefix = "not " if denials(plain) else ""
+        pieces |= {prefix + word for word in telling | set(plain).intersection(_QUALIFYING.split())}
     return pieces
 
 
@@ -271,7 +258,8 @@ def _whole(text: str | Memory) -> str:
     return "\n".join((text.name, text.description, text.body, *text.citations))
 
 
-def _name_pieces(pieces: Iterable[str]) -> str:
-    each = list(dict.fromkeys(pieces))
-    more = f" and {len(each) - MAX_NAMED_PIECES} more" if len(each) > MAX_NAMED_PIECES else ""
-    return ", ".join(piece[:60] for piece in each[:MAX_NAMED_PIECES]) + more
+def _name_pieces(verb: str, pieces: Iterable[str]) -> str:
+    each = [piece[:60] for piece in dict.fromkeys(pieces)]
+    if len(each) > MAX_NAMED_PIECES:
+        each[MAX_NAMED_PIECES - 1 :] = [f"{each[MAX_NAMED_PIECES - 1]} and {len(each) - MAX_NAMED_PIECES} more"]
+    return f"{verb} {', '.join(each)}" if each else ""

@@ -84,7 +84,7 @@ def unwrapped(text: str) -> str:
         text = _without(_WRAPPED, _without(_OURS, text, to_the_end=True), to_the_end=False)
     for words in _NOT_SAID:
         text = text.replace(words, "")
-    return (re.sub(_SECTION, "", text) if "# Memory" in text else text).strip()
+    return re.sub(_SECTION, "", text).strip()
 
 
 def _without(opening: str, text: str, *, to_the_end: bool) -> str:
@@ -100,5 +100,6 @@ def _without(opening: str, text: str, *, to_the_end: bool) -> str:
             return "".join([*kept, text[start : found.start()]])
         kept.append(text[start : found.end() if end < 0 else found.start()])
         start = found.end() if end < 0 else end + len(closing)
-        unclosed |= {closing} if end < 0 else set()
+        if end < 0:
+            unclosed.add(closing)
     return "".join([*kept, text[start:]])

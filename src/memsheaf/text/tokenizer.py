@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import chain
 
-LONGEST = 40  # longer runs are keys and hashes: found by their beginning
+MAX_WORD_CHARS = 40  # longer runs are keys and hashes: found by their beginning
 
 _WORD = re.compile(r"[^\W_]+")
 _SPACED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))  # many times as fast
@@ -88,167 +89,108 @@ def is_filler(word: str) -> bool:
 
 
 def is_weak(word: str) -> bool:
-    """Whether it says little to have this word of `words` in common: talk of any kind, a letter, a small number."""
+    """Return True if it says little to have this word of `words` in common: talk, a letter, a small number."""
     is_small = word.isascii() and (len(word) == 1 or (len(word) == 2 and word.isdigit()))
-    return is_small or word in _weak_stems(word[:1])
+    return is_small or word in _weak_stems()
 
 
 @cache
-def _weak_stems(letter: str) -> frozenset[str]:
-    """Stems of words that occur in talk of any kind: to have one in common is no sign of a common subject.
-
-    They are of one letter, because few are asked for: a stem begins as its word does.
-    """
-    found = (_WEAK_WORDS + _WEAK_ABROAD).split()
-    return frozenset(stem(word) for word in found if word.startswith(letter))
+def _weak_stems() -> frozenset[str]:
+    """Return stems of words that occur in talk of any kind: to have one in common is no sign of a common subject."""
+    return frozenset(map(stem, (_WEAK_WORDS + _WEAK_ABROAD).split()))
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in their order, as often as they occur."""
+    """Return the words of a text in their order, as often as they occur."""
     found = text.translate(_SPACED).split() if text.isascii() else _WORD.findall(unicodedata.normalize("NFKC", text))
     return list(chain.from_iterable(map(_parts, found)))
 
 
 @lru_cache(maxsize=1 << 15)
 def _parts(word: str) -> tuple[str, ...]:
-    """What one run of letters and digits is looked for by."""
+    """Return what one run of letters and digits is looked for by."""
     if not word.isascii():
         return tuple(_of_any_script(word))
-    lower = word.lower()[:LONGEST]
-    if lower in _SAYING_NOTHING:
+    lower = word.lower()[:MAX_WORD_CHARS]
+    if lower in _SAYING_NOTHING or not lower:
         return ()
-    if word[1:] == lower[1 : len(word)]:  # no hump inside
+    humps = [part.lower() for part in _HUMP.findall(word)]
+    if len(humps) < 2 or word[1:] == word[1:].lower():
         return (stem(lower),)
-    parts = [part.lower() for part in _HUMP.findall(word)]
-    if len(parts) < 2 or lower == word:
-        return (stem(lower),)
-    kept = [stem(part) for part in parts if part not in _SAYING_NOTHING and len(part) > 1]
-    return (*kept, stem(lower))
+    return (*(stem(part) for part in humps if part not in _SAYING_NOTHING and len(part) > 1), stem(lower))
 
 
-def _of_any_script(word: str) -> list[str]:
-    found: list[str] = []
-    for piece in re.findall(f"[{CUT_INTO_PAIRS}]+|[^{CUT_INTO_PAIRS}]+", word):
-        if re.match(f"[{CUT_INTO_PAIRS}]", piece):
-            # the last character alone, so that whoever asks for a single one finds it wherever it stands
-            found += [piece[at : at + 2] for at in range(len(piece))]
+def _of_any_script(word: str) -> Iterator[str]:
+    for pairs, piece in re.findall(f"([{CUT_INTO_PAIRS}]+)|([^{CUT_INTO_PAIRS}]+)", word):
+        # the last character alone, so that whoever asks for a single one finds it wherever it stands
+        yield from (pairs[at : at + 2] for at in range(len(pairs)))
+        bare = "".join(sign for sign in unicodedata.normalize("NFKD", piece) if not unicodedata.combining(sign))
+        if bare.isascii():
+            yield from _parts(bare)
         else:
-            found += _spelled(piece)
-    return found
+            yield stem(bare.casefold()[:MAX_WORD_CHARS])
 
 
-def _spelled(piece: str) -> tuple[str, ...]:
-    """A word of a script with spaces, without its accents."""
-    bare = "".join(c for c in unicodedata.normalize("NFKD", piece) if not unicodedata.combining(c))
-    if bare.isascii():
-        return _parts(bare)
-    return (stem(bare.casefold()[:LONGEST]),)
+# The English stemmer: Porter's algorithm of 1980 with its two later additions, and one rule of his second algorithm:
+# `y` becomes `i` only after a consonant, so that "deploy" and "deployment" are one.
 
-
-# the English stemmer: Porter's algorithm of 1980 with its two later additions, and one rule of his second algorithm:
-# `y` becomes `i` only after a consonant, so that "deploy" and "deployment" are one
-
-
-_ENDINGS_2 = {
-    "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble", "alli": "al",
-    "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al",
-    "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble",
-    "logi": "log",
-}  # fmt: skip
-_ENDINGS_3 = {
-    "icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": "",
-}  # fmt: skip
-_ENDINGS_4 = (
-    "ement", "ance", "ence", "able", "ible", "ment", "ent", "ant", "ism", "ate", "iti", "ous", "ive", "ize", "ion",
-    "al", "er", "ic", "ou",
-)  # fmt: skip
-_ALL_2, _ALL_3 = tuple(_ENDINGS_2), tuple(_ENDINGS_3)
-_SYLLABLE = re.compile("v+c+")
+_PLURAL = r"(?<=ss)es$|(?<=i)es$|(?<!s)s$"
+_LONG_ENDINGS = [
+    dict(pair.split(":") for pair in pairs.split())
+    for pairs in (
+        "ational:ate tional:tion enci:ence anci:ance izer:ize bli:ble alli:al entli:ent eli:e ousli:ous ization:ize"
+        " ation:ate ator:ate alism:al iveness:ive fulness:ful ousness:ous aliti:al iviti:ive biliti:ble logi:log",
+        "icate:ic ative: alize:al iciti:ic ical:ic ful: ness:",
+    )
+]
+_LAST_ENDING = "(?:ement|ance|ence|able|ible|ment|ent|ant|ism|ate|iti|ous|ive|ize|(?<=[st])ion|al|er|ic|ou)$"
 
 
 @lru_cache(maxsize=1 << 15)
 def stem(word: str) -> str:
-    """The stem of a word in lower case; what is not plain letters stays as it is."""
+    """Return the stem of a word in lower case; what is not plain letters stays as it is."""
     if len(word) < 3 or not (word.isascii() and word.isalpha()):
         return word
-    word = _plural(word)
-    word = _past(word)
-    if word.endswith("y") and (form := _form(word[:-1])).endswith("c") and "v" in form:
+    word = _without_past(re.sub(_PLURAL, "", word))
+    if word.endswith("y") and re.fullmatch(".*V.*C", _form(word[:-1])):
         word = word[:-1] + "i"
-    if word.endswith(_ALL_2):
-        word = _exchanged(word, _ENDINGS_2)
-    if word.endswith(_ALL_3):
-        word = _exchanged(word, _ENDINGS_3)
-    return _tidied(_without_ending(word) if word.endswith(_ENDINGS_4) else word)
-
-
-def _plural(word: str) -> str:
-    if word.endswith(("sses", "ies")):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
-
-
-def _past(word: str) -> str:
-    if word.endswith("eed"):
-        return word[:-1] if _measure(word[:-3]) else word
-    for ending in ("ed", "ing"):
-        start = word[: -len(ending)]
-        if word.endswith(ending):
-            return _mended(start) if "v" in _form(start) else word
-    return word
-
-
-def _mended(start: str) -> str:
-    """What is left of a past or present form, as a word."""
-    if start.endswith(("at", "bl", "iz")):
-        return start + "e"
-    is_double = len(start) > 1 and start[-1] == start[-2] and _form(start)[-1] == "c"
-    if is_double and start[-1] not in "lsz":
-        return start[:-1]
-    return start + "e" if _measure(start) == 1 and _ends_short(start) else start
-
-
-def _exchanged(word: str, endings: dict[str, str]) -> str:
-    for size in range(7, 2, -1):
-        other = endings.get(word[-size:]) if len(word) >= size else None
-        if other is not None:
-            start = word[:-size]
-            return start + other if _measure(start) else word
-    return word
-
-
-def _without_ending(word: str) -> str:
-    for ending in _ENDINGS_4:
-        if word.endswith(ending):
-            start = word[: -len(ending)]
-            if ending == "ion" and not start.endswith(("s", "t")):
-                continue
-            return start if _measure(start) > 1 else word
-    return word
-
-
-def _tidied(word: str) -> str:
-    if word.endswith("e"):
-        measure = _measure(word[:-1])
-        if measure > 1 or (measure == 1 and not _ends_short(word[:-1])):
-            word = word[:-1]
+    for endings in _LONG_ENDINGS:
+        ending = max((ending for ending in endings if word.endswith(ending)), key=len, default="")
+        start = word.removesuffix(ending)
+        if ending and _measure(start):
+            word = start + endings[ending]
+    last = re.search(_LAST_ENDING, word)
+    if last and _measure(word[: last.start()]) > 1:
+        word = word[: last.start()]
+    if word.endswith("e") and (_measure(word[:-1]) > 1 or (_measure(word[:-1]) and not _ends_short(word[:-1]))):
+        word = word[:-1]
     return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
 
 
+def _without_past(word: str) -> str:
+    """Return a word without the ending of its past or present form, mended where that leaves no word."""
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) else word
+    ending = re.search("(?:ed|ing)$", word)
+    if not ending or "V" not in _form(word[: ending.start()]):
+        return word
+    start = word[: ending.start()]
+    if start.endswith(("at", "bl", "iz")) or (_measure(start) == 1 and _ends_short(start)):
+        return start + "e"
+    is_double = re.search(r"(.)\1$", start) and _form(start).endswith("C") and start[-1] not in "lsz"
+    return start[:-1] if is_double else start
+
+
 def _form(word: str) -> str:
-    """The word as vowels and consonants: `v` and `c`."""
-    form = ""
-    for letter in word:
-        vowel = letter in "aeiou" or (letter == "y" and form.endswith("c"))
-        form += "v" if vowel else "c"
-    return form
+    """Return the word as vowels and consonants: `V` and `C`."""
+    return re.sub("[^V]", "C", re.sub("[aeiou]|(?<=[^aeiou])y", "V", word))
 
 
 def _measure(word: str) -> int:
-    """How often vowels are followed by consonants."""
-    return len(_SYLLABLE.findall(_form(word)))
+    """Return how often vowels are followed by consonants."""
+    return len(re.findall("V+C+", _form(word)))
 
 
 def _ends_short(word: str) -> bool:
-    """Whether it ends consonant, vowel, consonant, the last of them none of w, x, y."""
-    return _form(word)[-3:] == "cvc" and word[-1] not in "wxy"
+    """Return True if a word ends consonant, vowel, consonant, the last of them none of w, x, y."""
+    return _form(word)[-3:] == "CVC" and word[-1] not in "wxy"

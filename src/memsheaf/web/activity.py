@@ -47,7 +47,7 @@ class ShownChange(NamedTuple):
 
 
 class ShownCommit(NamedTuple):
-    """A commit as a person reads it. `state` is that of `CommitLog.undo_state`; `more` changes are not shown."""
+    """A commit as a person reads it. `state` is that of `CommitLog.undo_states`; `more` changes are not shown."""
 
     scope: str
     id: str
@@ -126,8 +126,9 @@ def _kind_of(step: CommitStep, kinds: Mapping[str, str]) -> str:
 def _describe(key: str, sheaf: Sheaf, commits: Sequence[CommitSummary]) -> Iterator[ShownCommit]:
     log = sheaf.own.commits
     every = {commit.id: commit for commit in log.commits()}
-    small = {commit.id for commit in commits if len(commit.steps) <= MAX_SHOWN_CHANGES}  # many texts are slow to read
-    texts = log.find(small)
+    states = log.undo_states()
+    # many texts are slow to read
+    texts = log.find({commit.id for commit in commits if len(commit.steps) <= MAX_SHOWN_CHANGES})
     present = sheaf.own.names({step.path for commit in commits for step in commit.steps[:MAX_SHOWN_CHANGES]})
     for commit in commits:
         known = names_in(texts[commit.id]) if commit.id in texts else present
@@ -147,7 +148,7 @@ def _describe(key: str, sheaf: Sheaf, commits: Sequence[CommitSummary]) -> Itera
             by=commit.by,
             why=why,
             told=tell_commit(commit, names, every.get(commit.undoes)),
-            state=log.undo_state(commit),
+            state=states[commit.id],
             undoes=commit.undoes,
             changes=changes,
             more=len(commit.steps) - len(changes),

@@ -31,7 +31,7 @@ def save_new(page: PageRequest) -> Response:
         return _show_form(page, given)
     key = given["to"] or page.scopes.around(page.scope("project")).scope_for(given["kind"], given["body"])
     try:
-        memory = page.open(key).remember(
+        memory = page.open(key).write(
             given["name"],
             given["description"].strip() or first_line(given["body"]),
             given["kind"],
@@ -94,7 +94,7 @@ def _fields_of(memory: Memory) -> dict[str, str]:
     values = {"version": memory.version, "to": ""}
     if memory.state != "ok":
         return values | dict.fromkeys(_FIELDS[:6], "") | {"text": memory.text}
-    values |= {"name": memory.name, "description": memory.description, "kind": memory.kind, "text": ""}
+    values |= {"name": memory.name, "description": memory.description, "kind": memory.type, "text": ""}
     return values | {"body": memory.body, "expires": memory.expires, "pinned": "1" if memory.pinned else ""}
 
 

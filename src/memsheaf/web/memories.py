@@ -19,7 +19,7 @@ from memsheaf.open_scope import list_page
 from memsheaf.sheaf import Sheaf, new_group, undo_together
 from memsheaf.store import Commit, Version
 from memsheaf.web.page import AUTHORS, PageRequest
-from memsheaf.work.audit import has_drifted, verify
+from memsheaf.work.checks import has_drifted, verify
 from memsheaf.worktree import WorkingTree
 
 ROWS_PER_PAGE = 40
@@ -137,7 +137,7 @@ def check_citations(page: PageRequest) -> Response:
     for scope, sheaf in page.select(page.form["scope"]).items():
         if folder := page.scopes.tree(scope):
             with WorkingTree.open(folder, memories=scope.root) as tree:
-                examined = verify(sheaf, tree, elsewhere=False, body=False)
+                examined = verify(sheaf, tree, body=False)
             checked += sum(bool(evidence.citations) for _, evidence in examined)
             outdated += sum(has_drifted(evidence) for _, evidence in examined)
     notice = f"Checked {plural(checked, 'memory', 'memories')} with references; outdated: {outdated:,}."

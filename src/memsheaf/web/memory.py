@@ -16,11 +16,11 @@ from memsheaf.history import diff
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit, Revision
-from memsheaf.text.topics import shown_description
+from memsheaf.text.sentences import shown_description
 from memsheaf.web.markdown import memory_link, render_markdown
 from memsheaf.web.memories import apply_action
 from memsheaf.web.page import PageRequest
-from memsheaf.work.audit import verify
+from memsheaf.work.checks import verify
 from memsheaf.worktree import WorkingTree
 
 MAX_RECALLS = 5
@@ -123,7 +123,7 @@ def show_memory(page: PageRequest) -> Response:
         body=render_markdown(memory.body, lambda path: memory_link(page.key, path)),
         fields=[(key, value if isinstance(value, str) else ", ".join(map(str, value))) for key, value in fields],
         titles=FIELD_TITLES,
-        warnings=[*memory.warnings, *sheaf.caveats(memory)],
+        warnings=[*memory.warnings, *sheaf.own.caveats(memory)],
         citations=_list_citations(page, memory) if memory.citations else [],
         older=[(path, _find(sheaf, path)) for path in memory.supersedes],
         newer=sheaf.own.newer(memory.path),

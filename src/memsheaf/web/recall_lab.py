@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
+from memsheaf.errors import Ref
 from memsheaf.recall.recall import GATE, Candidate, Recall
-from memsheaf.scope import shown
 from memsheaf.web.page import PageRequest
 from memsheaf.web.review import key_of
 
@@ -46,7 +46,7 @@ def show_recall(page: PageRequest) -> Response:
     scale = 100 / (max([BAR_END, *(candidate.fit for candidate in recall.candidates)]) - BAR_START)
     rows = []
     for candidate in recall.candidates[:MAX_CANDIDATES]:
-        place = key_of(known, shown(candidate.scope, candidate.row.path, layers.home))
+        place = key_of(known, Ref(candidate.scope, candidate.row.path))
         meaning = scale * max(0.0, candidate.by_meaning - BAR_START)
         words = scale * max(0.0, candidate.fit - BAR_START) - meaning
         rows.append(ShownCandidate(*place, candidate, meaning, words))

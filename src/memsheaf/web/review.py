@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from memsheaf.errors import MemsheafError, NotFound
+from memsheaf.errors import MemsheafError, NotFound, Ref
 from memsheaf.learn.review_queue import Decision
 from memsheaf.project_trees import KnownScope
 from memsheaf.sheaf import SCRATCH
@@ -117,7 +117,7 @@ def _decide(page: PageRequest, outcome: str, decide: Callable[[Review, str, Vers
             decide(queue, name, version)
             count += 1
         except MemsheafError as error:
-            if isinstance(error, NotFound) and error.path == name:
+            if isinstance(error, NotFound) and str(error.ref) == name:
                 problems.append("This was already decided.")
             elif len(tickets) == 1:
                 raise
@@ -166,12 +166,11 @@ def _make_card(known: KnownScope, queue: Review, id: str) -> ShownCard:
     return ShownCard(known, card, before, after)
 
 
-def key_of(known: KnownScope, name: str) -> tuple[str, str]:
-    """Return the key and the path of a memory that the sheaf around a scope shows under a name."""
-    scope, colon, path = name.rpartition(":")
-    if not colon:
-        return known.key, path
-    key = scope.replace("/", "~")
-    if scope.startswith(("task/", "session/")) and known.key not in ("project", "user"):
+def key_of(known: KnownScope, ref: Ref) -> tuple[str, str]:
+    """Return the key and the path of a memory of the sheaf around a scope."""
+    if ref.scope in ("", known.name):
+        return known.key, ref.path
+    key = ref.scope.replace("/", "~")
+    if ref.scope.startswith(("task/", "session/")) and known.key not in ("project", "user"):
         key = f"{known.key}~{key}"
-    return key, path
+    return key, ref.path

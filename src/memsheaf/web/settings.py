@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
@@ -15,7 +14,7 @@ from memsheaf.hosts.installing import Placement, program_words
 from memsheaf.llm.providers import way
 from memsheaf.llm.spend import Ledger
 from memsheaf.web.page import PageRequest
-from memsheaf.work.doctor import Finding, examine_hub
+from memsheaf.work.checks import Finding, examine_hub
 from memsheaf.work.hub_scopes import HubStatus, shared_scopes, status
 from memsheaf.work.hub_upkeep import sync_once
 from memsheaf.work.settings_file import Setting, SettingsFile, to_toml
@@ -106,7 +105,7 @@ def _examine_hubs(page: PageRequest, ask_hubs: bool) -> Iterator[tuple[HubStatus
     for scope in shared_scopes(settings, cwd):
         with suppress(MemsheafError, OSError):
             hub = status(scope, settings, cwd, ask=ask_hubs)
-            yield hub, list(examine_hub(hub, time.time()))
+            yield hub, list(examine_hub(hub))
 
 
 def show_settings(

@@ -7,15 +7,14 @@ is retired in the same commit.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused, hinted
-from memsheaf.guard.citations import Citation, Tree, make, parse
+from memsheaf.guard.citations import Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.index.database import Row
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, STRICT, Allow, Memory, compose
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
@@ -23,11 +22,7 @@ from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
 from memsheaf.text_edits import dated, placed
 
-FACT_BYTES = 500
-
-_WANTED = (
-    "A fact has a subject, one or two sentences that can be false, a place that shows it, a reason and a category."
-)
+MAX_FACT_BYTES = 500
 
 
 class Fact(NamedTuple):
@@ -41,26 +36,35 @@ class Fact(NamedTuple):
 
 
 def problems_of(fact: Fact, tree: Tree | None = None) -> list[tuple[str, str]]:
-    """The fields that are missing or wrong, each with what is wrong; with a tree, cited places have to be there."""
-    found = [] if fact.subject.strip() else [("subject", "there is no subject")]
-    size = len(" ".join(fact.fact.split()).encode("utf-8", "replace"))
-    if size == 0:
-        found.append(("fact", "there is no fact"))
-    elif size > FACT_BYTES:
-        found.append(("fact", f"it is {size} bytes long, and {FACT_BYTES} are the most"))
-    found += [("citations", why) for why in _wrong_with_places(fact.citations, tree)]
-    found += [] if fact.reason.strip() else [("reason", "there is no reason")]
-    found += [] if fact.category in KINDS else [("category", f"the category is not one of {', '.join(KINDS)}")]
-    return found
+    """Return the fields that are missing or wrong, each with what is wrong; with a tree, places have to be there.
 
-
-def missing(fact: Fact, tree: Tree | None = None) -> list[str]:
-    """What a fact lacks, in words; [] when it is complete. With a tree, the cited places have to be there.
-
-    >>> missing(Fact("Test command", "Tests run with make test.", ("Makefile:3",), "", "project"))
-    ['there is no reason']
+    >>> problems_of(Fact("Test command", "Tests run with make test.", ("Makefile:3",), "", "project"))
+    [('reason', 'there is no reason')]
     """
-    return [why for _, why in problems_of(fact, tree)]
+    problems = [
+        (field, f"there is no {field}") for field in ("subject", "fact", "reason") if not getattr(fact, field).strip()
+    ]
+    size = len(" ".join(fact.fact.split()).encode("utf-8", "replace"))
+    if size > MAX_FACT_BYTES:
+        problems.append(("fact", f"it is {size} bytes long, and {MAX_FACT_BYTES} are the most"))
+    if fact.category not in KINDS:
+        problems.append(("category", f"the category is not one of {', '.join(KINDS)}"))
+    is_exact = False
+    for text in fact.citations:
+        place = parse(text, typed=tree is not None)
+        if place is None:
+            problems.append(("citations", f"{one_line(text, 80)!r} is no place in a working tree"))
+            continue
+        is_exact = is_exact or bool(place.first or place.symbol)
+        try:
+            if tree:
+                make(tree, str(place.place))
+        except CitationRefused as error:
+            problems.append(("citations", str(error)))
+    if not is_exact:
+        why = "no citation has a file and a line or a symbol, such as src/app.py:12"
+        problems.append(("citations", why))
+    return problems
 
 
 class Facts:
@@ -79,29 +83,31 @@ class Facts:
             NotFound, Refused: what it supersedes is not there, or is no fact.
             SecretFound, Duplicate, NotWorth, as whenever something is remembered.
         """
-        if lacking := missing(fact, tree):
-            told = without_secrets("; ".join(lacking))
-            raise _refused(f"this fact is not complete: {told}", _WANTED)
+        if problems := problems_of(fact, tree):
+            lacking = without_secrets("; ".join(why for _, why in problems))
+            hint = "A fact has a subject, a sentence that can be false, a place that shows it, a reason, a category."
+            raise hinted(TextRefused(f"this fact is not complete: {lacking}"), hint)
         if tree is not None:  # the hash of what is there now goes behind each place
-            fact = fact._replace(citations=tuple(str(make(tree, place)) for place in _places(fact.citations)))
+            fact = fact._replace(citations=tuple(str(make(tree, _without_hash(place))) for place in fact.citations))
         try:
             return self._add(fact, supersedes, allow)
         except (Changed, Exists):  # somebody may have been faster, and the second look knows it
             return self._add(fact, supersedes, allow)
 
     def _add(self, fact: Fact, supersedes: str, allow: Allow) -> Memory:
+        sheaf = self._sheaf
         old = self.find(supersedes) if supersedes else None
         if old and self.of(old) == fact:
-            raise _refused(f"{old.path!r} says this already", "Say what is true now, or cite what shows it now.")
+            hint = "Say what is true now, or cite what shows it now."
+            raise hinted(TextRefused(f"{old.path!r} says this already"), hint)
         # the name first: whoever comes with a twin after the look below finds this name taken
-        path = FACTS + file_name(fact.category, fact.subject, lambda name: self._sheaf.own.is_taken(FACTS + name))
+        path = FACTS + file_name(fact.category, fact.subject, lambda name: sheaf.own.is_taken(FACTS + name))
         for twin in self._on(fact.subject):
-            if old is None or twin != old.path:
-                error = Exists(twin, "it is a fact on the same subject")
-                raise hinted(error, f"`memsheaf fact supersede {twin} FACT --reason TEXT` says what is true now.")
-        sheaf = self._sheaf
+            if old is None or twin.path != old.path:
+                hint = f"`memsheaf fact supersede {twin.path} FACT --reason TEXT` says what is true now."
+                raise hinted(Exists(twin.ref, "it is a fact on the same subject"), hint)
         text = dated(" ".join(fact.fact.split()), sheaf.today)
-        made = compose(
+        memory = compose(
             name=fact.subject,
             description=cut_bytes(text, DESCRIPTION_LIMIT),
             kind=fact.category,
@@ -113,11 +119,12 @@ class Facts:
             supersedes=(old.path,) if old else (),
             reason=fact.reason,
         )
-        changes = [Change(path, made.data, ABSENT)]
-        changes += [Change(old.path, None, old.version)] if old else []
-        why = f"supersede {old.name}" if old else f"fact {made.name}"
+        changes = [Change(path, memory.data, ABSENT)]
+        if old:
+            changes.append(Change(old.path, None, old.version))
+        why = f"supersede {old.name}" if old else f"fact {memory.name}"
         self.commit = sheaf.change_many(changes, why, by=sheaf.by, allow=allow).id
-        return placed(made, path)
+        return placed(memory, path)._replace(scope=sheaf.home)
 
     def supersede(
         self,
@@ -135,81 +142,54 @@ class Facts:
             As `add`.
         """
         old = self.find(name)
-        was = self.of(old)
-        fact = was._replace(fact=text, reason=reason, citations=tuple(citations) or _places(was.citations))
+        places = tuple(citations) or tuple(map(_without_hash, old.citations))
+        fact = Fact(old.name, text, places, reason, old.type)
         return self.add(fact, supersedes=old.path, tree=tree, allow=allow)
 
     def all(self) -> list[Memory]:
-        """Every fact, in the order of their files."""
-        found = []
-        for row in self._rows():
-            with suppress(NotFound):  # somebody was faster
-                found.append(self._sheaf.read(row.path))
-        return found
+        """Return every fact, in the order of their files."""
+        facts = []
+        for row in self._sheaf.list():
+            if is_fact(row.path) and row.state == "ok":
+                with suppress(NotFound):  # somebody was faster
+                    facts.append(self._sheaf.read(row.path))
+        return facts
 
     def find(self, name: str) -> Memory:
-        """One fact by its file, with or without the folder, or by its subject.
+        """Return one fact by its file, with or without the folder, or by its subject.
 
         Raises:
             NotFound: there is none.
             Refused: it is no fact, or several are on this subject.
         """
         try:
-            found = self._sheaf.read(name if is_fact(name) else FACTS + name)
+            facts = [self._sheaf.read(name if is_fact(name) else FACTS + name)]
         except (NotFound, PathRefused):
-            paths = self._on(name)
-            if len(paths) > 1:
-                raise Refused(f"several facts are on it: {', '.join(paths)}; name one by its file") from None
-            if not paths:
-                error = NotFound(name, f"there is no fact {one_line(name, 80)!r}")
-                raise hinted(error, "`memsheaf fact` lists them, each with its file and its subject.") from None
-            found = self._sheaf.read(paths[0])
-        if found.state != "ok":
-            raise Refused(f"{found.path!r} is no fact: it has no header that can be read")
-        return found
+            facts = self._on(name)
+        if len(facts) > 1:
+            paths = ", ".join(memory.path for memory in facts)
+            raise Refused(f"several facts are on it: {paths}; name one by its file")
+        if not facts:
+            error = NotFound(name, f"there is no fact {one_line(name, 80)!r}")
+            raise hinted(error, "`memsheaf fact` lists them, each with its file and its subject.")
+        if facts[0].state != "ok":
+            raise Refused(f"{facts[0].path!r} is no fact: it has no header that can be read")
+        return facts[0]
+
+    def _on(self, subject: str) -> list[Memory]:
+        return [memory for memory in self.all() if fold_subject(memory.name) == fold_subject(subject)]
 
     def of(self, memory: Memory) -> Fact:
-        """The five fields of a fact that is stored."""
-        return Fact(memory.name, memory.body.strip(), memory.citations, memory.reason, memory.kind)
-
-    def _on(self, subject: str) -> list[str]:
-        """The files of the facts on a subject."""
-        wanted = compared_subject(subject)
-        return [row.path for row in self._rows() if compared_subject(row.name) == wanted]
-
-    def _rows(self) -> list[Row]:
-        return [row for row in self._sheaf.list() if is_fact(row.path) and row.state == "ok"]
+        """Return the five fields of a fact that is stored."""
+        return Fact(memory.name, memory.body.strip(), memory.citations, memory.reason, memory.type)
 
 
-def _refused(message: str, advice: str) -> TextRefused:
-    return hinted(TextRefused(message), advice)
+def _without_hash(citation: str) -> str:
+    place = parse(citation, typed=True)
+    return str(place.place) if place else citation
 
 
-def _wrong_with_places(citations: Sequence[str], tree: Tree | None) -> Iterator[str]:
-    """What is wrong with the places that shall show a fact to be true."""
-    exact = False
-    for text in citations:
-        place = parse(text, typed=tree is not None)
-        if place is None:
-            yield f"{one_line(text, 80)!r} is no place in a working tree"
-            continue
-        exact = exact or bool(place.first or place.symbol)
-        try:
-            if tree:
-                make(tree, str(place.place))
-        except CitationRefused as error:
-            yield str(error)
-    if not exact:
-        yield "no citation has a file and a line or a symbol, such as src/app.py:12"
-
-
-def _places(citations: Sequence[str]) -> tuple[str, ...]:
-    """Citations without their hashes."""
-    found = ((text, parse(text, typed=True)) for text in citations)
-    return tuple(str(place.place) if isinstance(place, Citation) else text for text, place in found)
-
-
-def compared_subject(text: str) -> str:
-    """A subject as it is compared."""
+def fold_subject(text: str) -> str:
+    """Return a subject as it is compared."""
     text = unicodedata.normalize("NFKC", text)
     return fold_title(text) or text.strip()

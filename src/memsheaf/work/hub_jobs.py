@@ -26,7 +26,7 @@ from procrastinate.jobs import Status
 from memsheaf.config import Settings
 from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, ModelFailed
 from memsheaf.hub.service import HubService, TakenTurns, TokenMember
-from memsheaf.learn.inbox import BATCH_BYTES, Batch, Inbox
+from memsheaf.learn.inbox import BATCH_BYTES, Batch, Inbox, prepare
 from memsheaf.learn.learner import learning_reason
 from memsheaf.learn.review_queue import QueuedProposal, ReviewQueue
 from memsheaf.limits import Caps, ChatCaps
@@ -50,7 +50,7 @@ def queue_turns(service: HubService, caller: Caller, namespace: str, turns: Sequ
     """
     login = caller.member.login
     service.join_space(login, namespace)
-    kept = [_plain_json(one) for one in Inbox(State("")).prepare(turns)]
+    kept = [_plain_json(one) for one in prepare(turns)]
     named = [(sha256(json.dumps([login, one["conversation"], one["messages"]]).encode()), one) for one in kept]
     added = service.add_turns(login, namespace, [(name.hexdigest(), one) for name, one in named])
     if kept:  # also when all were known: whoever told them first may not have come this far
@@ -219,9 +219,9 @@ class _TakenInbox(Inbox):
 
     def holds(self, batch: Batch) -> bool:
         """Whether nobody erased from it meanwhile; else it waits no longer here."""
-        if (now := self._take_again()) is None or _batch_of(now) != batch:
+        if not (now := self._take_again()) or _batch_of(now).turns != batch.turns:
             self._batch = Batch()
-        return bool(self._batch.turns)
+        return self._batch is batch
 
     def done(self, batch: Batch) -> None:
         """They are learned from."""
@@ -239,8 +239,9 @@ class _HubQueue(ReviewQueue):
         super().__init__(state)
         self._propose = propose
 
-    def _keep(self, one: QueuedProposal) -> None:
-        self._propose(one.id, one.to_json())
+    def save(self, waiting: QueuedProposal) -> None:
+        """Have a proposal wait on the hub."""
+        self._propose(waiting.id, waiting.to_json())
 
 
 class _TeamLedger(Ledger):
@@ -265,7 +266,7 @@ class _TeamLedger(Ledger):
 
 
 def _batch_of(taken: TakenTurns) -> Batch:
-    return Batch(taken.batch, "", tuple(map(_read_turn, taken.turns)), 1)
+    return Batch(taken.batch, "", tuple(map(_read_turn, taken.turns)), taken.tries)
 
 
 def _read_turn(value: Mapping[str, Any]) -> Turn:

@@ -7,7 +7,6 @@ import shutil
 import socket
 import time
 from contextlib import AbstractContextManager, suppress
-from itertools import islice
 from typing import NamedTuple
 
 from memsheaf.config import Settings
@@ -36,7 +35,7 @@ MACHINE = "machine"  # the file in the state directory that holds the id of this
 class HubStatus(NamedTuple):
     """The status of a scope and its hub; `problem` is why the last sync failed, or the hub could not be asked.
 
-    `waiting_since` is the time of the oldest change that waits here, `latest` that of the newest that came or went.
+    `waiting_since` is the time of the oldest change that waits here.
     """
 
     scope: str
@@ -46,7 +45,6 @@ class HubStatus(NamedTuple):
     waiting_since: str = ""
     problem: str = ""
     notice: str = ""
-    latest: str = ""
     members: tuple[HubMember, ...] = ()
     machines: tuple[Machine, ...] = ()
 
@@ -164,9 +162,8 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
         assert replica is not None
         state = replica.state()
         since = min((one.at for one in replica.waiting()), default="") if state.pending else ""
-        latest = max((one.at for one in islice(replica.history(), 10)), default="")
         problem = state.failed.replace(" SCOPE", f" {scope}")
-        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since, problem, "", latest)
+        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since, problem)
         try:
             if ask:
                 with deadline(SILENT_SECONDS):

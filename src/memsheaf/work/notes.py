@@ -14,35 +14,106 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
+from typing import NamedTuple
 
 from memsheaf.errors import NotFound, Refused, TextRefused, hinted
+from memsheaf.frontmatter import BOM, split
 from memsheaf.memory import clean_field
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Look, Plan, Sheaf
-from memsheaf.text.sections import Section, bullet, fold_title, replace_lines, sections
-from memsheaf.text_edits import dated
-from memsheaf.work import notes_text
-from memsheaf.work.notes_text import (
-    BLOCKERS,
-    OBJECTIVE,
-    PENDING,
-    PHASE,
-    ArchivedEntry,
-    NotesEntry,
-    Problem,
-    Pruned,
-    entries_below,
-    meant,
-    said_below,
-    trimmed,
+from memsheaf.text.sections import (
+    BULLET,
+    Section,
+    append_bullet,
+    append_section,
+    entries,
+    fence_after,
+    fold_title,
+    lower_headings,
+    replace_lines,
+    sections,
 )
+from memsheaf.text_edits import dated
 
 ARCHIVE = "NOTES-archive.md"
-ENTRY_BYTES = 300
-CLEARED = {"objective": OBJECTIVE, "phase": PHASE}  # what can be cleared, and the heading that it stands under
-_CALLED = {OBJECTIVE: "the objective", PHASE: "the phase", BLOCKERS: "the blocker", PENDING: "what is pending"}
-_SHORTER = "Say it in one short line; what explains it belongs to the task."
+MAX_LINES = 20
+MAX_BULLETS = 3  # in a row
+MAX_ENTRY_BYTES = 300
+STALE_DAYS = 14
+REVIEW = "[MANUAL REVIEW NEEDED]"
+
+OBJECTIVE, PHASE, BLOCKERS, PENDING = "Active objective", "Phase", "Blockers and risks", "Pending"
+_MEANINGS = {
+    "active objective": OBJECTIVE,
+    "objective": OBJECTIVE,
+    "current objective": OBJECTIVE,
+    "phase": PHASE,
+    "current phase": PHASE,
+    "blockers and risks": BLOCKERS,
+    "blockers": BLOCKERS,
+    "risks": BLOCKERS,
+    "unresolved blockers and risks": BLOCKERS,
+    "pending": PENDING,
+    "pending decision": PENDING,
+}
+_EMPTY = "# Notes\n"
+_PRUNE = "`memsheaf notes prune --apply` moves what is over to the archive."
+_ENTRY_RULES = {
+    "pending": ("more than one thing is pending", "`memsheaf notes done` ends one."),
+    "ambiguous": ("it is {}, and does not say since when", "Put the day beside it, or take it out."),
+    "stale": (f"it is {{}} for more than {STALE_DAYS} days", _PRUNE),
+}
+_DAY = r"(?<![0-9])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])"
+_CLOSED = r"(?<![A-Za-z])(?:DONE|SUPERSEDED|DEFERRED)(?![A-Za-z])"
+_HISTORY = r"(?i)(?<![a-z])(?:iterations?|verdicts?)(?![a-z])|(?<![a-z])phase-[0-9]+-"
+
+
+class Problem(NamedTuple):
+    """A broken rule: the number of the line, 0 for the whole file, what is wrong, and what to do."""
+
+    line: int
+    rule: str
+    what: str
+    advice: str
+
+
+class NotesEntry(NamedTuple):
+    """A bullet, a paragraph or a block of code under a heading; its lines are `first` up to `end`."""
+
+    heading: str
+    first: int
+    end: int
+    text: str
+
+    @property
+    def meaning(self) -> str:
+        """The one of our headings that it stands under, whichever of its names that has; "" for another."""
+        return _MEANINGS.get(fold_title(self.heading), "")
+
+    @property
+    def closed(self) -> str:
+        """The word that marks it as over: DONE, SUPERSEDED or DEFERRED; "" when it is not."""
+        mark = re.search(_CLOSED, self.text)
+        return mark[0] if mark else ""
+
+    def days_over(self, today: str) -> int | None:
+        """Return how many days ago the last day was that it names; None where it names none."""
+        ago = []
+        for day in re.findall(_DAY, self.text):
+            with suppress(ValueError):
+                ago.append((date.fromisoformat(today) - date.fromisoformat(day)).days)
+        return min(ago, default=None)
+
+
+class Pruned(NamedTuple):
+    """The notes without what is over: what was moved, and what a person has to decide."""
+
+    text: str
+    moved: list[NotesEntry]
+    review: list[str]
 
 
 class Notes:
@@ -59,189 +130,260 @@ class Notes:
 
     @property
     def text(self) -> str:
-        """What stands there; "" when there are none."""
+        """The text of the file; "" when there is none."""
         try:
             return self._sheaf.read(NOTES).text
         except NotFound:
             return ""
 
-    def problems(self, text: str | None = None) -> list[Problem]:
-        """What is not as it should be; with a text, what would not be."""
-        return notes_text.problems(self.text if text is None else text, self._sheaf.today)
-
     def set(self, *, objective: str = "", phase: str = "") -> str:
-        """Say what the work is for now, or which phase it is in. Gives the notes."""
-        wanted = {OBJECTIVE: objective, PHASE: phase}
-        lines = {title: self._one_line(title, value) for title, value in wanted.items() if value}
+        """Say what the work is for now, or which phase it is in, and return the notes."""
+        lines = {
+            title: self._clean(title, value) for title, value in ((OBJECTIVE, objective), (PHASE, phase)) if value
+        }
 
         def edit(text: str) -> str:
             for title, line in lines.items():
-                if said_below(text, title) == line:
-                    continue
-                text, part = _with_section(text, title)
-                blank = [""] if part.text and not part.lines[0].strip() else []  # that a person left
-                text = replace_lines(text, part, [*blank, line])
-                if [one.text for one in entries_below(text, title)] != [line]:
-                    advice = "Begin with a plain word, and keep one heading for it."
-                    raise hinted(TextRefused(f"{_CALLED[title]} would not be told from the rest of {NOTES}"), advice)
+                section = _find(text, title)
+                if section is None:
+                    text = append_section(text, title, line)
+                elif section.text != line:
+                    text = replace_lines(text, section, [line])
+                if noted_under(text, title) != [line]:
+                    why = f"the line {line!r} would not be told from the rest of {NOTES}"
+                    raise hinted(TextRefused(why), "Begin with a plain word, and keep one heading for it.")
             return text
 
         return self._change(edit, f"notes: {' and '.join(lines)}".lower())
 
-    def clear(self, which: str) -> str:
-        """Move the objective, or the phase, to the archive; gives what it said. Raises Refused when there is none."""
-        title, said = CLEARED[which], ""
-
-        def plan(look: Look) -> dict[str, str]:
-            nonlocal said
-            text = look(NOTES) or ""
-            said = said_below(text, title)
-            if not said:
-                raise hinted(Refused(f"there is no {which} in {NOTES}"), "`memsheaf notes` shows what there is.")
-            lines, others = text.split("\n"), (part for part in sections(text) if meant(part) != title)
-            ends = ((one.start, one.start + bool(one.level) + len(one.lines)) for one in others)
-            kept = [line for start, end in ends for line in lines[start:end]]
-            left = "\n".join([*trimmed(kept), ""])
-            return {NOTES: left if left.strip() else notes_text.EMPTY} | self._archive(
-                look, [ArchivedEntry(title, said)]
-            )
-
-        self._commit(plan, f"notes: clear the {which}")
-        return said
-
     def block(self, text: str) -> str:
-        """Note what stands in the way, or may go wrong. Gives the notes."""
+        """Note what stands in the way, or may go wrong, and return the notes."""
         return self._add(BLOCKERS, text)
 
     def pend(self, text: str) -> str:
-        """Note what waits to be decided; one thing at a time. Gives the notes."""
+        """Note what waits to be decided, one thing at a time, and return the notes."""
         return self._add(PENDING, text)
 
-    def unblock(self, which: str | int) -> str:
-        """Move a blocker, or what is pending, to the archive as done; by its words, or by its number from 1.
+    def finish(self, which: str) -> str:
+        """Move an entry to the archive as done, by its words or by its number from 1, and return it.
+
+        Blockers come first, then what is pending, the objective and the phase.
 
         Raises Refused when there is no such entry, or several could be meant.
         """
-        today, chosen = self._sheaf.today, which
+        today, chosen = self._sheaf.today, which.strip()
 
-        def plan(look: Look) -> dict[str, str]:
+        def plan(look: Look) -> Mapping[str, str]:
             nonlocal chosen
             text = look(NOTES) or ""
-            one = _chosen(text, chosen)
-            chosen = one.text  # a number means another entry once somebody else has ended one
+            entry = _choose(text, chosen)
+            chosen = entry.text  # a number means another entry once somebody else has ended one
             lines = text.split("\n")
-            kept = "\n".join(lines[: one.first] + lines[one.end :])
-            return {NOTES: kept} | self._archive(look, [ArchivedEntry(one.heading, f"{one.text} (DONE {today})")])
+            del lines[entry.first : entry.end]
+            done = entry._replace(text=f"{entry.text} (DONE {today})")
+            return {NOTES: "\n".join(lines) or _EMPTY, ARCHIVE: archive(look(ARCHIVE) or "", today, [done])}
 
         self._commit(plan, "notes: done")
-        return str(chosen)
+        return chosen
 
-    def prune(self, *, apply: bool = False, days: int = notes_text.STALE_DAYS) -> Pruned:
-        """Move to the archive what is not active any more; without `apply`, only say what would be."""
+    def prune(self, *, apply: bool = False) -> Pruned:
+        """Move to the archive what is not active any more; without `apply`, only return what would be."""
         today = self._sheaf.today
-        if not apply:
-            return notes_text.pruned(self.text, today, days=days)
-        done = Pruned("", (), ())
+        pruned = prune(self.text, today)
 
-        def plan(look: Look) -> dict[str, str]:
-            nonlocal done
+        def plan(look: Look) -> Mapping[str, str]:
+            nonlocal pruned
             text = look(NOTES) or ""
-            done = notes_text.pruned(text, today, days=days)
-            return {} if done.text == text else {NOTES: done.text} | self._archive(look, done.moved)
+            pruned = prune(text, today)
+            changes = {NOTES: pruned.text} if pruned.text != text else {}
+            return changes | ({ARCHIVE: archive(look(ARCHIVE) or "", today, pruned.moved)} if pruned.moved else {})
 
-        self._commit(plan, "notes: prune")
-        return done
+        if apply:
+            self._commit(plan, "notes: prune")
+        return pruned
 
     def _add(self, title: str, entry: str) -> str:
-        line = self._one_line(title, entry)
-        if not re.match(f"{notes_text.DAY}:", line):
+        line = self._clean(title, entry)
+        if not re.match(f"{_DAY}:", line):
             line = f"{self._sheaf.today}: {line}"
 
         def edit(text: str) -> str:
-            if any(_words_of(one.text) == _words_of(line) for one in entries_below(text, title)):
+            section = _find(text, title)
+            if _fold_entry(line) in map(_fold_entry, noted_under(text, title)):
                 return text
-            text, part = _with_section(text, title)
-            return replace_lines(text, part, [*trimmed(part.lines), *bullet(line)])
+            return append_bullet(text, section.title if section else title, line)
 
         return self._change(edit, f"notes: {title}".lower())
 
-    def _one_line(self, title: str, value: str) -> str:
-        called = _CALLED[title]
+    def _clean(self, title: str, value: str) -> str:
+        shorter = "Say it in one short line; what explains it belongs to the task."
         try:
-            value = dated(clean_field(called, value), self._sheaf.today)
+            value = dated(clean_field(title, value), self._sheaf.today)
         except TextRefused as error:
-            raise hinted(TextRefused(str(error)), _SHORTER) from None
-        if not value:
-            raise hinted(TextRefused(f"{called} says nothing"), _SHORTER)
-        if (size := len(value.encode())) > ENTRY_BYTES:
-            raise hinted(TextRefused(f"{called} is {size} bytes long; {ENTRY_BYTES} are the most"), _SHORTER)
+            raise hinted(TextRefused(str(error)), shorter) from None
+        size = len(value.encode())
+        if not 0 < size <= MAX_ENTRY_BYTES:
+            raise hinted(TextRefused(f"{title} is {size} bytes long, and not 1 to {MAX_ENTRY_BYTES}"), shorter)
         return value
 
     def _change(self, edit: Callable[[str], str], why: str) -> str:
         text = ""
 
-        def plan(look: Look) -> dict[str, str]:
+        def plan(look: Look) -> Mapping[str, str]:
             nonlocal text
-            was = look(NOTES) or ""
-            text = edit(was or notes_text.EMPTY)
-            _refuse_worse(was, text, self._sheaf.today)
-            return {NOTES: text} if text != (was or notes_text.EMPTY) else {}
+            old = look(NOTES) or _EMPTY
+            text = edit(old)
+            _refuse_worse(old, text, self._sheaf.today)
+            return {NOTES: text} if text != old else {}
 
         self._commit(plan, why)
         return text
 
-    def _archive(self, look: Look, moved: Sequence[ArchivedEntry]) -> dict[str, str]:
-        return {ARCHIVE: notes_text.archived(look(ARCHIVE) or "", self._sheaf.today, moved)} if moved else {}
-
     def _commit(self, plan: Plan, why: str) -> None:
-        made = self._sheaf.change_files(plan, why)
-        self.commit = made.id if made else ""
+        commit = self._sheaf.change_files(plan, why)
+        self.commit = commit.id if commit else ""
 
 
-def _refuse_worse(was: str, text: str, today: str) -> None:
+def noted_under(text: str, title: str) -> list[str]:
+    """Return the entries below one of our headings that are not marked as over.
+
+    >>> noted_under("# Notes\\n\\n## Phase\\n2 of 6: the parser\\n", PHASE)
+    ['2 of 6: the parser']
+    """
+    return [entry.text for entry in _entries(text) if entry.meaning == title and not entry.closed]
+
+
+def problems(text: str, today: str) -> list[Problem]:
+    """Return what keeps notes from being short and present, in the order of the lines; [] for good ones."""
+    return sorted([*_problems_of_lines(text), *_problems_of_entries(text, today)])
+
+
+def _problems_of_lines(text: str) -> Iterator[Problem]:
+    if (count := _count_lines(text)) > MAX_LINES:
+        yield Problem(0, "length", f"there are {count} lines; {MAX_LINES} are the most", _PRUNE)
+    fence, row = "", 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if history := re.search(_HISTORY, line):
+            what = f"{history[0]!r} tells the history of the work"
+            yield Problem(number, "history", what, "Say where the work stands; how it went belongs to its task.")
+        before, fence = fence, fence_after(line, fence)
+        if fence and not before:
+            yield Problem(number, "code", "there is a block of code", "Name the file that the code is in.")
+        if re.match(BULLET, line):
+            row += 1
+        elif line[:1].strip():
+            row = 0
+        if row > MAX_BULLETS and re.match(BULLET, line):
+            what = f"there are more than {MAX_BULLETS} bullets in a row"
+            yield Problem(number, "bullets", what, "Keep the most important; `memsheaf notes done` ends one.")
+
+
+def _problems_of_entries(text: str, today: str) -> Iterator[Problem]:
+    for entry, rule in _judge(text, today):
+        if rule:
+            what, advice = _ENTRY_RULES[rule]
+            yield Problem(entry.first + 1, rule, what.format(entry.closed), advice)
+
+
+def _judge(text: str, today: str) -> Iterator[tuple[NotesEntry, str]]:
+    """Yield each entry, and the rule of entries that it breaks, "" for none."""
+    has_pending = False
+    for entry in _entries(text):
+        days = entry.days_over(today)
+        rule = ""
+        if entry.closed and (days or 0) > STALE_DAYS:
+            rule = "stale"
+        elif entry.meaning == PENDING and has_pending:
+            rule = "pending"
+        elif entry.closed and days is None:
+            rule = "ambiguous"
+        has_pending = has_pending or (entry.meaning == PENDING and rule != "stale")
+        yield entry, rule
+
+
+def _refuse_worse(old: str, text: str, today: str) -> None:
     """Raise TextRefused when a change breaks a rule that was kept, or breaks it further."""
-    old = Counter(one.rule for one in notes_text.problems(was, today))
-    for one in notes_text.problems(text, today):
-        old[one.rule] -= 1
-        is_longer = one.rule == "length" and notes_text.length(text) > notes_text.length(was)
-        if old[one.rule] < 0 or is_longer:
-            raise hinted(TextRefused(f"{NOTES} would not be in order: {one.what}"), one.advice)
+    allowed = Counter(problem.rule for problem in problems(old, today))
+    if _count_lines(text) > _count_lines(old):
+        del allowed["length"]
+    for problem in problems(text, today):
+        allowed[problem.rule] -= 1
+        if allowed[problem.rule] < 0:
+            raise hinted(TextRefused(f"{NOTES} would not be in order: {problem.what}"), problem.advice)
 
 
-def _chosen(text: str, which: str | int) -> NotesEntry:
-    """The entry that is meant: by its number, its words, or a part of them."""
-    found = [one for title in (BLOCKERS, PENDING) for one in entries_below(text, title)]
-    there = "; ".join(f"{number} {one.text}" for number, one in enumerate(found, 1)) or "There are none."
-    if isinstance(which, int):
-        same = found[which - 1 : which] if which > 0 else []
-    else:
-        wanted = fold_title(which)
-        same = [one for one in found if which == one.text or _words_of(one.text) == _words_of(which)]
-        same = same or [one for one in found if wanted and wanted in fold_title(one.text)]
-    if len(same) == 1:
-        return same[0]
-    raise hinted(Refused(f"{'several entries' if same else 'no entry'} of {NOTES} could be {which!r}"), there)
+def prune(text: str, today: str) -> Pruned:
+    """Return the notes with what is active: objective, phase, blockers that are not stale, one thing pending.
+
+    All else is moved. What is closed without a day stays, and is marked once for a person to look at. To do it
+    twice changes nothing more.
+    """
+    page = split(text.removeprefix(BOM))  # a header is not ours to move
+    lines = page.body.split("\n")
+    others = [part for part in sections(page.body) if part.level and fold_title(part.title) not in _MEANINGS]
+    if others and others[0].level == 1:
+        del others[0]  # the title of the file
+    gone = {part.first - 1 for part in others}
+    moved: list[NotesEntry] = []
+    review: list[str] = []
+    for entry, rule in _judge(page.body, today):
+        is_code = entry.text.startswith(("```", "~~~"))
+        if not entry.meaning or is_code or rule in ("pending", "stale"):
+            moved.append(entry)
+            gone.update(range(entry.first, entry.end))
+        elif rule == "ambiguous":
+            review.append(entry.text)
+            if REVIEW not in entry.text:
+                at = next(at for at in range(entry.first, entry.end) if re.search(_CLOSED, lines[at]))
+                lines[at] = f"{lines[at].rstrip()} {REVIEW}"
+    end = "\r\n" if "\r\n" in text else "\n"
+    left = end.join(line.removesuffix("\r") for number, line in enumerate(lines) if number not in gone)
+    if left == page.body and _count_lines(text) <= MAX_LINES:
+        return Pruned(text, [], review)
+    left = re.sub(rf"{end}(?:[ \t]*{end}){{2,}}", end + end, left).strip()
+    return Pruned(f"{page.head}{left or _EMPTY.strip()}{end}", moved, review)
 
 
-def _with_section(text: str, title: str) -> tuple[str, Section]:
-    """The text with this heading in it, at its place if it was not there, and the section that it heads."""
-    for part in sections(text):
-        if meant(part) == title:
-            return text, part
-    later = notes_text.HEADINGS[notes_text.HEADINGS.index(title) + 1 :]
-    end = "\r" if "\r\n" in text else ""
-    lines = [line.removesuffix("\r") + end for line in trimmed(text.split("\n"))]
-    at = next((part.start for part in sections(text) if meant(part) in later), len(lines))
-    before = [end] if at and lines[at - 1].strip() else []
-    after = [end] if at < len(lines) else []
-    made = "\n".join([*lines[:at], *before, f"## {title}{end}", *after, *lines[at:], ""])
-    for part in sections(made):
-        if meant(part) == title:
-            return made, part
-    raise hinted(TextRefused(f"a block of code in {NOTES} does not end"), notes_text.PRUNE)
+def archive(text: str, today: str, moved: Sequence[NotesEntry]) -> str:
+    """Return the archive with more at its end, under the heading of the day."""
+    text = text or "# Notes, archived\n"
+    if sections(text)[-1].title != today:
+        text = append_section(text, today)
+    for entry in moved:
+        apart = "\n" if "\n" in entry.text else ": "  # a fence of code has to begin its line
+        line = f"{entry.heading}{apart}{entry.text}" if entry.heading else entry.text
+        text = append_bullet(text, today, lower_headings(line))
+    return text
 
 
-def _words_of(text: str) -> str:
-    """An entry as it is compared: without its day, by its words."""
-    said = re.sub(rf"^{notes_text.DAY}:\s*", "", text)
-    return fold_title(said) or said
+def _choose(text: str, which: str) -> NotesEntry:
+    """Return the entry that is meant: by its number, or by a part of its heading and its words."""
+    ranks = (BLOCKERS, PENDING, OBJECTIVE, PHASE)
+    known = [entry for rank in ranks for entry in _entries(text) if entry.meaning == rank]
+    fitting = [entry for number, entry in enumerate(known, 1) if which == str(number)]
+    fitting = fitting or [entry for entry in known if which == entry.text]
+    if not fitting and (wanted := fold_title(which)):
+        fitting = [entry for entry in known if wanted in fold_title(f"{entry.heading} {entry.text}")]
+    if len(fitting) == 1:
+        return fitting[0]
+    there = "; ".join(f"{number} {entry.text}" for number, entry in enumerate(known, 1)) or "There are none."
+    raise hinted(Refused(f"{'several entries' if fitting else 'no entry'} of {NOTES} could be {which!r}"), there)
+
+
+def _find(text: str, title: str) -> Section | None:
+    """Return the first section under one of our headings, whichever of its names it has."""
+    return next((part for part in sections(text) if _MEANINGS.get(fold_title(part.title)) == title), None)
+
+
+def _entries(text: str) -> list[NotesEntry]:
+    return [NotesEntry(part.title, *entry) for part in sections(text) for entry in entries(part)]
+
+
+def _fold_entry(text: str) -> str:
+    """Return an entry as it is compared: without its day, by its words."""
+    undated = re.sub(rf"^{_DAY}:\s*", "", text)
+    return fold_title(undated) or undated
+
+
+def _count_lines(text: str) -> int:
+    return len(text.rstrip().split("\n"))

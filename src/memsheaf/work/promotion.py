@@ -1,8 +1,11 @@
-"""Promotion of notes from a session or a task to a wider scope.
+"""Promotion of notes from a session or a task to a wider scope, through a checklist.
 
     session  ›  task  ›  project        an ordinary memory in the task, a fact in the project
     session, task  ›  user              an ordinary memory
     session, task  ›  team/NAME         only by a person, who says so
+
+The checklist looks at the type, secrets, duplicates, the five fields of a fact and the rules of a team, and lists the
+steps that do not pass. `QUESTIONS` about meaning are for whoever promotes an item.
 
 What is promoted is written first where it goes, then marked where it was noted. A crash between the two offers it
 again, and the checklist finds it there.
@@ -11,79 +14,169 @@ again, and the checklist finds it there.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
-from itertools import pairwise
-from typing import NamedTuple
+from operator import itemgetter
+from shlex import quote
+from typing import Literal, NamedTuple
 
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused, hinted
 from memsheaf.frontmatter import edited
 from memsheaf.gates import require_no_secret
-from memsheaf.guard.citations import Citation, Tree, has_suffix, parse
-from memsheaf.guard.secrets import without_secrets
-from memsheaf.memory import DESCRIPTION_LIMIT, Allow, Memory
+from memsheaf.guard.citations import Tree, has_suffix, parse
+from memsheaf.guard.paths import is_fact
+from memsheaf.guard.secrets import new_secrets, without_secrets
+from memsheaf.history import diff
+from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT, Allow, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.text.sections import Section, fold_title, sections
-from memsheaf.work import sessions, tasks
-from memsheaf.work.checklist import (
-    LONGEST,
-    UNDECIDED,
-    Examination,
-    PromotionChoice,
-    PromotionItem,
-    examine,
-    fact_of,
-)
-from memsheaf.work.facts import Facts
+from memsheaf.text.sections import Entry, entries, fold_title, sections
+from memsheaf.text.similarity import MIN_FACT_WORDS, SAME, fact, likeness, words
+from memsheaf.work import sessions
+from memsheaf.work.facts import Fact, Facts, fold_subject, problems_of
 from memsheaf.work.tasks import DELIVERABLES, PHASES, TASK
 
+MAX_TEAM_BYTES = 250_000
+MAX_TITLE_CHARS = 60
+MAX_SEARCHED_CHARS = 20_000
+QUESTIONS = (
+    "Does the code or its history say it, or is it of the moment? Then it stays.",
+    "Is it tied to one task? Then it stays there.",
+    "Is it a procedure? Then it is rather a skill, once it was needed twice.",
+)
 NOTED = {sessions.FILE: frozenset(map(fold_title, sessions.PROMOTABLE)), TASK: frozenset({"notes"})}
-"""Under which headings of a layer's own files the notes stand that may be of use beyond it."""
+"""The headings of a layer's own files under which the notes stand that may be of use beyond it."""
 
+_WAYS = {"session": ("task", "project", "user", "team"), "task": ("project", "user", "team")}
+_OPTIONS = {
+    "subject": "--subject TEXT",
+    "fact": "--fact TEXT",
+    "citations": "--cite PLACE",
+    "reason": "--reason TEXT",
+    "category": "--category TYPE",
+}
 _PROMOTED = r"\(promoted: .+\)\s*$"
 _DATE = r"(?:\d{4}-\d\d-\d\d)?[ T]?(?:\d\d:\d\d)?:?\s+"
 _LEAD = r"(?:\*\*)?(?P<subject>[^\s:*`.!?：][^:*`.!?\n：]{1,60}?)(?:\*\*)?(?::(?:\*\*)?\s+|：\s*)(?=\S)"
-_WHY = r"(?im)^(?:\*\*)?(?:why|reason|warum|grund|pourquoi|por qué|原因|理由)(?::\*\*|\*\*:|:|：)\s*(.+)$"
+_WHY = r"(?im)^(?:\*\*)?why(?::\*\*|\*\*:|:|：)\s*(.+)$"
 # what may be a place in a working tree: a piece of code, or a word without the marks around it
 _MARKS = r"\s`()\[\]{},;\"'<>，。；（）「」"
 _PLACE = rf"`[^`\n]{{1,400}}`|[^{_MARKS}]{{0,400}}[^{_MARKS}.:!?]"
 
 
+class PromotionItem(NamedTuple):
+    """Something that was noted in a session or a task: a bullet below a heading, or a memory, which has no `section`.
+
+    `kind` is "" when nobody gave a type, and `own` is the one that the memory has, whatever is given later. `doubt`
+    says why it may not leave its scope, as it is.
+    """
+
+    id: str
+    scope: str
+    path: str
+    section: str
+    text: str
+    subject: str = ""
+    kind: str = ""
+    citations: tuple[str, ...] = ()
+    reason: str = ""
+    own: str = ""
+    doubt: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its subject, or its first words."""
+        return self.subject or cut_bytes(one_line(self.text, MAX_TITLE_CHARS), NAME_LIMIT)
+
+    @property
+    def origin(self) -> str:
+        """The place where it was noted."""
+        return " ".join(filter(None, (self.scope, self.path, self.section)))
+
+
+class PromotionChoice(NamedTuple):
+    """What the caller decided where the checklist asks.
+
+    `supersedes` names the memory that gives way; `anyway` is the rationale for keeping it all the same; `confirmed`
+    says that a person wants the team to have it.
+    """
+
+    supersedes: str = ""
+    anyway: str = ""
+    confirmed: bool = False
+
+
+UNDECIDED = PromotionChoice()
+
+
+class ChecklistStep(NamedTuple):
+    """A step of the checklist that an item does not pass: it is stopped, or somebody is asked.
+
+    `help` are the options of `memsheaf promote` that would let it pass, "" when none does.
+    """
+
+    name: str
+    verdict: Literal["stop", "ask"]
+    said: str
+    help: str = ""
+
+
+class Examination(NamedTuple):
+    """An item, with the type that it would get, and the steps that it does not pass.
+
+    `supersedes` is the memory there that says nearly the same, or something else on the same subject; `diff` shows
+    how the item differs from it. `is_there` says that it was promoted word for word, and only its mark is missing.
+    """
+
+    item: PromotionItem
+    target: str
+    steps: list[ChecklistStep]
+    supersedes: str = ""
+    diff: str = ""
+    is_there: bool = False
+
+    @property
+    def recommend(self) -> Literal["yes", "no", "defer"]:
+        """Return `no` when a step stops it, `defer` when one needs a person's decision."""
+        verdicts = {step.verdict for step in self.steps}
+        if "stop" in verdicts:
+            return "no"
+        return "defer" if "ask" in verdicts else "yes"
+
+
 def sources(layers: Sheaf, *, session: str = "", task: str = "") -> list[str]:
-    """The scopes to promote from: the named session or task, else all open ones. Raises NotFound, ScopeRefused."""
+    """Return the scopes to promote from: the named session or task, else all open ones. Raises NotFound."""
     if not (session or task):
         session, task = layers.settings.session, layers.settings.task
-    if not (session or task):
-        still_open, active = sessions.open_sessions(layers), tasks.active_tasks(layers)
-        return [*(f"session/{name}" for name in still_open), *(f"task/{name}" for name in active)]
-    named = [Scope.parse(f"{layer}/{name}") for layer, name in (("session", session), ("task", task)) if name]
-    for scope in named:
-        if scope.name not in layers.names(scope.layer):
+    scopes = [Scope.parse(f"{layer}/{name}") for layer, name in (("session", session), ("task", task)) if name]
+    for scope in scopes:
+        if scope.name not in layers.work.names(scope.layer):
             raise NotFound(str(scope))
-    return list(map(str, named))
+    if scopes:
+        return list(map(str, scopes))
+    return [f"{layer}/{name}" for layer in ("session", "task") for name in layers.work.going(layer)]
 
 
 def items(sheaf: Sheaf) -> list[PromotionItem]:
-    """What was noted in a session or a task that may be of use beyond it, and was not promoted yet."""
-    notes: list[PromotionItem] = []
-    memories: list[PromotionItem] = []
-    for row in sheaf.list():
+    """Return what was noted in a session or a task that may be of use beyond it, and was not promoted yet."""
+    waiting: dict[str, PromotionItem] = {}
+    for row in sorted(sheaf.list(), key=lambda row: row.path.removeprefix(sessions.ARCHIVE) not in NOTED):
         name = row.path.removeprefix(sessions.ARCHIVE)
         if row.state not in ("ok", "free") or name.startswith((PHASES, DELIVERABLES)):
             continue
         with suppress(NotFound):  # somebody was faster
             memory = sheaf.read(row.path)
             if name in NOTED:
-                doubt = "it came with the repository, and nobody here wrote it" if memory.trust == "shared" else ""
-                for entry in _entries(memory.text, NOTED[name]):
+                for title, entry in _noted_entries(memory.text, NOTED[name]):
                     if not re.search(_PROMOTED, entry.text.partition("\n")[0]):
-                        notes.append(_from_entry(str(sheaf.scope), memory.path, entry)._replace(doubt=doubt))
+                        item = _from_entry(str(sheaf.scope), memory, title, entry.text)
+                        waiting[item.id] = item
             elif memory.known and not memory.page.get("promoted"):
-                memories.append(_from_memory(str(sheaf.scope), memory))
-    return list({item.id: item for item in [*notes, *memories]}.values())
+                item = _from_memory(str(sheaf.scope), memory)
+                waiting[item.id] = item
+    return list(waiting.values())
 
 
 def promising(layers: Sheaf, source: Sheaf) -> list[PromotionItem]:
@@ -97,92 +190,185 @@ def usual_target(item: PromotionItem) -> str:
     return "user" if item.kind == "user" else "project"
 
 
-class _Entry(NamedTuple):
-    """A bullet below a heading, or all the prose of a section without bullets; and the number of its first line."""
-
-    section: str
-    line: int
-    text: str
-
-
-def _entries(text: str, titles: Container[str]) -> Iterator[_Entry]:
-    for section in sections(text):
-        if fold_title(section.title) not in titles:
-            continue
-        lines = [line.removesuffix("\r") for line in section.lines]
-        first = section.start + bool(section.level)
-        starts = [number for number, line in enumerate(lines) if Section("", 0, 0, (line,)).bullets]
-        for start, end in pairwise([*starts, len(lines)]):
-            (bullet,) = Section("", 0, 0, tuple(lines[start:end])).bullets
-            yield _Entry(section.title, first + start, bullet)
-        begin = len(section.guide)
-        if not starts and (prose := "\n".join(lines[begin:]).strip()):
-            begin += next(number for number, line in enumerate(lines[begin:]) if line.strip())
-            yield _Entry(section.title, first + begin, prose)
+def _noted_entries(text: str, titles: frozenset[str]) -> Iterator[tuple[str, Entry]]:
+    """Yield the entries below some headings, each after its heading; not the guides."""
+    for part in sections(text):
+        if fold_title(part.title) in titles:
+            first = part.first + len(part.guide)
+            yield from ((part.title, entry) for entry in entries(part) if entry.first >= first)
 
 
-def _from_entry(scope: str, path: str, entry: _Entry) -> PromotionItem:
-    """The item that an entry makes: `Subject: the fact`, with places in it, and perhaps a line `Why: ...` below."""
-    dated = re.match(_DATE, entry.text)
-    text = entry.text[dated.end() :] if dated else entry.text
+def _from_entry(scope: str, memory: Memory, title: str, noted: str) -> PromotionItem:
+    """Return the item of an entry: `Subject: the fact`, with places in it, and perhaps a line `Why: ...` below."""
+    text = re.sub(f"^{_DATE}", "", noted)
     why = re.search(_WHY, text)
     text = re.sub(_WHY, "", text).strip() or text
     lead = re.match(_LEAD, text)
     return PromotionItem(
-        _id(entry.text),
+        _hash(noted),
         scope,
-        path,
-        entry.section,
+        memory.path,
+        title,
         text=text[lead.end() :] if lead else text,
         subject=lead["subject"].strip() if lead else "",
         citations=_places(text),
         reason=why[1].strip() if why else "",
+        doubt="it came with the repository, and nobody here wrote it" if memory.trust == "shared" else "",
     )
 
 
 def _from_memory(scope: str, memory: Memory) -> PromotionItem:
-    doubt = ""
+    doubt = f"it holds until {memory.expires} only" if memory.expires else ""
     if memory.trust != "confirmed":
         doubt = f"nobody confirmed it: `memsheaf review --scope {scope} --approve {memory.path}` does"
-    elif memory.expires:
-        doubt = f"it holds until {memory.expires} only"
-    why = re.search(_WHY, memory.body)
     return PromotionItem(
-        _id(f"{memory.path}\n{memory.name}\n{memory.body}"),
+        _hash(f"{memory.path}\n{memory.name}\n{memory.body}"),
         scope,
         memory.path,
         "",
         text=memory.body.strip(),
         subject=memory.name,
-        kind=memory.kind,
+        kind=memory.type,
         citations=memory.citations or _places(memory.body),
-        reason=memory.reason or (why[1].strip() if why else ""),
-        own=memory.kind,
+        reason=memory.reason,
+        own=memory.type,
         doubt=doubt,
     )
 
 
 def _places(text: str) -> tuple[str, ...]:
-    """The places that a text names with a line or a symbol, each once; in backticks, a path may have spaces."""
-    found: list[Citation | None] = []
-    for word in re.findall(_PLACE, text[:LONGEST]):
-        code = word.strip("`")
-        whole = parse(code, typed=" " in code)
-        if " " in code and not (whole and has_suffix(whole.path)):
-            found += map(parse, re.findall(_PLACE, code))
-        else:
-            found.append(whole)
-    return tuple(dict.fromkeys(str(place) for place in found if place and _is_exact(place)))
+    """Return the places that a text names with a line or a symbol; in backticks, a path may have spaces."""
+    places = []
+    for word in re.findall(_PLACE, text[:MAX_SEARCHED_CHARS]):
+        place = parse(word.strip("`"), typed=" " in word)
+        if place is None or not (place.first or place.symbol) or (" " in word and not has_suffix(place.path)):
+            continue
+        if "/" in place.path or len(place.path.partition(".")[2]) <= 4:  # no address such as db.internal:5432
+            places.append(str(place))
+    return tuple(dict.fromkeys(places))
 
 
-def _is_exact(place: Citation) -> bool:
-    """Whether it has a line or a symbol, and is no address such as `db.internal:5432`."""
-    is_code = "/" in place.path or len(place.path.rpartition(".")[2]) <= 4 or "." not in place.path
-    return is_code and bool(place.first or place.symbol)
-
-
-def _id(content: str) -> str:
+def _hash(content: str) -> str:
     return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+
+
+def examine(
+    item: PromotionItem, target: Sheaf, *, choice: PromotionChoice = UNDECIDED, tree: Tree | None = None
+) -> Examination:
+    """Walk the checklist for an item and the scope it shall go to. Nothing is written.
+
+    With `tree`, cited places are looked up in it.
+
+    Raises ScopeRefused when nothing is promoted to there.
+    """
+    require_target(target.scope)
+    item = item._replace(kind=item.kind or _propose_kind(item, target))
+    near = _find_nearest(item, target)
+    steps = [step._replace(said=without_secrets(step.said)) for step in _check(item, target, near, choice, tree)]
+    if near is None:
+        return Examination(item, str(target.scope), steps)
+    shown = without_secrets(diff(near.path, near.body.strip(), item.text, labels=("there", "new")))
+    is_there = _has_subject(near, item) and words(near.body) == words(item.text)
+    return Examination(item, str(target.scope), steps, near.path, shown, is_there)
+
+
+def require_target(scope: Scope) -> None:
+    """Raise ScopeRefused unless something may be promoted to this scope."""
+    if scope.layer not in _WAYS["session"]:
+        raise ScopeRefused(f"nothing is promoted to {scope}: it goes to project, user, task/SLUG or team/NAME")
+
+
+def _propose_kind(item: PromotionItem, target: Sheaf) -> str:
+    """Return the type of a note without one, by where it stands and where it goes."""
+    if target.scope.layer == "user":
+        return "user"
+    return "feedback" if fold_title(item.section) == "errors and corrections" else "project"
+
+
+def _check(
+    item: PromotionItem, target: Sheaf, near: Memory | None, choice: PromotionChoice, tree: Tree | None
+) -> Iterator[ChecklistStep]:
+    """Yield the steps that an item does not pass."""
+    layer = target.scope.layer
+    if item.kind not in KINDS:
+        yield ChecklistStep("type", "stop", f"{item.kind!r} is not one of {', '.join(KINDS)}")
+    if item.kind == "user" and layer == "project":
+        yield ChecklistStep("type", "stop", "what is about the person goes to user", "--to user")
+    for secret in new_secrets("\n".join((item.subject, item.text, item.reason, *item.citations)), ""):
+        yield ChecklistStep("content", "stop", f"it holds {secret.kind}")
+    if item.doubt:
+        yield ChecklistStep("content", "stop", item.doubt)
+    if choice.supersedes:
+        try:
+            _ = Facts(target).find(choice.supersedes) if layer == "project" else target.read(choice.supersedes)
+        except MemsheafError as error:
+            yield ChecklistStep("duplicate", "stop", str(error), "--supersede FILE")
+    elif near:
+        yield from _check_duplicate(item, near, choice, is_fact_wanted=layer == "project")
+    wrong = problems_of(_make_fact(item), tree) if layer == "project" else []
+    if wrong:
+        options = dict.fromkeys(_OPTIONS[field] for field, _ in wrong)
+        yield ChecklistStep("five fields", "ask", "; ".join(why for _, why in wrong), " ".join(options))
+    if layer == "team":
+        yield from _check_team(item, target, choice)
+
+
+def _check_duplicate(
+    item: PromotionItem, near: Memory, choice: PromotionChoice, *, is_fact_wanted: bool
+) -> Iterator[ChecklistStep]:
+    """Ask what to do with a memory that says nearly the same; which is right is not decided by rules."""
+    beside = "--anyway RATIONALE --subject TEXT" if _has_subject(near, item) else "--anyway RATIONALE"
+    if choice.anyway:
+        if _has_subject(near, item):
+            why = f"{near.path} has the same subject: give another, or supersede it"
+            yield ChecklistStep("duplicate", "ask", why, "--subject TEXT")
+    elif words(near.body) == words(item.text):
+        yield ChecklistStep("duplicate", "stop", f"{near.path} says the same: skip it", beside)
+    elif is_fact_wanted and not is_fact(near.path):
+        why = f"{near.path} is on the same, and is no fact: skip this, or correct it there"
+        yield ChecklistStep("duplicate", "ask", why, beside)
+    else:
+        why = f"{near.path} is on the same: skip this, or supersede it?"
+        yield ChecklistStep("duplicate", "ask", why, f"--supersede {quote(near.path)}")
+
+
+def _check_team(item: PromotionItem, target: Sheaf, choice: PromotionChoice) -> Iterator[ChecklistStep]:
+    """Let a person alone decide what a team gets to read."""
+    if target.by != "user":
+        yield ChecklistStep("team", "stop", "only a person gives something to a team")
+    if "user" in (item.kind, item.own):
+        yield ChecklistStep("team", "stop", "what is about a person stays private", "--to user")
+    if len(item.text.encode("utf-8", "replace")) > MAX_TEAM_BYTES:
+        yield ChecklistStep("team", "stop", f"it is longer than {MAX_TEAM_BYTES // 1000} KB")
+    if "feedback" in (item.kind, item.own) and not choice.anyway:
+        why = "feedback stays private, unless it is a convention of the team: say so"
+        yield ChecklistStep("team", "ask", why, "--anyway RATIONALE")
+    if not choice.confirmed:
+        why = f"everybody in {target.scope} will read it: a person has to say yes"
+        yield ChecklistStep("team", "ask", why, "--yes")
+
+
+def _find_nearest(item: PromotionItem, target: Sheaf) -> Memory | None:
+    """Return the memory there that has nearly all words of an item, or its subject; the one that shares most."""
+    body = words(item.text)
+    mine = body if len(set(body)) >= MIN_FACT_WORDS else words(item.title) + body
+    named = [row.path for row in target.list() if fold_subject(row.name) == fold_subject(item.title)]
+    best: list[tuple[float, Memory]] = []
+    for path in {*named, *(path for path, _ in target.own.index.alike(mine))}:
+        with suppress(MemsheafError):  # gone, or not to be read
+            memory = target.read(path)
+            share = likeness(mine, fact(memory))
+            if memory.state == "ok" and (share >= SAME or path in named):
+                best.append((share, memory))
+    return max(best, key=itemgetter(0))[1] if best else None
+
+
+def _has_subject(memory: Memory, item: PromotionItem) -> bool:
+    return fold_subject(memory.name) == fold_subject(item.title)
+
+
+def _make_fact(item: PromotionItem) -> Fact:
+    return Fact(item.subject, " ".join(item.text.split()), item.citations, item.reason, item.kind)
 
 
 def promote(
@@ -193,43 +379,37 @@ def promote(
     choice: PromotionChoice = UNDECIDED,
     tree: Tree | None = None,
 ) -> Memory:
-    """Write an item where it goes, and mark it where it was noted; only if no step of the checklist stops it.
+    """Write an item where it goes, and mark it where it was noted; only if all steps of the checklist pass.
 
-    The caller has answered the questions about meaning that the checklist asks.
+    The caller has answered the `QUESTIONS` about meaning.
 
     Raises:
-        Blocked: a step does; nothing was written.
+        Blocked: a step does not; nothing was written.
         ScopeRefused: nothing is promoted from there to there.
         NotFound: there is no such task.
         SecretFound, Duplicate, NotWorth, Exists, TextRefused, CitationRefused: it cannot be stored there.
     """
     _require_way(source, target)
-    found = examine(item, target, choice=choice._replace(judged=True), tree=tree)
-    if found.recommend != "yes":
-        if found.is_there and item.id in [one.id for one in items(source)]:
-            there = target.read(found.supersedes)
-            _mark(item, source, target, there)  # something kept somebody from marking it
-            return there
-        raise _blocked(found)
-    if target.scope.layer == "team" and not item.section:
-        require_no_secret(source.read(item.path))  # anywhere in the file: then nothing of it goes to a team
-    memory = _written(found.item, target, choice, tree)
-    _mark(item, source, target, memory)
-    return memory
-
-
-def _mark(item: PromotionItem, source: Sheaf, target: Sheaf, memory: Memory) -> None:
+    examined = examine(item, target, choice=choice, tree=tree)
+    if examined.is_there and item.id in [other.id for other in items(source)]:
+        memory = target.read(examined.supersedes)  # something kept somebody from marking it
+    elif examined.recommend != "yes":
+        raise _blocked(examined)
+    else:
+        if target.scope.layer == "team" and not item.section:
+            require_no_secret(source.read(item.path))  # anywhere in the file: then nothing of it goes to a team
+        memory = _write(examined.item, target, choice, tree)
     where = memory.path if target.scope.layer == "project" else f"{target.scope} {memory.path}"
     try:
-        source.change_files(lambda look: _marked(item, look(item.path), where), f"promoted: {where}")
+        source.change_files(lambda look: _mark(item, look(item.path), where), f"promoted: {where}")
     except MemsheafError as error:
         error.add_note(f"It was promoted to {where}, and could not be marked in {item.origin}.")
         raise
+    return memory
 
 
 def _require_way(source: Sheaf, target: Sheaf) -> None:
-    ways = {"session": ("task", "project", "user", "team"), "task": ("project", "user", "team")}
-    if target.scope.layer not in ways.get(source.scope.layer, ()):
+    if target.scope.layer not in _WAYS.get(source.scope.layer, ()):
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
     if target.scope.layer == "task" and target.own.find(TASK) is None:
         error = NotFound(str(target.scope), f"there is no task {target.scope.name!r}")
@@ -238,20 +418,20 @@ def _require_way(source: Sheaf, target: Sheaf) -> None:
         raise ReadOnly(f"the scope {source.scope} was opened for reading only")
 
 
-def _blocked(found: Examination) -> Blocked:
-    open_steps = [f"{step.name}: {step.said}" for step in found.steps if step.verdict != "pass"]
-    title = without_secrets(found.item.title)
-    error = Blocked(f"{title!r} was not promoted to {found.target}; " + "; ".join(open_steps))
+def _blocked(examined: Examination) -> Blocked:
+    steps = "; ".join(f"{step.name}: {step.said}" for step in examined.steps)
+    title = without_secrets(examined.item.title)
+    error = Blocked(f"{title!r} was not promoted to {examined.target}; {steps}")
     return hinted(error, "`memsheaf promote` shows each step and what to type next.")
 
 
-def _written(item: PromotionItem, target: Sheaf, choice: PromotionChoice, tree: Tree | None) -> Memory:
+def _write(item: PromotionItem, target: Sheaf, choice: PromotionChoice, tree: Tree | None) -> Memory:
+    allow = Allow(anyway=bool(choice.anyway))
     if choice.anyway:
         item = item._replace(reason=f"{item.reason} ({choice.anyway})".strip())
-    insists = bool(choice.anyway)
     if target.scope.layer == "project":
-        return Facts(target).add(fact_of(item), supersedes=choice.supersedes, tree=tree, allow=Allow(anyway=insists))
-    return target.remember(
+        return Facts(target).add(_make_fact(item), supersedes=choice.supersedes, tree=tree, allow=allow)
+    return target.write(
         item.title,
         cut_bytes(one_line(item.text, DESCRIPTION_LIMIT), DESCRIPTION_LIMIT),
         item.kind,
@@ -260,19 +440,20 @@ def _written(item: PromotionItem, target: Sheaf, choice: PromotionChoice, tree: 
         replace=bool(choice.supersedes),
         citations=item.citations,
         reason=item.reason or f"noted in {item.origin}",
-        allow=Allow(anyway=insists),
+        allow=allow,
     )
 
 
-def _marked(item: PromotionItem, text: str | None, where: str) -> dict[str, str | None]:
-    """The source with the note of where an item went, not a byte of the rest changed; nothing when it is gone."""
+def _mark(item: PromotionItem, text: str | None, where: str) -> dict[str, str]:
+    """Return the source with a note of where an item went, and not a byte of the rest changed."""
     if text is None:
         return {}
     if not item.section:
         return {item.path: edited(text, fields={"promoted": where})}
     lines = text.split("\n")
-    for entry in _entries(text, {fold_title(item.section)}):
-        if _id(entry.text) == item.id:
-            line = lines[entry.line]
-            lines[entry.line] = f"{line.rstrip()} (promoted: {where})" + "\r" * line.endswith("\r")
+    for _, entry in _noted_entries(text, frozenset({fold_title(item.section)})):
+        if _hash(entry.text) == item.id:
+            line = lines[entry.first]
+            bare = line.rstrip()
+            lines[entry.first] = f"{bare} (promoted: {where}){line[len(bare) :].lstrip(' ')}"
     return {item.path: "\n".join(lines)}

@@ -10,13 +10,12 @@ from glob import escape, glob
 from itertools import count
 from typing import NamedTuple
 
-from memsheaf.archive import HISTORY, inside
 from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.database import database_for
-from memsheaf.project_roots import Locations, ledger_of, list_files, open_root, roots, steps_of
+from memsheaf.project_roots import Locations, inside, ledger_of, list_files, open_root, roots, steps_of
 from memsheaf.scope import checkout_of, has_hub
-from memsheaf.store import ABSENT, Change, Version, version_of
+from memsheaf.store import ABSENT, HISTORY, Change, Version, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import remove_empty
 from memsheaf.store.safe_dir import Folder, walk

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from memsheaf.errors import Changed, HubUnreachable, MemsheafError
+from memsheaf.errors import Changed, HubUnreachable, MemsheafError, Ref
 from memsheaf.frontmatter import edited
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal, ReviewQueue
 from memsheaf.memory import Allow, Memory, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Version
+from memsheaf.text.sentences import shown_description
 from memsheaf.text.similarity import RELATED, SAME, fact, likeness
-from memsheaf.text.topics import shown_description
 
 PROPOSED, UNCONFIRMED, CHANGED = "proposed", "unconfirmed", "changed"
 HUB_IDS = "hub-proposals.json"  # the ids of what came from the hub and still waits
@@ -56,7 +56,7 @@ class ReviewCard(NamedTuple):
     description: str
     scope: str
     content: str
-    replaces: str = ""
+    replaces: Ref | None = None
     before: str = ""
     quote: str = ""
     conversation: str = ""
@@ -86,8 +86,8 @@ class Review:
             rows = [(row, UNCONFIRMED) for row in unconfirmed]
             rows += [(row, CHANGED) for row in changed if row.trust != "unconfirmed"]
             for row, state in rows:
-                name = self._layers.name(sheaf.home, row.path)
-                found.append(WaitingItem(name, state, row.name, row.kind, row.updated, _why(state)))
+                name = self._layers.label(row.ref)
+                found.append(WaitingItem(name, state, row.name, row.type, row.updated, _why(state)))
         return found
 
     def card(self, name: str) -> ReviewCard:
@@ -105,7 +105,7 @@ class Review:
             one.description,
             one.scope or self._layers.home,
             one.content,
-            was.path if was else "",
+            was.ref if was else None,
             was.body.strip() if was else "",
             one.quote,
             one.conversation,
@@ -114,21 +114,21 @@ class Review:
         )
 
     def _memory_card(self, name: str) -> ReviewCard:
-        sheaf, path = self._layers.place(name)
-        memory = sheaf.read(path)
+        ref = self._layers.resolve(name)
+        scope, memory = self._layers.open_scope(ref.scope), self._layers.read(ref)
         state = UNCONFIRMED if memory.trust == "unconfirmed" else CHANGED
-        before = self._before_change(name)
-        old = parse(path, sheaf.own.text_at(path, before).encode()).body.strip() if before else ""
+        before = self._before_change(ref)
+        old = parse(ref.path, scope.text_at(ref.path, before).encode()).body.strip() if before else ""
         at = memory.updated or memory.created
         return ReviewCard(
-            WaitingItem(name, state, memory.name, memory.kind, at, "; ".join(sheaf.caveats(memory)) or _why(state)),
+            WaitingItem(name, state, memory.name, memory.type, at, "; ".join(scope.caveats(memory)) or _why(state)),
             shown_description(memory),
-            str(sheaf.scope),
+            ref.scope,
             memory.body.strip(),
-            name if before else "",
+            ref if before else None,
             old,
             conversation=memory.conversation,
-            near=self._near(memory, memory._replace(path=name)),
+            near=self._near(memory, memory),
             version=memory.version,
         )
 
@@ -138,10 +138,10 @@ class Review:
             return ()
         found, said = [], set(fact(memory))
         for match in self._layers.matches(f"{memory.name}\n{memory.body}"[:500], limit=NEAR + 1):
-            if itself and match.row.path == itself.path:
+            if itself and match.row.ref == itself.ref:
                 continue
             with suppress(MemsheafError):
-                other = self._layers.read(match.row.path)
+                other = self._layers.read(match.row.ref)
                 share = likeness(said, set(fact(other)))
                 if share >= RELATED or match.near >= SAME:
                     found.append(NearMemory(other, share, match.near))
@@ -155,15 +155,16 @@ class Review:
         if not name.endswith(".md"):
             self._learning.approve(name, content=content)
             return self._told(self._learning.queue.decided(name))
-        last = self._last_commit(name)
-        self._require_version(name, expect)
+        ref = self._layers.resolve(name)
+        last = self._last_commit(ref)
+        self._require_version(ref, expect)
         if content:
-            memory = self._layers.read(name)
+            memory = self._layers.read(ref)
             body = content.strip("\n") + "\n"
             text = edited(memory.text, fields={"trust": "confirmed", "changed_by": None}, body=body)
-            self._layers.put(name, text, expect=memory.version, allow=Allow(anyway=True))
-        self._layers.confirm(name)
-        return self._decided(name, APPROVED, last)
+            self._layers.put(ref, text, expect=memory.version, allow=Allow(anyway=True))
+        self._layers.confirm(ref)
+        return self._decided(ref, APPROVED, last)
 
     def reject(self, name: str, *, reason: str = "", expect: Version = "") -> Decision:
         """Refuse a proposal or remove a memory: it is not learned again. What an agent changed gets its old text.
@@ -173,15 +174,15 @@ class Review:
         if not name.endswith(".md"):
             self._learning.reject(name, reason=reason)
             return self._told(self._learning.queue.decided(name))
-        last = self._last_commit(name)
-        self._require_version(name, expect)
-        if before := self._before_change(name):
-            sheaf, path = self._layers.place(name)
-            sheaf.restore(path, before)
+        ref = self._layers.resolve(name)
+        last = self._last_commit(ref)
+        self._require_version(ref, expect)
+        if before := self._before_change(ref):
+            self._layers.restore(ref, before)
         else:
             why = f"rejected: {reason.strip()}" if reason.strip() else "rejected"
-            self._layers.forget(name, why=without_secrets(why))
-        return self._decided(name, REJECTED, last, without_secrets(reason.strip()))
+            self._layers.forget(ref, why=without_secrets(why))
+        return self._decided(ref, REJECTED, last, without_secrets(reason.strip()))
 
     def _told(self, decision: Decision) -> Decision:
         """Tell the hub, if the proposal came from one."""
@@ -189,10 +190,10 @@ class Review:
             fetch_proposals(self._layers.only(self._layers.home))
         return decision
 
-    def _require_version(self, name: str, expect: Version) -> None:
+    def _require_version(self, ref: Ref, expect: Version) -> None:
         """Raise Changed when a person decided about another text than the one that is there."""
-        if expect and self._layers.read(name).version != expect:
-            raise Changed(name)
+        if expect and self._layers.read(ref).version != expect:
+            raise Changed(ref)
 
     def undo(self, name: str = "") -> Decision:
         """Undo the decision about this one, or the last decision. Raises NotFound, Changed."""
@@ -202,24 +203,22 @@ class Review:
         """The last decisions, newest first; each can be undone."""
         return self._learning.queue.decisions()
 
-    def _decided(self, name: str, outcome: str, last: str, reason: str = "") -> Decision:
-        made = self._last_commit(name)
+    def _decided(self, ref: Ref, outcome: str, last: str, reason: str = "") -> Decision:
+        made = self._last_commit(ref)
         commit = made if made != last else ""  # a memory of a repository is confirmed without one
-        decision = Decision(name, self._layers.clock(), outcome, reason, name, commit)
+        decision = Decision(self._layers.label(ref), self._layers.clock(), outcome, reason, ref, commit)
         self._learning.queue.decide(decision)
         return decision
 
-    def _last_commit(self, name: str) -> str:
-        sheaf, path = self._layers.place(name)
-        return next((commit.id for commit in sheaf.log(path, limit=1)), "")
+    def _last_commit(self, ref: Ref) -> str:
+        return next((commit.id for commit in self._layers.log(ref, limit=1)), "")
 
-    def _before_change(self, name: str) -> str:
+    def _before_change(self, ref: Ref) -> str:
         """The version that a confirmed memory had before others changed it; "" when it is not that, or unknown."""
-        sheaf, path = self._layers.place(name)
-        memory = sheaf.read(path)
+        memory = self._layers.read(ref)
         if memory.trust == "unconfirmed" or memory.changed_by in ("", "user"):
             return ""
-        for commit in sheaf.log(memory.path):
+        for commit in self._layers.log(ref):
             for step in commit.revisions:
                 if step.old and parse(step.path, step.old).changed_by in ("", "user"):
                     return step.before

@@ -1,34 +1,22 @@
 """Session notes: sections of one conversation's file, which outlives compaction.
 
 A session is the file `session.md` in the scope `session/ID`. Its headings come from a template and stay as they are;
-what is noted stands below one of them. When it ends, all files of the scope move to `archive/`, as one commit. It is
-open as long as `session.md` is there.
+what is noted stands below one of them. When it ends, the file moves to `archive/`. It is open as long as `session.md`
+is there.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
+from secrets import token_hex
 from typing import NamedTuple
 
 from memsheaf.config import Settings
-from memsheaf.errors import (
-    Blocked,
-    Changed,
-    Exists,
-    MemsheafError,
-    NotFound,
-    PathRefused,
-    ScopeRefused,
-    SecretFound,
-    StoreFailed,
-    TextRefused,
-    hinted,
-)
+from memsheaf.errors import Blocked, Exists, MemsheafError, NotFound, ScopeRefused, SecretFound, TextRefused, hinted
 from memsheaf.frontmatter import edited, split
-from memsheaf.guard.paths import check_path, is_fact
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.limits import retry
 from memsheaf.memory import Allow, Memory, compose, parse, utc_time
@@ -36,14 +24,26 @@ from memsheaf.prompts import read_prompt
 from memsheaf.scope import check_label, open_plain
 from memsheaf.sheaf import Look, Sheaf
 from memsheaf.store import ABSENT, Change
-from memsheaf.text import sections
-from memsheaf.text.sections import fold_title
+from memsheaf.text.sections import (
+    BYTES_PER_TOKEN,
+    SESSION_FILE,
+    append_bullet,
+    count_tokens,
+    digest,
+    find_section,
+    fold_title,
+    is_blank,
+    replace_lines,
+    sections,
+    untitled,
+)
 from memsheaf.text_edits import dated
 
-FILE = sections.SESSION_FILE  # the notes of a session; in the folder where memories live, the user's own template
+FILE = SESSION_FILE  # the notes of a session; in the folder where memories live, the user's own template
 ARCHIVE = "archive/"
 LOG = "Worklog"  # where a note goes that names no section; there it gets the time
-LARGEST = sections.TOTAL_TOKENS * sections.TOKEN  # bytes of a template
+MAX_SECTION_TOKENS = 2_000
+MAX_TOTAL_TOKENS = 12_000
 PROMOTABLE = ("Key Results", "Errors & Corrections", "Learnings")  # sections that may matter beyond it
 
 
@@ -60,27 +60,19 @@ class SessionState(NamedTuple):
 
 
 class SessionNote(NamedTuple):
-    """Under which heading something was noted, and by which commit; "" when it stood there already."""
+    """The heading that something was noted under, the commit, and the tokens that stand there now."""
 
     section: str
     commit: str
-
-
-class EndedSession(NamedTuple):
-    """What the end of a session did: its commit, the files that it archived, and those it could not move."""
-
-    commit: str
-    archived: tuple[str, ...]
-    left: tuple[str, ...]
+    tokens: int
 
 
 class SessionNotes:
     """The notes of one session, open or ended."""
 
-    def __init__(self, sheaf: Sheaf, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, sheaf: Sheaf) -> None:
         self.sheaf = sheaf
         self.id = sheaf.scope.name
-        self._clock = clock
 
     @property
     def memory(self) -> Memory:
@@ -93,25 +85,20 @@ class SessionNotes:
         for path in (FILE, ARCHIVE + FILE):
             with suppress(NotFound):  # from the store: who looks at hundreds of sessions opens no index for each
                 return parse(path, self.sheaf.own.store.read(path).data)
-        raise self._gone()
-
-    @property
-    def text(self) -> str:
-        """The whole file, with its header."""
-        return self.memory.text
+        raise self._explain_missing()
 
     @property
     def body(self) -> str:
-        """The notes."""
+        """The notes, without the header of the file."""
         return self.memory.body
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was noted yet: the text is still that of the template."""
-        return sections.is_blank(self.memory)
+        """True while the text is still that of the template."""
+        return is_blank(self.memory)
 
     def state(self) -> SessionState:
-        """How it stands."""
+        """Return how it stands."""
         memory = self.memory
         changed = self.sheaf.own.modified([memory.path])[memory.path]
         return SessionState(
@@ -119,8 +106,8 @@ class SessionNotes:
             title=memory.name,
             started=memory.page.get("started") or memory.created,
             changed=utc_time(changed) if changed else "",
-            tokens=sections.count_tokens(memory.body),
-            is_blank=sections.is_blank(memory),
+            tokens=count_tokens(memory.body),
+            is_blank=is_blank(memory),
             is_open=memory.path == FILE,
         )
 
@@ -137,99 +124,71 @@ class SessionNotes:
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
         if not text:
-            raise sections.refused("there is nothing to note", "Say it in one line.")
+            raise _refused("there is nothing to note", "Say it in one line.")
         text = dated(text, self.sheaf.today, piece=True)
-        heading = ""
+        title = ""
 
-        def plan(look: Look) -> dict[str, str | None]:
-            nonlocal heading
-            was = look(FILE)
-            if was is None:
-                raise self._gone()
-            page = split(was)
-            found = sections.find_section(page.body, section or LOG)
-            heading = found.title
-            is_logged = fold_title(heading) == fold_title(LOG) and not replace
-            entry = self._at_its_time(text, page.get("created")) if is_logged else text
-            body = sections.add_note(page.body, found, entry, replace=replace)
-            return {FILE: edited(was, fields={"updated": self.sheaf.today}, body=body) if page.head else body}
+        def plan(look: Look) -> Mapping[str, str]:
+            nonlocal title
+            old = look(FILE)
+            if old is None:
+                raise self._explain_missing()
+            page = split(old)
+            title = _choose_title(page.body, section or LOG)
+            if replace:
+                body = _replace_notes(page.body, title, text)
+            elif fold_title(title) == fold_title(LOG):
+                body = append_bullet(page.body, title, self._with_time(text, page.get("created")))
+            else:
+                body = append_bullet(page.body, title, text)
+            _refuse_changed_headings(page.body, body)
+            _refuse_overfull(page.body, body, title)
+            return {FILE: edited(old, fields={"updated": self.sheaf.today}, body=body) if page.head else body}
 
         try:
-            done = self.sheaf.change_files(plan, "replace a section" if replace else "note")
+            commit = self.sheaf.change_files(plan, "replace a section" if replace else "note")
         except SecretFound as error:  # the rest of the file was there before
             raise SecretFound(error.kind, "the note") from None
-        return SessionNote(heading, done.id if done else "")
+        return SessionNote(title, commit.id if commit else "", _count_below(self.body, title))
 
-    def end(self) -> EndedSession:
-        """Move all files to `archive/`, as one commit that `undo` takes back.
-
-        Notes that are still blank are dropped. A fact, and a file that cannot be read or would be too deep there,
-        stays where it is.
+    def end(self) -> str:
+        """Move the notes to the archive, or drop them while they are blank, and return the id of the commit.
 
         Raises:
             Blocked, NotFound: it has ended already, or never began.
             Busy: others are always faster.
         """
-        return retry(self._ended, busy=f"the files of {self.sheaf.scope} change faster than they can be read")
 
-    def _ended(self) -> EndedSession:
-        changes, left = self._moved(FILE), []
-        for row in self.sheaf.list():
-            if row.path != FILE and not row.path.startswith(ARCHIVE):
-                try:
-                    moved = [] if is_fact(row.path) else self._moved(row.path)
-                except (PathRefused, StoreFailed):
-                    moved = []
-                changes += moved
-                left += [] if moved else [row.path]
-        # as they are, whatever is in them: it was here before
-        allow = Allow(secrets=True, anyway=True)
-        done = self.sheaf.change_many(changes, "end the session", by=self.sheaf.by, allow=allow)
-        archived = tuple(change.path for change in changes if change.data is not None)
-        return EndedSession(done.id, archived, tuple(left))
+        def move() -> str:
+            memory = self.memory
+            if memory.path != FILE:
+                raise self._explain_missing()
+            changes = [Change(FILE, None, memory.version)]
+            if not is_blank(memory):  # at no moment neither of them is there
+                changes.insert(0, Change(ARCHIVE + FILE, memory.data, ABSENT))
+            # as it is, whatever is in it: it was here before
+            allow = Allow(secrets=True, anyway=True)
+            return self.sheaf.change_many(changes, "end the session", by=self.sheaf.by, allow=allow).id
 
-    def _moved(self, path: str) -> list[Change]:
-        """The changes that move a file to the archive. Raises Blocked, NotFound when the notes are not there."""
-        target, number = check_path(ARCHIVE + path), 1
-        while self._is_there(target):
-            number += 1
-            target = check_path(f"{ARCHIVE}{path.removesuffix('.md')}-{number}.md")
-        try:
-            memory = self.sheaf.read(path)
-        except NotFound:
-            raise self._gone() if path == FILE else Changed(path) from None
-        gone = Change(path, None, memory.version)
-        if path == FILE and sections.is_blank(memory):
-            return [gone]
-        return [Change(target, memory.data, ABSENT), gone]  # at no moment neither of them is there
+        return retry(move, busy=f"the files of {self.sheaf.scope} change faster than they can be read")
 
-    def _is_there(self, path: str) -> bool:
-        return self.sheaf.own.find(path) is not None
-
-    def _at_its_time(self, text: str, created: str) -> str:
-        """A note with the time before it, and the day when it is not the first."""
+    def _with_time(self, text: str, created: str) -> str:
+        """Return a note with the time before it, and the day when it is not the first."""
         form = "%H:%M" if created == self.sheaf.today else "%Y-%m-%d %H:%M"
-        said = time.strftime(form, time.localtime(self._clock()))
-        return f"{said}\n{text}" if text.startswith(("```", "~~~")) else f"{said} {text}"
+        apart = "\n" if text.startswith(("```", "~~~")) else " "
+        return time.strftime(form, time.localtime(self.sheaf.clock())) + apart + text
 
-    def _gone(self) -> MemsheafError:
-        """Why there are no notes: the session has ended, or it never began."""
+    def _explain_missing(self) -> MemsheafError:
+        """Return the error for notes that are not there: the session has ended, or it never began."""
         begin = "`memsheaf session start` begins one."
-        if self._is_there(ARCHIVE + FILE) or self.sheaf.own.has_history(FILE):
+        if self.sheaf.own.find(ARCHIVE + FILE) or self.sheaf.own.has_history(FILE):
             undo = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`"
             return hinted(Blocked(f"the session {self.id!r} has ended"), f"{undo}; {begin}")
         there = "`memsheaf session list --all` shows which there are"
         return hinted(NotFound(str(self.sheaf.scope), f"there is no session {self.id!r}"), f"{there}; {begin}")
 
 
-def start(
-    layers: Sheaf,
-    title: str = "",
-    *,
-    id: str = "",
-    template: str = "",
-    random: Callable[[int], bytes] = os.urandom,
-) -> SessionNotes:
+def start(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -> SessionNotes:
     """Begin a session. Its id is the day and a random number unless one is given; `template` is a text.
 
     Raises:
@@ -237,28 +196,50 @@ def start(
         ScopeRefused: the id is not allowed.
         TextRefused, SecretFound: the title or the template is not.
     """
-    body = sections.check_template(template or template_of(layers.settings))
-    if id:
-        try:
-            id = check_label(id, "session")
-        except ScopeRefused as error:
-            raise hinted(error, "Choose another --id, or leave it out to have one made.") from None
-        for secret in find_secrets(id):
-            raise SecretFound(secret.kind, "the id")
-        return _begun(layers, id, title, body)
-    taken = layers.names("session")  # also by one that ended and left no notes
+    body = check_template(template or template_of(layers.settings))
+    for secret in find_secrets(id):
+        raise SecretFound(secret.kind, "the id")
+    try:
+        name = check_label(id, "session") if id else _new_id(layers)
+    except ScopeRefused as error:
+        raise hinted(error, "Choose another --id, or leave it out to have one made.") from None
+    notes = SessionNotes(layers.only(f"session/{name}"))
+    title = title.strip() or untitled(layers.today)
+    memory = compose(
+        name=title,
+        description=title,
+        kind="project",
+        body=body,
+        created=layers.today,
+        updated=layers.today,
+        source=notes.sheaf.by,
+        pinned=True,
+    )
+    text = edited(memory.text, fields={"started": utc_time(layers.clock()), "blank": digest(memory.body)})
 
-    def begin() -> SessionNotes:
-        made = f"{layers.today}-{random(2).hex()}"
-        if made in taken:
-            raise Exists(made)
-        return _begun(layers, made, title, body)
+    def plan(look: Look) -> Mapping[str, str]:
+        scope = notes.sheaf.scope
+        if look(FILE) is not None:
+            shown = f"`memsheaf session show --session {name}` shows it; choose another --id for a new one."
+            raise hinted(Exists(str(scope), "it is open"), shown)
+        if look(ARCHIVE + FILE) is not None:
+            undo = f"Undo with `memsheaf undo --scope {scope}`; choose another --id for a new one."
+            raise hinted(Exists(str(scope), "it has ended"), undo)
+        return {FILE: text}
 
-    return retry(begin, on=Exists, busy="no free id was found for a session")
+    notes.sheaf.change_files(plan, "begin a session")
+    return notes
+
+
+def _new_id(layers: Sheaf) -> str:
+    taken = layers.work.names("session")  # also by one that ended and left no notes
+    while (id := f"{layers.today}-{token_hex(2)}") in taken:
+        continue
+    return id
 
 
 def of(layers: Sheaf, id: str = "") -> SessionNotes:
-    """The session that is meant: the one named, the one chosen at the start, or the only one that is open.
+    """Return the session that is meant: the one named, the one chosen at the start, or the only one that is open.
 
     Raises:
         NotFound: there is none.
@@ -266,75 +247,99 @@ def of(layers: Sheaf, id: str = "") -> SessionNotes:
         ScopeRefused: several are open, or the name is not allowed.
     """
     try:
-        chosen = layers.chosen("session", id)
+        notes = SessionNotes(layers.only(f"session/{layers.work.choose('session', id)}"))
     except NotFound as error:
         raise hinted(NotFound(error.path, "no session is open"), "`memsheaf session start` begins one.") from None
     except ScopeRefused as error:
         hint = "`memsheaf session list` shows them; MEMSHEAF_SESSION names one for every command."
         raise hinted(error, hint) from None
-    notes = _notes(layers, chosen)
     _ = notes.memory  # raises when there are none
     return notes
 
 
-def open_sessions(layers: Sheaf) -> list[str]:
-    """The ids of the sessions that have begun and not ended, in order."""
-    return layers.going("session")
-
-
 def ended_sessions(layers: Sheaf) -> list[str]:
-    """The ids of the sessions that have ended and left notes, in order."""
-    still_open = set(open_sessions(layers))
-    return [id for id in layers.sessions_with(ARCHIVE + FILE) if id not in still_open]
+    """Return the ids of the sessions that have ended and left notes, in order."""
+    still_open = layers.work.going("session")
+    return [id for id in layers.work.sessions_with(ARCHIVE + FILE) if id not in still_open]
 
 
 def template_of(settings: Settings, path: str = "", *, long: bool = False) -> str:
-    """The template in a file, or our `long` one, the user's own, or our short one. Raises TextRefused."""
+    """Return the template in a file, or our `long` one, the user's own, or our short one. Raises TextRefused."""
     if long and not path:
         return read_prompt("session-long")
     place = path or os.path.join(settings.home, FILE)
+    if not path and not os.path.lexists(place):
+        return read_prompt("session")
     try:
         with open_plain(place) as file:
-            data = file.read(LARGEST + 1)
-        return sections.check_template(data.decode("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        if not path and isinstance(error, FileNotFoundError):
-            return read_prompt("session")
-        why = (isinstance(error, OSError) and error.strerror) or "it cannot be read as UTF-8"
-        raise sections.refused(f"{place!r} is no template: {why}", "Give a Markdown file with headings.") from None
-    except TextRefused as error:
-        raise sections.refused(f"{place!r}: {error}", error.hint) from None
+            return check_template(file.read(MAX_TOTAL_TOKENS * BYTES_PER_TOKEN + 1).decode("utf-8-sig"))
+    except (OSError, ValueError, TextRefused) as error:
+        why = f"{place!r} is no template: {error}"
+        raise _refused(why, "A template is Markdown with headings below the first level, such as '## Log'.") from None
 
 
-def _notes(layers: Sheaf, id: str) -> SessionNotes:
-    return SessionNotes(layers.only(f"session/{id}"), clock=layers.clock)
+def check_template(text: str) -> str:
+    """Return the headings and guides that notes begin with, provided that each heading can be named.
+
+    Raises TextRefused.
+    """
+    body = split(text.replace("\r\n", "\n")).body.strip("\n") + "\n"
+    titles = [fold_title(part.title) for part in sections(body) if part.level > 1]
+    if not all(titles) or len(set(titles)) < max(len(titles), 1):
+        raise TextRefused("each heading below the first level of a template needs words of its own")
+    if count_tokens(body) > MAX_TOTAL_TOKENS:
+        raise TextRefused(f"a template has at most {MAX_TOTAL_TOKENS:,} tokens")
+    return body
 
 
-def _begun(layers: Sheaf, id: str, title: str, body: str) -> SessionNotes:
-    notes = _notes(layers, id)
-    today = notes.sheaf.today
-    about = title.strip() or sections.untitled(today)
-    memory = compose(
-        name=about,
-        description=about,
-        kind="project",
-        body=body,
-        created=today,
-        updated=today,
-        source=notes.sheaf.by,
-        pinned=True,
-    )
-    text = edited(memory.text, fields={"started": utc_time(layers.clock()), "blank": sections.digest(memory.body)})
+def _choose_title(body: str, name: str) -> str:
+    """Return the heading of this name, or the only one that begins so. Raises TextRefused."""
+    titles = {fold_title(part.title): part.title for part in sections(body) if part.level > 1}
+    wanted = fold_title(name)
+    fitting = [title for folded, title in titles.items() if wanted and folded.startswith(wanted)]
+    if wanted in titles:
+        fitting = [titles[wanted]]
+    if len(fitting) == 1:
+        return fitting[0]
+    why = "several sections could be" if fitting else "there is no section"
+    there = ", ".join(titles.values()) or "none"
+    hint = "Name one of them. A heading that was removed can be put back with `memsheaf edit`."
+    raise _refused(f"{why} {name!r}; there are: {there}", hint)
 
-    def plan(look: Look) -> dict[str, str | None]:
-        scope = notes.sheaf.scope
-        for path, why, instead in (
-            (FILE, "it is open", f"`memsheaf session show --session {id}` shows it"),
-            (ARCHIVE + FILE, "it has ended", f"Undo with `memsheaf undo --scope {scope}`"),
-        ):
-            if look(path) is not None:
-                raise hinted(Exists(str(scope), why), f"{instead}; choose another --id for a new one.")
-        return {FILE: text}
 
-    notes.sheaf.change_files(plan, "begin a session")
-    return notes
+def _replace_notes(body: str, title: str, text: str) -> str:
+    section = find_section(body, title)
+    if section is None:
+        return body
+    lines = [line.rstrip() for line in text.split("\n")]
+    return replace_lines(body, section, [*section.guide, *([""] if section.guide else []), *lines])
+
+
+def _refuse_changed_headings(body: str, changed: str) -> None:
+    """Raise TextRefused when a text adds a heading, or leaves a fence open, which would swallow those behind it."""
+    before, after = ([part.title for part in sections(f"{text}\n# end")] for text in (body, changed))
+    if before != after:
+        why = "headings stay as they are, and this text would change them"
+        raise _refused(why, "Close a code fence that it opens, and indent lines that begin with '#'.")
+
+
+def _refuse_overfull(body: str, changed: str, title: str) -> None:
+    """Raise TextRefused when a section, or all of them together, would grow past what they may hold."""
+    size, total = _count_below(changed, title), count_tokens(changed)
+    over = ""
+    if _count_below(body, title) < size > MAX_SECTION_TOKENS:
+        over = f"the section {title!r} would have {size:,} tokens; {MAX_SECTION_TOKENS:,} is the most"
+    elif count_tokens(body) < total > MAX_TOTAL_TOKENS:
+        over = f"the notes would have {total:,} tokens; {MAX_TOTAL_TOKENS:,} is the most"
+        title = max(sections(changed), key=lambda part: count_tokens(part.text)).title
+    if over:
+        raise _refused(over, f"Make room: `--section {title!r} --replace` with what still matters of it.")
+
+
+def _count_below(body: str, title: str) -> int:
+    section = find_section(body, title)
+    return count_tokens(section.text) if section else 0
+
+
+def _refused(why: str, hint: str) -> TextRefused:
+    return hinted(TextRefused(why), hint)

@@ -1,8 +1,8 @@
-"""The offline talker: memory requests in plain words, through the tools a model would call.
+"""The offline talker: memory requests in plain words, answered without a model.
 
-Nothing is kept between two steps. A reply is a generator that yields tool calls, is sent their answers and returns
-the text to say; with each step it begins anew and is sent the answers that the conversation holds. Only the user's
-own words lead to a call: the text of a memory or a tool is shown, and never obeyed.
+It stands where a model stands, and works on the memory of the chat. Only the user's own words make it do something:
+the text of a memory is shown, and never obeyed. A new file is written by the tool that a model would call, so the
+user is asked for permission.
 """
 
 from __future__ import annotations
@@ -11,396 +11,431 @@ import json
 import re
 from collections.abc import Callable, Generator, Sequence
 from datetime import date
-from hashlib import sha256
-from itertools import chain, count
+from typing import NamedTuple
 
-from memsheaf.chat.offline.memories import (
-    MemoryChanges,
-    ShownMemory,
-    find_files,
-    find_recalled,
-    read_shown,
-    touched_file,
-)
+from memsheaf.chat.memory import ChatMemory
 from memsheaf.chat.offline.requests import (
-    FILE,
+    COURTESIES,
     MAX_REQUEST_CHARS,
     MemoryRequest,
     choose,
     correct_spelling,
     find_requests,
     find_telling_words,
+    find_words,
     is_agreement,
+    read_message,
     say,
 )
-from memsheaf.errors import MemsheafError, Refused
-from memsheaf.guard.paths import file_name
+from memsheaf.errors import MemsheafError, Ref, Refused
+from memsheaf.frontmatter import split
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.learn.corrections import takes_back
-from memsheaf.learn.replacement import LINK_FROM, replaces
+from memsheaf.learn.corrections import has_word_of_change
+from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.sentences import draft_fact, split_facts
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall, Touched
-from memsheaf.memory import KINDS
-from memsheaf.recall.ignore import asks_to_ignore
-from memsheaf.recall.turns import Proposal
+from memsheaf.memory import KINDS, Memory
+from memsheaf.recall.inject import text_for_model
+from memsheaf.recall.turns import Message, Turn
+from memsheaf.sheaf import new_group
 from memsheaf.text.neutralize import one_line, visible
-from memsheaf.text.sentences import is_question
+from memsheaf.text.sentences import bullet_length, find_sentences, is_question, leans_back
+from memsheaf.text.tokenizer import is_unspaced, words
 
-CALL_PREFIX = "offline-"  # of the ids of calls that the offline talker made
-MAX_READ = 20  # memories for one answer
-MAX_LISTED = 3  # memories that a question names
+MAX_SHOWN = 20  # memories in one answer
+MAX_LISTED = 3  # memories among which the user is asked to choose
+MAX_NEAREST = 2  # memories that are shown though they answer nothing
+MAX_WORDS_OF_NOTHING = 2  # "really?", "ok then"
+MIN_TELLING_WORDS = 2  # of a sentence that is more than a courtesy
+MIN_SHARE = 0.5  # of the words of a question: a memory that has more of them may answer it
 
-_NOT_RUN = Said("tool", "Error: it was not run.")
-_FOR_MODELS = r" (?:If this corrects it, change|memory_list shows|Read it with memory_read|Try other words)[^\n]*"
 _CATALOG_HEAD = r"(?m)^# Memory\n\n(?:\(empty\)\n*)?"
 _STARTER = 'def main() -> None:\n{indent}print("Hello")\n\n\nif __name__ == "__main__":\n{indent}main()\n'
 _INDENTATION = (
     r"(?i)(?P<tabs>\btabs?\b|tabulat|制表符|タブ)|\b(?:spaces|leerzeichen|espaces|espacios)\b|空格|スペース"
 )
 
-Call = tuple[str, dict[str, object]]
-Reply = Generator[list[Call], Sequence[Said], str]
-Answers = Generator[list[Call], Sequence[Said], list[Said]]
-Memories = Generator[list[Call], Sequence[Said], list[ShownMemory]]
+
+class FoundMemory(NamedTuple):
+    """A memory, and the share of the words of a subject that it has: 1 for all of them."""
+
+    memory: Memory
+    share: float
 
 
 class Offline:
-    """A talker without a model. `changes` are what it does to memory without a tool.
+    """A talker without a model.
 
-    >>> offline = Offline()
-    >>> [each.text for each in offline.talk(Request("", [Said("user", "Thanks!")])) if isinstance(each, Spoken)]
-    ['You are welcome.']
+    `make_turn` makes the turn that is learned from out of what the user states. While `is_planning`, nothing is
+    changed.
     """
 
     name = "offline"
     speaks_for_user = True
 
-    def __init__(self, changes: MemoryChanges | None = None, *, today: Callable[[], date] = date.today) -> None:
-        self._changes = changes
-        self._today = today
+    def __init__(
+        self,
+        memory: ChatMemory,
+        *,
+        make_turn: Callable[[str], Turn] = lambda text: Turn("", (Message("user", text),)),
+        is_planning: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.memory = memory
+        self.make_turn = make_turn
+        self.is_planning = is_planning
+        self.language = "English"  # of the last request that was understood
 
     def talk(self, request: Request) -> Generator[Spoken | Step, None, None]:
-        """Yield what comes next: calls of tools, or an answer."""
+        """Yield what comes next: an answer, or a call of the tool that writes a file."""
         conversation = request.conversation
         last = max((at for at, each in enumerate(conversation) if each.role == "user"), default=-1)
-        message = conversation[last] if last >= 0 else Said("user", "help")
-        tools = {str(tool.get("name", "")) for tool in request.tools}
-        replying = _Replying(message, conversation[: max(last, 0)], tools, self._today(), self._changes)
-        reply = replying.reply()
-        answers = {each.answers: each for each in conversation[last:] if each.role == "tool"}
-        try:
-            calls = next(reply)
-            for each in conversation[last + 1 :]:
-                if each.calls and all(call.id.startswith(CALL_PREFIX) for call in each.calls):
-                    given = [answers.get(call.id, _NOT_RUN) for call in each.calls]
-                    calls = reply.send([*given, *[_NOT_RUN] * len(calls)][: len(calls)])
-        except StopIteration as ended:
-            yield Spoken(ended.value)
-            yield Step(Said("assistant", ended.value, touched=tuple(replying.touched)))
-            return
-        tool_calls = []
-        for number, (tool, arguments) in enumerate(calls):
-            place = f"{number} {len(conversation)} {message.text}".encode("utf-8", "replace")
-            id = CALL_PREFIX + sha256(place).hexdigest()[:16]
-            tool_calls.append(ToolCall(id, tool, json.dumps(arguments, ensure_ascii=False)))
-        yield Step(Said("assistant", "", calls=tuple(tool_calls)))
+        message = conversation[last].text if last >= 0 else "help"
+        reply = _Reply(self, message, conversation[: max(last, 0)])
+        results = [each.text for each in conversation[last + 1 :] if each.role == "tool"]
+        can_write = any(tool.get("name") == "write" for tool in request.tools)
+        text = "\n".join(results) or reply.answer(can_write=can_write)
+        if text:
+            yield Spoken(text)
+        yield Step(Said("assistant", text, calls=tuple(reply.calls), touched=tuple(reply.touched)))
 
 
-class _Replying:
-    """Finds the reply to a user's message; `before` is the conversation up to it."""
+class _Reply:
+    """The reply to one message of the user; `before` is the conversation up to it."""
 
-    def __init__(
-        self, message: Said, before: Sequence[Said], tools: set[str], today: date, changes: MemoryChanges | None
-    ) -> None:
+    def __init__(self, offline: Offline, message: str, before: Sequence[Said]) -> None:
+        self._offline = offline
+        self._memory = offline.memory
+        self._sheaf = offline.memory.layers
         self._message = message
         self._before = before
-        self._tools = tools
-        self._today = today
-        self._changes = changes
-        self._language = "English"
-        self.touched: list[Touched] = []  # what was learned before the answer
-        if asks_to_ignore(message.text):
-            self._tools = {name for name in tools if not name.startswith("memory_")}
+        self._group = new_group()  # one undo takes back all that a message changes
+        self._facts: list[str] = []  # that were stated in passing
+        self.touched: list[Touched] = []
+        self.calls: list[ToolCall] = []
 
-    def reply(self) -> Reply:
+    def answer(self, *, can_write: bool) -> str:
         """Do all that is asked for, one after the other, and return the answer."""
-        text = self._message.text.replace("\r\n", "\n")
-        if hidden := [letter for letter, seen in zip(text, f"{visible(text)}\0", strict=False) if letter != seen]:
-            why = f"the message holds an invisible character (U+{ord(hidden[0]):04X}). Send it again without that."
+        text = self._message.replace("\r\n", "\n")
+        hidden = next(
+            (letter for letter, seen in zip(text, f"{visible(text)}\0", strict=False) if letter != seen), ""
+        )
+        if hidden:
+            why = f"the message holds an invisible character (U+{ord(hidden):04X}). Send it again without that."
             return self._say("failed", why=why)
-        requests = find_requests(self._message.text)
-        if is_agreement(self._message.text) and (asked := self._request_before()).deletes_all:
-            requests = [asked._replace(kind="forget all")]
-        elif not requests[0].deletes_all and (chosen := self._find_chosen()):
-            requests = [MemoryRequest("forget", file=file) for file in chosen]
-        elif requests[0].kind in ("state", "other") and (meant := correct_spelling(self._message.text)):
-            return self._say("meant", what=one_line(meant, 200))
-        replies = []
-        for request in requests:
-            self._language = request.language
-            try:
-                is_alone = all(other is request or other.kind == "state" for other in requests)
-                replies.append((yield from self._reply_to(request, is_alone=is_alone)))
-            except MemsheafError as error:
-                why = re.sub(_FOR_MODELS, "", str(error).removeprefix("Error:").strip().partition("\n\n")[0])
-                replies.append(self._say("failed", why=one_line(why, 400)))
-        if self._changes and requests[-1].kind not in ("state", "other"):
-            self._changes.learn("")  # a request is no fact
-        return "\n\n".join(dict.fromkeys(replies))
+        requests, rest = read_message(text)
+        if chosen := self._choose():
+            replies, rest = [self._try(self._delete, chosen)], ""
+        elif requests[0].kind == "other":
+            if meant := correct_spelling(text):
+                return self._say("meant", what=one_line(meant, 200))
+            return self._try(self._answer_from_memory, text)
+        else:
+            replies = []
+            for request in requests:
+                self._offline.language = request.language
+                replies.append(self._try(self._reply_to, request, can_write))
+        return self._join([*replies, self._try(self._learn, rest)])
 
-    def _request_before(self) -> MemoryRequest:
-        """Return what the user's message before this one asked for."""
-        texts = [message.text for message in self._before if message.role == "user"]
-        return find_requests(texts[-1] if texts else "")[0]
+    def _join(self, replies: Sequence[str]) -> str:
+        """Return replies as one answer, which says once how to undo."""
+        has_changed = any(each.action in ("saved", "deleted") for each in self.touched)
+        hint = self._say("undo") if has_changed else ""
+        return "\n".join(filter(None, dict.fromkeys([*replies, hint])))
 
-    def _find_chosen(self) -> list[str]:
-        """Return the files that the message chooses, of those that the user was asked about just before."""
-        asked = self._request_before()
-        if asked.kind != "forget" or asked.deletes_all:
-            return []
-        files = re.findall(r"(?m)^- (.+?\.md): ", self._before[-1].text)
-        text = self._message.text.strip()
-        return [text] if text in files else [files[place] for place in choose(text, len(files))]
-
-    def _reply_to(self, request: MemoryRequest, *, is_alone: bool) -> Reply:
-        kind = request.kind
-        if kind in ("thanks", "fine", "help", "greeting"):
-            return self._say(kind)
-        if kind == "create":
-            return (yield from self._create(request))
-        if not any(tool.startswith("memory_") for tool in self._tools):
-            return self._say("ignored")
-        if kind == "undo":
-            return self._changes.undo() if self._changes and is_alone else self._say("no undo")
-        if kind in ("list", "know", "search"):
-            return (yield from self._tell(request))
-        if kind == "other" and (secrets := find_secrets(request.subject)) and not is_question(request.subject):
-            return self._say("secret", kind=secrets[0].kind)
-        if kind == "other":
-            return (yield from self._recall(request))
-        if "memory_write" not in self._tools:
-            return self._say("reading")
-        if kind == "state":
-            return self._learn(request.subject)
-        if kind == "remember":
-            asked = self._request_before()
-            said_before = asked.subject.strip() if asked.kind == "state" else ""
-            return (yield from self._save_all(request.fact or said_before))
-        if kind == "update":
-            return (yield from self._update(request))
-        if kind == "forget all" or request.deletes_all:
-            return self._forget_all(request)
-        return (yield from self._forget(request))
+    def _try(self, work: Callable[..., str], *arguments: object) -> str:
+        try:
+            return work(*arguments)
+        except MemsheafError as error:
+            return self._say("failed", why=one_line(str(error), 400))
 
     def _say(self, name: str, **values: str) -> str:
-        return say(name, self._language, **values)
+        return say(name, self._offline.language, **values)
 
-    def _ask(self, *calls: Call) -> Answers:
-        """Return what tools answer. Raises Refused when one does not do what it was asked for."""
-        answers = list((yield list(calls)))
-        for answer in answers:
-            if answer.text.startswith("Error:"):
-                raise Refused(answer.text)
-        return answers
+    def _find_message_before(self) -> str:
+        return next((each.text for each in reversed(self._before) if each.role == "user"), "")
+
+    def _choose(self) -> list[Memory]:
+        """Return those memories that the message chooses, of those that the user was asked about just before."""
+        text, memories = self._message.strip(), self._memory.asked_about
+        if memories and find_requests(self._find_message_before())[0].deletes_all:
+            return memories if is_agreement(text) else []
+        named = [memory for memory in memories if self._label(memory) == text]
+        return named or [memories[place] for place in choose(text, len(memories))]
+
+    def _reply_to(self, request: MemoryRequest, can_write: bool) -> str:
+        kind = request.kind
+        if kind in ("help", "greeting"):
+            return self._say("help")
+        if kind in COURTESIES:
+            return self._say(kind)
+        if kind == "create":
+            return self._create(request) if can_write else self._say("no files")
+        if self._memory.session.ignoring:
+            return self._say("ignored")
+        if kind in ("list", "know", "search"):
+            return self._tell(request)
+        if why := self._find_obstacle():
+            raise Refused(why)
+        if kind == "undo":
+            return self._memory.undo()
+        if kind == "forget":
+            return self._offer_all(request) if request.about else self._forget(request)
+        return self._save(request)
+
+    def _find_obstacle(self) -> str:
+        """Return why nothing can be changed in this turn, an empty string if it can."""
+        if self._sheaf.read_only:
+            return "memory can only be read here; nothing was changed"
+        if self._offline.is_planning():
+            return "plan mode: nothing is written, memory included"
+        is_private = self._memory.session.refusal(is_reading=False)
+        return "this turn is off the record; nothing of it is kept" if is_private else ""
 
     # answers from memory
 
-    def _tell(self, request: MemoryRequest) -> Reply:
+    def _label(self, memory: Memory) -> str:
+        return self._sheaf.label(memory.ref)
+
+    def _search(self, subject: str) -> list[FoundMemory]:
+        """Return what a search finds, the newest first."""
+        hits = self._sheaf.search(subject, limit=MAX_SHOWN) if subject.strip() else []
+        memories = sorted((hit.memory for hit in hits), key=self._find_time, reverse=True)
+        return [FoundMemory(memory, _count_shared(memory, subject)) for memory in memories]
+
+    def _find(self, subject: str, min_share: float = 0.01) -> list[FoundMemory]:
+        """Return the memories that have all words of a subject; where there are none, those that have some."""
+        found = [each for each in self._search(subject) if each.share >= min_share]
+        return [each for each in found if each.share == 1] or found
+
+    def _find_time(self, memory: Memory) -> str:
+        """Return when a memory was last changed; its header has no more than the day."""
+        commit = next(iter(self._sheaf.log(memory.ref, limit=1)), None)
+        return commit.at if commit else memory.updated
+
+    def _render(self, memory: Memory) -> str:
+        """Return a memory for a person: its file, type and day, its text, and what is doubtful about it."""
+        text = split(text_for_model(memory)).body.strip("\n").replace("\n", "\n  ")
+        notes = [
+            memory.problem,
+            *self._sheaf.open_scope(memory.scope).caveats(memory),
+            *self._memory.session.verdicts(memory),
+        ]
+        self._sheaf.used(memory.ref)
+        line = f"- {self._label(memory)} ({memory.type or 'text'}, {memory.updated or 'undated'}): {text}"
+        return "\n".join([line, *(f"  ({one_line(note, 300)})" for note in notes if note)])
+
+    def _select(self, about: str) -> list[Memory]:
+        """Return the memories that "me", "the project" or "everything" stands for."""
+        kinds = {"user": ("user", "feedback"), "all": ()}.get(about, (about,))
+        rows = [row for row in self._sheaf.lasting().list() if not kinds or row.type in kinds]
+        return [self._sheaf.read(row.ref) for row in rows if row.state == "ok"]
+
+    def _list(self, heading: str, found: Sequence[FoundMemory]) -> str:
+        return "\n".join([heading, *(self._render(each.memory) for each in found[:MAX_SHOWN])])
+
+    def _tell(self, request: MemoryRequest) -> str:
         """Show one file, the memories of a type or about a subject, or the catalog."""
+        subject = request.subject
         if request.file:
-            return (yield from self._read([request.file]))[0].render()
+            return self._render(self._sheaf.read(self._sheaf.parse(request.file)))
         if request.about in KINDS:
-            types = ("user", "feedback") if request.about == "user" else (request.about,)
-            answers = yield from self._ask(*[_call("memory_list", type=each) for each in types])
-            memories = yield from self._read([file for each in answers for file in find_files(each.text)])
-        elif request.subject and not request.about:
-            memories = yield from self._find(request.subject, min_share=0)
+            found = [FoundMemory(memory, 1) for memory in self._select(request.about)]
+        elif subject and not request.about:
+            found = self._find(subject)
         else:
-            (answer,) = yield from self._ask(_call("memory_view"))
-            return re.sub(_CATALOG_HEAD, "", answer.text).strip() or self._say("nothing")
-        heading = "known" if memories else "unknown"
+            return re.sub(_CATALOG_HEAD, "", self._sheaf.catalog().text).strip() or self._say("nothing")
+        heading = "known" if found else "unknown"
         if request.about == "user":
             heading += " you"
-        elif request.subject and memories:
-            sharing = [each for each in memories if each.count_shared(request.subject)]
-            heading, memories = ("known", sharing) if sharing else ("nearest", memories)
-        return "\n".join([self._say(heading, subject=request.subject), *(each.render() for each in memories)])
+        return self._list(self._say(heading, subject=subject), found)
 
-    def _recall(self, request: MemoryRequest) -> Reply:
-        """Show the memories that may answer; there is no more to say without a model."""
-        subject = request.subject[:MAX_REQUEST_CHARS]
-        recalled = yield from self._read(find_recalled(self._message.beside))
-        memories = [each for each in recalled if each.count_shared(subject)]
-        if not memories:
-            memories = yield from self._find(subject)
-        if not memories and not recalled and is_question(subject):  # recall shows each memory once
-            recalled = yield from self._find(subject, min_share=0)
-        if not memories and not recalled:
-            return self._say("no match")
-        heading = self._say("recalled" if memories else "nearest")
-        return "\n".join([heading, *(each.render() for each in memories or recalled)])
+    def _answer_from_memory(self, text: str) -> str:
+        """Answer a question with the memories that fit it; keep what is stated."""
+        if self._memory.session.ignoring:
+            return self._say("ignored")
+        learned = self._learn(text)
+        question = text[-MAX_REQUEST_CHARS:]
+        if len(text.split()) <= MAX_WORDS_OF_NOTHING and not find_telling_words(text):
+            return self._join([learned or self._say("unclear")])
+        if is_question(question):
+            return self._join([learned, self._answer_question(question)])
+        if why := self._find_obstacle():
+            raise Refused(why)
+        if find_secrets(text):
+            return self._join([learned])
+        if learned:
+            return self._join([learned, *self._name_rest(text)])
+        fitting = self._find(question, min_share=1)
+        return self._join([self._list(self._say("recalled"), fitting) if fitting else "", self._say("no match")])
 
-    def _read(self, files: Sequence[str]) -> Memories:
-        calls = [_call("memory_read", filename=file) for file in files[:MAX_READ]]
-        answers = (yield from self._ask(*calls)) if calls else []
-        return [read_shown(file, answer.text) for file, answer in zip(files, answers, strict=False)]
+    def _answer_question(self, question: str) -> str:
+        """Show what has most words of a question; else say that nothing answers it, with what comes nearest.
 
-    def _find(self, subject: str, min_share: float = 0.5) -> Memories:
-        """Return the memories that have all words of a subject, else those that have such a share of them."""
-        if not subject.strip() or "memory_search" not in self._tools:
-            return []
-        (answer,) = yield from self._ask(_call("memory_search", query=subject))
-        memories = yield from self._read(find_files(answer.text))
-        best = max((each.count_shared(subject) for each in memories), default=0)
-        return [each for each in memories if each.count_shared(subject) >= (1 if best == 1 else min_share)]
+        What is newer and speaks of a change may have changed the answer: "I moved to Madrid" after "I live in Porto".
+        """
+        found = self._search(question)
+        fitting = [each for each in found if each.share == 1] or [each for each in found if each.share > MIN_SHARE]
+        if fitting:
+            newer = [each for each in found[: found.index(fitting[0])] if has_word_of_change(each.memory.body)]
+            return self._list(self._say("recalled"), [*newer, *fitting])
+        if nearest := [each for each in found if each.share][:MAX_NEAREST]:
+            return self._list(f"{self._say('no answer')} {self._say('nearest')}", nearest)
+        return self._say("no answer")
 
     # changes
 
     def _learn(self, text: str) -> str:
-        """Keep what a text states in passing, and name each fact that was kept."""
-        facts = self._changes.learn(text) if self._changes else None
+        """Keep what a text states, and name each fact that is kept. Of a request, nothing else is learned."""
+        if self._memory.session.ignoring or (text and self._find_obstacle()):
+            return ""
         secrets = find_secrets(text)
-        if facts is None and not secrets:
+        if secrets:  # the sentences beside it are learned
+            sentences = (text[start:end] for start, end in find_sentences(text))
+            text = " ".join(sentence for sentence in sentences if not find_secrets(sentence))
+            text = "" if find_secrets(text) else text
+        refused = self._say("secret", kind=secrets[0].kind) if secrets and not is_question(self._message) else ""
+        verdicts = self._memory.learn_now(self._offline.make_turn(text))
+        if verdicts is None and text and not is_question(text):
             return self._say("noted")
-        replies = []
-        for fact in facts or ():
-            self.touched += fact.touched
-            if fact.outcome != "unkept" or not secrets:
-                replies.append(self._say(fact.outcome, **fact.values))
-            if fact.rivals:
-                replies.append(self._name_memories("beside", fact.rivals))
-        if secrets:
-            replies.append(self._say("secret", kind=secrets[0].kind))
-        return "\n".join(replies) or self._say("unkept", why=self._say("no facts"))
+        self._facts = [verdict.proposal.content for verdict in verdicts or ()]
+        return "\n".join(filter(None, [refused, *map(self._report_learned, verdicts or ())]))
 
-    def _save_all(self, text: str) -> Reply:
-        """Save a text, each fact in it as a memory of its own."""
-        if not text:
+    def _report_learned(self, verdict: JudgedProposal) -> str:
+        proposal, ref = verdict.proposal, verdict.ref or verdict.proposal.replaces
+        what = proposal.content
+        if verdict.outcome == "queued":
+            self.touched.append(Touched("proposed", proposal.scope or self._sheaf.home, verdict.id))
+            return self._say("queued", what=what)
+        if ref is None:
+            return self._say("unkept", what=what)
+        if verdict.outcome == "dropped":
+            return self._say("already", file=self._sheaf.label(ref), what=what)
+        old = self._memory.learning.find_old_line(ref) if proposal.replaces else ""
+        return self._report_saved(ref, what, old, proposal.supersedes)
+
+    def _name_rest(self, text: str) -> list[str]:
+        """Return what is to be said about sentences of a text that are in no fact which was learned from it."""
+        facts = [find_telling_words(fact) for fact in self._facts]
+        left = []
+        for start, end in find_sentences(text):
+            sentence = text[start:end]
+            telling = find_telling_words(sentence)
+            is_courtesy = len(telling) < MIN_TELLING_WORDS
+            if not is_courtesy and not any(telling <= fact or fact <= telling for fact in facts):
+                left.append(sentence[bullet_length(sentence) :])
+        return [self._say("unkept", what=one_line("; ".join(left), 300))] if left else []
+
+    def _save(self, request: MemoryRequest) -> str:
+        """Save a text, each fact in it as a memory of its own, and name those that an update may be about."""
+        text, file = request.fact, request.file
+        before = self._find_message_before() if request.kind == "remember" and not text else ""
+        if before and find_requests(before)[0].kind == "other":
+            text = before.strip()
+        if not text or (file and leans_back(text)):
             return self._say("what")
-        self._refuse_secrets(text)
-        lines = []
-        facts = [fact for fact in split_facts(text) if find_telling_words(fact)]  # "No." is none
-        for fact in facts or [text]:
-            lines.append((yield from self._save(draft_fact(fact, self._today))))
-        return "\n".join(lines)
-
-    def _refuse_secrets(self, fact: str) -> None:
-        if secrets := find_secrets(self._message.text) or find_secrets(fact):
-            raise Refused(f"the text holds {secrets[0].kind}; nothing was stored. Remember only where it is kept.")
-
-    def _save(self, proposal: Proposal) -> Reply:
-        """Save a new memory. An existing one of that name stays: the new one gets a longer name."""
-        content = proposal.content
-        longer = one_line(content, 80).rstrip(".")
-        shown = "\n".join(f"{message.text} {message.calls}" for message in self._before)
-        seen = {file.rpartition(":")[2]: file for file in re.findall(FILE, shown)}
-        for name in chain([proposal.name, longer], (f"{longer} {number}" for number in count(2))):
-            # memory_write would replace a file that this conversation has seen, so that one is read first
-            if file := seen.get(file_name(proposal.kind, name, lambda path: False), ""):
-                (answer,) = yield [_call("memory_read", filename=file)]
-                if read_shown(file, answer.text).body == content:
-                    return self._say("already", file=file, what=content)
-                if not answer.text.startswith("Error:"):
-                    continue
-            (answer,) = yield [_write(proposal._replace(name=name))]
-            if not touched_file(answer, "exists"):
-                break
-        if same := touched_file(answer, "same"):
-            return self._say("already", file=same, what=content)
-        return self._report("saved", answer, what=content)
-
-    def _report(self, name: str, answer: Said, **values: str) -> str:
-        """Return the line about a change, and how to undo it. Raises Refused if nothing was changed."""
-        file = touched_file(answer, "saved", "deleted")
-        if not file:
-            raise Refused(answer.text)
-        if corrected := re.search(r"(?m)^It corrects \S+: (.*)$", answer.text):
-            name, values = "updated", {**values, "old": corrected[1]}
-        return self._say(name, file=file, **values)
-
-    def _update(self, request: MemoryRequest) -> Reply:
-        """Replace the one memory that is surely meant; in doubt save the fact, and name those it may correct.
-
-        Surely meant is a memory whose place the fact takes, where it may take that of no other.
-        """
-        fact = request.fact
-        self._refuse_secrets(fact)
+        if secrets := find_secrets(self._message) or find_secrets(text):
+            return self._say("secret", kind=secrets[0].kind)
+        if file:
+            return self._replace(self._sheaf.read(self._sheaf.parse(file)), text)
         named = request.subject if find_telling_words(request.subject) and not request.about else ""
-        if request.file and fact:
-            return (yield from self._replace((yield from self._read([request.file]))[0], fact))
-        memories = yield from self._find(named or fact, min_share=0.5 if named else 0)
-        rivals = [each for each in memories if replaces(each.body, fact) >= LINK_FROM]
-        if len(rivals) == len(split_facts(fact)) == 1:
-            new, old = (draft_fact(text, self._today) for text in (fact, rivals[0].body))
-            if takes_back(new, old):
-                return (yield from self._replace(rivals[0], fact))
-        saved = yield from self._save_all(fact)
-        others = memories if named else rivals
-        return "\n".join([saved, self._name_memories("beside", others)]) if others else saved
+        others = [each.memory.ref for each in self._find(named, MIN_SHARE)]
+        facts = [fact for fact in split_facts(text) if find_telling_words(fact)]  # "No." is none
+        replies = [self._try(self._save_fact, fact, others) for fact in facts or [text]]
+        return "\n".join(replies)
 
-    def _replace(self, old: ShownMemory, fact: str) -> Reply:
-        self._refuse_secrets(fact)
-        proposal = draft_fact(fact, self._today, old.type if old.type in KINDS else "")
-        tool, arguments = _write(proposal)
-        (answer,) = yield [(tool, {**arguments, "filename": old.file})]
-        return self._report("updated", answer, old=one_line(old.body, 300), what=proposal.content)
+    def _save_fact(self, fact: str, others: Sequence[Ref]) -> str:
+        _, memory, old, linked = self._sheaf.remember(fact, also=self._group)
+        what = memory.body.strip()
+        if memory is old:
+            return self._say("already", file=self._label(memory), what=what)
+        if old:
+            return self._report_saved(memory.ref, what, old.body, [each.ref for each in linked])
+        rivals = dict.fromkeys([*(each.ref for each in linked), *others])
+        return self._report_saved(memory.ref, what, "", list(rivals))
 
-    def _forget(self, request: MemoryRequest) -> Reply:
+    def _replace(self, old: Memory, fact: str) -> str:
+        fields = draft_fact(fact, date.fromisoformat(self._sheaf.today), old.type)[:4]
+        memory = self._sheaf.write(*fields, path=old.ref, replace=True, expect=old.version, also=self._group)
+        return self._report_saved(old.ref, memory.body.strip(), old.body, [])
+
+    def _report_saved(self, ref: Ref, what: str, old: str, rivals: Sequence[Ref]) -> str:
+        """Return the line about a memory that was saved or changed, and those about memories that it may correct."""
+        name = "updated" if old else "saved"
+        reply = self._say(name, file=self._touch("saved", ref), what=what, old=one_line(old, 300))
+        if not rivals:
+            return reply
+        return "\n".join([reply, self._name(self._say("beside"), [self._sheaf.read(each) for each in rivals])])
+
+    def _touch(self, action: str, ref: Ref) -> str:
+        """Note what was done to a memory, and return the name under which it is shown."""
+        file = self._sheaf.label(ref)
+        self.touched.append(Touched(action, ref.scope, file))
+        return file
+
+    def _name(self, heading: str, memories: Sequence[Memory]) -> str:
+        lines = [f"- {self._label(memory)}: {one_line(memory.body, 160)}" for memory in memories[:MAX_SHOWN]]
+        more = ["…"] if len(memories) > MAX_SHOWN else []
+        return "\n".join([heading, *lines, *more])
+
+    def _forget(self, request: MemoryRequest) -> str:
         """Delete the one memory that is meant, or the one saved just before; where that is not sure, ask."""
         if request.subject:
-            memories = yield from self._find(request.subject)
-            if not memories:
+            found = self._find(request.subject, MIN_SHARE)
+            if not found:
                 return self._say("unknown", subject=request.subject)
-            if len(memories) > 1 or memories[0].count_shared(request.subject) < 1:
-                return self._name_memories("which", memories)
         else:
-            last = max((at for at, each in enumerate(self._before) if each.role == "user"), default=0)
-            saved = [file for each in self._before[last:] if (file := touched_file(each, "saved"))]
-            memories = yield from self._read([request.file] if request.file else saved)
-            if len(memories) != 1:
+            saved = [each.path for said in self._before[-1:] for each in said.touched if each.action == "saved"]
+            files = [request.file] if request.file else saved
+            found = [FoundMemory(self._sheaf.read(self._sheaf.parse(file)), 1) for file in files]
+            if not found:
                 return self._say("what")
-        (answer,) = yield from self._ask(_call("memory_delete", filename=memories[0].file))
-        return self._report("deleted", answer, what=one_line(memories[0].body, 300))
+        memories = [each.memory for each in found]
+        if len(memories) == 1 and found[0].share == 1:
+            return self._delete(memories)
+        self._memory.offered = memories[:MAX_LISTED]
+        return self._name(self._say("which"), self._memory.offered)
 
-    def _name_memories(self, heading: str, memories: Sequence[ShownMemory]) -> str:
-        lines = [f"- {each.file}: {one_line(each.body, 160)}" for each in memories[:MAX_LISTED]]
-        return "\n".join([self._say(heading), *lines])
-
-    def _forget_all(self, request: MemoryRequest) -> str:
-        """Name what would be deleted and how to agree to that; after a yes delete what was named."""
-        if not self._changes:
-            return self._say("one at a time")
-        if request.kind == "forget all":
-            deleted = self._changes.forget()
-            return self._say("deleted all", count=f"{len(deleted)}") if deleted else self._say("what")
-        types = {"user": ("user", "feedback"), "all": ()}.get(request.about, (request.about,))
-        rows = self._changes.offer(types)
-        if not rows:
+    def _offer_all(self, request: MemoryRequest) -> str:
+        """Name what would be deleted, and how to agree to that."""
+        memories = self._select(request.about)
+        if not memories:
             return self._say("nothing")
-        lines = [f"- {row.path}: {one_line(row.description, 120)}" for row in rows[:MAX_READ]]
-        more = ["…"] if len(rows) > MAX_READ else []
-        return "\n".join([self._say("offer", count=f"{len(rows)}"), *lines, *more, self._say("agree")])
+        self._memory.offered = memories
+        heading = self._say("offer", count=f"{len(memories)}")
+        return "\n".join([self._name(heading, memories), self._say("agree")])
 
-    def _create(self, request: MemoryRequest) -> Reply:
-        """Write a file with the smallest beginning; the first memory that names tabs or spaces says how to indent."""
-        if "write" not in self._tools:
-            return self._say("no files")
-        lines, text, indent = [self._say("wrote", file=request.file)], "\n", "    "
+    def _delete(self, memories: Sequence[Memory]) -> str:
+        if why := self._find_obstacle():
+            raise Refused(why)
+        self._sheaf.forget_many([(memory.ref, memory.version) for memory in memories], also=self._group)
+        files = [self._touch("deleted", memory.ref) for memory in memories]
+        if len(memories) > 1:
+            return self._name(self._say("deleted all", count=f"{len(memories)}"), memories)
+        return self._say("deleted", file=files[0], what=one_line(memories[0].body, 300))
+
+    def _create(self, request: MemoryRequest) -> str:
+        """Call the tool that writes a file, and say which memory tells how to indent it."""
+        content, lines = "\n", [self._say("create", file=request.file)]
         if request.file.endswith(".py"):
-            for memory in (yield from self._find("indentation tabs spaces code style", min_share=0)):
+            content = _STARTER.replace("{indent}", "    ")
+            found = [] if self._memory.session.ignoring else self._find("indentation tabs spaces code style")
+            for memory, _ in found:
                 if style := re.search(_INDENTATION, memory.body):
-                    indent = "\t" if style["tabs"] else indent
-                    lines.append(self._say("followed", file=memory.file, what=one_line(memory.body, 200)))
+                    content = _STARTER.replace("{indent}", "\t") if style["tabs"] else content
+                    lines.append(self._say("followed", file=self._label(memory), what=one_line(memory.body, 200)))
                     break
-            text = _STARTER.replace("{indent}", indent)
-        yield from self._ask(_call("write", path=request.file, content=text))
+        arguments = json.dumps({"path": request.file, "content": content}, ensure_ascii=False)
+        self.calls.append(ToolCall(f"offline-{len(self._before)}-{len(self.calls)}", "write", arguments))
         return "\n".join(lines)
 
 
-def _call(tool: str, **arguments: object) -> Call:
-    return tool, arguments
+def _count_shared(memory: Memory, subject: str) -> float:
+    """Return the share of a subject's words that a memory has: 1 for all of them.
 
-
-def _write(proposal: Proposal) -> Call:
-    name, description, kind, content = proposal[:4]
-    return _call("memory_write", name=name, description=description, type=kind, content=content)
+    A subject without spaces is compared by pairs of characters, some of which reach over the end of a word: there a
+    fifth may be missing.
+    """
+    telling = find_telling_words(subject) or find_words(subject) or set(words(subject))
+    shared = len(telling.intersection(words(f"{memory.path}\n{memory.name}\n{memory.body}")))
+    pairs = [word for word in telling if is_unspaced(word)]
+    return min(1.0, (shared + len(pairs) // 5) / len(telling)) if shared else 0.0

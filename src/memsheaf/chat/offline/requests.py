@@ -2,7 +2,7 @@
 
 A message is read sentence by sentence. A sentence is a request when a pattern fits all of it, in the first language
 that has one; so "don't delete the memory about tea" is none. Only the user's own sentences are read: nothing that is
-pasted or quoted is a request. Anything else is a statement, if it is worth keeping, or something else.
+pasted or quoted is a request.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from memsheaf.guard.pasted import read_own_words
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.worth import ephemeral
-from memsheaf.learn.pasted import read_own_words
-from memsheaf.learn.sentences import as_typed, find_stated_facts
-from memsheaf.recall.turns import Message, Turn
+from memsheaf.learn.sentences import as_typed
 from memsheaf.text.classifier import classify
 from memsheaf.text.requests import SaveRequest, find_request
 from memsheaf.text.sentences import find_sentences, is_question, leans_back
@@ -41,7 +39,7 @@ _VERBS = ("remember", "forget", "delete", "update", "search", "merke", "vergiss"
 
 
 class MemoryRequest(NamedTuple):
-    """A request: its `kind` is one of those in `languages.toml`, "state" for a fact worth keeping, or "other".
+    """A request: its `kind` is one of those in `languages.toml`, or "other": then the subject is all that was said.
 
     `subject` is what it is about and `fact` what is to be kept, in the user's words; both are "" where the user
     points at an earlier message. `about` is "all" or the type of memories that the subject stands for.
@@ -82,13 +80,9 @@ def say(name: str, language: str = "English", **values: str) -> str:
     >>> say("already", "German", file="user_tea.md", what="Tee")
     'Das ist schon gemerkt, in user_tea.md: Tee'
     """
-    english = read_languages()["English"]["replies"]
-    text = read_languages()[language]["replies"].get(name, english[name])
-
-    def fill(place: re.Match[str]) -> str:
-        return without_secrets(values[place[1]]) if place[1] in values else say(place[1], language)
-
-    return re.sub(r"\{(\w+)\}", fill, text)
+    replies = {**read_languages()["English"]["replies"], **read_languages()[language]["replies"]}
+    masked = {place: without_secrets(value) for place, value in values.items()}
+    return str(replies[name]).format(model=replies["model"], **masked)
 
 
 def has_words(name: str, text: str, *, whole: bool = False) -> bool:
@@ -103,8 +97,12 @@ def find_telling_words(text: str) -> set[str]:
     >>> sorted(find_telling_words("the auth service decision is outdated"))
     ['auth', 'servic']
     """
-    about = re.sub(read_languages()["words"]["hollow"], " ", text, flags=re.IGNORECASE)
-    return {word for word in words(about) if not is_weak(word)}
+    return {word for word in find_words(text) if not is_weak(word)}
+
+
+def find_words(text: str) -> set[str]:
+    """Return the words of a text but those that ask, point at the user or say that it is a memory."""
+    return set(words(re.sub(read_languages()["words"]["hollow"], " ", text, flags=re.IGNORECASE)))
 
 
 def find_requests(text: str) -> list[MemoryRequest]:
@@ -114,6 +112,15 @@ def find_requests(text: str) -> list[MemoryRequest]:
     [('remember', 'We use pnpm.')]
     >>> [(each.kind, each.subject) for each in find_requests("Forget that I live in Berlin.")]
     [('forget', 'I live in Berlin')]
+    """
+    return read_message(text)[0]
+
+
+def read_message(text: str) -> tuple[list[MemoryRequest], str]:
+    """Return what a message asks for, and the rest of it, in which facts may be stated.
+
+    >>> read_message("I use pnpm. Forget the npm token.")[1]
+    'I use pnpm.'
     """
     typed = text.encode("utf-8", "replace").decode()
     text = unicodedata.normalize("NFC", typed).replace("’", "'")
@@ -127,17 +134,13 @@ def find_requests(text: str) -> list[MemoryRequest]:
     asked = [each for each in requests if each.kind not in COURTESIES]
     used = "\n".join(f"{each.fact}\n{each.subject}" for each in asked)
     rest = typed if len(typed) == len(text) else text
-    for sentence in reversed(sentences if requests else ()):
+    for sentence in reversed(sentences):
         if sentence.kind or text[sentence.start : sentence.end].strip(_STOPS) in used:
             rest = rest[: sentence.start] + rest[sentence.end :]
-    stated = find_stated_facts(Turn("", (Message("user", rest),)), date(2000, 1, 1))
-    is_stated = any(not each.doubt for each in stated)
-    if not requests and (not is_stated or is_question(text[-MAX_REQUEST_CHARS:])):
-        asked = [MemoryRequest("other", typed)]
-    if is_stated:
-        asked.append(MemoryRequest("state", rest if requests else typed))
+    if not asked and (rest.strip(_STOPS) or not requests):
+        return [MemoryRequest("other", typed)], ""
     requests = [each._replace(fact=as_typed(each.fact, typed)) for each in asked or requests[:1]]
-    return list(dict.fromkeys(requests))
+    return list(dict.fromkeys(requests)), rest.strip()
 
 
 def correct_spelling(text: str) -> str:
@@ -149,7 +152,7 @@ def correct_spelling(text: str) -> str:
     first, _, rest = text.strip().partition(" ")
     verbs = [verb for verb in _VERBS if verb[0] == first[:1].lower()]
     meant = [f"{verb} {rest}" for verb in get_close_matches(first.lower(), verbs, n=1, cutoff=0.8)]
-    return next((each for each in meant if find_requests(each)[0].kind not in ("state", "other")), "")
+    return next((each for each in meant if find_requests(each)[0].kind != "other"), "")
 
 
 def deletes_all(text: str, before: str) -> bool:
@@ -179,11 +182,6 @@ def choose(text: str, count: int) -> list[int]:
         ordinals = enumerate([*words["ordinals"][:count], words["last"]])
         chosen += [min(place, count - 1) for place, ordinal in ordinals if re.fullmatch(ordinal, part)]
     return chosen
-
-
-@cache
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace("FILE", FILE), re.IGNORECASE | re.DOTALL)
 
 
 def _split_sentences(text: str) -> Iterator[_Sentence]:
@@ -217,21 +215,19 @@ def _match_request(shown: str, start: int, end: int) -> _Sentence:
     last = start + len(shown[start:stop].rstrip(_STOPS))
     is_eastern = is_unspaced(shown[start:last])
     for language in ("Chinese", "Japanese", "English") if is_eastern else ("English", "German", "French", "Spanish"):
-        lead = _compile(f"({read_languages()[language]['lead']}){{0,4}}").match(shown, start, last)
         for kind, pattern in _list_patterns(language):
-            match = pattern.fullmatch(shown, start, last) or (lead and pattern.fullmatch(shown, lead.end(), last))
-            if match:
-                groups = match.groupdict()
-                is_polite = groups.get("polite") or (lead and lead.groupdict().get("polite"))
-                is_change = kind.split()[0] in ("remember", "update", "forget", "undo")
-                # "Remember the Alamo?" is a question, and "Remember: where are bugs tracked?" is a request
-                if is_polite or not is_asked or not is_change or (kind == "remember" and first > start):
-                    spans = {name: match.span(name) for name, part in groups.items() if part}
-                    return _Sentence(start, end, kind, language, {"polite": (0, 0)} | spans if is_polite else spans)
+            match = pattern.fullmatch(shown, start, last)
+            if match is None:
+                continue
+            spans = {name: match.span(name) for name, part in match.groupdict().items() if part}
+            is_change = kind.startswith(("remember", "update", "forget", "undo"))
+            # "Remember the Alamo?" is a question, and "Remember: where are bugs tracked?" is a request
+            if "polite" in spans or not is_asked or not is_change or (kind == "remember" and first > start):
+                return _Sentence(start, end, kind, language, spans)
     if not request.points_back and first < last:  # in a language without patterns, or behind the fact
         parts = ("fact", "polite") if stop < end else ("fact",)
         return _Sentence(start, end, "remember", spans=dict.fromkeys(parts, (first, last)))
-    opening = _compile(read_languages()["words"]["correction"]).match(shown, start, last)
+    opening = re.compile(read_languages()["words"]["correction"], re.IGNORECASE).match(shown, start, last)
     corrected = shown[opening.end() : last] if opening and not is_asked else ""
     if not find_telling_words(corrected) or ephemeral(corrected):
         return _Sentence(start, end)
@@ -243,8 +239,13 @@ def _match_request(shown: str, start: int, end: int) -> _Sentence:
 
 @cache
 def _list_patterns(language: str) -> list[tuple[str, re.Pattern[str]]]:
-    kinds = read_languages()[language]["requests"].items()
-    return [(kind, _compile(pattern)) for kind, patterns in kinds for pattern in patterns]
+    lead = read_languages()[language]["lead"]
+    compiled = []
+    for kind, patterns in read_languages()[language]["requests"].items():
+        for pattern in patterns:
+            whole = f"(?:{lead}){{0,4}}(?:{pattern.replace('FILE', FILE)})"
+            compiled.append((kind, re.compile(whole, re.IGNORECASE | re.DOTALL)))
+    return compiled
 
 
 def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: int) -> MemoryRequest:
@@ -261,8 +262,8 @@ def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: i
         fact = _find_whole_fact(text, sentences[place:], sign)
     if kind == "update" and "file" not in parts and has_words("work", subject):
         return MemoryRequest("other", text)
-    if kind == "update" and subject and fact.isascii() and len(fact.split()) <= MAX_BARE_WORDS:
-        fact = text[spans["subject"][0] : spans["fact"][1]]  # alone it would say nothing
+    if kind == "update" and subject and (leans_back(fact) or _is_bare(fact)):
+        fact = text[spans["subject"][0] : spans["fact"][0]] + fact  # alone nobody would understand it
     about = next((each for each in ("all", "user", "project") if has_words(each, subject, whole=True)), "")
     return MemoryRequest(
         kind=kind,
@@ -272,6 +273,10 @@ def _read_request(text: str, sentences: Sequence[_Sentence], place: int, sign: i
         file=parts.get("path") or parts.get("file", ""),
         language=sentence.language,
     )
+
+
+def _is_bare(fact: str) -> bool:
+    return fact.isascii() and len(fact.split()) <= MAX_BARE_WORDS
 
 
 def _find_whole_fact(text: str, sentences: Sequence[_Sentence], sign: int) -> str:

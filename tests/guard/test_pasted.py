@@ -11,7 +11,7 @@ import pytest
 
 from cases import each_case
 from memsheaf import Sheaf
-from memsheaf.learn.pasted import MAX_READ_CHARS, read_own_words
+from memsheaf.guard.pasted import MAX_READ_CHARS, read_own_words
 from memsheaf.learn.sentences import find_stated_facts
 from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import Message, Proposal, Turn
@@ -79,7 +79,7 @@ def test_what_is_said_in_passing_in_several_paragraphs_waits_for_a_person(sheaf:
     (verdict,) = sheaf.distil().verdicts
 
     assert verdict.outcome == "queued"
-    sheaf.learning.approve(verdict.path)
+    sheaf.learning.approve(verdict.id)
     assert "Rust" in confirmed(sheaf)
 
 

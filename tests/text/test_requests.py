@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsheaf.recall.ignore import MAX_END_CHARS, _compile, asks_to_ignore, is_private
+from memsheaf.text.requests import MAX_END_CHARS, _compile, asks_to_ignore, is_private
 
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "ignore.json")
 with open(CORPUS, encoding="utf-8") as file:

@@ -1,0 +1,448 @@
+"""Checks of a scope: lists of functions, each of which yields findings. No memory is changed by them.
+
+`audit` tells what a person should look through: duplicates, stale citations, pollution and what waits. `examine` is
+the health of a scope for `memsheaf doctor`. Both read every memory once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from shlex import join, quote
+from typing import NamedTuple
+
+from memsheaf.errors import MemsheafError, NotFound, Ref
+from memsheaf.frontmatter import edited
+from memsheaf.guard import citations
+from memsheaf.guard.citations import Tree
+from memsheaf.guard.evidence import Evidence
+from memsheaf.guard.evidence import examine as examine_evidence
+from memsheaf.guard.paths import CATALOG, is_fact
+from memsheaf.guard.secrets import find_secrets, without_secrets
+from memsheaf.index.caches import abandoned, remove
+from memsheaf.index.database import Row
+from memsheaf.memory import Allow, Memory, plural
+from memsheaf.recall.inject import CONTEXT, NOTES
+from memsheaf.sheaf import Sheaf, new_group
+from memsheaf.store import HISTORY, Change, Commit
+from memsheaf.text.dates import parse_day
+from memsheaf.text.neutralize import one_line
+from memsheaf.text.sentences import lists_topics, make_description
+from memsheaf.text.similarity import fact, group_alike, telling
+from memsheaf.work.hub_scopes import HubStatus
+from memsheaf.work.notes import ARCHIVE, problems
+from memsheaf.work.sessions import of
+from memsheaf.worktree import tracked_private
+
+DRIFTED = ("drifted", "missing")  # states of a citation that does not hold any more
+MAX_BLANK_SESSION_DAYS = 1
+MAX_UNTOUCHED_SESSION_DAYS = 14
+MAX_PROBLEM_CHARS = 300
+NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
+
+ERROR, WARNING, INFO = LEVELS = ("error", "warning", "info")
+SECTIONS = {
+    "duplicates": ("duplicate",),
+    "citations": ("stale-citation",),
+    "pollution": ("tracked", "unreadable", "notes", "session", "catalog"),
+    "waiting": ("unconfirmed", "expired"),
+}
+"""The sections of an audit, each with its kinds of findings."""
+
+Progress = Callable[[int, int], None]
+Compared = tuple[bool, int, str, str, tuple[str, ...]]
+"""A memory among others that have nearly its words: whether it is confirmed, how specific it is, its day, its path,
+and its words. The greatest is the keeper."""
+
+
+class Finding(NamedTuple):
+    """One thing to know. `level` is `error` (something does not work), `warning` or `info`.
+
+    `others` are further files that it is about.
+    """
+
+    level: str
+    path: str
+    problem: str
+    advice: str = ""
+    kind: str = ""
+    others: tuple[str, ...] = ()
+
+
+class Audit(NamedTuple):
+    """The findings in the files of a scope, worst first, and how many files were looked at."""
+
+    scope: str
+    files: int
+    findings: tuple[Finding, ...]
+
+    def section(self, name: str) -> list[Finding]:
+        """Return the findings of a section."""
+        return [finding for finding in self.findings if finding.kind in SECTIONS[name]]
+
+
+@dataclass(slots=True)
+class Context:
+    """A scope under examination. `layers` is the sheaf around it, `tree` the working tree that memories cite."""
+
+    sheaf: Sheaf
+    today: date
+    layers: Sheaf | None = None
+    tree: Tree | None = None
+    compared: list[Compared] = field(default_factory=list)
+
+    def days_since(self, day: str) -> int:
+        """Return how many days ago that was; 0 for what is no day."""
+        return max(0, (self.today - (parse_day(day) or self.today)).days)
+
+    def command(self, *words: str) -> str:
+        """Return what to type, as it stands."""
+        scope = [] if self.sheaf.scope.layer == "project" else ["--scope", str(self.sheaf.scope)]
+        return f"`{join(['memsheaf', *words, *scope])}`"
+
+
+MemoryCheck = Callable[[Memory, Context], Iterable[Finding]]
+ScopeCheck = Callable[[Context], Iterable[Finding]]
+
+
+def audit(
+    sheaf: Sheaf,
+    *,
+    today: str,
+    layers: Sheaf | None = None,
+    tree: Tree | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """Look at every memory of a scope.
+
+    With `layers`, the sheaf around it, look at its sessions, too; with a `tree`, at the places that memories cite.
+    """
+    context = Context(sheaf, date.fromisoformat(today), layers, tree)
+    rows = sheaf.list()
+    findings = list(check_memories(rows, AUDIT_OF_MEMORY, context, progress))
+    findings += [finding for check in AUDIT_OF_SCOPE for finding in check(context)]
+    findings = [_without_secrets(finding) for finding in findings]
+    kinds = [kind for section in SECTIONS.values() for kind in section]
+    findings.sort(key=lambda item: (LEVELS.index(item.level), kinds.index(item.kind), item.path, item.problem))
+    return Audit(str(sheaf.scope), len(rows), tuple(findings))
+
+
+def examine(sheaf: Sheaf) -> list[Finding]:
+    """Look at the health of the files, the journal and the place they are kept in; worst first."""
+    context = Context(sheaf, date.fromisoformat(sheaf.today))
+    findings = [finding for check in HEALTH_OF_SCOPE for finding in check(context)]
+    findings += check_memories(sheaf.list(), HEALTH_OF_MEMORY, context)
+    return sorted(map(_without_secrets, findings), key=lambda finding: (LEVELS.index(finding.level), finding.path))
+
+
+def _without_secrets(finding: Finding) -> Finding:
+    return finding._replace(problem=one_line(without_secrets(finding.problem), MAX_PROBLEM_CHARS))
+
+
+def check_memories(
+    rows: Sequence[Row], checks: Sequence[MemoryCheck], context: Context, progress: Progress | None = None
+) -> Iterator[Finding]:
+    """Read each memory and yield what is wrong with it."""
+    for number, row in enumerate(rows, 1):
+        try:
+            findings = list(_check_row(row, checks, context))
+        except NotFound:  # somebody was faster
+            findings = []
+        except MemsheafError as error:
+            findings = [_report_unreadable(row, str(error), context)]
+        yield from findings
+        if progress and (number % 100 == 0 or number == len(rows)):
+            progress(number, len(rows))
+
+
+def _check_row(row: Row, checks: Sequence[MemoryCheck], context: Context) -> Iterator[Finding]:
+    if row.state not in ("ok", "free"):
+        yield _report_unreadable(row, row.problem, context)
+    if row.state != "held":
+        memory = context.sheaf.read(row.path)
+        for check in checks:
+            yield from check(memory, context)
+
+
+def _report_unreadable(row: Row, problem: str, context: Context) -> Finding:
+    if row.state == "copy":
+        advice = "compare it with the memory of the same name, keep what is right, and remove the copy"
+        return Finding(WARNING, row.path, problem, advice, "unreadable")
+    advice = f"{context.command('edit', row.path)}, or look at the file; until then it stays as it is"
+    return Finding(ERROR, row.path, problem, advice, "unreadable")
+
+
+# Checks of one memory
+
+
+def check_unconfirmed(memory: Memory, context: Context) -> Iterator[Finding]:
+    """Yield a finding for a memory that no person has confirmed."""
+    if memory.trust == "unconfirmed":
+        days = context.days_since(memory.updated or memory.created)
+        problem = f"unconfirmed for {plural(days, 'day')}, so it stays out of the catalog"
+        advice = f"{context.command('review', '--approve', memory.path)} if it is right; --reject if not"
+        yield Finding(INFO, memory.path, problem, advice, "unconfirmed")
+
+
+def check_shared(memory: Memory, context: Context) -> Iterator[Finding]:
+    """Yield a finding for a memory that came with a repository or from a team."""
+    if memory.trust == "shared" and memory.state in ("ok", "free") and memory.path not in (CONTEXT, NOTES):
+        problem = "somebody else wrote it, so it is listed apart and never taken for your word"
+        approve = context.command("review", "--approve", memory.path)
+        yield Finding(INFO, memory.path, problem, f"{approve} if you have read it and want it as your own")
+
+
+def check_expiry(memory: Memory, context: Context) -> Iterator[Finding]:
+    """Yield a finding for a memory whose last day has passed."""
+    last_day = parse_day(memory.expires)
+    if last_day and last_day < context.today:
+        advice = f"{context.command('forget', memory.path)}, or say until when it holds"
+        yield Finding(WARNING, memory.path, f"expired on {last_day.isoformat()}", advice, "expired")
+
+
+def check_citations(memory: Memory, context: Context) -> Iterator[Finding]:
+    """Yield a finding for each place that a memory cites and that is gone or has changed."""
+    if context.tree is None:
+        return
+    for citation in filter(None, map(citations.parse, memory.citations)):
+        verdict = citations.check(citation, context.tree)
+        if verdict.state in DRIFTED:
+            advice = f"{context.command('edit', memory.path)}, if it is outdated"
+            if is_fact(memory.path) and context.sheaf.scope.layer == "project":
+                advice = f"`memsheaf fact supersede {quote(memory.path)} FACT --reason TEXT`"
+            problem = f"{verdict.said} Stale citation: candidate for a superseding fact"
+            yield Finding(WARNING, memory.path, problem, advice, "stale-citation")
+
+
+def check_secrets(memory: Memory, context: Context) -> Iterator[Finding]:
+    """Yield a finding for each secret in a memory."""
+    for secret in find_secrets(memory.text):
+        problem = f"line {memory.text.count(chr(10), 0, secret.start) + 1} holds {secret.kind}"
+        erase = context.command("erase", memory.path)
+        advice = f"change it where it is in use; save the rest under another name, then {erase}"
+        yield Finding(WARNING, memory.path, problem, advice)
+
+
+def check_warnings(memory: Memory, context: Context) -> Iterator[Finding]:
+    """Yield what is odd about the header of a memory that can be used."""
+    for warning in memory.warnings if memory.state in ("ok", "free") else ():
+        yield Finding(WARNING, memory.path, warning, context.command("edit", memory.path))
+
+
+def collect(memory: Memory, context: Context) -> Iterator[Finding]:
+    """Note a memory for `check_duplicates`; notes are none, though they may say what one says."""
+    if memory.path not in (NOTES, CONTEXT) and not memory.path.startswith(ARCHIVE.removesuffix(".md")):
+        context.compared.append(prepare(memory))
+    return iter(())
+
+
+def prepare(memory: Memory) -> Compared:
+    """Return a memory as it is compared, with shared words, so that a hundred thousand of them fit."""
+    specific = len(telling(memory.body)) + len(memory.citations)
+    words = tuple(sorted(map(sys.intern, set(fact(memory)))))
+    return (memory.trust == "confirmed", specific, memory.updated or memory.created, memory.path, words)
+
+
+# Checks of a scope
+
+
+def group_duplicates(compared: Iterable[Compared]) -> list[list[str]]:
+    """Return the groups of memories that have nearly the same words, numbers and denials; each keeper comes first."""
+    ranked = sorted(compared, reverse=True)
+    groups = group_alike([words for *_, words in ranked], lambda keeper, other: True)
+    return [[ranked[keeper][3], *sorted(ranked[number][3] for number in others)] for keeper, *others in groups]
+
+
+def check_duplicates(context: Context) -> Iterator[Finding]:
+    """Yield the groups of memories that say the same."""
+    for keeper, *others in group_duplicates(context.compared):
+        problem = f"{len(others) + 1} entries have nearly the same words"
+        advice = f"keep {keeper}, the most specific and recent; the others are candidates for natural decay"
+        yield Finding(WARNING, keeper, problem, advice, "duplicate", tuple(others))
+
+
+def check_tracked(context: Context) -> Iterator[Finding]:
+    """Yield the private files that git tracks."""
+    problem = "git tracks it: whoever gets the repository can read what was forgotten or said in private"
+    for path in tracked_private(context.sheaf.checkout, context.sheaf.root):
+        advice = f"git rm --cached {quote(path)}; if it was pushed, `git filter-repo` takes it out of the history"
+        yield Finding(ERROR, path, problem, advice, "tracked")
+
+
+def check_notes(context: Context) -> Iterator[Finding]:
+    """Yield what breaks the rules of NOTES.md."""
+    with suppress(MemsheafError):  # there are no notes, or they are told of as unreadable
+        notes = context.sheaf.read(NOTES)
+        for problem in problems(notes.text, context.today.isoformat()) if notes.state in ("ok", "free") else ():
+            where = f"line {problem.line}: " if problem.line else ""
+            yield Finding(WARNING, NOTES, f"{where}{problem.what}", problem.advice, "notes")
+
+
+def check_catalog(context: Context) -> Iterator[Finding]:
+    """Yield a finding if the catalog does not show all memories."""
+    page = context.sheaf.catalog()
+    if page.shown < page.total:
+        problem = f"over its cap: {page.total - page.shown:,} of {page.total:,} memories are not in it"
+        advice = f"{context.command('consolidate')} merges; pin what must be seen"
+        yield Finding(WARNING, CATALOG, problem, advice, "catalog")
+
+
+def check_sessions(context: Context) -> Iterator[Finding]:
+    """Yield the open sessions that nobody uses."""
+    if context.layers is None:
+        return
+    for name in context.layers.work.going("session"):
+        with suppress(MemsheafError):  # it ended meanwhile, or cannot be read, which `session list` tells
+            state = of(context.layers, name).state()
+            days = context.days_since(state.changed)
+            if days > (MAX_BLANK_SESSION_DAYS if state.is_blank else MAX_UNTOUCHED_SESSION_DAYS):
+                problem = f"an open session, {'blank' if state.is_blank else 'untouched'} for {plural(days, 'day')}"
+                advice = f"`memsheaf session end --session {name}` archives it"
+                yield Finding(INFO, f"sessions/{name}", problem, advice, "session")
+
+
+def check_place(context: Context) -> Iterator[Finding]:
+    """Yield what is wrong with the folder and the file system that it is on."""
+    sheaf, root = context.sheaf, context.sheaf.root
+    if not os.path.isdir(root):
+        if not sheaf.notices():
+            problem = "nothing has been remembered here yet"
+            yield Finding(INFO, root, problem, "`memsheaf remember TEXT` saves the first")
+        return
+    if (kind := file_system(root)) in NETWORK:
+        problem = f"it is on a network file system ({kind}), where locks do not hold"
+        yield Finding(ERROR, root, problem, "keep it on a local disk")
+    if not os.access(root, os.W_OK):
+        yield Finding(ERROR, root, "this user may not write here", "check the owner and mode of the folder")
+    if os.name == "posix" and os.stat(root).st_mode & 0o002:
+        yield Finding(WARNING, root, "everybody may write here", f"chmod o-w {quote(root)}")
+
+
+def file_system(path: str, mounts: str = "/proc/self/mounts") -> str:
+    """Return the type of file system that a path is on, "" where the system does not say."""
+    real, types = os.path.realpath(path), {"": ""}
+    with suppress(OSError), open(mounts, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            _, point, kind, *_ = line.split()
+            point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point)
+            if f"{real}/".startswith(f"{point.rstrip('/')}/"):
+                types[point] = kind
+    return types[max(types, key=len)]
+
+
+def check_own_files(context: Context) -> Iterator[Finding]:
+    """Yield what is wrong with the journal and the catalog."""
+    store, root = context.sheaf.own.store, context.sheaf.root
+    history = os.path.relpath(os.path.join(store.journals, HISTORY), root)
+    advice = "the memories are not affected; that one change can no longer be undone"
+    for place in store.damaged():
+        yield Finding(WARNING, f"{history}/{place}", "this line of the journal cannot be read", advice)
+    if store.journals != store.root and os.path.lexists(os.path.join(store.root, HISTORY)):
+        problem = f"this is not the journal in use, which is in {store.journals}"
+        yield Finding(WARNING, HISTORY, problem, "look at it; remove it, and keep it out of the repository")
+    if os.path.lexists(os.path.join(root, CATALOG)) and not store.is_published(CATALOG):
+        problem = "it was not written by memsheaf, and stays as it is; the catalog is in the prompt, and in no file"
+        yield Finding(WARNING, CATALOG, problem, "remove or rename it, and the catalog is written there again")
+
+
+def check_notices(context: Context) -> Iterator[Finding]:
+    """Yield what a person is told at the start of a session."""
+    for notice in context.sheaf.notices():
+        path = next((name for name in (CONTEXT, NOTES) if notice.startswith(name)), "")
+        yield Finding(WARNING, path or context.sheaf.root, notice, "`memsheaf trust`" if path else "")
+
+
+AUDIT_OF_MEMORY: Sequence[MemoryCheck] = (check_unconfirmed, check_expiry, check_citations, collect)
+AUDIT_OF_SCOPE: Sequence[ScopeCheck] = (check_duplicates, check_tracked, check_notes, check_catalog, check_sessions)
+HEALTH_OF_MEMORY: Sequence[MemoryCheck] = (check_unconfirmed, check_shared, check_secrets, check_warnings)
+HEALTH_OF_SCOPE: Sequence[ScopeCheck] = (check_place, check_own_files, check_tracked, check_notices)
+
+
+# Checks of what is beside the scopes
+
+
+def examine_cache(cache: str, *, fix: bool) -> Iterator[Finding]:
+    """Look for indexes that nobody uses any more, and with `fix` remove them."""
+    if indexes := abandoned(cache):
+        problem = f"{len(indexes):,} indexes in the cache are of scopes that are gone, or of other versions"
+        if fix:
+            remove(indexes)
+        yield Finding(INFO, cache, problem, "they were removed" if fix else "`memsheaf doctor --fix` removes them")
+
+
+def examine_hub(status: HubStatus) -> Iterator[Finding]:
+    """Yield what a person should know about a scope that has a hub."""
+    scope, state = status.scope, status.state
+    sync = f"`memsheaf hub sync {scope}`"
+    if status.problem:
+        yield Finding(ERROR, scope, status.problem, "what is here can be read; it is tried again by itself")
+    if status.notice:
+        yield Finding(WARNING, scope, status.notice, "`memsheaf hub status` shows the hub")
+    if waiting := len(state.pending) - len(state.held):
+        since = status.waiting_since[:16].replace("T", " ")
+        yield Finding(WARNING, scope, f"changes that wait for the hub since {since}: {waiting}", sync)
+    for path, why in state.held.items():
+        yield Finding(WARNING, f"{scope}:{path}", f"it is not pushed: {why}", f"mend that, then {sync}")
+    for path, why in state.left.items():
+        yield Finding(WARNING, f"{scope}:{path}", f"the hub's text cannot be placed: {why}", sync)
+    if undone := len(state.erasing) + len(state.proofs):
+        yield Finding(WARNING, scope, f"erasures not sent to the hub yet: {undone}", sync)
+    for conflict in state.told:
+        if conflict.copy and os.path.lexists(os.path.join(status.root, conflict.copy)):
+            problem = f"two machines changed {conflict.path} on {conflict.at[:10]}; this is the text that was here"
+            advice = "compare both, keep what is right in one, and `memsheaf forget` the other"
+            yield Finding(INFO, f"{scope}:{conflict.copy}", problem, advice)
+
+
+def has_drifted(evidence: Evidence) -> bool:
+    """Return True if a citation does not hold any more."""
+    return any(verdict.state in DRIFTED for _, verdict in evidence.citations)
+
+
+def verify(
+    sheaf: Sheaf, tree: Tree, paths: Sequence[str] = (), *, body: bool = True
+) -> list[tuple[Memory, Evidence]]:
+    """Return what a working tree says about these memories, or all that can be understood.
+
+    Lists that ask for drifted memories know the verdicts from then on. Raises NotFound for a path that is named.
+    """
+    examined = []
+    for path in paths or [row.path for row in sheaf.list() if row.state in ("ok", "free")]:
+        try:
+            memory = sheaf.read(path)
+        except MemsheafError:
+            if paths:
+                raise
+            continue  # somebody was faster
+        examined.append((memory, examine_evidence(memory, tree, body=body)))
+    cited = [(memory, evidence) for memory, evidence in examined if evidence.citations]
+    sheaf.own.record_drift([(memory.path, memory.version, has_drifted(evidence)) for memory, evidence in cited])
+    return examined
+
+
+def fix_descriptions(layers: Sheaf, *, apply: bool) -> tuple[list[tuple[Ref, str]], list[Commit]]:
+    """Describe by their first sentence the memories that an earlier version described by topics.
+
+    Facts and what others wrote stay as they are. Each scope gets one commit, and one `undo` takes them back together.
+    Without `apply` nothing is changed. Return the memories with their new descriptions, and the commits.
+    """
+    described: list[tuple[Ref, str]] = []
+    commits: list[Commit] = []
+    group = new_group()
+    for scope in layers.lasting().open_scopes():
+        own = (scope.read(row.path) for row in scope.list() if row.trust != "shared" and not is_fact(row.path))
+        was = {memory.path: memory for memory in own if lists_topics(memory)}
+        described += ((memory.ref, make_description(memory.body)) for memory in was.values())
+        if was and apply:
+            changes = []
+            for path, memory in was.items():
+                text = edited(memory.text, fields={"description": make_description(memory.body)})
+                changes.append(Change(path, text.encode(), memory.version))
+            why = f"describe by the first sentence{group}"
+            commits.append(scope.commit(changes, why, was=was, allow=Allow(anyway=True)))
+    return described, commits
