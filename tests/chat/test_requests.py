@@ -9,11 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.chat.offline.requests import (
-    MemoryRequest,
-    find_requests,
-)
+from memsheaf.chat.offline.requests import MAX_REQUEST_CHARS, MemoryRequest, find_requests, read_languages, say
 
+LANGUAGES = [name for name in read_languages() if name not in ("words", "choices")]
 CORPORA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "corpora")
 with open(os.path.join(CORPORA, "offline.json"), encoding="utf-8") as file:
     CASES: list[dict[str, Any]] = json.load(file)["cases"]
@@ -36,6 +34,26 @@ def test_a_message_asks_for_what_the_corpus_says() -> None:
         if [{name: getattr(each, name) for name in expected} for each in requests] != [expected]:
             wrong.append((expected, requests, case["text"]))
     assert wrong == []
+
+
+def test_every_language_has_every_request_and_the_replies_that_follow_it() -> None:
+    kinds = set(read_languages()["English"]["requests"]) - {"create"}
+    replies = read_languages()["English"]["replies"]
+    for language in LANGUAGES:
+        texts = read_languages()[language]
+        assert kinds <= set(texts["requests"])
+        assert {"help", "saved", "updated", "deleted", "undo", "unknown", "which", "failed"} <= set(texts["replies"])
+        for name, text in texts["replies"].items():
+            assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", replies[name])), (
+                language,
+                name,
+            )
+
+
+def test_the_requests_that_help_proposes_are_understood_in_their_language() -> None:
+    for language in LANGUAGES:
+        requests = [one(example) for example in say("help", language).split("\n- ")[1:]]
+        assert [(each.kind == "other", each.language) for each in requests] == [(False, language)] * 7
 
 
 # what is to be kept
@@ -99,3 +117,15 @@ def test_any_text_is_read_and_says_the_same_twice(text: str) -> None:
 
 
 # what is written
+
+
+def test_a_long_message_is_read_in_no_time_that_grows_with_its_square() -> None:
+    long = "remember that " + "we and you, please " * 5_000
+    assert one(long).kind == "remember"
+    assert len(one(long).fact) > MAX_REQUEST_CHARS
+    assert find_requests("a " * 20_000)
+    assert find_requests("delete " * 10_000)
+    assert find_requests("Remember that. " * 4_000)
+    assert len(one("Remember: " + "We use it. " * 6_000).fact) > 60_000
+    assert find_requests("`a.py` " * 10_000)
+    assert len(one("Forget that " + "tea " * 20_000).subject) <= MAX_REQUEST_CHARS
