@@ -213,3 +213,12 @@ def test_doctor_and_audit_look_at_project_and_user_unless_one_is_named(run: Run,
         assert "damaged.md" not in only, command
     roots = [one["root"] for one in json.loads(run("doctor", "--json")[1])["scopes"]]
     assert roots == [str(root), str(home / "user")]
+
+
+def test_the_log_shows_no_hash_of_what_was_learned_unless_asked(run: Run) -> None:
+    assert run("extract", "-", stdin="User: Remember that we deploy on Fridays.\nAssistant: Noted.\n")[0] == 0
+
+    short, full = run("log")[1], run("log", "--full")[1]
+
+    assert "extraction  learn\n" in short
+    assert "extraction  learn " in full

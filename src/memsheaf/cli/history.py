@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import islice
@@ -90,8 +91,9 @@ def blame(call: Call) -> int:
     with call.open_file(call.options.file) as (sheaf, path):
         lines = sheaf.blame(path)
     rows = ((line.commit or "(older)", line.at[:10], line.by, line.line) for line in lines)
-    value = {"lines": [pick(line, ("line", "commit", "at", "by")) for line in lines]}
-    return call.answer(value, Table(rows, ("dim", "dim", "cyan")))
+    return call.answer(
+        {"lines": [pick(line, ("line", "commit", "at", "by")) for line in lines]}, Table(rows, ("dim", "dim", "cyan"))
+    )
 
 
 @takes(Argument("commit", "the commit's id, or how it begins; without one, the last that was not undone", "COMMIT"))
@@ -271,8 +273,7 @@ def _proof_lines(proof: Proof) -> Iterator[str]:
     if proof.machines:
         lost = [one for one in proof.machines if one.is_lost]
         awaited = len(proof.machines) - len(lost)
-        count = awaited - len(proof.waiting)
-        yield f"The hub forgot it; {count} of {plural(awaited, 'machine')} reported the same."
+        yield f"The hub forgot it; {awaited - len(proof.waiting)} of {plural(awaited, 'machine')} reported the same."
         yield "Each keeps the name, so that it is erased wherever it is found."
         yield from (f"  not yet: {one.shown}" for one in proof.waiting)
         yield from (f"  not waited for: {one.shown}" for one in lost)
@@ -301,7 +302,7 @@ def _log_parts(call: Call, commits: Sequence[Commit], full: bool) -> Iterator[Pa
     for commit in commits:
         why = " ".join(commit.why.split())
         if not full:
-            why = "undo" if commit.undoes else why.partition(TOGETHER)[0]
+            why = "undo" if commit.undoes else re.sub(r"^learn \w+", "learn", why.partition(TOGETHER)[0])
         head = [commit.id] if full else []
         yield Styled("  ".join([*head, local_minute(commit.at), commit.by, why]).rstrip(), "bold")
         yield _changes(call, commit, full)
