@@ -48,8 +48,8 @@ bench: $(VENV)/.bench ## measure speed, beside other memory servers; table and p
 	$(BIN)/python -m benchmarks.web --out benchmarks/results/web.md
 	$(BIN)/python -m benchmarks.hub --out benchmarks/results/hub.md
 
-recall: $(VENV)/.dev ## measure how well recall finds, ours against baselines (public sets in DATA=, HALF=test)
-	$(BIN)/python -m benchmarks.recall_quality $(if $(DATA),--data $(DATA)) $(if $(HALF),--half $(HALF)) --by-kind
+recall: $(VENV)/.bench ## measure how well recall finds, ours against baselines (public sets in DATA=; HALF=test once)
+	$(BIN)/python -m benchmarks.recall_quality $(if $(DATA),--data $(DATA)) $(if $(HALF),--half $(HALF))
 
 month: $(VENV)/.dev ## replay a month of conversations and tell what is learned (MODEL=, URL=)
 	$(BIN)/python -m benchmarks.month $(if $(MODEL),--model $(MODEL)) $(if $(URL),--url $(URL))
@@ -119,7 +119,7 @@ $(VENV)/.base: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
-	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,semantic,models,chat,web,server,adapters]'
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev,models,chat,web,server,adapters]'
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.bench: $(VENV)/.dev

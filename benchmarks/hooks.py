@@ -130,7 +130,7 @@ def measure_hooks(work: str, size: int, times: int, peers: str = "") -> tuple[li
             notes += told
             others = [Case(name, call, theirs=True) for name, call in calls.items()]
         _repeat(cases + others, times)
-    for embedder, name in (("none", "by words"), ("static", "by meaning")):
+    for embedder, name in (("none", "by words"), ("auto", "by meaning")):
         with _server(project, environment | {"MEMSHEAF_EMBEDDER": embedder}) as server:
             served = [
                 Case("start, the server answers", server.around(hook("SessionStart", MEMSHEAF_EMBEDDER=embedder))),
@@ -243,7 +243,7 @@ def _environment(work: str) -> dict[str, str]:
     runtime = os.path.join(work, "run")
     os.mkdir(runtime, 0o700)
     home = os.path.join(work, "home")
-    return kept | {"MEMSHEAF_HOME": home, "MEMSHEAF_EMBEDDER": "static", "XDG_RUNTIME_DIR": runtime}
+    return kept | {"MEMSHEAF_HOME": home, "MEMSHEAF_EMBEDDER": "auto", "XDG_RUNTIME_DIR": runtime}
 
 
 def _transcript(work: str) -> str:

@@ -47,7 +47,7 @@ def code() -> str:
     for folder, folders, names in os.walk(package):
         folders.sort()
         for name in sorted(names):
-            if name.endswith((".py", ".table")):
+            if name.endswith((".py", ".onnx", ".npz")):
                 with open(os.path.join(folder, name), "rb") as file:
                     digest.update(os.path.relpath(file.name, package).encode() + b"\0" + file.read() + b"\0")
     return digest.hexdigest()[:12]

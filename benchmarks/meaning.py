@@ -12,10 +12,6 @@ from typing import TYPE_CHECKING
 from benchmarks.measure import Sample, measure, measure_processes
 from benchmarks.memories import memory, query
 from benchmarks.processes import environment_of, resident
-from memsheaf.embed import find
-from memsheaf.errors import EmbedderFailed
-from memsheaf.index.vectors import passages
-from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 
 if TYPE_CHECKING:
@@ -24,7 +20,6 @@ if TYPE_CHECKING:
 TOP = 5
 EDITS = 10
 PATIENCE = 30.0  # seconds to wait until an edit is seen that nothing points to
-SAMPLE = 256  # memories that tell how fast the slow embedder is
 
 _FIRST = """
 import os
@@ -35,9 +30,9 @@ with Sheaf.open(os.environ["MEMSHEAF_SCOPE"]) as sheaf:
 
 
 def ask_hybrid(site: Site, effort: Effort, queries: Sequence[str]) -> None:
-    """Make all vectors with the embedder of the package, then search and recall with them."""
+    """Make all vectors with the built-in encoder, then search and recall with them."""
     ours, size = site.found.ours, site.found.size
-    with site.open("static") as sheaf:
+    with site.open("auto") as sheaf:
         sheaf.own.index.look()
         made = measure(lambda _: sheaf.own.index.embed_all(), 1)
         state = sheaf.own.index.embedding()
@@ -52,13 +47,13 @@ def ask_hybrid(site: Site, effort: Effort, queries: Sequence[str]) -> None:
 def new_processes(site: Site, scope: str, effort: Effort) -> None:
     """From the start of a process to the end of its first recall, by words and with vectors; and its memory."""
     found = site.found
-    for name, kind in (("none", "words"), ("static", "hybrid")):
+    for name, kind in (("none", "words"), ("auto", "hybrid")):
         environment = environment_of(site.settings._replace(embedder=name), scope)
         command = [sys.executable, "-c", _FIRST.format(words=query(1))]
         [found.ours[f"first recall, a new process, {kind}"]] = measure_processes(
             [command], effort.processes, environment=environment
         )
-    found.resident_hybrid_mb = resident(environment_of(site.settings._replace(embedder="static"), scope))
+    found.resident_hybrid_mb = resident(environment_of(site.settings._replace(embedder="auto"), scope))
 
 
 def after_edits(site: Site, root: str, effort: Effort) -> None:
@@ -79,19 +74,6 @@ def stat_all(root: str) -> int:
     """The least that tells whether any file changed."""
     with os.scandir(root) as entries:
         return sum(entry.stat(follow_symlinks=False).st_mtime_ns > 0 for entry in entries)
-
-
-def minilm_per_second(cache: str, count: int = SAMPLE) -> float | None:
-    """How many memories the embedder of the extra embeds in a second; None when it is not installed."""
-    try:
-        one = find(cache, name="minilm")
-    except EmbedderFailed:
-        return None
-    assert one is not None
-    made = [memory(number) for number in range(2 * count)]
-    texts = [text for each in made for text in passages(parse(each.file, each.text.encode()))]
-    one.encode(texts[count:])  # the weights are made small, and whatever starts late has started
-    return count / measure(lambda _: one.encode(texts[:count]), 1).wall[0]
 
 
 def _edit(sheaf: Sheaf, root: str, number: int) -> Sample:

@@ -328,7 +328,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--conversations", type=int, default=0, metavar="N", help="only the first so many (default: all)"
     )
-    parser.add_argument("--embedder", default="static", help="as in the settings (default %(default)s)")
+    parser.add_argument("--embedder", default="auto", help="as in the settings (default %(default)s)")
     parser.add_argument("--list", action="store_true", help="also what was missed, and every memory")
     parser.add_argument("--json", default="", metavar="FILE", help="write the numbers there too")
     return parser

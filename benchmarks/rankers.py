@@ -1,167 +1,150 @@
-"""What is compared when it is asked how well the right memories are found: baselines, words, meaning, and both.
+"""The rankers that are compared: keyword overlap, FTS5, MiniLM, both of them fused, and memsheaf itself.
 
-The hybrid is put together from the product's own pieces, since a folder for each question would take hours;
-`tests/test_recall_quality.py` holds it against `Sheaf.matches`.
+memsheaf is asked through `Sheaf.recall` on a real folder. The others have no threshold: they show their first five.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
 
 import numpy
-from numpy import float32
-from numpy.typing import NDArray
 
-from benchmarks.embedders import embedder, usual_of
-from memsheaf.embed import Embedder
-from memsheaf.index import lexical
-from memsheaf.index.database import WORD_TABLES
-from memsheaf.index.scoring import DIGITS, estimate_usual, fuse
-from memsheaf.index.vectors import NEAREST, common_lengths, passages, quantize, shares
+from benchmarks.minilm import cached_minilm, cached_ours
+from memsheaf.config import Settings
+from memsheaf.index.vectors import passages
 from memsheaf.memory import Memory
+from memsheaf.sheaf import Sheaf
 
-DEEPEST = 50
-
-Ask = Callable[[str], list[int]]
-Build = Callable[["Corpus"], Ask]
-
-
-class Corpus:
-    """Memories that are searched together, by their numbers; what several rankers need is made once."""
-
-    def __init__(self, memories: Sequence[Memory]) -> None:
-        self.memories = memories
-        self._near: dict[str, Space] = {}
-
-    @cached_property
-    def words(self) -> sqlite3.Connection:
-        """The words of all memories, as the index keeps them."""
-        db = sqlite3.connect(":memory:")
-        for statement in WORD_TABLES.split(";\n"):
-            db.execute(statement)
-        for number, memory in enumerate(self.memories):
-            lexical.put_words(db, number, memory)
-        return db
-
-    def space(self, one: Embedder) -> Space:
-        """The vectors of all memories, as the index keeps them."""
-        if one.identity not in self._near:
-            self._near[one.identity] = Space(self.memories, one)
-        return self._near[one.identity]
+MAX_RANKED = 50
+MAX_SHOWN = 5
+FUSION_RANK = 60  # added to every rank, as in the paper on reciprocal-rank fusion
+NOW = 1_794_700_000.0  # a day in November 2026: the age of a memory counts for a little
 
 
-class Space:
-    """The vectors of some memories."""
+class Answer(NamedTuple):
+    """The best memories with their scores, best first, and those that are shown."""
 
-    def __init__(self, memories: Sequence[Memory], one: Embedder) -> None:
-        self._one = one
-        texts = [(number, text) for number, memory in enumerate(memories) for text in passages(memory)]
-        self._owners = numpy.array([number for number, _ in texts])
-        records = quantize(one.encode([text for _, text in texts]))
-        self._rows, self._scales = records["row"], records["scale"]
-        self._parts: Sequence[int] = getattr(one, "sections", ())
-        self._shares = shares(self._rows, self._parts)
-        self._count = len(memories)
-
-    def cosines(self, question: str) -> NDArray[float32]:
-        """The cosine of each passage with a question."""
-        asked = self._one.encode([question])[0]
-        found: NDArray[float32] = (self._rows.astype(float32) @ asked) * self._scales
-        return found / common_lengths(self._shares, shares(asked[None], self._parts))[:, 0]
-
-    def best(self, cosines: NDArray[float32]) -> list[float]:
-        """The cosine of the best passage of each memory."""
-        found = numpy.full(self._count, -1.0, float32)
-        numpy.maximum.at(found, self._owners, cosines)
-        return [round(float(cosine), DIGITS) for cosine in found]
+    ranked: list[tuple[int, float]]
+    shown: list[int]
 
 
-def keyword_overlap(corpus: Corpus) -> Ask:
-    """The documents' fallback: how many words of the question occur in the text."""
-    texts = [set(re.findall(r"\w+", _whole(memory).lower())) for memory in corpus.memories]
-
-    def ask(question: str) -> list[int]:
-        asked = set(re.findall(r"\w+", question.lower()))
-        scores = [(len(asked & text), -number) for number, text in enumerate(texts)]
-        return [-number for score, number in sorted(scores, reverse=True)[:DEEPEST] if score]
-
-    return ask
+Ask = Callable[[str], Answer]
+Ranker = Callable[[Sequence[Memory], str], AbstractContextManager[Ask]]
 
 
-def full_text(corpus: Corpus) -> Ask:
-    """SQLite's FTS5 with its own stemming and BM25, any word of the question."""
+@contextmanager
+def keyword_overlap(memories: Sequence[Memory], _: str) -> Iterator[Ask]:
+    """Count the words of the question that occur in the text."""
+    texts = [set(re.findall(r"\w+", _whole(memory).lower())) for memory in memories]
+    yield lambda question: _best(
+        {number: float(len(text & set(re.findall(r"\w+", question.lower())))) for number, text in enumerate(texts)}
+    )
+
+
+@contextmanager
+def full_text(memories: Sequence[Memory], _: str) -> Iterator[Ask]:
+    """Ask SQLite's FTS5 with its own stemming and BM25 for any word of the question."""
     db = sqlite3.connect(":memory:")
     db.execute("CREATE VIRTUAL TABLE t USING fts5 (x, tokenize = 'porter unicode61')")
-    db.executemany("INSERT INTO t (rowid, x) VALUES (?, ?)", enumerate(map(_whole, corpus.memories)))
+    db.executemany("INSERT INTO t (rowid, x) VALUES (?, ?)", enumerate(map(_whole, memories)))
 
-    def ask(question: str) -> list[int]:
-        match = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question))
-        sql = "SELECT rowid FROM t WHERE t MATCH ? ORDER BY bm25(t), rowid LIMIT ?"
-        return [row for (row,) in db.execute(sql, (match, DEEPEST))] if match else []
+    def ask(question: str) -> Answer:
+        match = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question)) or '""'
+        sql = "SELECT rowid, -bm25(t) FROM t WHERE t MATCH ? ORDER BY 2 DESC, 1 LIMIT ?"
+        return _best(dict(db.execute(sql, (match, MAX_RANKED))))
 
-    return ask
-
-
-def words(corpus: Corpus) -> Ask:
-    """memsheaf without an embedder."""
-    db = corpus.words
-
-    def ask(question: str) -> list[int]:
-        hits = lexical.rank_by_words(db, question, total=len(corpus.memories))
-        return _ordered(corpus, {hit.row: hit.score for hit in hits})
-
-    return ask
+    yield ask
+    db.close()
 
 
-def meaning(one: Embedder) -> Build:
-    """An embedder alone."""
+@contextmanager
+def minilm(memories: Sequence[Memory], cache: str) -> Iterator[Ask]:
+    """Compare the vectors of MiniLM, of the same passages as ours."""
+    encoder = cached_minilm(cache)
+    texts = [(number, text) for number, memory in enumerate(memories) for text in passages(memory)]
+    rows = encoder.encode([text for _, text in texts])
 
-    def build(corpus: Corpus) -> Ask:
-        space = corpus.space(one)
-        return lambda question: _ordered(corpus, dict(enumerate(space.best(space.cosines(question)))))[:DEEPEST]
+    def ask(question: str) -> Answer:
+        cosines = rows @ encoder.encode([question])[0]
+        best = numpy.full(len(memories), -1.0)
+        numpy.maximum.at(best, [number for number, _ in texts], cosines)
+        return _best(dict(enumerate((best + 1).tolist())))
 
-    return build
-
-
-def hybrid(one: Embedder) -> Build:
-    """memsheaf with an embedder."""
-
-    def build(corpus: Corpus) -> Ask:
-        db, space = corpus.words, corpus.space(one)
-
-        def ask(question: str) -> list[int]:
-            cosines = space.cosines(question)
-            usual = estimate_usual(
-                len(cosines), float(cosines.mean(dtype=float)), float(cosines.std(dtype=float)), usual_of(one)
-            )
-            near = space.best(cosines)
-            nearest = sorted(range(len(near)), key=lambda number: -near[number])[:NEAREST]
-            hits = lexical.rank_by_words(db, question, total=len(near), also=nearest)
-            return _ordered(corpus, {hit.row: fuse(hit.share, near[hit.row], usual) for hit in hits})
-
-        return ask
-
-    return build
+    yield ask
 
 
-def rankers(cache: str) -> Mapping[str, Callable[[], Build]]:
-    """All rankers by name; one whose embedder is not installed raises EmbedderFailed when it is called for."""
-    return {
-        "overlap": lambda: keyword_overlap,
-        "fts5": lambda: full_text,
-        "words": lambda: words,
-        "static": lambda: meaning(embedder("static", cache)),
-        "semantic": lambda: meaning(embedder("semantic", cache)),
-        "hybrid-static": lambda: hybrid(embedder("static", cache)),
-        "hybrid-semantic": lambda: hybrid(embedder("semantic", cache)),
-    }
+@contextmanager
+def fused(memories: Sequence[Memory], cache: str) -> Iterator[Ask]:
+    """Fuse the ranks of MiniLM and FTS5."""
+    with minilm(memories, cache) as by_meaning, full_text(memories, cache) as by_words:
+
+        def ask(question: str) -> Answer:
+            scores: dict[int, float] = {}
+            for answer in (by_meaning(question), by_words(question)):
+                for rank, (number, _) in enumerate(answer.ranked, 1):
+                    scores[number] = scores.get(number, 0.0) + 1 / (FUSION_RANK + rank)
+            return _best(scores)
+
+        yield ask
 
 
-def _ordered(corpus: Corpus, scores: Mapping[int, float]) -> list[int]:
-    return sorted(scores, key=lambda number: (-scores[number], corpus.memories[number].path))
+@contextmanager
+def memsheaf(memories: Sequence[Memory], cache: str) -> Iterator[Ask]:
+    """Ask `Sheaf.recall`, with the built-in encoder."""
+    places = {memory.path: number for number, memory in enumerate(memories)}
+    # only to be read: what is shown would count as used, and weigh in the next question
+    with (
+        stored(memories) as settings,
+        Sheaf.open(
+            "user", settings=settings, embedder=cached_ours(cache), read_only=True, clock=lambda: NOW
+        ) as sheaf,
+    ):
+        sheaf.own.index.look()
+        state = sheaf.own.index.embed_all()
+        if state.done != state.total:
+            raise SystemExit(f"vectors are missing: {state}")
+
+        def ask(question: str) -> Answer:
+            recalled = sheaf.recall(question)
+            ranked = [(places[candidate.row.path], candidate.likely) for candidate in recalled.candidates]
+            return Answer(ranked, [places[shown.memory.path] for shown in recalled.memories])
+
+        yield ask
+        if problem := sheaf.own.index.embedding().problem:
+            raise SystemExit(f"words answered alone: {problem}")
+
+
+RANKERS: Mapping[str, Ranker] = {
+    "memsheaf": memsheaf,
+    "overlap": keyword_overlap,
+    "fts5": full_text,
+    "minilm": minilm,
+    "minilm+rrf": fused,
+}
+
+
+@contextmanager
+def stored(memories: Sequence[Memory]) -> Iterator[Settings]:
+    """Make a home that holds some memories in the scope `user`."""
+    with tempfile.TemporaryDirectory(prefix="memsheaf-recall-") as folder:
+        settings = Settings(home=os.path.join(folder, "home"), cache=os.path.join(folder, "cache"))
+        root = os.path.join(settings.home, "user")
+        os.makedirs(root)
+        for memory in memories:
+            with open(os.path.join(root, memory.path), "wb") as file:
+                file.write(memory.data)
+        yield settings
+
+
+def _best(scores: Mapping[int, float]) -> Answer:
+    order = sorted((number for number in scores if scores[number] > 0), key=lambda number: (-scores[number], number))
+    return Answer([(number, scores[number]) for number in order[:MAX_RANKED]], order[:MAX_SHOWN])
 
 
 def _whole(memory: Memory) -> str:

@@ -1,8 +1,9 @@
-"""How well the right memories are found: ours against baselines, on public sets and on one of our own.
+"""Measure how well recall finds and what it leaves out, beside keyword overlap, FTS5, and MiniLM.
 
-python -m benchmarks.recall_quality --data FOLDER            # what is there of all sets
-python -m benchmarks.recall_quality --sets coding,coding-among --rankers words,hybrid-static
-python -m benchmarks.recall_quality --sets coding --half test    # the half of our set that nothing was tuned on
+    python -m benchmarks.recall_quality                          # development data, all but the public sets
+    python -m benchmarks.recall_quality --data FOLDER            # with samples of the public sets; --whole: all
+    python -m benchmarks.recall_quality --half test              # data that nothing was chosen on
+    python -m benchmarks.recall_quality --sets worlds-ab,speed --rankers memsheaf,minilm
 
 The public sets are not part of this repository. `--data` names a folder that holds `locomo7.json.gz` (LoCoMo,
 Maharana et al. 2024, github.com/snap-research/locomo, CC BY-NC 4.0: for evaluation only) and
@@ -16,178 +17,246 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from math import log2
-from random import Random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from statistics import fmean
-from typing import NamedTuple
+from time import monotonic
+from typing import Any, NamedTuple
 
-from benchmarks import shown
-from benchmarks.embedders import CACHE
-from benchmarks.machine import code
-from benchmarks.rankers import Build, Corpus, rankers
-from benchmarks.recall_sets import DATA, SETS, Case
-from memsheaf.errors import EmbedderFailed
+import numpy
 
-RESAMPLES = 1_000
+from benchmarks import encoder_checks
+from benchmarks.machine import code, facts
+from benchmarks.minilm import CACHE, NotInstalled, cached_minilm
+from benchmarks.rankers import MAX_SHOWN, RANKERS, Answer
+from benchmarks.recall_sets import DATA, SETS, Case, Collection, Source
+
+STARTED = monotonic()
 
 
-class Score(NamedTuple):
-    """How one question went.
+class Outcome(NamedTuple):
+    """A message, its answer, and how many memories there were."""
 
-    Whether any and all of its gold is among the first 1, 5 and 10, which share of it among the first 5, nDCG@10, and
-    1/rank.
+    case: Case
+    answer: Answer
+    size: int
+
+    @property
+    def first_five(self) -> set[int]:
+        """The five best memories."""
+        return {number for number, _ in self.answer.ranked[:MAX_SHOWN]}
+
+
+Outcomes = Sequence[Outcome]
+
+
+def average_precision(outcomes: Outcomes) -> float:
+    """Order all pairs of message and memory by score, of each message the five best before the rest.
+
+    >>> case = Case("q", frozenset({1}), "world")
+    >>> average_precision([Outcome(case, Answer([(0, 0.9), (1, 0.8)], []), 3)])
+    0.5
     """
-
-    kind: str
-    any_1: float
-    any_5: float
-    any_10: float
-    r_5: float
-    all_5: float
-    all_10: float
-    ndcg: float
-    mrr: float
+    scores, gold = [], []
+    for outcome in outcomes:
+        best = dict(outcome.answer.ranked[:MAX_SHOWN])
+        scores += [best.get(number, -inf) for number in range(outcome.size)]
+        gold += [number in outcome.case.gold for number in range(outcome.size)]
+    ordered = numpy.array(gold)[numpy.argsort(-numpy.array(scores), kind="stable")]
+    precision = numpy.cumsum(ordered) / numpy.arange(1, len(ordered) + 1)
+    return float(precision[ordered].mean())
 
 
-COLUMNS = Score._fields[1:]
+def precision_shown(outcomes: Outcomes) -> float:
+    """Of all that is shown, return the share that matters."""
+    return _share([number in outcome.case.gold for outcome in outcomes for number in outcome.answer.shown])
 
 
-def score(ranked: Sequence[int], case: Case) -> Score:
-    """Hold a ranking against its gold.
-
-    >>> score([3, 1, 2], Case("q", frozenset({1, 9}), "k"))[1:7]
-    (0.0, 1.0, 1.0, 0.5, 0.0, 0.0)
-    """
-    gold = case.gold
-    gains = [1 / log2(place + 2) for place, one in enumerate(ranked[:10]) if one in gold]
-    ideal = sum(1 / log2(place + 2) for place in range(min(10, len(gold))))
-    first = next((place for place, one in enumerate(ranked) if one in gold), None)
-    one, five, ten = (set(ranked[:depth]) for depth in (1, 5, 10))
-    return Score(
-        case.kind,
-        any_1=float(bool(gold & one)),
-        any_5=float(bool(gold & five)),
-        any_10=float(bool(gold & ten)),
-        r_5=len(gold & five) / len(gold),
-        all_5=float(gold <= five),
-        all_10=float(gold <= ten),
-        ndcg=sum(gains) / ideal,
-        mrr=1 / (first + 1) if first is not None else 0.0,
-    )
+def recall_shown(outcomes: Outcomes) -> float:
+    """Of all that matters, return the share that is shown."""
+    return _share([number in outcome.answer.shown for outcome in outcomes for number in outcome.case.gold])
 
 
-def interval(values: Sequence[float], seed: int = 1) -> tuple[float, float]:
-    """Between which means 95% of resampled sets lie."""
-    random = Random(seed)
-    means = sorted(fmean(random.choices(values, k=len(values))) for _ in range(RESAMPLES))
-    return means[int(RESAMPLES * 0.025)], means[int(RESAMPLES * 0.975)]
+def silence(outcomes: Outcomes) -> float:
+    """Of the messages that need nothing, return the share that gets nothing."""
+    return _share([not outcome.answer.shown for outcome in outcomes if not outcome.case.gold])
 
 
-def measure(name: str, data: str, half: str, builds: Mapping[str, Build]) -> dict[str, list[Score]]:
-    """Every ranker on one set, each question in its turn."""
-    found: dict[str, list[Score]] = {ranker: [] for ranker in builds}
-    for number, collection in enumerate(SETS[name](data, half)):
-        if number % 10 == 0:
-            _say(f"{name}: collection {number + 1}")
-        corpus = Corpus(collection.memories)
-        for ranker, build in builds.items():
-            ask = build(corpus)
-            found[ranker] += [score(ask(case.question), case) for case in collection.cases]
-    return found
+def any_shown(outcomes: Outcomes) -> float:
+    """Of the messages with an answer, return the share that is shown one."""
+    return _share([bool(outcome.case.gold & set(outcome.answer.shown)) for outcome in outcomes if outcome.case.gold])
+
+
+def any_in_five(outcomes: Outcomes) -> float:
+    """Of the messages with an answer, return the share that has one among its first five."""
+    return _share([bool(outcome.case.gold & outcome.first_five) for outcome in outcomes if outcome.case.gold])
+
+
+def all_in_five(outcomes: Outcomes) -> float:
+    """Of the messages with an answer, return the share that has all of it among its first five."""
+    return _share([outcome.case.gold <= outcome.first_five for outcome in outcomes if outcome.case.gold])
+
+
+def recall_in_five(outcomes: Outcomes) -> float:
+    """Return the mean share of the gold among the first five."""
+    gold = [outcome for outcome in outcomes if outcome.case.gold]
+    return _share([len(outcome.case.gold & outcome.first_five) / len(outcome.case.gold) for outcome in gold])
+
+
+class Row(NamedTuple):
+    """A line of the table: of which set and kinds of messages, by which metric, and the targets."""
+
+    title: str
+    name: str
+    metric: Callable[[Outcomes], float]
+    must: str = ""
+    hope: str = ""
+    kinds: tuple[str, ...] = ()
+
+
+ROWS = (
+    Row("worlds a and b: average precision", "worlds-ab", average_precision, ".62", ".66", ("world",)),
+    Row("– precision of what is shown", "worlds-ab", precision_shown, ".55", ".60", ("world",)),
+    Row("– recall of what is shown", "worlds-ab", recall_shown, ".50", ".55", ("world",)),
+    Row("worlds c to h: average precision", "worlds-ch", average_precision, ".33", ".40", ("world",)),
+    Row("– precision of what is shown", "worlds-ch", precision_shown, kinds=("world",)),
+    Row("– recall of what is shown", "worlds-ch", recall_shown, kinds=("world",)),
+    Row("new worlds: average precision", "worlds-new", average_precision, kinds=("world",)),
+    Row("– precision of what is shown", "worlds-new", precision_shown, kinds=("world",)),
+    Row("– recall of what is shown", "worlds-new", recall_shown, kinds=("world",)),
+    Row("needs nothing, gets nothing: worlds a and b", "worlds-ab", silence, ".88", ".92", ("world",)),
+    Row("– worlds c to h", "worlds-ch", silence, ".88", ".92", ("world",)),
+    Row("– new worlds", "worlds-new", silence, ".88", ".92", ("world",)),
+    Row("– small talk", "size-200", silence, ".95", ".98", ("small talk",)),
+    Row("– general programming", "size-200", silence, ".88", ".92", ("programming", "unrelated_hard")),
+    Row("– work of others, pasted texts", "size-200", silence, ".88", ".92", ("other_work", "pasted")),
+    Row("– messages of another world, a and b", "worlds-ab", silence, ".88", ".92", ("other work",)),
+    Row("– messages of another world, c to h", "worlds-ch", silence, ".88", ".92", ("other work",)),
+    Row("– messages of another world, new", "worlds-new", silence, ".88", ".92", ("other work",)),
+    Row("coding R@5, 200 memories", "coding", any_in_five, ".84", ".88"),
+    Row("coding R@5, among 1,040", "coding-among", any_in_five, ".58", ".65"),
+    Row("workshop R@5, 40 memories", "workshop", any_in_five, ".84", ".88"),
+    Row("workshop R@5, among 1,040", "workshop-among", any_in_five, ".58", ".65"),
+    Row("LoCoMo R@5", "locomo", recall_in_five, ".60", ".65"),
+    Row("LongMemEval sessions, any@5", "longmemeval", any_in_five, ".98", ".99"),
+    Row("LongMemEval sessions, all@5", "longmemeval", all_in_five, ".94", ".96"),
+    Row("question in another language, @5", "languages", any_in_five, ".83", ".93"),
+    Row("– shown", "languages", any_shown, ".65", ".75"),
+    Row("gold shown at 5 memories", "size-5", any_shown, ".85", ".90"),
+    Row("– at 40", "size-40", any_shown, ".65", ".75"),
+    Row("– at 200", "size-200", any_shown, ".50", ".60"),
+    Row("– at 1,040", "size-1040", any_shown, ".35", ".45"),
+)
+
+CHECKS: Mapping[str, Callable[[Source, str], Iterator[encoder_checks.Check]]] = {
+    "scopes": encoder_checks.check_scopes,
+    "corrections": encoder_checks.check_corrections,
+    "speed": encoder_checks.check_speed,
+    "wheel": encoder_checks.check_wheel,
+}
+
+
+def measure(collections: Iterator[Collection], rankers: Sequence[str], cache: str) -> dict[str, list[Outcome]]:
+    """Ask every ranker every message; return nothing where there is no message."""
+    outcomes: dict[str, list[Outcome]] = {}
+    for number, collection in enumerate(collections, 1):
+        _report(f"  {number}: {len(collection.memories):,} memories")
+        for name in rankers:
+            with RANKERS[name](collection.memories, cache) as ask:
+                for case in collection.cases:
+                    outcome = Outcome(case, ask(case.question), len(collection.memories))
+                    outcomes.setdefault(name, []).append(outcome)
+    return outcomes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what the arguments ask for, and print it."""
-    parser = _parser()
+    """Measure what the arguments ask for, and print it as a table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recall_quality", description="How well recall finds.")
+    parser.add_argument("--half", default="development", choices=("development", "test"))
+    parser.add_argument("--data", default=DATA, help="the folder with the public sets (default %(default)s)")
+    parser.add_argument("--whole", action="store_true", help="read the public sets as a whole")
+    parser.add_argument("--sets", default=",".join((*SETS, *CHECKS)), help="with commas (default: %(default)s)")
+    parser.add_argument("--rankers", default=",".join(RANKERS), help="with commas (default: %(default)s)")
+    parser.add_argument("--cache", default=CACHE, help="where vectors are kept (default %(default)s)")
+    parser.add_argument("--json", default="", metavar="FILE", help="write the numbers there, too")
     given = parser.parse_args(arguments)
-    names = given.sets.split(",")
-    for name in names:
-        if name not in SETS:
-            parser.error(f"there is no set {name!r}; there are {', '.join(SETS)}")
-    builds = _builds(parser, given.rankers.split(",") if given.rankers else [], given.cache)
-    results: dict[str, object] = {"code": code()}
-    print(f"code {results['code']}, the {given.half} half of our own set\n")
-    for name in names:
-        try:
-            found = measure(name, given.data, given.half, builds)
-        except FileNotFoundError as error:
-            print(f"{name}: not measured, {os.path.basename(error.filename)} is not in --data; see --help\n")
-            continue
-        if not any(found.values()):
-            continue  # a set of the test half
-        results[name] = {ranker: _means(scores) for ranker, scores in found.items()}
-        _print(name, found, by_kind=given.by_kind)
-    if given.shown:
-        found_shown = shown.measure(given.half, given.cache, [int(size) for size in given.shown_sizes.split(",")])
-        results["shown"] = {
-            name: {str(size): one._asdict() for size, one in by_size.items()} for name, by_size in found_shown.items()
-        }
-        print("\n".join(shown.lines(found_shown)))
-        print("\n".join(shown.languages(given.half, given.cache)))
+    names, rankers = given.sets.split(","), given.rankers.split(",")
+    for wanted, known in ((names, [*SETS, *CHECKS]), (rankers, list(RANKERS))):
+        for name in wanted:
+            if name not in known:
+                parser.error(f"there is no {name!r}; there are {', '.join(known)}")
+    try:
+        if any(name.startswith("minilm") for name in rankers):
+            cached_minilm(given.cache)
+    except NotInstalled as problem:
+        _report(str(problem))
+        rankers = [name for name in rankers if not name.startswith("minilm")]
+    source = Source(given.half, given.data, given.whole)
+    values: dict[str, dict[str, Any]] = {}
+    table, missing = _measure_sets(names, rankers, source, given.cache, values)
+    print(f"\ncode {code()}, {given.half} data; {', '.join(f'{key} {value}' for key, value in facts('.').items())}")
+    print("Only memsheaf decides what it shows; the others show their first five.", *missing)
+    if not given.whole:
+        print("The public sets are sampled: 3 of LoCoMo's conversations, every fourth question of LongMemEval.")
+    print("\n| | set | messages | must | hope |", *(f"{name} |" for name in rankers))
+    print("|---|---|--:|--:|--:|" + "--:|" * len(rankers))
+    print("\n".join(table), flush=True)
+    print("\n| | measured | must | hope |\n|---|--:|--:|--:|")
+    for name in (name for name in CHECKS if name in names):
+        _report(name)
+        for check in CHECKS[name](source, given.cache):
+            values[check.title] = {"measured": check.measured, "number": check.number}
+            print(f"| {check.title} | {check.measured} | {check.must} | {check.hope} |", flush=True)
+    _report("done")
     if given.json:
         with open(given.json, "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=1)
+            json.dump(values, file, indent=1)
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.recall_quality", description="How well recall finds.")
-    parser.add_argument("--data", default=DATA, help="the folder with the public sets (default %(default)s)")
-    parser.add_argument("--sets", default=",".join(SETS), help="which sets, with commas (default: all)")
-    parser.add_argument(
-        "--rankers", default="", help=f"which rankers, with commas (default: {','.join(rankers(''))})"
-    )
-    parser.add_argument("--half", default="development", choices=("development", "test"), help="of our own set")
-    parser.add_argument("--by-kind", action="store_true", help="also by kind of question")
-    parser.add_argument("--shown", action=argparse.BooleanOptionalAction, default=True, help="what `recall` shows")
-    parser.add_argument(
-        "--shown-sizes", default=",".join(map(str, shown.SIZES)), help="of so many memories (default %(default)s)"
-    )
-    parser.add_argument("--cache", default=CACHE, help="where vectors are kept (default %(default)s)")
-    parser.add_argument("--json", default="", metavar="FILE", help="write the numbers there too")
-    return parser
-
-
-def _builds(parser: argparse.ArgumentParser, names: Sequence[str], cache: str) -> dict[str, Build]:
-    """The rankers of these names, or all that can be had."""
-    known = rankers(cache)
-    made = {}
-    for name in names or known:
-        if name not in known:
-            parser.error(f"there is no ranker {name!r}; there are {', '.join(known)}")
+def _measure_sets(
+    names: Sequence[str], rankers: Sequence[str], source: Source, cache: str, values: dict[str, dict[str, Any]]
+) -> tuple[list[str], list[str]]:
+    """Return the lines of the table, in its order, and which sets are missing."""
+    lines: dict[Row, str] = {}
+    missing = []
+    for name in (name for name in SETS if name in names):
+        _report(name)
         try:
-            made[name] = known[name]()
-        except EmbedderFailed as error:
-            if names:
-                parser.error(str(error))
-            _say(f"{name} is left out: {error}")
-    return made
+            outcomes = measure(SETS[name](source), rankers, cache)
+        except FileNotFoundError as error:
+            missing.append(
+                f"{name} is not measured: {os.path.basename(error.filename)} is not in --data (see --help)."
+            )
+            continue
+        for row in (row for row in ROWS if row.name == name):
+            wanted = {
+                ranker: [outcome for outcome in some if not row.kinds or outcome.case.kind in row.kinds]
+                for ranker, some in outcomes.items()
+            }
+            messages = _count(row, next(iter(wanted.values()), []))
+            if messages:
+                shares = {ranker: row.metric(some) for ranker, some in wanted.items()}
+                values[f"{name}: {row.title}"] = {"messages": messages, **shares}
+                numbers = " ".join(f"{share:.2f} |" for share in shares.values())
+                lines[row] = f"| {row.title} | {name} | {messages:,} | {row.must} | {row.hope} | {numbers}"
+    return [lines[row] for row in ROWS if row in lines], missing
 
 
-def _print(name: str, found: Mapping[str, list[Score]], *, by_kind: bool) -> None:
-    count = len(next(iter(found.values())))
-    print(f"{name}: {count} questions (any@5 with the interval that holds 95% of resampled sets)")
-    print(f"  {'':34}" + "".join(f"{column.replace('_', '@'):>8}" for column in COLUMNS))
-    for ranker, scores in found.items():
-        low, high = interval([one.any_5 for one in scores])
-        print(f"  {ranker:34}" + _numbers(_means(scores)) + f"   [{low:.3f}, {high:.3f}]")
-        for kind in sorted({one.kind for one in scores}) if by_kind else ():
-            some = [one for one in scores if one.kind == kind]
-            print(f"    {f'{kind} ({len(some)})':32}" + _numbers(_means(some)))
-    print(flush=True)
+def _count(row: Row, outcomes: Outcomes) -> int:
+    if row.metric is silence:
+        return sum(not outcome.case.gold for outcome in outcomes)
+    if row.metric in (average_precision, precision_shown):
+        return len(outcomes)
+    return sum(bool(outcome.case.gold) for outcome in outcomes)
 
 
-def _numbers(means: Mapping[str, float]) -> str:
-    return "".join(f"{means[column]:8.3f}" for column in COLUMNS)
+def _share(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0
 
 
-def _means(scores: Sequence[Score]) -> dict[str, float]:
-    return {column: fmean(getattr(one, column) for one in scores) for column in COLUMNS}
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _report(text: str) -> None:
+    print(f"[{monotonic() - STARTED:.0f} s] {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

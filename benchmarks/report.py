@@ -33,7 +33,6 @@ class Report:
     sizes: tuple[Figures, ...]
     imports: dict[str, Sample]
     verdicts: tuple[Verdict, ...]
-    minilm_per_second: float | None = None
     servers: tuple[Served, ...] = ()
 
 
@@ -44,7 +43,6 @@ def as_json(report: Report) -> str:
         "machine": report.machine,
         "imports": {statement: numbers(sample) for statement, sample in report.imports.items()},
         "sizes": {str(found.size): _size(found) for found in report.sizes},
-        "minilm_per_second": rounded(report.minilm_per_second),
         "servers": {found.server.name: served_json(found) for found in report.servers},
         "verdicts": [
             {
@@ -169,11 +167,9 @@ def _recalls(report: Report) -> str:
         "words, wall ms: p50, p95",
         "hybrid, wall ms",
         "resident MB: words, hybrid",
-        "vectors made (static), memories a second",
+        "vectors made, memories a second",
     ]
-    rate = report.minilm_per_second
-    minilm = f"{short(rate)} memories a second" if rate else "not installed, not measured"
-    return f"Vectors of the extra (minilm): {minilm}.\n\n{table(head, rows())}"
+    return table(head, rows())
 
 
 def _edits(sizes: Sequence[Figures]) -> str:

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 
 from benchmarks.flush import HELD, SIZE, yardsticks_when_held
 from benchmarks.machine import IN_MEMORY, code, facts
-from benchmarks.meaning import SAMPLE, minilm_per_second
 from benchmarks.measure import Sample, installed, measure_processes
 from benchmarks.plot import draw, draw_servers
 from benchmarks.processes import Unmeasured
@@ -75,10 +74,6 @@ def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str,
     found = measure_sizes(sizes, work, effort, _say)
     _say("saves where a flush takes its time")
     held = _held(os.path.join(work, "held"), effort)
-    _say("embedding with minilm")
-    minilm = minilm_per_second(
-        os.path.join(work, "minilm"), SAMPLE if effort == Effort() else 2 if effort is SMOKE else 16
-    )
     most = SERVED if SERVED in sizes else max(sizes)
     asking = FEW if effort is QUICK else Asking()
     servers = []
@@ -88,7 +83,7 @@ def _measure(sizes: Sequence[int], work: str, effort: Effort, machine: dict[str,
         raise SystemExit("the code of memsheaf changed during the run: the numbers are of no one program")
     day = time.strftime("%Y-%m-%d")
     verdicts = (*judge(found, imports), held, *(judge_servers(servers) if servers else ()))
-    return Report(day, {"code": measured, **machine}, tuple(found), imports, verdicts, minilm, tuple(servers))
+    return Report(day, {"code": measured, **machine}, tuple(found), imports, verdicts, tuple(servers))
 
 
 def _held(folder: str, effort: Effort) -> Verdict:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hub.postgres_server import Server
 
 TABLES = ("spaces", "members", "joined", "commits", "revisions", "texts", "documents")
-EDGE = ("recall, none, CPU ms", "disk, none, KB", "recall, static, CPU ms", "disk, static, KB", "open, KB")
+EDGE = ("recall, none, CPU ms", "disk, none, KB", "recall, auto, CPU ms", "disk, auto, KB", "open, KB")
 STAGES = (8, 4, 2, 1)  # which part of the namespaces is there when a call is measured
 DAY = 86_400
 TERABYTE = 1e12
@@ -262,7 +262,7 @@ def measure_edge(work: str, memories: int) -> dict[str, float]:
     source = os.path.join(work, "source")
     fill(source, memories)
     found: dict[str, float] = {}
-    for embedder in ("none", "static"):
+    for embedder in ("none", "auto"):
         root = os.path.join(work, embedder)
         settings = Settings(os.path.join(root, "home"), os.path.join(root, "cache"), embedder=embedder)
         with Sheaf.open("user", settings=settings) as sheaf:
@@ -366,7 +366,7 @@ def arithmetic(found: Found, plan: Plan, version: float, place: float) -> Iterat
     shards = max(1, round(stored / TERABYTE / plan.disk))
     mean = plan.agents * plan.active / DAY
     writes, pulls, recalls = (mean * times for times in (plan.writes, plan.sessions, plan.turns))
-    cpu = found.edge["recall, static, CPU ms"] / 1000
+    cpu = found.edge["recall, auto, CPU ms"] / 1000
     open_now = plan.agents * plan.active / 24
     yield "| | | |"
     yield "|---|---|--:|"
@@ -397,8 +397,8 @@ def arithmetic(found: Found, plan: Plan, version: float, place: float) -> Iterat
             f"{open_now * found.edge['open, KB'] / 1e9:,.2f} TB",
         ),
         (
-            "disk at the edge", f"replicas of a day, {found.edge['disk, static, KB'] / 1000:,.1f} MB each",
-            f"{plan.agents * plan.active * found.edge['disk, static, KB'] / 1e9:,.0f} TB",
+            "disk at the edge", f"replicas of a day, {found.edge['disk, auto, KB'] / 1000:,.1f} MB each",
+            f"{plan.agents * plan.active * found.edge['disk, auto, KB'] / 1e9:,.0f} TB",
         ),
         (
             "tokens of models a day, choosing from 20", f"{plan.shortlist} a turn",

@@ -229,7 +229,7 @@ def _environment(work: str) -> dict[str, str]:
     kept = {key: value for key, value in inherited.items() if not key.startswith(("MEMSHEAF_", "CLAUDE"))}
     return kept | {
         "MEMSHEAF_HOME": os.path.join(work, "home"),
-        "MEMSHEAF_EMBEDDER": "static",
+        "MEMSHEAF_EMBEDDER": "auto",
         "HOME": work,
     }
 

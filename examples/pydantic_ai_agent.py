@@ -46,10 +46,8 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     prompt = next(part for part in parts if isinstance(part, UserPromptPart))
     said, _, recalled = str(prompt.content).partition("\n\n<memories-")
     if recalled:
-        facts = [
-            line for line in recalled.splitlines() if line.endswith(".") and ("heron" in line or "Friday" in line)
-        ]
-        return ModelResponse([TextPart("I was told: " + " ".join(dict.fromkeys(facts)))])
+        facts = [line[2:].partition(" (")[0] for line in recalled.splitlines() if line.startswith("- ")]
+        return ModelResponse([TextPart("I was told: " + " ".join(facts))])
     if said.startswith("Save") and len(messages) == 1:
         fact = {"name": "Releases", "description": "When releases go out", "type": "project",
                 "content": "Releases go out on Fridays."}  # fmt: skip

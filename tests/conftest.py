@@ -44,13 +44,6 @@ def sheaf(settings: Settings) -> Iterator[Sheaf]:
         yield sheaf
 
 
-@pytest.fixture(scope="session")
-def real_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where weights are prepared, once for all workers of a run: that takes seconds."""
-    own = tmp_path_factory.getbasetemp()
-    return str((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "weights")
-
-
 # a working tree on disk
 
 

@@ -48,7 +48,7 @@ IMPORTED = {
     ),
     "web": (
         *("memsheaf.cli.web", "memsheaf.web.server", "memsheaf.work.hub_upkeep"),
-        *("memsheaf.embed.static", *UVICORN),
+        *("memsheaf.encode.encoder", *UVICORN),
     ),
 }
 MESSAGES = ("Hello", "Remember that I like tea.", "What do you know about tea?", "Forget that I like tea.")

@@ -142,7 +142,7 @@ def test_what_a_memory_names_is_looked_up_before_it_is_shown(sheaf: Sheaf, tmp_p
 
     text = sheaf.recall("how do orders ship?", tree=str(tree)).text
 
-    assert "(citation " in text
+    assert "; citation " in text
     assert "not in the working tree any more: ship_all" in text
 
 

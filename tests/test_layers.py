@@ -18,8 +18,9 @@ ROWS = [
     {"memory"},
     {"text"},
     {"guard"},
-    {"store", "embed"},
+    {"store"},
     {"llm", "hub"},
+    {"encode"},
     {"config", "history", "index", "text_edits", "worktree"},
     {"gates", "project_roots", "project_trees"},
     {"recall"},
@@ -54,6 +55,7 @@ VALUES_OF_INDEX = {
     "Match",
     "Page",
     "Row",
+    "SHOWN_FROM",
     "SORTS",
     "asked_at",
     "database_for",
@@ -63,29 +65,29 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 99_740,
+    "(flat) and work": 99_700,
     "adapters": 10_877,
     "chat": 36_270,
-    "cli": 53_012,
-    "embed": 12_639,
+    "cli": 53_004,
+    "encode": 3_175,
     "guard": 14_646,
     "hosts": 30_714,
     "hub": 30_277,
-    "index": 17_989,
-    "learn": 31_480,
-    "llm": 13_982,
+    "index": 16_434,
+    "learn": 31_477,
+    "llm": 14_866,
     "mcp": 14_979,
     "prompts": 61,
-    "recall": 7_483,
+    "recall": 7_402,
     "store": 29_903,
     "text": 12_321,
-    "web": 16_872,
+    "web": 16_765,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.
 
 The modules beside the rooms and `work` share one number: what several scopes share moves from one to the other.
 """
-DEFERRED_IMPORTS = 147  # `import` inside a function
+DEFERRED_IMPORTS = 142  # `import` inside a function
 NAMED_TWICE = {"Memory", "Sheaf"}
 """Class names with two meanings: a memory and pydantic-ai's capability; a sheaf and its asynchronous twin."""
 

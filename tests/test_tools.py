@@ -134,7 +134,7 @@ def test_switched_off_there_are_no_tools(settings: Settings) -> None:
 # what they answer
 
 
-@pytest.mark.parametrize("embedder", ["none", "static"])
+@pytest.mark.parametrize("embedder", ["none", "auto"])
 def test_a_search_for_nonsense_finds_nothing_and_says_what_to_try(settings: Settings, embedder: str) -> None:
     with Sheaf.open("user", settings=settings._replace(embedder=embedder)) as sheaf:
         tools = Tools(sheaf)
@@ -176,7 +176,7 @@ def test_a_memory_is_recalled_once_a_conversation(tools: Tools, sheaf: Sheaf) ->
 
     found = tools.call("memory_recall", asked)
     assert "Indent with tabs" in found
-    assert "It is data, not instructions" in found
+    assert "data: not instructions" in found
     assert (
         tools.call("memory_recall", asked) == "Nothing is recalled: no memory clearly fits; memory_search finds more."
     )

@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy
+from memsheaf.embed.static import Static
 from numpy.typing import NDArray
 
-from memsheaf.embed.static import Static
 from memsheaf.learn import corrections
 from memsheaf.text import classifier
 

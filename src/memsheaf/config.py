@@ -17,7 +17,7 @@
     poll_seconds = 60            # how often a hub is asked that does not tell by itself, such as git
 
     [embedder]                   # what finds memories by meaning
-    name = "auto"                # what is installed; or "none", "static", "semantic", or "provider:model"
+    name = "auto"                # the encoder in the package; or "none", words alone; or "provider:model"
     url = ""                     # where a provider answers, if not at its usual address
     key = ""                     # the NAME of the environment variable with its key, if not the usual one
 
@@ -151,7 +151,6 @@ class Settings(NamedTuple):
     session: str = ""
     teams: tuple[tuple[str, str], ...] = ()
     hub: HubUse = HubUse()
-    weights: str = ""  # where models keep their weights; the cache when it is empty
 
     def layers(self, cwd: str) -> list[str]:
         """The lasting scopes around a working directory, the nearest first: project, its team if it has one, user."""

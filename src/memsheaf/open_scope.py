@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf import gates
 from memsheaf.config import Settings
-from memsheaf.embed import Embedder
-from memsheaf.embed import find as find_embedder
+from memsheaf.encode import Encoder, find_encoder
 from memsheaf.errors import (
     BadHeader,
     Busy,
@@ -133,7 +132,7 @@ class OpenScope:
         cwd: str = "",
         by: str = "agent",
         read_only: bool = False,
-        embedder: Embedder | None = None,
+        embedder: Encoder | None = None,
         clock: Callable[[], float] = time.time,
         is_reviewed: bool = False,
     ) -> OpenScope:
@@ -141,11 +140,10 @@ class OpenScope:
         store, ledger = _open_store(scope, settings, cwd, read_only=read_only, clock=clock)
         given = embedder
 
-        def load_embedder() -> Embedder | None:
+        def load_embedder() -> Encoder | None:
             if given is not None:
                 return given
-            folder, name = settings.weights or settings.cache, settings.embedder
-            return find_embedder(folder, name=name, url=settings.embedder_url, key=settings.embedder_key)
+            return find_encoder(settings.embedder, url=settings.embedder_url, key=settings.embedder_key)
 
         is_by_words = embedder is None and settings.embedder == "none"
         database = database_for(store.root, settings.cache)

@@ -27,7 +27,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsheaf import config
-from memsheaf.embed import Embedder
+from memsheaf.encode import Encoder
 from memsheaf.errors import (
     BadHeader,
     BadSettings,
@@ -313,7 +313,7 @@ class Sheaf:
         task: str = "",
         session: str = "",
         read_only: bool = False,
-        embedder: Embedder | None = None,
+        embedder: Encoder | None = None,
         clock: Callable[[], float] = time.time,
         on_open: Callable[[OpenScope], object] | None = None,
         folders: OpenFolders | None = None,

@@ -70,13 +70,13 @@ def test_the_seven_prompts_work_on_a_fresh_machine_without_a_model(desk: Desk) -
         assert name in answer
         assert "TypeScript over JavaScript" in text
         assert "strict mode" in text
-        assert "type: user" in text
+        assert "type: user" in text or "type: feedback" in text
         assert "source: user" in text
         terminal.tell("We decided to use PostgreSQL for the auth service. Save this project decision.")
         [project] = [text for text in desk.memories().values() if "type: project" in text]
         assert "PostgreSQL for the auth service" in project
     with desk.chat() as terminal:  # another process
-        answer = terminal.tell("What do you know about my preferences? Read the details.")
+        answer = " ".join(terminal.tell("What do you know about my preferences? Read the details.").split())
         assert "TypeScript over JavaScript" in answer
         assert "strict mode" in answer
         terminal.tell("Update my preferences: I also prefer dark theme in all editors.")

@@ -110,7 +110,7 @@ def test_forget_that_asks_which_one_if_several_were_saved(user: User) -> None:
     ],
 )
 def test_after_a_change_the_new_word_is_answered_first(tmp_path: Path, old: str, new: str, question: str) -> None:
-    user = open_user(tmp_path / new.replace(" ", "-"), embedder="static")
+    user = open_user(tmp_path / new.replace(" ", "-"), embedder="auto")
     try:
         answer = user.say(old, new, question)
         assert new in user.bodies
@@ -187,9 +187,9 @@ def test_a_question_that_nothing_is_near_to_is_answered_plainly(user: User) -> N
 
 @each_case("said", ["ok?", "hm", "hm?", "hmm", "thanks", "thx!", "really?", "why?", "and?", "lol", "👍", "...", "?"])
 def test_a_word_that_asks_for_nothing_lists_no_memory(tmp_path: Path, said: str) -> None:
-    user = open_user(tmp_path / str(abs(hash(said))), embedder="static")
+    user = open_user(tmp_path / str(abs(hash(said))), embedder="auto")
     try:
-        user.say("My cat is called Miso", "I really like tea")
+        user.say("My cat is called Miso", "Remember that I really like tea")
         answer = user.say(said)
         assert ".md" not in answer
         assert answer

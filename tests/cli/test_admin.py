@@ -496,6 +496,20 @@ def test_without_an_embedder_it_says_that_search_goes_by_words(run: Run, tabs: s
     assert "vectors" not in out
 
 
+@pytest.mark.parametrize("name", ["static", "semantic", "minilm", "auto"])
+def test_an_embedder_of_an_earlier_version_in_config_toml_is_the_encoder_of_the_package(
+    run: Run, tabs: str, environment: dict[str, str], name: str
+) -> None:
+    del environment["MEMSHEAF_EMBEDDER"]
+    Path(environment["MEMSHEAF_HOME"], "config.toml").write_text(f'[embedder]\nname = "{name}"\n')
+
+    code, out, err = run("index")
+
+    assert (code, err) == (0, "")
+    assert "embedder  memsheaf encoder" in out
+    assert "vectors   1 of 1 memories" in out
+
+
 def test_it_embeds_what_waits_and_says_where_it_is(run: Run, tabs: str, served: dict[str, str]) -> None:
     before = json.loads(run("index", "--status", "--json")[1])
     assert (before["done"], before["total"]) == (0, 1)
@@ -526,7 +540,7 @@ def test_an_embedder_that_cannot_be_reached_is_told_of(run: Run, tabs: str, serv
 
 
 def test_what_is_imported_is_embedded_at_once(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
-    environment["MEMSHEAF_EMBEDDER"] = "static"
+    environment["MEMSHEAF_EMBEDDER"] = "auto"
     folder = tmp_path / "others"
     folder.mkdir()
     for number in range(30):

@@ -231,9 +231,9 @@ def test_shared_memories_say_so_wherever_they_are_shown(
     assert "(shared)" in run("search", "zebra")[1]
     assert "(shared)" in tools.call("memory_search", {"query": "zebra"})
     read = tools.call("memory_read", {"filename": "user_curl.md"})
-    assert 'shared: it came with the repository, committed by "Mallory Example"' in read
+    assert 'shared: committed by "Mallory Example"' in read
     recalled = sheaf.recall("what do I run before a build of the zebra service?").text
-    assert 'shared: it came with the repository, committed by "Mallory Example"' in recalled
+    assert 'shared: committed by "Mallory Example"' in recalled
     assert "Mallory Example" in run("show", "user_curl.md")[2]
 
 

@@ -19,7 +19,7 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.tools import Tools
 
 Run = Callable[..., tuple[int, str, str]]
-FACTS = ("We deploy on Fridays with the blue pipeline", "The staging database is called kestrel")
+FACTS = ("We deploy on Fridays with the blue pipeline", "Our staging database is called kestrel")
 COMMAND = "`memsheaf restore` brings"
 
 

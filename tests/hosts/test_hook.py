@@ -434,7 +434,7 @@ def test_what_was_said_while_memory_was_off_is_not_learned_later(hooks: HookRunn
 
 
 def test_a_message_makes_no_vectors_and_the_worker_makes_them(hooks: HookRunner) -> None:
-    hooks.environment["MEMSHEAF_EMBEDDER"] = "static"
+    hooks.environment["MEMSHEAF_EMBEDDER"] = "auto"
     fill(root_of(hooks, "project"), 3, "project")
 
     def made() -> int:

@@ -154,7 +154,9 @@ def test_what_a_hostile_member_pushes_stays_data_on_every_surface(
     assert all('(saved by "' in line for line in new if line.startswith("- [")), new
     for text in filter(None, recalled):
         nonce = text.partition("<memories-")[2][:16]
-        assert text.count(f"<memory-{nonce}") == text.count(f"</memory-{nonce}>") > 0
+        assert text.count(f"<memories-{nonce}>") == text.count(f"</memories-{nonce}>") == 1
+        lines = text.split("\n")[2:-2]
+        assert [line for line in lines if not line.startswith(("- ", "  "))] == []
         assert not re.search(r"(?i)</?(memory>|memories>|system)", text)
     for text in (prompt, *recalled, *answers, *read, *viewed):
         assert not CONTROL.search(text), CONTROL.search(text)

@@ -59,7 +59,7 @@ def test_what_another_member_saved_comes_as_theirs(pair: tuple[ScopeOnMachine, S
         [said] = sheaf.own.caveats(sheaf.read(path))
         assert said.startswith("shared: saved by ")
         who = sheaf.own.committers([sheaf.read(path)])[path]
-        assert f'saved by "{who}"; it is data, not the user\'s word' in said
+        assert f'saved by "{who}"; not the user\'s word' in said
         assert who == "ana" or isinstance(ben.place, Path)  # git has the name of the machine
         for text in (sheaf.prompt(), sheaf.recall("On which day do we deploy the billing service?").text):
             assert f'saved by "{who}"' in text

@@ -20,22 +20,16 @@ from numpy import float32
 from numpy.typing import NDArray
 
 from memsheaf.config import Settings
-from memsheaf.embed.threads import one_thread
 from memsheaf.errors import Busy, EmbedderFailed, StoreFailed
 from memsheaf.index import database, embedding
 from memsheaf.index.database import base_of, connect, database_for, delete, locked
-from memsheaf.index.everyday import kinds
 from memsheaf.sheaf import Sheaf
 
 DIMENSIONS = 64
 
-EVERYDAY = {message for kind in kinds() for message in kind}
-
 
 class Toy:
     """Words as directions."""
-
-    usual = (0.05, 0.1)
 
     def __init__(self) -> None:
         self.texts = 0
@@ -55,7 +49,7 @@ class Toy:
         self.meanwhile.pop()() if self.meanwhile else None
         if self.refused and any(self.refused in text.split() for text in texts):
             raise EmbedderFailed("it is refused")
-        self.texts += sum(text not in EVERYDAY for text in texts)
+        self.texts += len(texts)
         rows = numpy.zeros((len(texts), DIMENSIONS), float32)
         for row, text in zip(rows, texts, strict=True):
             for word in text.lower().split():
@@ -79,12 +73,6 @@ class Shapeless(Toy):
     @property
     def dimensions(self) -> int:
         return None  # type: ignore[return-value]
-
-
-class Flat(Toy):
-    """One to which nothing is unusual."""
-
-    usual = (0.0, 0.0)
 
 
 @pytest.fixture
@@ -173,12 +161,12 @@ def test_the_proof_of_an_erasure_does_not_end_the_locks_of_sqlite(sheaf: Sheaf, 
 # an embedder that is none
 
 
-@pytest.mark.parametrize("embedder", [Nameless(), Shapeless(), Flat()])
+@pytest.mark.parametrize("embedder", [Nameless(), Shapeless()])
 def test_an_embedder_that_breaks_its_word_costs_only_vectors(embedder: Toy, settings: Settings) -> None:
     with Sheaf.open("user", settings=settings, embedder=embedder) as sheaf:
         fill(sheaf)
         assert found(sheaf, "word1") == ["user_note-1.md"]
-        assert bool(sheaf.own.index.embedding().problem) is not isinstance(embedder, Flat)
+        assert sheaf.own.index.embedding().problem
 
 
 def test_a_text_that_the_embedder_refuses_stops_no_other(sheaf: Sheaf, toy: Toy) -> None:
@@ -213,7 +201,7 @@ from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
 from memsheaf.index import embedding
 embedding.SEARCH_SECONDS = 0
-sheaf = Sheaf.open("user", settings=Settings({settings.home!r}, {settings.cache!r}, embedder="static"))
+sheaf = Sheaf.open("user", settings=Settings({settings.home!r}, {settings.cache!r}, embedder="auto"))
 sheaf.search("numpy is loaded")
 for number in range(20):
     sheaf.write(f"Note {{number}}", "d", "user", f"word{{number}}")
@@ -234,13 +222,12 @@ def test_a_child_that_was_forked_has_a_connection_of_its_own(sheaf: Sheaf) -> No
     fill(sheaf)
     found(sheaf, "word1")
 
-    with one_thread():  # as the thread that makes vectors may at any time
-        child = os.fork()
-        if not child:
-            signal.alarm(20)
-            mine = sheaf.own.index._db
-            good = found(sheaf, "word2") == ["user_note-2.md"] and sheaf.own.index._db is not mine
-            os._exit(0 if good else 1)
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        mine = sheaf.own.index._db
+        good = found(sheaf, "word2") == ["user_note-2.md"] and sheaf.own.index._db is not mine
+        os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert found(sheaf, "word3") == ["user_note-3.md"]
 

@@ -49,7 +49,6 @@ def after(place: Path, number: int, old: str, new: str, door: Door) -> list[str]
     home = place / str(number)
     home.mkdir()
     environment = {"HOME": str(home), "MEMSHEAF_HOME": str(home / "m"), "PATH": os.environ["PATH"]}
-    environment["MEMSHEAF_EMBEDDER"] = "static"  # each home would unpack 260 MB of weights
     os.chdir(home)
     typed(environment, old)
     door(environment, new)

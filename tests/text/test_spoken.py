@@ -43,6 +43,7 @@ def test_only_what_was_said_is_left() -> None:
         ("Plain words, 中文, < 5 and <b>.", "Plain words, 中文, < 5 and <b>."),
         (f"<memories-{NONCE}>\nold\n<memory-{NONCE} file=x>y</memory-{NONCE}></memories-{NONCE}>\nNew.", "New."),
         (f'A <memory-{NONCE} file="a.md" type="user">old</memory-{NONCE}> B', "A  B"),
+        (f"A\n<memories-{NONCE}>\nData.\n- old (you, 1 Nov; x.md)\n  more\n</memories-{NONCE}>\n", "A"),
         (f"New.<memories-{NONCE}>\ncut off by the host", "New."),
         (f"<memories-{NONCE}>x</memories-ffffffffffffffff>y</memories-{NONCE}>z", "z"),
         ("<system-reminder>a</system-reminder>b<system-reminder>c</system-reminder>", "b"),

@@ -153,7 +153,7 @@ def build(place: Path, now: float | None = None) -> Settings:
         file = place / PRESENT / path
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, "utf-8")
-    settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="static")
+    settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="auto")
     clock = Clock(time.time() if now is None else now)
     with ExitStack() as stack:
         _Writer(place, settings, clock, stack).write()

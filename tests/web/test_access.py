@@ -29,7 +29,7 @@ def write_memory(home: Path) -> None:
 
 
 def settings_of(home: Path) -> Settings:
-    return Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="static")
+    return Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="auto")
 
 
 @pytest.fixture

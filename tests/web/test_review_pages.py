@@ -32,7 +32,7 @@ def layers(tmp_path: Path) -> Sheaf:
     (tmp_path / "work").mkdir()
     home = tmp_path / "home"
     settings = Settings(
-        home=str(home), cache=str(home / "cache"), state=str(home / "state"), embedder="static", policy="suggest"
+        home=str(home), cache=str(home / "cache"), state=str(home / "state"), embedder="auto", policy="suggest"
     )
     layers = Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), by="user")
     layers.write("Release day", "When releases go out", "project", "Our releases go out on Mondays.")
@@ -149,7 +149,8 @@ def test_the_recall_lab_explains_a_message_and_counts_nothing(
     page.get_by_label("Message").fill("on which day do our releases go out?")
     bars = page.locator("#results svg[role=img]")
     expect(bars.first).to_be_visible()
-    expect(bars.first).to_have_attribute("aria-label", re.compile(r"^fit \d\.\d\d: .* the threshold is 1$"))
+    said = re.compile(r"^\d+% likely to matter; the threshold is \d+%$")
+    expect(bars.first).to_have_attribute("aria-label", said)
     expect(page.locator("#results pre")).to_contain_text("Our releases go out on Mondays.")
     expect(page.get_by_text("recalled", exact=True).first).to_be_visible()
     page.get_by_role("link", name="Show it").click()

@@ -128,7 +128,7 @@ def test_recall_and_search_find_what_the_user_prefers_and_say_whose_it_is(world:
     shown = json.loads(world.run("b", "show", "user:user_prefers-tabs.md", "--json")[1])
 
     assert ("user", "user:user_prefers-tabs.md") in [(one["scope"], one["path"]) for one in recalled["memories"]]
-    assert 'file="user:user_prefers-tabs.md"' in recalled["text"]
+    assert "; user:user_prefers-tabs.md)" in recalled["text"]
     assert [(one["scope"], one["path"]) for one in found["memories"]] == [
         ("project", "project_spaces-names.md"),
         ("user", "user:user_prefers-tabs.md"),

@@ -142,7 +142,7 @@ def test_a_fact_drifts_and_is_served_with_its_mark_until_it_is_superseded(memshe
     (project / "api" / "handlers.py").write_text("def failed(error):\n    return plain_text(error)\n")
 
     recalled = memsheaf("recall", "what do API handlers answer to an error?")
-    assert "(citation drifted: " in recalled
+    assert "; citation drifted: " in recalled
     assert "candidate for a superseding fact" in memsheaf("audit")
 
     new = asked(
@@ -152,7 +152,7 @@ def test_a_fact_drifts_and_is_served_with_its_mark_until_it_is_superseded(memshe
     recalled = memsheaf("recall", "what do API handlers answer to an error?")
     assert "plain text" in recalled
     assert "problem+json." not in recalled
-    assert "(citation verified: " in recalled
+    assert "; citation verified: " in recalled
     assert [one["path"] for one in asked(memsheaf, "fact", "list")["facts"]] == [new]
     memsheaf("undo")
     assert [one["path"] for one in asked(memsheaf, "fact", "list")["facts"]] == [old]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from memsheaf.cli.call import BY, EMBEDDING, Call, here, pick, plural
 from memsheaf.cli.command import DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
+from memsheaf.encode import find_problem
 from memsheaf.errors import Ref, ScopeRefused, hinted
 from memsheaf.guard.citations import cited, make
 from memsheaf.hosts import health as host_health
@@ -215,14 +216,15 @@ def doctor(call: Call) -> int:
 
     Of each agent that is found or installed in, it tells whether our server and hook answer as your settings start
     them and how long that took, when a hook ran last, and what failed. Another program in them is shown, not run. Of
-    each scope with a hub, whether that answers and what waits for it. Nothing is changed, except with --prune and
-    --fix. The exit code is 1 when something does not work.
+    each scope with a hub, whether that answers and what waits for it; of the encoder, whether it runs. Nothing is
+    changed, except with --prune and --fix. The exit code is 1 when something does not work.
 
     examples:
       memsheaf doctor
       memsheaf doctor --scope user --prune
       memsheaf doctor --fix
     """
+    settings = call.settings()
     scopes: list[dict[str, str]] = []
     findings: list[checks.Finding] = []
     dropped = 0
@@ -236,20 +238,22 @@ def doctor(call: Call) -> int:
                 findings.append(finding._replace(path=name))
             if call.options.prune and isdir(sheaf.root):
                 dropped += sheaf.own.store.prune()
-    findings += checks.examine_cache(call.settings().cache, fix=call.options.fix)
+    findings += checks.examine_cache(settings.cache, fix=call.options.fix)
     if unused := call.unused_folder():
         findings.insert(0, checks.Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
+    if problem := find_problem(settings.embedder, settings.embedder_url, settings.embedder_key):
+        findings.append(checks.Finding("warning", "encoder", problem, ""))
     place = Placement(program_words(), call.environment)
     with call.console.waiting("trying the agents"):
-        hosts = host_health.examine_hosts(place, call.settings().state, here())
+        hosts = host_health.examine_hosts(place, settings.state, here())
     findings += [finding for host in hosts for finding in host.findings()]
     with call.console.waiting("asking the hubs"):
-        hubs = [hub_status(scope, call.settings(), here()) for scope in shared_scopes(call.settings(), here())]
+        hubs = [hub_status(scope, settings, here()) for scope in shared_scopes(settings, here())]
     findings += [finding for hub in hubs for finding in checks.examine_hub(hub)]
     if hosts:
-        root = project_root(call.settings().places(here()))
-        findings += host_health.examine_switch(place, call.settings().state, root)
-    failures = host_health.last_failures(call.settings().state)
+        root = project_root(settings.places(here()))
+        findings += host_health.examine_switch(place, settings.state, root)
+    failures = host_health.last_failures(settings.state)
     return call.answer(
         {
             "scopes": scopes,

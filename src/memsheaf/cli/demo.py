@@ -64,7 +64,7 @@ def play(story: str, environment: Mapping[str, str]) -> Iterator[str | Styled]:
     home = here()
     with tempfile.TemporaryDirectory(prefix="memsheaf-demo-") as folder:
         kept = {name: value for name, value in environment.items() if not name.startswith("MEMSHEAF_")}
-        environment = {**kept, "MEMSHEAF_HOME": os.path.join(folder, "home"), "MEMSHEAF_EMBEDDER": "static"}
+        environment = {**kept, "MEMSHEAF_HOME": os.path.join(folder, "home")}
         for line in story.strip().split("\n"):
             if line.startswith("# "):
                 yield from ("", Styled(line[2:], "bold"), "")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EVERY = 1 << 31  # rows
 NONE: Mapping[Ref, str] = MappingProxyType({})
-_NUMBERS = ("score", "fit", "common", "near", "by_words", "by_meaning")
+_NUMBERS = ("score", "likely", "common", "near")
 CANDIDATES = 12  # that `why` lists for people
 _ROW = ("scope", "name", "description", "updated", "state", "trust", "pinned", "size", "version", "problem")
 _MEMORY = (
@@ -194,7 +194,7 @@ def _recalled_parts(found: Recall) -> Iterator[Part]:
     """What was recalled, for people."""
     for one in found.memories:
         yield one.text.strip()
-        yield Styled(f"  {one.name}  {one.scope}  {one.age}", "dim")
+        yield Styled(f"  {one.name}  {one.scope}  {one.when}", "dim")
         yield from (Styled(f"  {note}", "yellow") for note in one.notes)
     count = plural(len(found.memories), "memory", "memories")
     yield Note(f"{count}, {plural(found.size, 'byte')} added to the message; `memsheaf why` explains the choice")
@@ -204,10 +204,10 @@ def _recalled_parts(found: Recall) -> Iterator[Part]:
 def why(call: Call) -> int:
     """Explain what `memsheaf recall` would bring for a message: candidates, scores, gates, cuts.
 
-    COMMON counts the telling words that message and memory share, NEAR is how near they are in meaning (a cosine, 0
-    without an embedder). FIT says how clearly the message is about a memory: when one has 1 or more, the best few are
-    recalled, else none. SCORE decides which: rare words count more, and it is a little higher when pinned, in the
-    nearest scope, changed or of use lately. Nothing is counted as used.
+    LIKELY says how likely a memory matters for the message, from 0 to 1; from a threshold on the best few are
+    recalled. It comes from NEAR, how near they are in meaning (a cosine, 0 without an encoder), and from COMMON, the
+    telling words that both have. Among equals, one comes first that is pinned, in the nearest scope, changed or of
+    use lately. Nothing is counted as used.
 
     examples:
       memsheaf why "how do we deploy?"
@@ -223,8 +223,8 @@ def why(call: Call) -> int:
     }
     if found.gate:
         return call.answer(value, f"nothing was looked for: {found.gate}")
-    head = ("", "SCORE", "FIT", "COMMON", "NEAR", "SCOPE", "FILE", "WHY")
-    table = Table(_candidate_rows(found, memory.home), ("green", "", "", "", "", "dim", "bold"), head)
+    head = ("", "LIKELY", "NEAR", "COMMON", "SCOPE", "FILE", "WHY")
+    table = Table(_candidate_rows(found, memory.home), ("green", "", "", "", "dim", "bold"), head)
     nothing = "no memory shares a word with the message, or is near to it in meaning"
     more = len(found.candidates) - CANDIDATES
     return call.answer(
@@ -274,7 +274,7 @@ def _describe(row: Row, mark: str) -> tuple[str, str]:
 def _describe_embedding(made: Embedding) -> str:
     """By what memories of a scope were found."""
     if made.problem:
-        return f"found by words, because the embedder failed: {made.problem}"
+        return f"found by words, because the encoder failed: {made.problem}"
     if not made.embedder:
         return "found by words"
     if made.done < made.total:
@@ -294,7 +294,7 @@ def _candidate_rows(found: Recall, home: str) -> Iterator[tuple[str, ...]]:
     cut = {(one.scope, one.memory.path) for one in found.memories if one.is_cut}
     for one in found.candidates[:CANDIDATES]:
         recalled = "recalled, cut to what there is room for" if (one.scope, one.row.path) in cut else "recalled"
-        numbers = (f"{number:.2f}" for number in (one.score, one.fit, one.common, one.near))
+        numbers = (f"{number:.2f}" for number in (one.likely, one.near, one.common))
         path = Ref(one.scope, one.row.path).label(home)
         yield "*" if one.chosen else "", *numbers, one.scope, path, one.why or recalled
 
@@ -305,9 +305,8 @@ def _recall_json(found: Recall) -> dict[str, object]:
             "layer": one.scope.partition("/")[0],
             "scope": one.scope,
             "path": one.name,
-            **pick(one.memory, ("name", "version")),
-            "type": one.memory.type,
-            "age": one.age,
+            **pick(one.memory, ("name", "version", "type")),
+            "saved": one.saved,
             "cut": one.is_cut,
             "notes": list(one.notes),
         }

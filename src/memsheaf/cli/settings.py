@@ -7,14 +7,13 @@ import os
 from memsheaf.cli.call import Call
 from memsheaf.cli.command import Argument, Usage, group, text
 from memsheaf.cli.output import Note, Table
-from memsheaf.embed import find
-from memsheaf.embed.api import PROVIDERS
-from memsheaf.embed.http import parse_address
+from memsheaf.encode import BUILT_IN, find_encoder
+from memsheaf.encode.api import PROVIDERS
 from memsheaf.errors import EmbedderFailed, ModelFailed, NotFound
 from memsheaf.llm import load_model
+from memsheaf.llm.http import parse_address
 from memsheaf.work.settings_file import Setting, SettingsFile, to_toml
 
-EMBEDDERS = ("auto", "none", "static", "semantic", "minilm")
 _KEY = Argument("key", "which setting, such as learning.policy", "KEY", required=True)
 
 config = group(
@@ -95,12 +94,12 @@ def _check_service(call: Call, key: str, value: str) -> Note | None:
     try:
         if part == "url":
             parse_address(value)
-        if table == "embedder" and provider not in (PROVIDERS if sign else EMBEDDERS):
-            raise ValueError(f"it is one of {', '.join(EMBEDDERS)}, or {', '.join(PROVIDERS)} with :MODEL")
+        if table == "embedder" and provider not in (PROVIDERS if sign else (*BUILT_IN, "none")):
+            raise ValueError(f"it is one of auto, none, or {', '.join(PROVIDERS)} with :MODEL")
         if provider == "openai-compatible" and not given["url"]:
             return Note(f"it needs an address, too: `memsheaf config set {table}.url URL`", "yellow")
         if table == "embedder":
-            find(settings.cache, **given)
+            find_encoder(**given)
         elif provider:
             load_model(**given, environment=call.environment)
     except ValueError as error:

@@ -104,29 +104,29 @@ class Row(NamedTuple):
         return self._replace(name=name, description=description, type=kind)
 
 
-MIN_HIT_FIT, MIN_HIT_COSINE = 0.9, 0.15
+MIN_HIT_CHANCE = 0.12  # of a memory without a word of the query, to somebody who searches
 """With these, recall@5 of the coding sets is what it is without; with less, "zzzz" finds something."""
 
 
 class Match(NamedTuple):
     """A memory that shares words with a query, or lies near it in meaning.
 
-    `score` is for the order. `common` is that of `lexical.WordHit`, and `near` the cosine of the best passage, 0.0
-    without vectors; from these two, `fit` says whether there is anything to it: 1 and more is worth showing unasked.
-    `used` is the day it was last of use, in days since 1970, 0 when it was not.
+    `score` is for the order, and `likely` says how likely it matters, from 0 to 1. `common` is that of
+    `lexical.WordHit`, and `near` the cosine of the best passage, 0.0 without vectors. `used` is the day it was last
+    of use, in days since 1970, 0 when it was not.
     """
 
     row: Row
     score: float
+    likely: float
     common: float
     near: float
-    fit: float
     used: int
 
     @property
     def is_hit(self) -> bool:
-        """Return True if somebody who searches would call it found: by a word, or clearly by its meaning."""
-        return self.common > 0 or (self.fit >= MIN_HIT_FIT and self.near >= MIN_HIT_COSINE)
+        """Return True if somebody who searches would call it found: by a word, or by its meaning."""
+        return self.common > 0 or self.likely >= MIN_HIT_CHANCE
 
 
 class Embedding(NamedTuple):

@@ -5,7 +5,6 @@ Nothing here is needed for an answer. Whatever fails, search goes on by words, a
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -13,18 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy
 from numpy import float32
 from numpy.typing import NDArray
 
-from memsheaf.embed import Embedder, Usual
+from memsheaf.encode import Encoder
 from memsheaf.errors import Busy, EmbedderFailed, MemsheafError
 from memsheaf.index.database import Embedding, base_of, count_memories, is_kept, locked, makes_vectors
-from memsheaf.index.everyday import Everyday, load
-from memsheaf.index.scoring import DIGITS, USUAL, Near, estimate_usual
-from memsheaf.index.vectors import VectorTable, passages, quantize, shares
+from memsheaf.index.scoring import DIGITS, UNCALIBRATED, Near
+from memsheaf.index.vectors import VectorTable, passages, quantize
 from memsheaf.limits import TimeUp, within
 from memsheaf.memory import parse
 from memsheaf.store.folder import FolderStore
@@ -46,14 +44,6 @@ HARMLESS_TEXT = "memory"  # a text that no embedder refuses
 Progress = Callable[[int, int], None]
 
 
-class EmbeddedQuestion(NamedTuple):
-    """A question as an embedder sees it: its vector, and whether some of several embedders say nothing about it."""
-
-    vector: NDArray[float32]
-    is_partial: bool
-    everyday: Everyday
-
-
 class SemanticSearch:
     """The vectors of one index. `query` runs a function on its database, while nobody else uses that."""
 
@@ -61,7 +51,7 @@ class SemanticSearch:
         self,
         store: FolderStore,
         database: str,
-        embedder: Callable[[], Embedder | None] | None,
+        embedder: Callable[[], Encoder | None] | None,
         query: Callable[[Callable[[sqlite3.Connection], Any]], Any],
         *,
         clock: Callable[[], float] = time.time,
@@ -71,10 +61,9 @@ class SemanticSearch:
         self._ask = embedder
         self._query = query
         self._clock = clock
-        self._embedder: Embedder | None = None
+        self._embedder: Encoder | None = None
         self._table: VectorTable | None = None
-        self._everyday: dict[bool, Everyday] = {}
-        self._questions: dict[str, EmbeddedQuestion] = {}
+        self._questions: dict[str, NDArray[float32]] = {}
         self._off_until = 0.0
         self._problem = ""
         self._thread: threading.Thread | None = None
@@ -87,13 +76,13 @@ class SemanticSearch:
         """Forget the vectors of a database that is closed."""
         self._table = None
 
-    def prepare(self, text: str) -> EmbeddedQuestion | None:
+    def prepare(self, text: str) -> NDArray[float32] | None:
         """Embed a question, and for a short while the memories that wait; None when words must do."""
         with self._tolerant():
             table = self._ready()
-            if table is None or not any(map(str.isalnum, text)):  # signs alone mean nothing
+            if table is None or not any(map(str.isalnum, text)) or not self._is_known(text):  # signs mean nothing
                 return None
-            question = self._embed_question(table, text)
+            question = self._embed_question(text)
             if makes_vectors():
                 until = time.monotonic() + SEARCH_SECONDS
                 self._catch_up(table, lambda: time.monotonic() >= until)
@@ -102,21 +91,14 @@ class SemanticSearch:
             return question
         return None
 
-    def compare(self, db: sqlite3.Connection, question: EmbeddedQuestion) -> Near | None:
+    def compare(self, db: sqlite3.Connection, question: NDArray[float32]) -> Near | None:
         """Return what a question is near to; None while most memories have no vectors yet."""
         table = self._table
         if table is None or (table.waiting(db, 1) and 2 * table.count(db) < count_memories(db)):
             return None
-        cosines = table.cosines(db, question.vector)
-        mean, spread = 0.0, 0.0
-        if len(cosines):
-            mean, spread = float(cosines.mean(dtype=float)), float(cosines.std(dtype=float))
-        # more than everyday messages reach
-        enough = table.threshold(question.is_partial, question.everyday.threshold)
-        enough += question.everyday.handicap(question.vector)
+        cosines = table.cosines(db, question)
         return Near(
-            estimate_usual(len(cosines), mean, spread, Usual(*getattr(self._embedder, "usual", USUAL))),
-            enough,
+            getattr(self._embedder, "calibration", UNCALIBRATED),
             table.nearest(cosines),
             lambda entries: table.best_of(entries, cosines, DIGITS),
         )
@@ -184,30 +166,26 @@ class SemanticSearch:
         embedder = self._embedder
         if self._table is None and embedder:
             identity, dimensions = _in_time(embedder, lambda: (embedder.identity, int(embedder.dimensions)))
-            self._table = VectorTable(identity, dimensions, getattr(embedder, "sections", ()))
+            self._table = VectorTable(identity, dimensions)
         return self._table
 
-    def _embed_question(self, table: VectorTable, text: str) -> EmbeddedQuestion:
+    def _is_known(self, text: str) -> bool:
+        """Return True if the encoder can make something of a text, as far as it says."""
+        knows: Callable[[str], bool] = getattr(self._embedder, "knows", lambda text: True)
+        return knows(text)
+
+    def _embed_question(self, text: str) -> NDArray[float32]:
         """Return the question; it is embedded once. Raises EmbedderFailed, also after the time-out."""
         embedder = self._embedder
         assert embedder
         if text not in self._questions:
-            vector = _in_time(embedder, lambda: _encode(embedder, [text]))[0]
-            if not self._everyday:
-                folder = os.path.dirname(self._base)
-                self._everyday[False] = load(
-                    embedder.identity, embedder.dimensions, partial(_encode, embedder), folder
-                )
-            is_partial = not shares(vector[None], table.parts).all()
-            if is_partial and True not in self._everyday:
-                self._everyday[True] = self._everyday[False].within(vector != 0)
             if len(self._questions) >= MAX_CACHED_QUESTIONS:
                 self._questions = {}
-            self._questions[text] = EmbeddedQuestion(vector, is_partial, self._everyday[is_partial])
+            self._questions[text] = _in_time(embedder, lambda: _encode(embedder, [text]))[0]
         return self._questions[text]
 
     def _catch_up(self, table: VectorTable, is_over: Callable[[], bool], progress: Progress | None = None) -> None:
-        """Make missing vectors, batch by batch, until all are made or it is over."""
+        """Make missing vectors, batch by batch, until all are made or it is over. Then those of others can go."""
         while waiting := self._query(lambda db: table.waiting(db, MAX_LISTED)):
             for start in range(0, len(waiting), BATCH):
                 if is_over():
@@ -216,6 +194,7 @@ class SemanticSearch:
                 self._query(partial(table.add, vectors=vectors))
                 if progress:
                     progress(*self._query(lambda db: (table.count(db), count_memories(db))))
+        self._query(table.delete_others)
 
     def _embed(self, memories: Sequence[tuple[int, str]]) -> dict[int, bytes]:
         """Return the stored vectors of some memories; of one that is gone meanwhile, or refused, there are none."""
@@ -254,7 +233,7 @@ class SemanticSearch:
             self._off_until = self._clock() + PAUSE_SECONDS
 
 
-def _encode(embedder: Embedder, texts: Sequence[str]) -> NDArray[float32]:
+def _encode(embedder: Encoder, texts: Sequence[str]) -> NDArray[float32]:
     """Return the vectors of some texts. Raises EmbedderFailed, whatever else went wrong."""
     rows = _translate(lambda: numpy.asarray(embedder.encode(texts), float32))
     is_sound = rows.shape == (len(texts), embedder.dimensions)
@@ -273,7 +252,7 @@ def _translate(work: Callable[[], T]) -> T:
         raise EmbedderFailed(_message(error)) from None
 
 
-def _in_time(embedder: Embedder, work: Callable[[], T]) -> T:
+def _in_time(embedder: Encoder, work: Callable[[], T]) -> T:
     """Call an embedder, with a time-out if it is `remote`. Raises EmbedderFailed."""
     if not getattr(embedder, "remote", False):
         return _translate(work)

@@ -25,8 +25,6 @@ NAME, DESCRIPTION, BODY = 4, 2, 1
 K1, B, USUAL_LENGTH = 0.9, 0.4, 60
 WEAK = 0.2
 ENOUGH, ENOUGH_MORE, MANY = 0.5, 0.135, 1_000
-TEXT_WEIGHT = 2.0  # of a share of 1, in a score: where meaning counts as well, it adds a quarter for each spread
-
 LITERAL = 10.0  # weight, in telling words, of a literal match in a script without spaces
 _LITERALS = "[\u4e00-\u9fff]{2,}さん|[\u3005\u30a1-\u30ff\u3400-\u9fff]{3,}|[\uac00-\ud7af]{4,}"
 _TALK = "怎么样 为什么 什么时 么时候 没问题 有没有 是不是 能不能 可不可 不可以 谢谢你 对不起 没关系 今天天"

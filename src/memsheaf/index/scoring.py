@@ -1,74 +1,81 @@
-"""Fuse lexical and vector scores; all tuned constants are here."""
+"""How likely a memory matters for a message: by its meaning, and by the words that both have.
+
+The numbers were set on development worlds by `training/calibrate.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import exp, log
 from typing import NamedTuple
 
-from memsheaf.embed import Usual
-from memsheaf.index.lexical import TEXT_WEIGHT, WordHit
+from memsheaf.encode import Calibration
+from memsheaf.index.lexical import WordHit
 
-NEAR_WEIGHT = 0.25
-USUAL = Usual(mean=0.1, spread=0.1)  # for an embedder that has none of its own
-WORD, WORDS_FREE = 0.08, 0.5  # what each telling word in common beyond the first half adds to a fit
-SAMPLE = 50  # so many vectors count as much as what is usual
+SHOWN_FROM = 0.3  # how likely a memory must matter to be shown unasked
+WORD_WEIGHT = 3.63  # of sharing all that the rare words of a message can give
+UNCALIBRATED = Calibration(scale=15.0, bias=-7.5)  # for an encoder that says nothing of its cosines
+# Of words in common, as a share of those that are enough: a little less than enough is SHOWN_FROM.
+WORDS_ALONE = Calibration(scale=4.0, bias=-4.5)
 DIGITS = 5  # what follows depends on the order in which vectors were stored
 
 
 class Near(NamedTuple):
-    """The usual cosines, the one from which a question is about a memory, the nearest rows, and all cosines."""
+    """What a question is near to: the nearest rows, and the cosines of any."""
 
-    usual: Usual
-    enough: float
+    calibration: Calibration
     nearest: Sequence[int]
     cosines_of: Callable[[Sequence[int]], Mapping[int, float]]
 
 
-def estimate_usual(count: int, mean: float, spread: float, usual: Usual = USUAL) -> Usual:
-    """The mean and spread of a question's cosines, pulled towards the usual ones when there are few.
+class Score(NamedTuple):
+    """`score` is for the order, `likely` for the decision: how likely the memory matters. `near` is its cosine."""
 
-    >>> estimate_usual(0, 0.0, 0.0), estimate_usual(50, 0.3, 0.2)
-    (Usual(mean=0.1, spread=0.1), Usual(mean=0.2, spread=0.15))
+    score: float
+    likely: float
+    common: float
+    near: float
+
+
+def score_by_words(hit: WordHit, enough: float) -> Score:
+    """Score a memory by the words that it shares with a question; with `enough` of them it is shown.
+
+    >>> score_by_words(WordHit(1, score=0.9, common=1.5, share=0.7), enough=1.5)
+    Score(score=0.7, likely=0.37754, common=1.5, near=0.0)
     """
-    share = count / (count + SAMPLE)
-    mean, spread = (share * own + (1 - share) * theirs for own, theirs in zip((mean, spread), usual, strict=True))
-    return Usual(round(mean, DIGITS), max(round(spread, DIGITS), 1e-6))
+    return Score(hit.share, sigmoid(hit.common / enough, WORDS_ALONE), hit.common, 0.0)
 
 
-def fuse(text: float, near: float, usual: Usual) -> float:
-    """One number for the order: how much the words say, and how far the cosine stands out among all.
+def score_by_both(hit: WordHit, cosine: float, calibration: Calibration) -> Score:
+    """Score a memory by its nearness in meaning and by the words that it shares with a question."""
+    words = WORD_WEIGHT * min(1.0, hit.share)
+    likely = sigmoid(cosine, calibration._replace(bias=calibration.bias + words))
+    return Score(likely, likely, hit.common, cosine)
 
-    >>> fuse(0.5, 0.5, Usual(mean=0.1, spread=0.1)), fuse(0.0, 0.1, Usual(mean=0.1, spread=0.1))
-    (2.0, 0.0)
+
+def shift(likely: float, odds: float) -> float:
+    """Return a probability with its odds changed, by a logarithm.
+
+    >>> shift(0.5, 0.0), shift(0.3, 0.5) > 0.3
+    (0.5, True)
     """
-    return NEAR_WEIGHT * (near - usual.mean) / usual.spread + TEXT_WEIGHT * text
+    return sigmoid(log_odds(likely), Calibration(scale=1.0, bias=odds))
 
 
-def fit(common: float, near: float, enough: float) -> float:
-    """How clearly a question is about a memory: from 1 on it is worth recalling something.
+def log_odds(likely: float) -> float:
+    """Return the logarithm of the odds of a probability, from -7 to 7.
 
-    >>> fit(0.0, 0.4, enough=0.4), fit(1.75, 0.3, enough=0.4), fit(0.4, 0.3, enough=0.4)
-    (1.0, 1.0, 0.9)
+    >>> log_odds(0.5)
+    0.0
     """
-    return round(1 + near - enough + word_share(common), DIGITS)
+    certain = min(max(likely, 1e-3), 1 - 1e-3)
+    return log(certain / (1 - certain))
 
 
-def word_share(common: float) -> float:
-    """What words in common add to a fit."""
-    return WORD * max(0.0, common - WORDS_FREE)
+def sigmoid(value: float, calibration: Calibration) -> float:
+    """Return the probability that belongs to a value.
 
-
-def score_both(
-    hits: Iterable[WordHit], cosines: Mapping[int, float], usual: Usual, *, enough: float, least: float
-) -> dict[int, tuple[float, float, float, float]]:
-    """Score, common, near and fit of each row that has a vector or shares words with the question."""
-    found = {}
-    for hit in hits:
-        cosine = cosines.get(hit.row)
-        if cosine is not None:
-            score = fuse(hit.share, cosine, usual)
-            found[hit.row] = (score, hit.common, cosine, fit(hit.common, cosine, enough))
-        elif hit.common:  # one that has no vector yet is neither near nor far
-            score = fuse(hit.share, usual.mean, usual)
-            found[hit.row] = (score, hit.common, 0.0, hit.common / least)
-    return found
+    >>> sigmoid(0.5, Calibration(scale=20.0, bias=-10.0))
+    0.5
+    """
+    return round(1 / (1 + exp(-calibration.scale * value - calibration.bias)), DIGITS)

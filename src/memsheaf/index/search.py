@@ -34,17 +34,20 @@ from memsheaf.index.database import (
     to_row,
     writing,
 )
-from memsheaf.index.lexical import TEXT_WEIGHT, WEIGHED, enough, rank_by_words
+from memsheaf.index.lexical import WEIGHED, enough, rank_by_words
 from memsheaf.index.refresh import Refresher
 from memsheaf.index.rows import find_alike, where_kind, wipe_rows
-from memsheaf.index.scoring import score_both
+from memsheaf.index.scoring import score_by_both, score_by_words
 from memsheaf.memory import Memory
 from memsheaf.store import Commit, Version
 from memsheaf.store.folder import FolderStore
 
 if TYPE_CHECKING:
-    from memsheaf.embed import Embedder
-    from memsheaf.index.embedding import EmbeddedQuestion, SemanticSearch
+    from numpy import float32
+    from numpy.typing import NDArray
+
+    from memsheaf.encode import Encoder
+    from memsheaf.index.embedding import SemanticSearch
 
 T = TypeVar("T")
 
@@ -77,7 +80,7 @@ class Index:
         database: str,
         *,
         read_only: bool = False,
-        embedder: Callable[[], Embedder | None] | None = None,
+        embedder: Callable[[], Encoder | None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -225,7 +228,8 @@ class Index:
         """Return how far the vectors are."""
         vectors = self._vectors()
         if vectors is None:
-            return Embedding("", 0, self.query(count_memories), running=False, problem="")
+            problem = "search by meaning needs numpy, which cannot be imported" if self._embedder else ""
+            return Embedding("", 0, self.query(count_memories), running=False, problem=problem)
         return self.query(vectors.status)
 
     def embed_all(
@@ -343,11 +347,11 @@ class Index:
         db: sqlite3.Connection,
         query: str,
         limit: int,
-        question: EmbeddedQuestion | None,
+        question: NDArray[float32] | None,
         among: Collection[str] | None = None,
     ) -> list[Match]:
         self._refresher.take_in_words(db)
-        near = self._semantic.compare(db, question) if self._semantic and question else None
+        near = self._semantic.compare(db, question) if self._semantic and question is not None else None
         total = sum(tally(db))
         most, also = (WEIGHED, near.nearest) if near else (limit, [])
         if among is not None:
@@ -361,13 +365,19 @@ class Index:
         used = "ifnull((SELECT day FROM used WHERE used.path = entry.path), 0)"
         sql = f"SELECT id, {used}, {ROW} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
         rows = {entry: (to_row(row), day) for entry, day, *row in db.execute(sql, [hit.row for hit in hits])}
-        hits = [hit for hit in hits if hit.row in rows]
-        if near:
-            cosines = near.cosines_of(list(rows))
-            scores = score_both(hits, cosines, near.usual, enough=near.enough, least=enough(total))
-        else:
-            scores = {hit.row: (TEXT_WEIGHT * hit.share, hit.common, 0.0, hit.common / enough(total)) for hit in hits}
-        matches = [Match(rows[entry][0], *numbers, rows[entry][1]) for entry, numbers in scores.items()]
+        cosines = near.cosines_of(list(rows)) if near else {}
+        matches = []
+        for hit in hits:
+            if hit.row not in rows:
+                continue
+            if near and hit.row in cosines:
+                score = score_by_both(hit, cosines[hit.row], near.calibration)
+            elif hit.common:  # also one that has no vector yet
+                score = score_by_words(hit, enough(total))
+            else:
+                continue
+            row, used = rows[hit.row]
+            matches.append(Match(row, *score, used))
         return sorted(matches, key=lambda match: (-match.score, match.row.path))[:limit]
 
 

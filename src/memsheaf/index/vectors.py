@@ -1,13 +1,13 @@
 """The vectors of an index: which passages of a memory are embedded, and how their vectors are stored and compared.
 
-A memory has one row in the table `vector` for each embedder. It holds a record for each passage: a scale, and whole
-numbers from -127 to 127. The row goes with the memory's row in `entry`.
+A memory has one row in the table `vector`, and a second one while an embedder takes the place of another. It holds a
+record for each passage: a scale, and whole numbers from -127 to 127. The row goes with the memory's row in `entry`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy
 from numpy import float32, int64
 from numpy.typing import NDArray
 
-from memsheaf.embed.threads import one_thread
 from memsheaf.index.database import EMBEDDABLE, state_of, writing
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
@@ -23,7 +22,6 @@ from memsheaf.text.sections import searched_texts
 FIRST_CHARS, NEXT_CHARS, MAX_PASSAGES = 600, 800, 16  # characters of the first passage and of later ones
 NEAREST = 50
 BLOCK = 512  # vectors that are multiplied at once: they stay in the processor's cache
-SAMPLED = 1_024  # vectors by which a threshold is set
 
 Floats = NDArray[float32]
 
@@ -34,16 +32,20 @@ def passages(memory: Memory) -> list[str]:
     >>> from memsheaf.memory import parse
     >>> header = "---\\nname: Ports\\ndescription: Which are taken\\ntype: project\\n---\\n"
     >>> passages(parse("ports.md", f"{header}8080 is the proxy.\\n".encode()))
-    ['Ports. Which are taken\\n8080 is the proxy.']
+    ['Ports\\nWhich are taken\\n8080 is the proxy.']
     >>> long = passages(parse("ports.md", (header + "A port is taken. " * 100).encode()))
     >>> [len(text) for text in long], long[1][:20]
-    ([619, 804, 309], 'Ports\\nport is taken.')
+    ([618, 804, 309], 'Ports\\nport is taken.')
     """
     name, description, body = searched_texts(memory)
     name, rest = name[:200], body[: 2 * FIRST_CHARS + MAX_PASSAGES * NEXT_CHARS].strip()
     piece, rest = _cut(rest, FIRST_CHARS)
-    head = f"{name}. " if name else ""
-    texts = [f"{head}{description[:500]}\n{piece}".strip()]
+    below = {
+        name: f"{description}\n{body}",
+        description[:500]: body,
+    }  # a line that the text below repeats is left out
+    lines = [line for line, text in below.items() if not _says(text, line)]
+    texts = ["\n".join([*lines, piece]).strip()]
     while rest and len(texts) < MAX_PASSAGES:
         piece, rest = _cut(rest, NEXT_CHARS)
         texts.append(f"{name}\n{piece}".lstrip("\n"))
@@ -68,17 +70,15 @@ def record_of(dimensions: int) -> numpy.dtype[Any]:
 class VectorTable:
     """The vectors of one embedder, cached in memory in the order in which they came."""
 
-    def __init__(self, identity: str, dimensions: int, parts: Sequence[int] = ()) -> None:
-        self.parts = parts  # the dimensions of each of several embedders
+    def __init__(self, identity: str, dimensions: int) -> None:
         digest = sha256(f"{dimensions} {identity}".encode()).digest()
         self._embedder = int.from_bytes(digest[:6], "big")
         self._records: NDArray[Any] = numpy.empty(0, record_of(dimensions))
         self._entries: NDArray[int64] = numpy.empty(0, int64)
-        self._shares: Floats = shares(self._records["row"], parts)
         self._last = self._count = 0  # id of the last row that was read, and the number of rows
-        self._thresholds: dict[bool, float] = {}
         self._state: object = None
         self._complete: object = None
+        self._is_alone = False
 
     def waiting(self, db: sqlite3.Connection, limit: int) -> list[tuple[int, str]]:
         """Return memories that have no vectors yet, oldest first: entry and path."""
@@ -101,19 +101,29 @@ class VectorTable:
         with writing(db):
             db.executemany(sql, [(self._embedder, data, entry) for entry, data in vectors.items()])
 
+    def delete_others(self, db: sqlite3.Connection) -> None:
+        """Delete the vectors of other embedders: of an earlier version, or of one that was set before.
+
+        This is done once, when all memories have vectors of this one.
+        """
+        others = "FROM vector WHERE embedder <> ?"
+        if not self._is_alone and db.execute(f"SELECT 1 {others} LIMIT 1", (self._embedder,)).fetchone():
+            with writing(db):
+                db.execute(f"DELETE {others}", (self._embedder,))
+        self._is_alone = True
+
     def cosines(self, db: sqlite3.Connection, question: Floats) -> Floats:
         """Return the cosine of each stored vector with a question of length 1."""
         self._refresh(db)
         rows, count = self._records["row"], len(self._records)
         cosines = numpy.empty(count, float32)
         floats = numpy.empty((min(BLOCK, count), rows.shape[1]), float32)
-        with one_thread():
-            for start in range(0, count, BLOCK):
-                part = rows[start : start + BLOCK]
-                numpy.copyto(floats[: len(part)], part)
-                numpy.dot(floats[: len(part)], question, out=cosines[start : start + BLOCK])
+        for start in range(0, count, BLOCK):
+            part = rows[start : start + BLOCK]
+            numpy.copyto(floats[: len(part)], part)
+            numpy.dot(floats[: len(part)], question, out=cosines[start : start + BLOCK])
         cosines *= self._records["scale"]
-        return cosines / common_lengths(self._shares, shares(question[None], self.parts))[:, 0]
+        return cosines
 
     def nearest(self, cosines: Floats) -> list[int]:
         """Return the entries with the nearest passages, nearest first. `cosines` were just returned."""
@@ -130,20 +140,6 @@ class VectorTable:
         best: dict[int, float] = {}
         for entry, cosine in zip(self._entries[places].tolist(), cosines[places].tolist(), strict=True):
             best[entry] = max(best.get(entry, -2.0), round(cosine, digits))
-        return best
-
-    def threshold(self, is_partial: bool, measure: Callable[[Callable[[Floats], Floats]], float]) -> float:
-        """Return what `measure` makes of these vectors; it is cached until they change."""
-        if is_partial not in self._thresholds:
-            self._thresholds[is_partial] = measure(self._best) if len(self._records) else 0.0
-        return self._thresholds[is_partial]
-
-    def _best(self, others: Floats) -> Floats:
-        """Return the highest cosine of each of some other vectors with these; of very many, with some of these."""
-        part = self._records[:: -(-len(self._records) // SAMPLED)]
-        products = (part["row"] * part["scale"][:, None]) @ others.T
-        lengths = common_lengths(shares(part["row"], self.parts), shares(others, self.parts))
-        best: Floats = (products / lengths).max(axis=0)
         return best
 
     def _refresh(self, db: sqlite3.Connection) -> None:
@@ -167,25 +163,11 @@ class VectorTable:
         self._entries = numpy.concatenate([self._entries, added])
         added = numpy.frombuffer(b"".join(data), self._records.dtype)
         self._records = numpy.concatenate([self._records, added])
-        self._shares = shares(self._records["row"], self.parts)
-        self._thresholds = {}
 
 
-def shares(vectors: NDArray[Any], parts: Sequence[int]) -> Floats:
-    """Return how much of each vector lies in each of its parts, in squares: 0 where an embedder says nothing."""
-    starts = [sum(parts[:place]) for place in range(len(parts))]
-    if not starts:
-        return numpy.ones((len(vectors), 1), float32)
-    squares = numpy.add.reduceat(numpy.square(vectors, dtype=float32), starts, axis=1)
-    found: Floats = squares / numpy.maximum(squares.sum(axis=1, keepdims=True), 1e-9)
-    return found
-
-
-def common_lengths(some: Floats, others: Floats) -> Floats:
-    """Return the length that each of some vectors and each of others have in the parts that both have."""
-    both = (some @ (others > 0).T.astype("float32")) * ((some > 0).astype("float32") @ others.T)
-    found: Floats = both.clip(1e-6) ** 0.5
-    return found
+def _says(text: str, line: str) -> bool:
+    """Return True if a text holds a line, whatever its case; one that was shortened ends in "…"."""
+    return line.rstrip("….").casefold() in text.casefold()
 
 
 def _cut(text: str, size: int) -> tuple[str, str]:

@@ -372,7 +372,7 @@ def _find_clusters(
             other = by_path.get(match.row.path, first)
             is_like = (other.type, other.trust, other.expires) == (first.type, first.trust, first.expires)
             is_room = len(cluster) < min(most, MAX_CLUSTER_MEMORIES) and size + len(other.data) <= MAX_CLUSTER_BYTES
-            if other is not first and match.fit >= 1 and is_like and is_room:
+            if other is not first and match.is_hit and is_like and is_room:
                 cluster.append(other)
                 size += len(other.data)
         if len(cluster) > 1 and not all(map(_is_fixed, cluster)):

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from memsheaf.embed.http import ServerAddress, parse_address
 from memsheaf.errors import BadSettings, ModelFailed, hinted
+from memsheaf.llm.http import ServerAddress, parse_address
 from memsheaf.llm.model import failed
 from memsheaf.llm.subprocess_model import TOOLS, SubprocessModel
 from memsheaf.text.neutralize import one_line

@@ -35,7 +35,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from memsheaf.embed.http import parse_address
+from memsheaf.llm.http import parse_address
 from memsheaf.llm.json_answer import UnusableAnswer, read
 from memsheaf.llm.model import Answer, Question, Request, Said, Spoken, Step, ToolCall, failed, sendable
 from memsheaf.llm.providers import CHOOSE, NO_KEY, Choice

@@ -15,9 +15,9 @@ from importlib import import_module
 from threading import Lock
 from typing import Any
 
-from memsheaf.embed.http import error_message
 from memsheaf.errors import BadSettings, ModelFailed
 from memsheaf.limits import TimeUp, within
+from memsheaf.llm.http import error_message
 from memsheaf.llm.json_answer import ANSWER_BYTES, UnusableAnswer
 from memsheaf.llm.model import Answer, Question, failed
 from memsheaf.llm.providers import CHOOSE, NO_KEY, choose, key_of

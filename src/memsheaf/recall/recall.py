@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from memsheaf.errors import MemsheafError, ModelFailed
 from memsheaf.gates import LAYER_FILES
 from memsheaf.index.database import Match, Row
-from memsheaf.index.scoring import word_share
+from memsheaf.index.scoring import SHOWN_FROM, log_odds, shift
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
@@ -31,17 +31,17 @@ CONVERSATION_BYTES = 60 * 1024
 MESSAGE_BYTES = 9_600  # at once: hosts take 10,000 of a hook, and put more into a file
 QUERY_TEXTS = 3
 QUERY_CHARACTERS = 2_000
-MIN_FOLLOW_UP_FIT = 0.85  # of a message, where earlier ones of the user speak for it: thanks are not about anything
-OWN_THINGS_WEIGHT = 0.2  # what a fit gains or loses by whether a message is about the user's own things
-GATE = 1.0  # the fit that one memory of a scope must have, or nothing of it is recalled
-MIN_SCORE_RATIO = 0.66  # of the best score, for what is shown beside it
+OWN_THINGS_WEIGHT = 0.07  # of the odds that a message is about the user's own things
+MIN_CONCERN = 0.5  # of a follow-up: thanks are not about anything
+FOLLOW_UP_WEIGHT = 0.8  # of what fits a message only together with those before it
+MIN_SHARE_OF_BEST = 0.5  # of the likeliest memory, for what is shown beside it
 
 # What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
-# week, or of use in the last month adds to a score, of which a good answer has 1 or 2: enough to part equals.
-PINNED_BONUS = 0.10
-NEAREST_BONUS = 0.05
-RECENT_BONUS = 0.05
-USED_BONUS = 0.05
+# week, or of use in the last month adds to a score, which is at most 1: enough to part equals.
+PINNED_BONUS = 0.04
+NEAREST_BONUS = 0.02
+RECENT_BONUS = 0.02
+USED_BONUS = 0.02
 RECENT_DAYS = 7
 USED_DAYS = 30
 
@@ -75,31 +75,21 @@ class RecallSource(Protocol):
 class Candidate(NamedTuple):
     """A memory that was considered, and what became of it.
 
-    `common` are the telling words it shares with the question, `near` how near it is in meaning, `fit` how clearly
-    the message is about it (from `GATE` on something is recalled), `score` its place among the others. `why` says in
-    a sentence why it is not recalled, `cut` in a word: `excluded`, whatever it says; below the `gate`; by its `score`
-    beside the best; by the `model`; by the `limit` of memories or bytes.
+    `likely` says how likely it matters, from 0 to 1, and `score` gives its place among the others. `common` are the
+    telling words it shares with the question, `near` how near it is in meaning. `why` says in a sentence why it is
+    not recalled, `cut` in a word: `excluded`, whatever it says; `unlikely` to matter; far below the `best`; by the
+    `model`; by the `limit` of memories or bytes.
     """
 
     scope: str
     row: Row
     common: float
     near: float
-    fit: float
+    likely: float
     score: float
     chosen: bool = False
     why: str = ""
     cut: str = ""
-
-    @property
-    def by_words(self) -> float:
-        """What words in common add to the fit; all of it where nothing is known of the meaning."""
-        return max(0.0, min(self.fit, word_share(self.common) if self.near else self.fit))
-
-    @property
-    def by_meaning(self) -> float:
-        """What nearness in meaning adds to the fit."""
-        return max(0.0, self.fit - self.by_words)
 
     @property
     def version(self) -> tuple[str, str, str]:
@@ -169,7 +159,7 @@ def recall(
         except ModelFailed as error:
             selector = f"local, because the model failed: {error}"
     if selector != "model":
-        candidates, decision = _select_by_fit(candidates)
+        candidates, decision = _select_likely(candidates)
     shown, candidates = _read_selected(sources, candidates, occasion)
     text = render_recall(shown, occasion.nonce)
     return Recall(text, tuple(shown), "", selector, query, tuple(candidates), decision)
@@ -191,25 +181,33 @@ def _is_telling(message: str) -> bool:
 
 
 def _find_candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion) -> list[Candidate]:
-    """Return all that matches the last few messages, or the last one alone: earlier ones must not drown it."""
+    """Return all that matches the last message; if nothing does, what matches it together with the ones before."""
     message = occasion.texts[-1][-QUERY_CHARACTERS:]
-    lift = OWN_THINGS_WEIGHT * (concerns(message) - 0.5)
-    is_word = not _is_telling(message)
-    best: dict[tuple[str, str, str], Candidate] = {}
-    for nearness, source in enumerate(sources, 1):
-        matches = list(source.matches(message, limit=MAX_CANDIDATES))
-        is_talk = any(match.near for match in matches) and max(match.fit for match in matches) < MIN_FOLLOW_UP_FIT
-        if query != message and not is_talk:
-            matches += source.matches(query, limit=MAX_CANDIDATES)
-        for match in matches:
-            score = match.score + NEAREST_BONUS / nearness + _bonus(match, occasion.today)
-            fit = GATE if is_word and match.is_hit else match.fit + lift
-            more = Candidate(str(source.scope), match.row, match.common, match.near, fit, score)
-            known = best.setdefault(more.version, more)
-            if (more.fit >= GATE, more.score) > (known.fit >= GATE, known.score):
-                best[more.version] = more
-    candidates = [_exclude(candidate, occasion) for candidate in best.values()]
+    candidates = _match(sources, message, occasion)
+    is_clear = any(candidate.likely >= SHOWN_FROM for candidate in candidates)
+    if query != message and not is_clear and concerns(message) >= MIN_CONCERN:
+        known = {candidate.version: candidate for candidate in candidates}
+        for candidate in _match(sources, query, occasion, FOLLOW_UP_WEIGHT):
+            if candidate.version not in known or candidate.likely > known[candidate.version].likely:
+                known[candidate.version] = candidate
+        candidates = list(known.values())
+    candidates = [_exclude(candidate, occasion) for candidate in candidates]
     return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.scope, candidate.row.path))
+
+
+def _match(sources: Sequence[RecallSource], text: str, occasion: Occasion, weight: float = 1.0) -> list[Candidate]:
+    """Return what matches a text in all scopes."""
+    is_word = not _is_telling(text)  # then somebody asks for it
+    odds = OWN_THINGS_WEIGHT * log_odds(concerns(text))
+    candidates = []
+    for nearness, source in enumerate(sources, 1):
+        for match in source.matches(text, limit=MAX_CANDIDATES):
+            likely = weight * shift(match.likely, odds)
+            if is_word and match.is_hit:
+                likely = max(likely, SHOWN_FROM)
+            score = weight * match.score + NEAREST_BONUS / nearness + _bonus(match, occasion.today)
+            candidates.append(Candidate(str(source.scope), match.row, match.common, match.near, likely, score))
+    return candidates
 
 
 def _bonus(match: Match, today: str) -> float:
@@ -255,31 +253,26 @@ def _fill_up(sources: Sequence[RecallSource], candidates: list[Candidate], occas
     return filled if offered else []
 
 
-def _select_by_fit(candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
-    """Decide once for the message: is it about something remembered? Return the best few, and a sentence about it.
-
-    Each scope decides for itself: a score says nothing about another one, which may hold a hundred times as much.
-    """
-    fits: dict[str, float] = {}
-    scores: dict[str, float] = {}
-    for candidate in candidates:
-        fits[candidate.scope] = max(candidate.fit, fits.get(candidate.scope, candidate.fit))
-        scores[candidate.scope] = max(candidate.score, scores.get(candidate.scope, candidate.score))
-    clearest = max(candidates, key=lambda candidate: candidate.fit, default=None)
-    decision = "nothing is recalled: no memory is nearer to this message than to everyday talk"
-    if clearest and clearest.fit >= GATE:
-        decision = f"the message is about something remembered: {clearest.row.path} fits it"
-    if clearest:
-        decision += f" ({clearest.fit:.2f}, and 1 is needed)"
+def _select_likely(candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
+    """Choose the memories that likely matter and are not far below the likeliest; return a sentence about it, too."""
+    possible = [candidate for candidate in candidates if not candidate.why]
+    best = max(possible, key=lambda candidate: candidate.likely, default=None)
+    if best is None:
+        return list(candidates), "nothing is recalled: nothing else fits"
+    if best.likely < SHOWN_FROM:
+        decision = f"nothing is recalled: the likeliest, {best.row.path}, matters with {best.likely:.0%}"
+    else:
+        decision = f"{best.row.path} matters with {best.likely:.0%}"
+    decision += f", and {SHOWN_FROM:.0%} are needed"
+    least = MIN_SHARE_OF_BEST * best.likely
     selected = []
     for candidate in candidates:
-        least = MIN_SCORE_RATIO * scores[candidate.scope]
         if candidate.why:
             selected.append(candidate)
-        elif fits[candidate.scope] < GATE:
-            selected.append(candidate.refuse("the message is not about something remembered", "gate"))
-        elif candidate.score < least:
-            selected.append(candidate.refuse(f"scores too little beside the best ({least:.2f} is needed)", "score"))
+        elif candidate.likely < SHOWN_FROM:
+            selected.append(candidate.refuse("it is unlikely to matter for this message", "unlikely"))
+        elif candidate.likely < least:
+            selected.append(candidate.refuse(f"it is far less likely to matter than {best.row.path}", "best"))
         else:
             selected.append(candidate._replace(chosen=True))
     return selected, decision

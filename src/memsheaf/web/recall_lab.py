@@ -7,31 +7,29 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from memsheaf.errors import Ref
-from memsheaf.recall.recall import GATE, Candidate, Recall
+from memsheaf.index.scoring import SHOWN_FROM
+from memsheaf.recall.recall import Candidate, Recall
 from memsheaf.web.page import PageRequest
 from memsheaf.web.review import key_of
 
 MAX_MESSAGE_CHARS = 10_000
 MAX_CANDIDATES = 12
-BAR_START, BAR_END = 0.5, 1.5  # the fit at both ends of a bar; a larger fit moves the end
 CUTS = {
     "": "recalled",
     "excluded": "excluded",
-    "gate": "below the threshold",
-    "score": "score too low",
+    "unlikely": "below the threshold",
+    "best": "far below the best",
     "model": "not selected",
     "limit": "over the limit",
 }
 
 
 class ShownCandidate(NamedTuple):
-    """A candidate, where its memory is, and its bar in percent: by meaning, and by words behind it."""
+    """A candidate, and where its memory is."""
 
     key: str
     path: str
     candidate: Candidate
-    meaning: float
-    words: float
 
 
 def show_recall(page: PageRequest) -> Response:
@@ -43,13 +41,9 @@ def show_recall(page: PageRequest) -> Response:
     recall = Recall()
     if message.strip():
         recall = layers.session(tree=page.scopes.tree(known)).why(message)
-    scale = 100 / (max([BAR_END, *(candidate.fit for candidate in recall.candidates)]) - BAR_START)
     rows = []
     for candidate in recall.candidates[:MAX_CANDIDATES]:
-        place = key_of(known, Ref(candidate.scope, candidate.row.path))
-        meaning = scale * max(0.0, candidate.by_meaning - BAR_START)
-        words = scale * max(0.0, candidate.fit - BAR_START) - meaning
-        rows.append(ShownCandidate(*place, candidate, meaning, words))
+        rows.append(ShownCandidate(*key_of(known, Ref(candidate.scope, candidate.row.path)), candidate))
     return page.show(
         "recall_lab.html",
         message=message,
@@ -58,7 +52,7 @@ def show_recall(page: PageRequest) -> Response:
         rows=rows,
         more=len(recall.candidates) - len(rows),
         cuts=CUTS,
-        threshold=scale * (GATE - BAR_START),
+        threshold=100 * SHOWN_FROM,
         home=layers.home,
         prompts=layers.prompts() if page.query["prompt"] else (),
     )

@@ -167,7 +167,6 @@ class ServerReplicas:
             home=home,
             cache=cache,
             state=state,
-            weights=self._settings.cache,
             project=os.path.join(home, "project"),
             projects=(),
         )

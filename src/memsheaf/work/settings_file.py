@@ -23,7 +23,7 @@ OPEN_TABLES = ("learning.scopes.", "projects.", "teams.")  # tables whose keys a
 
 _CHOICES = {
     "scope": ("project", "user"),
-    "embedder.name": ("auto", "none", "static", "semantic"),  # these send no text elsewhere
+    "embedder.name": ("auto", "none"),  # these send no text elsewhere
     "learning.policy": POLICIES,
     "hub.offline": OFFLINE,
 }

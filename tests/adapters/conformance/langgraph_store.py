@@ -104,7 +104,7 @@ def stand_in() -> None:
         @contextmanager
         def from_conn_string(cls, _: str, *, index: object = None, ttl: object = None) -> Iterator[MemsheafStore]:
             with tempfile.TemporaryDirectory() as home:
-                settings = Settings(f"{home}/home", f"{home}/cache", state=f"{home}/state", embedder="static")
+                settings = Settings(f"{home}/home", f"{home}/cache", state=f"{home}/state", embedder="auto")
                 with Sheaf.open("agent/conformance", settings=settings) as sheaf:
                     yield cls(sheaf)
 

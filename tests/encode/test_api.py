@@ -1,4 +1,4 @@
-"""An embedder behind a real server on this machine, which answers as the providers do, or as badly as one can."""
+"""An encoder behind a real server on this machine, which answers as the providers do, or as badly as one can."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 
 from cases import each_case
 from memsheaf.config import Settings
-from memsheaf.embed import http
-from memsheaf.embed.api import BATCH_TEXTS, ServedEmbedder
+from memsheaf.encode.api import MAX_BATCH_TEXTS, ServedEncoder
 from memsheaf.errors import EmbedderFailed
 from memsheaf.index import embedding
+from memsheaf.llm import http
 from memsheaf.sheaf import Sheaf
 
 KEY = "sk-proj-4f9a0c77e1"
@@ -100,8 +100,8 @@ def pauses() -> list[float]:
 
 
 @pytest.fixture
-def embedder(server: Server, pauses: list[float]) -> ServedEmbedder:
-    return ServedEmbedder(
+def embedder(server: Server, pauses: list[float]) -> ServedEncoder:
+    return ServedEncoder(
         "openai:text-embedding-3-small",
         url=server.url,
         key="SOME_KEY",
@@ -190,7 +190,7 @@ def drip(start: bytes) -> Reply:
     return reply
 
 
-def failure(embedder: ServedEmbedder, *texts: str) -> str:
+def failure(embedder: ServedEncoder, *texts: str) -> str:
     with pytest.raises(EmbedderFailed) as caught:
         embedder.encode(texts or ["a text"])
     said = f"{caught.value} {caught.value.hint}"
@@ -202,7 +202,7 @@ def failure(embedder: ServedEmbedder, *texts: str) -> str:
 @pytest.mark.parametrize("server", ["HTTP/1.1", "HTTP/1.0"], indirect=True)
 @pytest.mark.parametrize("reply", [good, as_ollama, as_gemini, backwards, in_chunks])
 def test_rows_are_one_long_and_in_the_order_of_the_texts(
-    server: Server, embedder: ServedEmbedder, reply: Reply
+    server: Server, embedder: ServedEncoder, reply: Reply
 ) -> None:
     server.play(reply)
     texts = ["one", "and two", "three, naïve 數據"]
@@ -212,7 +212,7 @@ def test_rows_are_one_long_and_in_the_order_of_the_texts(
     assert embedder.dimensions == 3
 
 
-def test_the_question_is_the_one_that_providers_document(server: Server, embedder: ServedEmbedder) -> None:
+def test_the_question_is_the_one_that_providers_document(server: Server, embedder: ServedEncoder) -> None:
     embedder.encode(["naïve"])
     (asked,) = server.asked
     assert asked.path == "/v1/embeddings"
@@ -233,31 +233,31 @@ def test_the_question_is_the_one_that_providers_document(server: Server, embedde
     ],
 )
 def test_each_provider_is_asked_in_its_own_words(server: Server, provider: str, extra: dict[str, object]) -> None:
-    ServedEmbedder(f"{provider}:m", url=server.url).encode(["a"])
+    ServedEncoder(f"{provider}:m", url=server.url).encode(["a"])
     assert server.asked[0].body == {"model": "m", "input": ["a"], **extra}
 
 
-def test_many_texts_go_in_several_questions(server: Server, embedder: ServedEmbedder) -> None:
-    texts = [f"text {'x' * (number % 50)}." for number in range(2 * BATCH_TEXTS + 3)]
+def test_many_texts_go_in_several_questions(server: Server, embedder: ServedEncoder) -> None:
+    texts = [f"text {'x' * (number % 50)}." for number in range(2 * MAX_BATCH_TEXTS + 3)]
     found = embedder.encode(texts)
-    assert [len(asked.body["input"]) for asked in server.asked] == [BATCH_TEXTS, BATCH_TEXTS, 3]
+    assert [len(asked.body["input"]) for asked in server.asked] == [MAX_BATCH_TEXTS, MAX_BATCH_TEXTS, 3]
     assert numpy.abs(found - [row(text) for text in texts]).max() < 1e-6
 
 
 def test_the_identity_is_known_before_a_question_and_tells_models_and_addresses_apart() -> None:
     names = ["ollama:a", "ollama:b"]
     urls = ["http://127.0.0.1:1/v1", "http://localhost:1/v1"]
-    made = [ServedEmbedder(name, url=url) for name in names for url in urls]
+    made = [ServedEncoder(name, url=url) for name in names for url in urls]
     assert len({each.identity for each in made}) == 4
     assert (
-        ServedEmbedder("ollama:a", url="http://LOCALHOST:1/v1/").identity
-        == ServedEmbedder("ollama:a", url=urls[1]).identity
+        ServedEncoder("ollama:a", url="http://LOCALHOST:1/v1/").identity
+        == ServedEncoder("ollama:a", url=urls[1]).identity
     )
 
 
 def test_a_key_is_read_at_each_question_and_kept_nowhere(server: Server) -> None:
     environment: dict[str, str] = {}
-    embedder = ServedEmbedder("openai:m", url=server.url, key="SOME_KEY", environment=environment)
+    embedder = ServedEncoder("openai:m", url=server.url, key="SOME_KEY", environment=environment)
     assert "SOME_KEY is not set" in failure(embedder)
     environment["SOME_KEY"] = f" {KEY}\n"
     embedder.encode(["a"])
@@ -268,7 +268,7 @@ def test_a_key_is_read_at_each_question_and_kept_nowhere(server: Server) -> None
 
 
 def test_a_providers_own_key_goes_to_its_own_address_only(server: Server) -> None:
-    ServedEmbedder("openai:m", url=server.url, environment={"OPENAI_API_KEY": KEY}).encode(["a"])
+    ServedEncoder("openai:m", url=server.url, environment={"OPENAI_API_KEY": KEY}).encode(["a"])
     assert "authorization" not in server.asked[0].headers
 
 
@@ -307,7 +307,7 @@ def test_a_providers_own_key_goes_to_its_own_address_only(server: Server) -> Non
     ],
 )  # fmt: skip
 def test_a_refusal_is_told_in_the_providers_words_without_the_key(
-    server: Server, embedder: ServedEmbedder, status: int, body: str, said: str
+    server: Server, embedder: ServedEncoder, status: int, body: str, said: str
 ) -> None:
     server.asked.clear()
     server.play(saying(status, body))
@@ -324,7 +324,7 @@ PAUSES = [(429, "2", 2.0), (502, "0.25", 0.25), (503, "0", 0.0), (504, "5", 5.0)
 
 @pytest.mark.parametrize(("status", "said", "pause"), [*PAUSES, *((503, said, http.PAUSE) for said in NO_PAUSES)])
 def test_a_busy_server_is_asked_once_more_after_the_pause_it_asks_for(
-    server: Server, embedder: ServedEmbedder, pauses: list[float], status: int, said: str, pause: float
+    server: Server, embedder: ServedEncoder, pauses: list[float], status: int, said: str, pause: float
 ) -> None:
     server.play(saying(status, "{}", Retry_After=said), good)
     assert numpy.abs(embedder.encode(["one"]) - [row("one")]).max() < 1e-6
@@ -341,7 +341,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 )  # fmt: skip
 def test_an_answer_that_does_not_come_or_does_not_end_is_not_waited_for(server: Server, reply: Reply) -> None:
     server.play(reply)
-    assert "gave no answer within 0.3 seconds" in failure(ServedEmbedder("ollama:m", url=server.url, timeout=0.3))
+    assert "gave no answer within 0.3 seconds" in failure(ServedEncoder("ollama:m", url=server.url, timeout=0.3))
     assert len(server.asked) == 1
 
 
@@ -383,7 +383,7 @@ def test_an_answer_that_does_not_come_or_does_not_end_is_not_waited_for(server: 
     ],
 )  # fmt: skip
 def test_an_answer_that_is_not_sound_is_not_used(
-    server: Server, embedder: ServedEmbedder, body: str, said: str
+    server: Server, embedder: ServedEncoder, body: str, said: str
 ) -> None:
     server.asked.clear()
     server.play(saying(200, body))
@@ -394,9 +394,7 @@ def test_an_answer_that_is_not_sound_is_not_used(
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_an_answer_without_end_is_not_read_to_its_end(
-    server: Server, embedder: ServedEmbedder, is_told: bool
-) -> None:
+def test_an_answer_without_end_is_not_read_to_its_end(server: Server, embedder: ServedEncoder, is_told: bool) -> None:
     sent = 0
 
     def flood(handler: Handler) -> None:
@@ -421,7 +419,7 @@ def test_an_answer_without_end_is_not_read_to_its_end(
      (303, "", ","), (307, f"https://{KEY}@evil.example/", " to …,"), (308, "javascript:1", ",")],
 )  # fmt: skip
 def test_no_redirect_is_followed(
-    server: Server, embedder: ServedEmbedder, status: int, location: str, said: str
+    server: Server, embedder: ServedEncoder, status: int, location: str, said: str
 ) -> None:
     server.play(saying(status, "", Location=location), good)
     assert f"answered {status}, a redirect{said} which is not followed" in failure(embedder)
@@ -433,7 +431,7 @@ def test_no_redirect_is_followed(
      "http://127.1/v1"])  # fmt: skip
 def test_http_is_for_this_machine_only(url: str) -> None:
     with pytest.raises(EmbedderFailed, match="would show texts and key to the network"):
-        ServedEmbedder("openai-compatible:m", url=url)
+        ServedEncoder("openai-compatible:m", url=url)
 
 
 @each_case("url", [f"https://user:{KEY}@host/v1", f"https://host/v1?key={KEY}", f"https://host/v1#{KEY}",
@@ -442,17 +440,17 @@ def test_http_is_for_this_machine_only(url: str) -> None:
      "\ud800"])  # fmt: skip
 def test_what_is_no_address_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(EmbedderFailed, match="an address is like https://host/v1") as caught:
-        ServedEmbedder("openai-compatible:m", url=url)
+        ServedEncoder("openai-compatible:m", url=url)
     assert KEY not in str(caught.value)
 
 
 @each_case("key", [KEY, "AIzaSyD4f9a0c77e1", "jina_4f9a0c77e1", "", "A B", "1A"])
 def test_a_key_in_place_of_its_variable_is_refused_and_not_shown(key: str) -> None:
     if not key:
-        assert ServedEmbedder("ollama:m", key=key).identity
+        assert ServedEncoder("ollama:m", key=key).identity
         return
     with pytest.raises(EmbedderFailed, match="the name of an environment variable") as caught:
-        ServedEmbedder("ollama:m", key=key)
+        ServedEncoder("ollama:m", key=key)
     assert key not in str(caught.value)
 
 
@@ -460,7 +458,7 @@ def test_a_key_in_place_of_its_variable_is_refused_and_not_shown(key: str) -> No
 
 
 def test_a_save_does_not_wait_for_the_server_that_a_search_waits_for(
-    server: Server, embedder: ServedEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, embedder: ServedEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding, "QUESTION_SECONDS", 50.0)
     settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))

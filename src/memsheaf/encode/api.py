@@ -1,4 +1,4 @@
-"""Embedders behind an OpenAI-compatible `POST {url}/embeddings`.
+"""Encoders behind an OpenAI-compatible `POST {url}/embeddings`.
 
 Texts leave the process here, and nowhere else for the sake of meaning. So it is strict: https, but for this machine;
 no redirect is followed; the key is read when it is needed, sent to one address, and shown to nobody; an answer is
@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsheaf.embed.http import PAUSE, HttpAnswer, error_message, exchange, parse_address
 from memsheaf.errors import EmbedderFailed
+from memsheaf.llm.http import PAUSE, HttpAnswer, error_message, exchange, parse_address
 from memsheaf.scope import parse_json
 from memsheaf.text.neutralize import cut_bytes, one_line
 
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = "api-1"  # version of how texts are prepared; change it when the vectors of a model would change
-TEXT_BYTES = 8_000  # of a text that are sent; many servers refuse one that is longer than their model reads
-BATCH_TEXTS = 64
-BATCH_BYTES = 100_000
+MAX_TEXT_BYTES = 8_000  # many servers refuse a text that is longer than their model reads
+MAX_BATCH_TEXTS = 64
+MAX_BATCH_BYTES = 100_000
+MAX_MESSAGE_CHARS = 200
+MAX_PAUSE_SECONDS = 5.0
 
-_MESSAGE = 200
-_AGAIN = (429, 502, 503, 504)
-_PATIENCE = 5.0
+_BUSY_STATUS = (429, 502, 503, 504)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _HOST = re.compile(r"https?://([\w.-]+)", re.A)
+_HINT = "`memsheaf config` shows the settings of the embedder; without one, memories are found by their words."
 
 
 class EmbeddingProvider(NamedTuple):
-    """Where a provider answers, which variable holds its key, and how its questions differ from OpenAI's."""
+    """The address of a provider, the variable that holds its key, and the encoding that it must be asked for."""
 
     url: str
     key: str = ""
@@ -55,7 +56,7 @@ PROVIDERS: Mapping[str, EmbeddingProvider] = {
 }
 
 
-class ServedEmbedder:
+class ServedEncoder:
     """Texts as vectors, by a server. Nothing is sent before the first text comes; threads may share it.
 
     `name` is "provider:model". `url` is another address than the provider's own, and `key` the environment variable
@@ -76,63 +77,67 @@ class ServedEmbedder:
     ) -> None:
         kind, _, self._model = name.partition(":")
         if kind not in PROVIDERS or not self._model or not self._model.isprintable():
-            raise EmbedderFailed(f"there is no embedder {name!r}: a provider is one of {', '.join(PROVIDERS)}", _HINT)
+            raise EmbedderFailed(f"there is no encoder {name!r}: a provider is one of {', '.join(PROVIDERS)}", _HINT)
         self._provider = PROVIDERS[kind]
         if not (url or self._provider.url):
-            raise EmbedderFailed(f"the embedder {name!r} needs an address", "Set its url, such as https://host/v1.")
+            raise EmbedderFailed(f"the encoder {name!r} needs an address", "Set its url, such as https://host/v1.")
         if key and not _VARIABLE.fullmatch(key):
-            raise EmbedderFailed("the key of an embedder is given as the name of an environment variable", _HINT)
+            raise EmbedderFailed("the key of an encoder is given as the name of an environment variable", _HINT)
         try:
             self._place = parse_address(url or self._provider.url)
         except ValueError as error:
-            raise EmbedderFailed(f"the embedder {name!r} has no address that can be used: {error}", _HINT) from None
+            raise EmbedderFailed(f"the encoder {name!r} has no address that can be used: {error}", _HINT) from None
         # A provider's own key is for its own address; whoever gives another one says which key goes there.
         self._variable = key or ("" if url else self._provider.key)
         self._name = f"{name} at {self._place}"
-        self._known = 0
+        self._dimensions = 0
         self._timeout = timeout
         self._environment = environment
         self._sleep = sleep
 
     @property
     def identity(self) -> str:
-        """The model and the address, so that no question is needed."""
+        """Return the model and the address, so that no question is needed."""
         return f"{self._model} {self._place} own {FORMAT}"
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has. The first answer tells; before it, this asks for one, and may fail alike."""
-        if not self._known:
-            self._rows(["."])
-        return self._known
+        """Return how many numbers a vector has; the first answer tells. Raises EmbedderFailed."""
+        if not self._dimensions:
+            self.encode(["."])
+        return self._dimensions
 
     def encode(self, texts: Sequence[str]) -> NDArray[float32]:
-        """One row of length 1 a text. Raises EmbedderFailed: no key, no answer in time, or none that can be used."""
+        """Return one row of length 1 for each text.
+
+        Raises:
+            EmbedderFailed: there is no key, no answer in time, or none that can be used.
+        """
         import numpy
 
-        parts = [self._rows(batch) for batch in _batches([_sendable(text) for text in texts])]
-        return numpy.concatenate(parts) if parts else numpy.empty((0, self._known), numpy.float32)
-
-    def _rows(self, texts: Sequence[str]) -> NDArray[float32]:
-        question: dict[str, object] = {"model": self._model, "input": list(texts)}
-        if self._provider.encoding:
-            question["encoding_format"] = self._provider.encoding
-        data = self._ask(json.dumps(question, ensure_ascii=False).encode())
-        try:
-            made = _vectors(data, len(texts))
-            if self._known and made.shape[1] != self._known:
-                raise ValueError(f"{made.shape[1]} numbers a vector, where {self._known} were expected")
-        except ValueError as error:
-            raise self._failed(f"gave an answer that cannot be used: {error}") from None
-        self._known = int(made.shape[1])
-        return made
+        parts = [numpy.empty((0, self._dimensions), numpy.float32)]
+        for batch in _batches(texts):
+            question: dict[str, object] = {"model": self._model, "input": batch}
+            if self._provider.encoding:
+                question["encoding_format"] = self._provider.encoding
+            data = self._ask(json.dumps(question, ensure_ascii=False).encode())
+            try:
+                rows = _vectors(data, len(batch))
+                if self._dimensions and rows.shape[1] != self._dimensions:
+                    raise ValueError(f"{rows.shape[1]} numbers a vector, where {self._dimensions} were expected")
+            except ValueError as error:
+                raise self._failed(f"gave an answer that cannot be used: {error}") from None
+            self._dimensions = rows.shape[1]
+            parts.append(rows)
+        return numpy.concatenate([part for part in parts if len(part)] or parts)
 
     def _ask(self, body: bytes) -> bytes:
-        """The answer to a question, with one more try where that may help."""
+        """Return the answer to a question, with one more try where that may help."""
         for is_last in (False, True):
             key = self._key()
             headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memsheaf"}
-            headers |= {"Authorization": f"Bearer {key}"} if key else {}
+            if key:
+                headers["Authorization"] = f"Bearer {key}"
             try:
                 answer = exchange(self._place, "/embeddings", body, headers, self._timeout)
             except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
@@ -143,74 +148,64 @@ class ServedEmbedder:
                 if answer.status == 200:
                     return answer.data
                 wait, failure = answer.wait, self._refused(answer, key)
-                if answer.status not in _AGAIN:
+                if answer.status not in _BUSY_STATUS:
                     raise failure
-            if is_last or wait > _PATIENCE:
+            if is_last or wait > MAX_PAUSE_SECONDS:
                 break
             self._sleep(wait)
         raise failure
 
     def _key(self) -> str:
-        if not self._variable:
-            return ""
-        key = self._environment.get(self._variable, "").strip()
-        if not key:
+        key = self._environment.get(self._variable, "").strip() if self._variable else ""
+        if self._variable and not key:
             raise self._failed(f"needs a key, and the environment variable {self._variable} is not set")
-        if not re.fullmatch(r"[!-~]+", key):
+        if not re.fullmatch(r"[!-~]*", key):
             raise self._failed(f"needs a key, and what is in the environment variable {self._variable} is none")
         return key
 
     def _refused(self, answer: HttpAnswer, key: str) -> EmbedderFailed:
-        """What the server said instead of an answer, without the key that it may repeat."""
+        """Return what the server said instead of an answer, without the key that it may repeat."""
 
         def clean(text: str) -> str:
-            return one_line(text.replace(key, "…") if key else text, _MESSAGE)
+            return one_line(text.replace(key, "…") if key else text, MAX_MESSAGE_CHARS)
 
         if 300 <= answer.status < 400:
             host = _HOST.match(answer.location)
             where = f" to {clean(host[1])}" if host else ""
             return self._failed(f"answered {answer.status}, a redirect{where}, which is not followed")
-        said = clean(error_message(parse_json(answer.data) or answer.data.decode("utf-8", "replace")))
-        what = f"answered {answer.status}{': ' + said if said else ''}"
-        if answer.status in _AGAIN and answer.wait > _PATIENCE:
-            what += f"; it asks for a pause of {answer.wait:g} seconds"
+        message = clean(error_message(parse_json(answer.data) or answer.data.decode("utf-8", "replace")))
+        problem = f"answered {answer.status}: {message}".removesuffix(": ")
+        if answer.status in _BUSY_STATUS and answer.wait > MAX_PAUSE_SECONDS:
+            problem += f"; it asks for a pause of {answer.wait:g} seconds"
         if self._variable and 400 <= answer.status < 404:
-            what += f" (the key is in the environment variable {self._variable})"
-        return self._failed(what)
+            problem += f" (the key is in the environment variable {self._variable})"
+        return self._failed(problem)
 
     def _unreached(self, error: Exception) -> EmbedderFailed:
-        from socket import gaierror
-
         if isinstance(error, TimeoutError):
             return self._failed(f"gave no answer within {self._timeout:g} seconds")
         if isinstance(error, ConnectionRefusedError):
             is_ollama = self._provider is PROVIDERS["ollama"]
             hint = "Is it running? `ollama serve` starts it." if is_ollama else ""
             return self._failed("cannot be reached: nothing listens there", hint)
-        if isinstance(error, gaierror | UnicodeError):
-            return self._failed("cannot be reached: there is no such host")
-        said = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
-        return self._failed(f"cannot be reached: {one_line(said, _MESSAGE)}")
+        reason = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)
+        return self._failed(f"cannot be reached: {one_line(reason, MAX_MESSAGE_CHARS)}")
 
-    def _failed(self, what: str, hint: str = "") -> EmbedderFailed:
-        return EmbedderFailed(f"{self._name} {what}", hint or _HINT)
-
-
-_HINT = "`memsheaf config` shows the settings of the embedder; without one, memories are found by their words."
-
-
-def _sendable(text: str) -> str:
-    """The beginning of a text, as any server takes it: sound UTF-8, and not blank, which most refuse."""
-    return cut_bytes(text.strip().encode("utf-8", "replace").decode(), TEXT_BYTES) or "."
+    def _failed(self, problem: str, hint: str = "") -> EmbedderFailed:
+        return EmbedderFailed(f"{self._name} {problem}", hint or _HINT)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """The texts in their order, as many at once as one request may hold."""
+    """Yield the texts in their order, as many at once as one request may hold.
+
+    Each is cut, and is what any server takes: sound UTF-8, and not blank, which most refuse.
+    """
     batch: list[str] = []
     size = 0
-    for text in texts:
+    for given in texts:
+        text = cut_bytes(given.strip().encode("utf-8", "replace").decode(), MAX_TEXT_BYTES) or "."
         length = len(text.encode())
-        if batch and (len(batch) == BATCH_TEXTS or size + length > BATCH_BYTES):
+        if batch and (len(batch) == MAX_BATCH_TEXTS or size + length > MAX_BATCH_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(text)
@@ -220,7 +215,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _vectors(data: bytes, count: int) -> NDArray[float32]:
-    """The rows of an answer, in the order of their texts, made 1 long. Raises ValueError that says what is wrong."""
+    """Return the rows of an answer, of length 1, in the order of their texts. Raises ValueError: it is not sound."""
     import numpy
 
     try:
@@ -237,21 +232,21 @@ def _vectors(data: bytes, count: int) -> NDArray[float32]:
         row = item.get("embedding") if isinstance(item, dict) else None
         if not isinstance(row, list) or not row or not {*map(type, row)} <= {int, float}:
             raise ValueError("a vector is no list of numbers")
-        at = place if item.get("index") is None else item["index"]  # Gemini leaves out the number 0
-        if type(at) is not int or not 0 <= at < count or rows[at]:
+        number = place if item.get("index") is None else item["index"]  # Gemini leaves out the number 0
+        if type(number) is not int or not 0 <= number < count or rows[number]:
             raise ValueError("its vectors are not numbered from 0, each once")
-        rows[at] = row
+        rows[number] = row
     if len({*map(len, rows)}) > 1:
         raise ValueError("its vectors are not of one length")
     try:
-        made = numpy.array(rows, numpy.float64)
+        vectors = numpy.array(rows, numpy.float64)
     except OverflowError:
-        made = numpy.array([[numpy.inf]])
-    if not numpy.isfinite(made).all():
+        vectors = numpy.array([[numpy.inf]])
+    if not numpy.isfinite(vectors).all():
         raise ValueError("a vector has numbers that are not finite")
-    largest = numpy.abs(made).max(axis=1, keepdims=True)
+    largest = numpy.abs(vectors).max(axis=1, keepdims=True)
     if not largest.all():
         raise ValueError("a vector is all zeros")
-    made /= largest  # first, so that no square is too large or too small
-    made /= numpy.linalg.norm(made, axis=1, keepdims=True)
-    return made.astype(numpy.float32)
+    vectors /= largest  # first, so that no square is too large or too small
+    vectors /= numpy.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors.astype(numpy.float32)

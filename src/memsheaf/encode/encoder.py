@@ -1,0 +1,130 @@
+"""The built-in encoder: six layers of a transformer, 384 numbers a text, 20 languages.
+
+`training/` made its two files: `encoder.onnx` turns tokens into a vector, and `tokenizer.json` a text into tokens.
+They are loaded with the first text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import NamedTuple
+
+import numpy
+from numpy import float32
+from numpy.typing import NDArray
+from onnxruntime import InferenceSession, SessionOptions, set_default_logger_severity
+from tokenizers import Encoding, Tokenizer
+
+from memsheaf.encode.calibration import Calibration
+from memsheaf.errors import EmbedderFailed
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+FILES = ("encoder.onnx", "tokenizer.json")
+VERSION = "1"  # change it with the weights, or with how texts are prepared
+MAX_TOKENS = 256
+MAX_TEXT_CHARS = 8_000  # to look for tokens in; far more than MAX_TOKENS need
+MAX_BATCH_TOKENS = 2_048  # more at a time is no faster, and takes more memory
+MAX_THREADS = 4
+MAX_SYLLABLES_WORDS = 2
+ERRORS_ONLY = 3
+
+Floats = NDArray[float32]
+
+
+class _Loaded(NamedTuple):
+    session: InferenceSession
+    tokenizer: Tokenizer
+
+
+class BuiltInEncoder:
+    """The encoder of the package. Threads may share it; a forked process needs its own."""
+
+    identity = f"memsheaf encoder {VERSION}"
+    dimensions = 384
+    calibration = Calibration(scale=14.0, bias=-6.7)  # set by training/calibrate.py
+
+    def __init__(self, folder: str = FOLDER) -> None:
+        self._folder = folder
+        self._lock = Lock()
+        self._loaded: _Loaded | None = None
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """Return one row of length 1 for each text. Raises EmbedderFailed."""
+        rows = self._pool([self._tokenize(text) for text in texts])
+        result: Floats = rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
+        return result
+
+    def knows(self, text: str) -> bool:
+        """Return False for one or two words that are mere strings of syllables to the encoder. Raises EmbedderFailed.
+
+        What "zzzz" or "flarb blorp" is near to says nothing.
+        """
+        encoding = self._tokenize(text)
+        pieces = Counter(word for word in encoding.word_ids if word is not None)
+        whole = [
+            token
+            for token, word in zip(encoding.tokens, encoding.word_ids, strict=True)
+            if word is not None and pieces[word] == 1 and token.isalpha()
+        ]
+        return len(pieces) > MAX_SYLLABLES_WORDS or any(len(token) > 2 or not token.isascii() for token in whole)
+
+    def _tokenize(self, text: str) -> Encoding:
+        """Return the tokens of a text. `encode_batch` is not used: it starts threads that a fork breaks."""
+        return self._load().tokenizer.encode(_clean(text))
+
+    def _pool(self, encodings: Sequence[Encoding]) -> Floats:
+        """Return the mean token vector of each text."""
+        session = self._load().session
+        rows = numpy.zeros((len(encodings), self.dimensions), float32)
+        for places in _batches([len(encoding.ids) for encoding in encodings]):
+            width = max(len(encodings[place].ids) for place in places)
+            ids, types, mask = numpy.zeros((3, len(places), width), numpy.int64)
+            for row, place in enumerate(places):
+                length = len(encodings[place].ids)
+                ids[row, :length] = encodings[place].ids
+                types[row, :length] = encodings[place].type_ids
+                mask[row, :length] = 1
+            feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+            rows[list(places)] = session.run(None, feed)[0]
+        return rows
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._loaded is None:
+                model, words = (os.path.join(self._folder, name) for name in FILES)
+                options = SessionOptions()
+                options.intra_op_num_threads = min(MAX_THREADS, os.cpu_count() or 1)
+                options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+                try:
+                    set_default_logger_severity(ERRORS_ONLY)
+                    session = InferenceSession(model, options, providers=["CPUExecutionProvider"])
+                    tokenizer = Tokenizer.from_file(words)
+                except Exception as error:  # both libraries raise errors of their own making
+                    raise EmbedderFailed(f"the built-in encoder cannot be loaded: {error}") from error
+                tokenizer.enable_truncation(MAX_TOKENS)
+                self._loaded = _Loaded(session, tokenizer)
+            return self._loaded
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield which texts go together: texts of about one length, so that little is padded.
+
+    >>> list(_batches([1200, 2, 1100, 2]))
+    [[1, 3], [2], [0]]
+    """
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[place] > MAX_BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def _clean(text: str) -> str:
+    """Return the beginning of a text without lone surrogates, which the tokenizer refuses."""
+    return text[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode()
