@@ -534,9 +534,10 @@ def test_few_programs_are_run(bare: Path, tmp_path: Path, monkeypatch: pytest.Mo
 # what goes wrong
 
 
-def test_a_remote_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["", "401", "pytest-403"], ids=["plain", "401", "403"])
+def test_a_remote_that_is_not_there_is_told_in_one_line(tmp_path: Path, folder: str) -> None:
     with pytest.raises(HubUnreachable, match=r"none\.git' does not appear to be a git repository") as caught:
-        open_git(tmp_path / "none.git").pull()
+        open_git(tmp_path / folder / "none.git").pull()
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "copy-m1" / "repository.git" / "known").exists()
 

@@ -48,8 +48,8 @@ _OURS = {
 _HELPER = """!f() { test "$1" = get && test "$MEMSHEAF_GIT_LOGIN" && printf '%s\\n' "$MEMSHEAF_GIT_LOGIN"; }; f"""
 _KEPT = re.compile(r"(?!GIT_)|GIT_(SSH|SSL_|HTTP_|PROXY_|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)$|EXEC_PATH)")
 _REFUSED = re.compile(
-    r"(?i)permission|denied|\b40[13]\b|authentication|not granted|could not read (username|password)|not allowed"
-    r"|dubious ownership|read-only|unauthorized|host key verification|protected branch|prohibited"
+    r"(?i)permission|denied|(?<![\w/-])40[13]\b|authentication|not granted|could not read (username|password)"
+    r"|not allowed|dubious ownership|read-only|unauthorized|host key verification|protected branch|prohibited"
 )
 _CANNOT_RUN = re.compile(rb"(?m)^error: cannot run ([^\s:]+): No such file")
 _HEARD = re.compile(rb"(?m)^remote: (?:error: |fatal: )?([^%\r\n]+)$")
