@@ -198,7 +198,7 @@ def _collect(memories: Sequence[Memory], asked: Sequence[tuple[str, Any, str]]) 
 
 def _compose(number: int, memory: Mapping[str, str]) -> Memory:
     """Return a memory as `memsheaf remember` would write it."""
-    text = memory["text"]
+    text = re.sub("[\u200e\u200f]", "", memory["text"])  # marks of direction, which no name may hold
     composed = compose(
         name=make_name(text),
         description=make_description(text),
