@@ -74,7 +74,7 @@ MAX_NODES = {
     "hosts": 30_714,
     "hub": 30_277,
     "index": 16_434,
-    "learn": 31_477,
+    "learn": 31_475,
     "llm": 14_866,
     "mcp": 14_979,
     "prompts": 61,

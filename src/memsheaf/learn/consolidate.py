@@ -40,7 +40,7 @@ from memsheaf.store import Change, Commit
 from memsheaf.store.state import State
 from memsheaf.text.dates import absolute, parse_day
 from memsheaf.text.neutralize import for_prompt, one_line
-from memsheaf.text.similarity import SAME, alike, fact, group_alike, has_order, lost, telling
+from memsheaf.text.similarity import RELATED, SAME, alike, fact, group_alike, has_order, lost, telling
 from memsheaf.text_edits import checked
 
 BY = "consolidation"
@@ -371,8 +371,13 @@ def _find_clusters(
         for match in target.matches(f"{first.name} {first.description}", limit=MAX_NEIGHBOURS):
             other = by_path.get(match.row.path, first)
             is_like = (other.type, other.trust, other.expires) == (first.type, first.trust, first.expires)
-            is_room = len(cluster) < min(most, MAX_CLUSTER_MEMORIES) and size + len(other.data) <= MAX_CLUSTER_BYTES
-            if other is not first and match.is_hit and is_like and is_room:
+            if (
+                other is not first
+                and match.likely >= RELATED
+                and is_like
+                and len(cluster) < min(most, MAX_CLUSTER_MEMORIES)
+                and size + len(other.data) <= MAX_CLUSTER_BYTES
+            ):
                 cluster.append(other)
                 size += len(other.data)
         if len(cluster) > 1 and not all(map(_is_fixed, cluster)):
