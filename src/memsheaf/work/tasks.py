@@ -67,7 +67,7 @@ MAX_EVENT_FILE_BYTES = 32 * 1024  # a file is read and written whole
 
 _REASON = "**Reason:** "
 _NUMBER = "[1-9][0-9]{0,8}"
-_HEADER = {
+_HEADER_RULES = {
     "status": ("active|done|dropped", "one of active, done, dropped"),
     "phase": (_NUMBER, "a whole number, 1 or more"),
     "iteration": (_NUMBER, "a whole number, 1 or more"),
@@ -78,7 +78,8 @@ _HEADER = {
     ),
 }
 
-TaskChange = Callable[[Look, str, "TaskState"], Mapping[str, str]]  # the files that a step changes
+StepPlan = Callable[[Look, str, "TaskState"], Mapping[str, str]]
+"""Given a way to look at files, the text of TASK.md and its state: the files that a step writes."""
 
 
 class TaskState(NamedTuple):
@@ -129,13 +130,14 @@ class Task:
 
     def revisions(self) -> list[str]:
         """Return the changes of the plan, a line each, the oldest first."""
-        return _lines_of(self._text(REVISIONS))
+        return _section_lines(self._text(REVISIONS))
 
     def reports(self) -> list[str]:
         """Return a line for each phase that has a report: its file, and how the last report on it begins."""
         lines = []
         for path in sorted(self.sheaf.own.files(PHASES), key=lambda path: (len(path), path)):
-            lines += [f"{path}: {line}" for line in _lines_of(self._text(path))[-1:]]
+            if reports := _section_lines(self._text(path)):
+                lines.append(f"{path}: {reports[-1]}")
         return lines
 
     def deliverables(self) -> list[str]:
@@ -153,85 +155,91 @@ class Task:
             "revisions": self.revisions(),
             "reports": self.reports(),
             "deliverables": self.deliverables(),
-            "events": len(list(self.events())),
+            "events": len(self.events()),
         }
 
     def summary(self) -> list[str]:
         """Return the task in at most 60 lines: what stands in the way, then the newest of the rest."""
         now = self.now
-        of = f" of {now.phases}" if now.phases else ""
+        phase = f"{now.phase} of {now.phases}" if now.phases else str(now.phase)
         lines = [
             one_line(f"Task {self.slug}: {now.title}", MAX_SUMMARY_LINE_CHARS),
-            f"{now.status}, phase {now.phase}{of}, iteration {now.iteration}",
+            f"{now.status}, phase {phase}, iteration {now.iteration}",
         ]
         items: dict[str, list[str]] = {VERIFIED: [], REGRESSED: []}
-        for item in sorted(self.items(), key=lambda item: -item.last):
+        for item in sorted(self.items(), key=lambda item: item.last):
             items[item.status].append(f"{item.id}: {item.description} (iterations {item.first} to {item.last})")
-        for title, texts, path in (
-            ("Goal", now.goal.split("\n"), TASK),
-            ("REGRESSED, to be verified before the task is done", items[REGRESSED], VERIFIED_TABLE),
-            ("Verified", items[VERIFIED], VERIFIED_TABLE),
-            ("Reports, newest first", self.reports()[::-1], PHASES),
-            ("Revisions of the plan, newest first", self.revisions()[::-1], REVISIONS),
-            ("Deliverables", self.deliverables(), DELIVERABLES),
-            ("Notes, newest first", now.notes[::-1], TASK),
+        for title, path, texts in (
+            ("Goal", TASK, now.goal.split("\n")[::-1]),
+            ("REGRESSED, to be verified before the task is done", VERIFIED_TABLE, items[REGRESSED]),
+            ("Verified", VERIFIED_TABLE, items[VERIFIED]),
+            ("Reports, newest first", PHASES, self.reports()),
+            ("Revisions of the plan, newest first", REVISIONS, self.revisions()),
+            ("Deliverables", DELIVERABLES, self.deliverables()),
+            ("Notes, newest first", TASK, now.notes),
         ):
-            shown = [f"- {one_line(text, MAX_SUMMARY_LINE_CHARS)}" for text in texts[:MAX_SUMMARY_ENTRIES]]
-            if shown:
-                lines += [f"{title}:", *shown]
-            if len(texts) > len(shown):
-                lines.append(f"({len(texts) - len(shown)} more in {path})")
+            if texts:
+                lines.append(f"{title}:")
+            newest = texts[: -MAX_SUMMARY_ENTRIES - 1 : -1]
+            lines += [f"- {one_line(text, MAX_SUMMARY_LINE_CHARS)}" for text in newest]
+            if len(texts) > len(newest):
+                lines.append(f"({len(texts) - len(newest)} more in {path})")
         return [*lines, f"`memsheaf show FILE --scope {self.sheaf.scope}` prints a file of it."]
 
     def note(self, text: str) -> None:
-        """Keep something worth knowing, also when the task has ended."""
+        """Note something worth knowing, also when the task has ended."""
         text = self._prepare("note", text)
-        apart = "\n" if text.startswith(("```", "~~~")) else " "  # behind a date, a fence would be none
+        space = "\n" if text.startswith(("```", "~~~")) else " "  # behind a date, a fence would be none
+        entry = f"{self.sheaf.today}:{space}{text}"
 
-        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
-            body = append_bullet(split(task).body, "Notes", f"{self.sheaf.today}:{apart}{text}", depth=2)
-            return {TASK: self._edit(task, body)}
+        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+            return {TASK: self._edit(task, append_bullet(split(task).body, "Notes", entry, depth=2))}
 
-        self._commit(change, "note", ended=True)
+        self._step(plan, "note", ended=True)
 
     def revise(self, reason: str, text: str = "") -> None:
         """Change the plan: another iteration begins."""
-        plan = f"{_REASON}{self._prepare_line('reason', reason)}\n\n{self._prepare('', text)}".strip()
+        reason = self._prepare_line("reason", reason)
+        revision = f"\n{_REASON}{reason}\n\n{self._prepare('', text)}"
 
-        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             number = now.iteration + 1
             title = f"Revision {number}, {self.sheaf.today}"
-            revisions = append_section(look(REVISIONS) or "# Revisions", title, f"\n{plan}")
+            revisions = append_section(look(REVISIONS) or "# Revisions", title, revision)
             return {TASK: self._edit(task, iteration=str(number)), REVISIONS: revisions}
 
-        self._commit(change, "revise the plan")
+        self._step(plan, "revise the plan")
 
-    def verify(self, name: str, description: str = "", *, regressed: bool = False) -> tuple[VerifiedItem, str]:
+    def verify(self, id: str, description: str = "", *, regressed: bool = False) -> tuple[VerifiedItem, str]:
         """Record that an item holds in this iteration, or with `regressed` that it does not any more.
 
         The first time it needs a description. Returns the item as it is now, and the status it had before; "" when
         it is new.
         """
-        name = require_id(name)
+        id = require_id(id)
         if description:
             description = self._prepare_line("description", description)
-        before = {item.id: item.status for item in self.items()}.get(name, "")
+        item, before = VerifiedItem(id, description, 0, 0, ""), ""
 
-        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+            nonlocal item, before
             table = look(VERIFIED_TABLE) or ""
-            old = next((item for item in _read_table(table).values() if item.id == name), None)
-            if old is None and not description:
-                raise _refused(f"{name!r} is new: it needs a description")
-            item = old or VerifiedItem(name, description, now.iteration, now.iteration, VERIFIED)
-            item = item._replace(
-                description=description or item.description,
-                last=max(item.first, now.iteration),
-                status=REGRESSED if regressed else VERIFIED,
+            known = {item.id: item for item in _read_table(table).values()}
+            if id not in known and not description:
+                raise _refused(f"{id!r} is new: it needs a description")
+            old = known.get(id) or VerifiedItem(id, description, now.iteration, now.iteration, "")
+            item = VerifiedItem(
+                id,
+                description or old.description,
+                old.first,
+                max(old.first, now.iteration),
+                REGRESSED if regressed else VERIFIED,
             )
+            before = old.status
             return {VERIFIED_TABLE: _with_item(table, item)}
 
-        self._commit(change, f"verify {name}")
-        return next(item for item in self.items() if item.id == name), before
+        self._step(plan, f"verify {id}")
+        return item, before
 
     def report(self, text: str, phase: int = 0) -> str:
         """Append a report on a phase, the present one unless another is given, and return the path of its file.
@@ -239,38 +247,41 @@ class Task:
         A report on the present phase goes on to the next one.
         """
         number = phase or self.now.phase  # of two who report at once, both mean the phase that they saw
-        path, text = f"{PHASES}phase-{number}.md", self._prepare("report", text)
+        path = f"{PHASES}phase-{number}.md"
+        text = self._prepare("report", text)
 
-        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             _require_phase(number, now.phases)
-            report = append_section(look(path) or f"# Phase {number}", f"Report, {self.sheaf.today}", f"\n{text}")
-            if number != now.phase or number == (now.phases or MAX_PHASES):
-                return {path: report}
-            return {path: report, TASK: self._edit(task, phase=str(number + 1))}
+            files = {
+                path: append_section(look(path) or f"# Phase {number}", f"Report, {self.sheaf.today}", f"\n{text}")
+            }
+            if number == now.phase and number < (now.phases or MAX_PHASES):
+                files[TASK] = self._edit(task, phase=str(number + 1))
+            return files
 
-        self._commit(change, f"report on phase {number}")
+        self._step(plan, f"report on phase {number}")
         return path
 
     def go_to(self, phase: int) -> None:
         """Go to another phase, forward or back."""
 
-        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             _require_phase(phase, now.phases)
             return {TASK: self._edit(task, phase=str(phase))} if phase != now.phase else {}
 
-        self._commit(change, f"go to phase {phase}")
+        self._step(plan, f"go to phase {phase}")
 
     def deliver(self, name: str, text: str) -> str:
-        """Keep something that the task is to bring, in the place of what has this name, and return its path."""
+        """Save something that the task is to bring, in the place of what has this name, and return its path."""
         path = check_path(f"{DELIVERABLES}{name.strip().removesuffix('.md')}.md")
         if not text.strip():
             raise _refused("the deliverable is empty")
 
-        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             look(path)
             return {path: text.removesuffix("\n") + "\n"}
 
-        self._commit(change, "deliver", ended=True)
+        self._step(plan, "deliver", ended=True)
         return path
 
     def done(self, summary: str = "") -> None:
@@ -282,30 +293,32 @@ class Task:
         self._end(DROPPED, self._prepare("reason", reason))
 
     def _end(self, status: str, outcome: str) -> None:
-        def change(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
-            items = _read_table(look(VERIFIED_TABLE) or "").values() if status == DONE else ()
-            if bad := [item.id for item in items if item.status == REGRESSED]:
-                raise Blocked(f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first")
+        def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
+            if status == DONE:
+                items = _read_table(look(VERIFIED_TABLE) or "").values()
+                if bad := [item.id for item in items if item.status == REGRESSED]:
+                    raise Blocked(
+                        f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first"
+                    )
             body = append_section(split(task).body, f"{status.capitalize()}, {self.sheaf.today}", f"\n{outcome}")
             return {TASK: self._edit(task, body, status=status)}
 
-        self._commit(change, f"the task is {status}")
+        self._step(plan, f"the task is {status}")
 
-    def _commit(self, change: TaskChange, why: str, *, ended: bool = False) -> None:
+    def _step(self, plan: StepPlan, why: str, *, ended: bool = False) -> None:
         """Make a step, one commit; with `ended` also when the task has."""
 
-        def plan(look: Look) -> Mapping[str, str]:
+        def plan_files(look: Look) -> Mapping[str, str]:
             task = look(TASK)
             if task is None:
                 raise NotFound(str(self.sheaf.scope))
             now = read_task(task, self.slug)
             if now.status != ACTIVE and not ended:
-                undo = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`"
-                error = Blocked(f"the task {self.slug!r} is {now.status}")
-                raise hinted(error, f"{undo}; `memsheaf task start` begins another.")
-            return change(look, task, now)
+                hint = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`; `memsheaf task start` begins another."
+                raise hinted(Blocked(f"the task {self.slug!r} is {now.status}"), hint)
+            return plan(look, task, now)
 
-        self._load(self.sheaf.change_files(plan, why))
+        self._load(self.sheaf.change_files(plan_files, why))
 
     def _edit(self, task: str, body: str | None = None, **fields: str) -> str:
         return edited(task, fields={**fields, "updated": self.sheaf.today}, body=body)
@@ -323,10 +336,8 @@ class Task:
         return clean_field(label, " ".join(self._prepare(label, text).split()))
 
     def _text(self, path: str) -> str:
-        try:
-            return self.sheaf.read(path).text
-        except NotFound:
-            return ""
+        memory = self.sheaf.own.find(path)
+        return memory.text if memory else ""
 
     def event(self, event: Mapping[str, object]) -> dict[str, object]:
         """Append an event, with time, agent, phase and trace filled in, and return it.
@@ -335,38 +346,37 @@ class Task:
             TextRefused: a field is not what it has to be, or the event is too long.
             SecretFound: there is a secret in it.
         """
-        sheaf, trace_id = self.sheaf, self.now.trace_id
+        sheaf, now = self.sheaf, self.now
         ts = utc_time(sheaf.clock(), milliseconds=True)
-        filled = {"trace_id": trace_id, "ts": ts, "agent": sheaf.by, "phase": self.now.phase, **event}
-        line = _encode_event(filled, trace_id)
+        complete = {"trace_id": now.trace_id, "ts": ts, "agent": sheaf.by, "phase": now.phase, **event}
+        line = _encode_event(complete, now.trace_id)
         sheaf.own.require_writable()
 
         def append() -> Commit:
-            number = max(self._event_files(), default=1)
+            number = max(self._event_numbers(), default=1)
             present = self._event_bytes(number)
             if present and len(present) + len(line) > MAX_EVENT_FILE_BYTES:
                 number, present = number + 1, b""
-            # somebody's editor may have left the last line open: ours is not joined with it
-            apart = b"\n" if present and not present.endswith(b"\n") else b""
-            change = Change(self._event_path(number), present + apart + line, version_of(present or None))
-            return sheaf.own.store.commit([change], by=sheaf.by, why=f"event {filled['event_type']}")
+            # an editor may have left the last line open
+            end = b"\n" if present and not present.endswith(b"\n") else b""
+            change = Change(self._event_path(number), present + end + line, version_of(present or None))
+            return sheaf.own.store.commit([change], by=sheaf.by, why=f"event {complete['event_type']}")
 
         self.commit = retry(append, busy=f"the events of {sheaf.scope} change faster than they can be read").id
-        return filled
+        return complete
 
-    def events(self) -> Iterator[tuple[str, Mapping[str, object] | None]]:
-        """Yield every line of events, the newest first, each with its event; None for a line that is no JSON object.
+    def events(self) -> list[tuple[str, Mapping[str, object] | None]]:
+        """Return every line of events, the newest first, each with its event; None for a line that is no JSON object.
 
         Events are for whoever looks into them. Nothing is decided by what is in them.
         """
-        for number in reversed(self._event_files()):
-            for line in reversed(self._event_bytes(number).decode("utf-8", "replace").split("\n")):
-                if line.strip():
-                    yield line, parse_object(line)
+        data = b"\n".join(map(self._event_bytes, self._event_numbers()))
+        lines = data.decode("utf-8", "replace").split("\n")
+        return [(line, parse_object(line)) for line in reversed(lines) if line.strip()]
 
-    def _event_files(self) -> list[int]:
-        """Return the numbers of the files of events, in order."""
-        name = re.compile(rf"{EVENTS}{re.escape(self.slug)}(?:-([2-9]|[1-9][0-9]{{1,3}}))?\.ndjson")
+    def _event_numbers(self) -> list[int]:
+        """Return the numbers of the files of events, in order; the first has none in its name."""
+        name = re.compile(rf"{EVENTS}{self.slug}(?:-([2-9]|[1-9][0-9]{{1,3}}))?\.ndjson")
         return sorted(int(match[1] or 1) for match in map(name.fullmatch, self.sheaf.own.store.events()) if match)
 
     def _event_path(self, number: int) -> str:
@@ -400,8 +410,8 @@ def start(layers: Sheaf, title: str, *, goal: str = "", phases: int = 0, slug: s
 
     def plan(look: Look) -> Mapping[str, str]:
         if look(TASK) is not None:
-            shown = f"`memsheaf task status --task {name}` shows it"
-            raise hinted(Exists(str(sheaf.scope)), f"{shown}; --slug NAME chooses another name for a new one.")
+            hint = f"`memsheaf task status --task {name}` shows it; --slug NAME chooses another name for a new one."
+            raise hinted(Exists(str(sheaf.scope)), hint)
         return {TASK: text}
 
     return Task(sheaf, sheaf.change_files(plan, "start the task"))
@@ -415,17 +425,16 @@ def of(layers: Sheaf, slug: str = "") -> Task:
         ScopeRefused: several could be meant.
         BadHeader: its TASK.md is not understood.
     """
-    name, why = "", "there is no active task"
     advice = "`memsheaf task list` shows which there are, `memsheaf task start TITLE` begins one."
     try:
-        with suppress(NotFound):
-            name = layers.work.choose("task", slug)
-            why = f"there is no task {name!r}"
-            if name in layers.work.names("task"):  # to look at a task that is not there makes nothing
-                return Task(layers.only(f"task/{name}"))
+        name = layers.work.choose("task", slug)
     except ScopeRefused as error:
         raise hinted(error, advice) from None
-    raise hinted(NotFound(f"task/{name}", why), advice)
+    except NotFound:
+        raise hinted(NotFound("task/", "there is no active task"), advice) from None
+    if name not in layers.work.names("task"):  # to look at a task that is not there makes nothing
+        raise hinted(NotFound(f"task/{name}", f"there is no task {name!r}"), advice)
+    return Task(layers.only(f"task/{name}"))
 
 
 def every_task(layers: Sheaf) -> list[tuple[str, TaskState | None, str]]:
@@ -475,19 +484,22 @@ def new_task(title: str, goal: str, *, phases: int, today: str, by: str) -> str:
     if phases:
         _require_phase(phases, MAX_PHASES)
         fields["phases"] = str(phases)
-    return join(fields, append_section(append_section("", "Goal", f"\n{lower_headings(goal) or title}"), "Notes"))
+    return join(fields, f"## Goal\n\n{lower_headings(goal) or title}\n\n## Notes\n")
 
 
 def read_task(text: str, slug: str) -> TaskState:
     """Parse TASK.md. Raises BadHeader when its header is not that of a task."""
     page = split(text)
-    why = page.problem or ("" if page.head else "there is none")
-    for name, (pattern, wanted) in _HEADER.items():
+    why = page.problem
+    if not why and not page.head:
+        why = "there is none"
+    for name, (pattern, rule) in _HEADER_RULES.items():
         if not why and not re.fullmatch(pattern, page.get(name)):
-            why = f"{name} has to be {wanted}"
+            why = f"{name} has to be {rule}"
     if why:
         raise hinted(BadHeader(f"task/{slug}/{TASK}", why), f"`memsheaf edit --scope task/{slug} {TASK}` opens it.")
-    goal, notes = (find_section(page.body, title, depth=2) for title in ("Goal", "Notes"))
+    goal = find_section(page.body, "Goal", depth=2)
+    notes = find_section(page.body, "Notes", depth=2)
     return TaskState(
         title=page.get("name"),
         goal=goal.text if goal else "",
@@ -500,46 +512,48 @@ def read_task(text: str, slug: str) -> TaskState:
     )
 
 
-def _lines_of(text: str) -> list[str]:
+def _section_lines(text: str) -> list[str]:
     """Return the sections of a file, a line each."""
     lines = []
     for part in sections(text.replace("\r\n", "\n"), depth=2):
         if part.level == 2:
-            text = ": ".join(part.text.removeprefix(_REASON).split("\n\n"))
-            lines.append(one_line(f"{part.title}: {text}", MAX_SUMMARY_LINE_CHARS))
+            below = part.text.removeprefix(_REASON).replace("\n\n", ": ")
+            lines.append(one_line(f"{part.title}: {below}", MAX_SUMMARY_LINE_CHARS))
     return lines
 
 
-def _require_phase(phase: int, most: int) -> None:
-    """Raise Blocked if there is no such phase; `most` is how many there are, 0 when unknown."""
-    most = most or MAX_PHASES
-    if not 1 <= phase <= most:
-        raise Blocked(f"there is no phase {phase}: the phases are 1 to {most}")
+def _require_phase(phase: int, last: int) -> None:
+    """Raise Blocked if there is no such phase; `last` is 0 when their number is unknown."""
+    last = last or MAX_PHASES
+    if not 1 <= phase <= last:
+        raise Blocked(f"there is no phase {phase}: the phases are 1 to {last}")
 
 
 # verified.md is a Markdown table. A person may edit it, so it is read strictly: a row that cannot be read is an error
 # that names its line. To skip it would be to forget a regression.
 
-_TABLE_HEAD = "| id | description | first | last | status |"
-_TABLE_RULE = "|---|---|---|---|---|"
+_TABLE_HEAD = "| id | description | first | last | status |\n|---|---|---|---|---|"
 _HEAD_LINE = r"(?i)\|\s*id\s*\|\s*description\s*\|\s*first\s*\|\s*last\s*\|\s*status\s*\||\|(?:\s*:?-+:?\s*\|){5}"
 _ID = r"[^\s|\\]{1,64}"
-_ROW = rf"\|\s*({_ID})\s*\|((?:[^|]|(?<=\\)\|)*)\|\s*({_NUMBER})\s*\|\s*({_NUMBER})\s*\|\s*(VERIFIED|REGRESSED)\s*\|"
+_ROW = (
+    rf"\|\s*({_ID})\s*\|\s*(\S(?:[^|]|(?<=\\)\|)*?)\s*"
+    rf"\|\s*({_NUMBER})\s*\|\s*({_NUMBER})\s*\|\s*(VERIFIED|REGRESSED)\s*\|"
+)
 
 
 def _read_table(text: str) -> dict[int, VerifiedItem]:
     """Return the items of a table by the number of their line, from 0. Raises TextRefused for an unreadable line."""
     rows: dict[int, VerifiedItem] = {}
     for number, line in enumerate(text.split("\n")):
-        if "|" not in line or re.fullmatch(_HEAD_LINE, line.strip()):
+        line = line.strip()
+        if "|" not in line or re.fullmatch(_HEAD_LINE, line):
             continue
-        row = re.fullmatch(_ROW, line.strip())
-        if row is None or not row[2].strip() or row[1] in [item.id for item in rows.values()]:
+        row = re.fullmatch(_ROW, line)
+        if row is None or row[1] in [item.id for item in rows.values()]:
             why = "is no row such as | login | One can log in | 1 | 3 | VERIFIED |, or its id stands there twice"
             error = TextRefused(f"{VERIFIED_TABLE}, line {number + 1} {why}")
             raise hinted(error, f"Fix it in {VERIFIED_TABLE} of the task, with `memsheaf edit` or any editor.")
-        description = row[2].strip().replace("\\|", "|")
-        rows[number] = VerifiedItem(row[1], description, int(row[3]), int(row[4]), row[5])
+        rows[number] = VerifiedItem(row[1], row[2].replace("\\|", "|"), int(row[3]), int(row[4]), row[5])
     return rows
 
 
@@ -549,21 +563,22 @@ def _with_item(text: str, item: VerifiedItem) -> str:
     description = item.description.replace("|", "\\|")
     row = f"| {item.id} | {description} | {item.first} | {item.last} | {item.status} |"
     lines = text.rstrip().split(end)
-    for number, old in _read_table(text).items():
-        if old.id == item.id:
-            lines[number] = row
-            return end.join([*lines, ""])
-    if "|" not in text:
-        lines = [text.rstrip() or "# Verified", "", _TABLE_HEAD, _TABLE_RULE]
-    return end.join([*lines, row, ""])
+    numbers = {old.id: number for number, old in _read_table(text).items()}
+    if item.id in numbers:
+        lines[numbers[item.id]] = row
+    elif numbers:
+        lines.append(row)
+    else:
+        lines = [text.rstrip() or "# Verified", "", *_TABLE_HEAD.split("\n"), row]
+    return end.join([*lines, ""])
 
 
 def require_id(given: str) -> str:
     """Return an id as it is stored. Raises TextRefused."""
     with suppress(TextRefused):
-        name = unicodedata.normalize("NFC", clean_field("id", given))
-        if re.fullmatch(_ID, name):
-            return name
+        id = unicodedata.normalize("NFC", clean_field("id", given))
+        if re.fullmatch(_ID, id):
+            return id
     error = TextRefused(f"the id {given[:80]!r} is not allowed: it is 1 to 64 characters without spaces, | and \\")
     raise hinted(error, "Take one word, such as login or api-2.")
 
