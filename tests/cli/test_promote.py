@@ -129,14 +129,14 @@ def test_what_a_person_promotes_is_not_refused_for_its_words(run: Run) -> None:
     assert "use the old one for now" in run("show", "facts/project_endpoint.md")[1]
 
 
-def test_it_goes_to_a_task_or_to_the_user_as_an_ordinary_memory(run: Run) -> None:
+def test_it_goes_to_a_task_as_a_note_or_to_the_user_as_an_ordinary_memory(run: Run) -> None:
     answers = note(run, "I prefer short answers")
     releases = note(run, "Releases go out on Fridays")
 
     assert "Promoted to user: user_short-answers.md\n" in run("promote", answers, "--to", "user")[1]
     code, out, _ = run("promote", releases, "--to", "task/feature-x")
     assert code == 0
-    assert "Promoted to task/feature-x: project_releases-fridays.md\n" in out
+    assert "Promoted to task/feature-x: TASK.md\n" in out
     (one,) = listed(run, "--task", "feature-x")
     assert one["text"] == "Releases go out on Fridays"
 
@@ -171,7 +171,6 @@ def test_the_line_to_type_keeps_what_was_typed_and_works_with_the_rest_filled_in
             "",
             "--to project --anyway RATIONALE --subject TEXT",
         ),
-        ("Start: it begins with x, see `my dir/ä file.py:1`", "", "--to project --reason TEXT"),
     ):
         item = note(run, text)
 

@@ -25,7 +25,6 @@ from memsheaf.work.promotion import (
     items,
     promote,
     sources,
-    usual_target,
 )
 from memsheaf.worktree import WorkingTree
 
@@ -71,7 +70,7 @@ def up(layers: Sheaf, item: PromotionItem, to: str = "project", choice: Promotio
 # what is offered
 
 
-def test_the_key_notes_of_a_session_the_notes_of_a_task_and_their_memories_are_offered(layers: Sheaf) -> None:
+def test_the_key_notes_of_a_session_and_the_notes_of_a_task_are_offered(layers: Sheaf) -> None:
     session = sessions.of(layers, "s1")
     session.note("a key result", section="Key Results")
     session.note("an error", section="Errors")
@@ -88,7 +87,6 @@ def test_the_key_notes_of_a_session_the_notes_of_a_task_and_their_memories_are_o
         ("session/s1 session.md Errors & Corrections", "an error"),
         ("session/s1 session.md Key Results", "a key result"),
         ("task/feature-x TASK.md Notes", "what the task found"),
-        ("task/feature-x project_redis.md", "Sessions live in Redis."),
     ]
 
 
@@ -121,7 +119,6 @@ def test_places_are_read_in_backticks_and_without(layers: Sheaf) -> None:
         ("It starts in `src/app.py#main` and Makefile:2", ("src/app.py#main", "Makefile:2")),
         ("It listens on `localhost:8080` and on `my host:8080`", ()),
         ("Run `make check` and see Makefile:2", ("Makefile:2",)),
-        ("It starts in `my dir/ä file.py#main` and Makefile:2", ("my dir/ä file.py#main", "Makefile:2")),
     ):
         assert noted(layers, note).citations == places, note
 
@@ -162,11 +159,10 @@ def test_a_type_is_proposed_by_where_a_note_stands_and_goes_and_a_given_one_hold
 
 
 def test_what_is_about_the_person_goes_to_the_user_and_not_to_the_project(layers: Sheaf) -> None:
-    layers.only("task/feature-x").write("Answers", "How long", "user", "I prefer short answers")
-    (item,) = items(layers.only("task/feature-x"))
+    item = noted(layers, "I prefer short answers")._replace(kind="user")
 
-    assert usual_target(item) == "user"
-    assert verdicts(examine(item, layers.only("project")))["type"] == "stop"
+    found = examine(item, layers.only("project"))
+    assert (verdicts(found)["type"], help_of(found, "type")) == ("stop", "--to user")
     assert examine(item, layers.only("user")).recommend == "yes"
 
 
@@ -291,15 +287,15 @@ def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(laye
 
 
 def test_it_climbs_from_session_to_task_to_project(layers: Sheaf) -> None:
-    memory = up(layers, noted(layers, FRIDAY), "task/feature-x")
-    assert (memory.type, memory.citations) == ("project", ("docs/release.md:1",))
+    assert up(layers, noted(layers, FRIDAY), "task/feature-x").path == "TASK.md"
+    assert "(promoted: task/feature-x TASK.md)" in sessions.of(layers, "s1").body
     assert items(layers.only("session/s1")) == []
 
     (item,) = items(layers.only("task/feature-x"))
+    assert (item.subject, item.citations) == ("Releases", ("docs/release.md:1",))
     fact = up(layers, item)
 
-    assert fact.path == "facts/project_releases.md"
-    assert layers.only("task/feature-x").read(memory.path).page.get("promoted") == fact.path
+    assert (fact.path, fact.reason) == ("facts/project_releases.md", "the customer tests on weekends")
     assert items(layers.only("task/feature-x")) == []
 
 
@@ -428,18 +424,6 @@ def test_a_source_that_is_open_for_reading_is_refused_before_anything_is_written
     assert list(layers.only("project").list()) == []
 
 
-def test_what_nobody_confirmed_and_what_expires_does_not_leave_its_scope(layers: Sheaf) -> None:
-    task = layers.only("task/feature-x")
-    task.write("Page", "From a page", "project", "The gateway listens on 8080.", trust="unconfirmed")
-    task.write("Freeze", "No merges", "project", "Nobody merges.", expires="2026-12-01")
-
-    for item in items(task):
-        found = examine(item, layers.only("user"), choice=PromotionChoice(anyway="I insist"))
-        assert verdicts(found)["content"] == "stop", item
-    task.confirm("project_page.md")
-    assert examine(items(task)[1], layers.only("user")).recommend == "yes"
-
-
 def test_only_a_person_who_says_so_gives_something_to_a_team(layers: Sheaf, settings: Settings, work: Path) -> None:
     item = noted(layers, FRIDAY)
     said_yes = PromotionChoice(confirmed=True)
@@ -466,30 +450,13 @@ def test_a_team_gets_nothing_about_a_person_and_feedback_only_as_a_convention(la
     with pytest.raises(Refused, match="convention"):
         up(layers, item, "team/core", yes)
     assert up(layers, item, "team/core", yes._replace(anyway="all of us do")).type == "feedback"
-    layers.only("task/feature-x").write("Kim", "Who is who", "user", "Kim works from Lisbon.")
-    (own,) = items(layers.only("task/feature-x"))
-    with pytest.raises(Refused, match="stays private"):
-        up(layers, own._replace(kind="project"), "team/core", yes)
 
 
-def test_a_secret_anywhere_in_a_file_or_too_many_bytes_keep_it_from_a_team(layers: Sheaf) -> None:
-    task, yes = layers.only("task/feature-x"), PromotionChoice(confirmed=True)
-    task.write(
-        "Gateway",
-        "password: Corr3ct-H0rse-Fake",
-        "project",
-        "The gateway listens on 8080.",
-        path="a.md",
-        allow=Allow(secrets=True),
-    )
-    task.write("Long", "Much", "project", "word \n" * 42_000, path="b.md")
-    secret, long = items(task)
+def test_too_many_bytes_keep_a_note_from_a_team(layers: Sheaf) -> None:
+    item = noted(layers, FRIDAY)._replace(text="word \n" * 42_000)
 
-    with pytest.raises(SecretFound):
-        up(layers, secret, "team/core", yes)
     with pytest.raises(Refused, match="250 KB"):
-        up(layers, long, "team/core", yes)
-    assert list(layers.only("team/core").list()) == []
+        up(layers, item, "team/core", PromotionChoice(confirmed=True))
 
 
 def test_no_secret_reaches_the_disk_however_one_insists(layers: Sheaf) -> None:

@@ -376,19 +376,11 @@ def test_the_end_moves_the_notes_to_the_archive_and_one_undo_brings_them_back(
     assert (layers.work.going("session"), ended_sessions(layers)) == ([], ["one"])
     assert of(layers, "one").memory.text == text
     assert not notes.state().is_open
-    assert [item.text for item in items(notes.sheaf)] == ["Tests need Redis", "The proxy listens on 8443."]
+    assert [item.text for item in items(notes.sheaf)] == ["Tests need Redis"]
 
     assert notes.sheaf.undo()[0].undoes == commit
     assert [row.path for row in notes.sheaf.list()] == ["deep/port.md", "session.md"]
     assert (layers.work.going("session"), ended_sessions(layers)) == (["one"], [])
-
-
-def test_what_an_earlier_version_archived_is_still_read_and_offered(layers: Sheaf, notes: SessionNotes) -> None:
-    notes.note("Tests need Redis", section="key")
-    notes.sheaf.write("Port", "Where it listens", "project", "The proxy listens on 8443.", path="archive/port.md")
-    notes.end()
-
-    assert [item.text for item in items(notes.sheaf)] == ["Tests need Redis", "The proxy listens on 8443."]
 
 
 def test_what_has_ended_is_not_ended_again_nor_noted_in(notes: SessionNotes) -> None:

@@ -84,7 +84,7 @@ def promote(call: Call) -> int:
             examined = [
                 examine(
                     _completed(call, item),
-                    layers.only(options.to or promotion.usual_target(item)),
+                    layers.only(options.to or "project"),
                     choice=choice,
                     tree=tree,
                 )

@@ -1,11 +1,13 @@
 """Promotion of notes from a session or a task to a wider scope, through a checklist.
 
-    session  ›  task  ›  project        an ordinary memory in the task, a fact in the project
+    session        ›  task              a note of the task
+    session, task  ›  project           a fact
     session, task  ›  user              an ordinary memory
-    session, task  ›  team/NAME         only by a person, who says so
+    session, task  ›  team/NAME         an ordinary memory; only by a person, who says so
 
 The checklist looks at the type, secrets, duplicates, the five fields of a fact and the rules of a team, and lists the
-steps that do not pass. `QUESTIONS` about meaning are for whoever promotes an item.
+steps that do not pass. `QUESTIONS` about meaning are for whoever promotes a note. A memory that was saved in a task or
+session is moved like any other, with `Sheaf.move`.
 
 What is promoted is written first where it goes, then marked where it was noted. A crash between the two offers it
 again, and the checklist finds it there.
@@ -17,14 +19,11 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
-from operator import itemgetter
 from shlex import quote
 from typing import Literal, NamedTuple
 
 from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused, hinted
-from memsheaf.frontmatter import edited
-from memsheaf.gates import require_no_secret
-from memsheaf.guard.citations import Tree, has_suffix, parse
+from memsheaf.guard.citations import Tree, parse
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.history import diff
@@ -36,7 +35,7 @@ from memsheaf.text.sections import Entry, entries, fold_title, sections
 from memsheaf.text.similarity import MIN_FACT_WORDS, SAME, fact, likeness, words
 from memsheaf.work import sessions
 from memsheaf.work.facts import Fact, Facts, fold_subject, problems_of
-from memsheaf.work.tasks import DELIVERABLES, PHASES, TASK
+from memsheaf.work.tasks import TASK, Task
 
 MAX_TEAM_BYTES = 250_000
 MAX_TITLE_CHARS = 60
@@ -46,10 +45,14 @@ QUESTIONS = (
     "Is it tied to one task? Then it stays there.",
     "Is it a procedure? Then it is rather a skill, once it was needed twice.",
 )
-NOTED = {sessions.FILE: frozenset(map(fold_title, sessions.PROMOTABLE)), TASK: frozenset({"notes"})}
-"""The headings of a layer's own files under which the notes stand that may be of use beyond it."""
+_NOTED = {
+    sessions.FILE: frozenset(map(fold_title, sessions.PROMOTABLE)),
+    sessions.ARCHIVE + sessions.FILE: frozenset(map(fold_title, sessions.PROMOTABLE)),
+    TASK: frozenset({"notes"}),
+}
+"""The files that have notes, each with the headings under which those stand that may be of use beyond it."""
 
-_WAYS = {"session": ("task", "project", "user", "team"), "task": ("project", "user", "team")}
+_TARGETS = {"session": ("task", "project", "user", "team"), "task": ("project", "user", "team")}
 _OPTIONS = {
     "subject": "--subject TEXT",
     "fact": "--fact TEXT",
@@ -61,16 +64,13 @@ _PROMOTED = r"\(promoted: .+\)\s*$"
 _DATE = r"(?:\d{4}-\d\d-\d\d)?[ T]?(?:\d\d:\d\d)?:?\s+"
 _LEAD = r"(?:\*\*)?(?P<subject>[^\s:*`.!?：][^:*`.!?\n：]{1,60}?)(?:\*\*)?(?::(?:\*\*)?\s+|：\s*)(?=\S)"
 _WHY = r"(?im)^(?:\*\*)?why(?::\*\*|\*\*:|:|：)\s*(.+)$"
-# what may be a place in a working tree: a piece of code, or a word without the marks around it
-_MARKS = r"\s`()\[\]{},;\"'<>，。；（）「」"
-_PLACE = rf"`[^`\n]{{1,400}}`|[^{_MARKS}]{{0,400}}[^{_MARKS}.:!?]"
+_PLACE = r"[^\s`()\[\]{},;\"'<>，。；（）「」]{0,400}[^\s`()\[\]{},;\"'<>，。；（）「」.:!?]"
 
 
 class PromotionItem(NamedTuple):
-    """Something that was noted in a session or a task: a bullet below a heading, or a memory, which has no `section`.
+    """A note of a session or a task: an entry of `path`, below the heading `section`.
 
-    `kind` is "" when nobody gave a type, and `own` is the one that the memory has, whatever is given later. `doubt`
-    says why it may not leave its scope, as it is.
+    `kind` is "" until somebody gives a type. `is_shared` is True when somebody else wrote it.
     """
 
     id: str
@@ -82,8 +82,7 @@ class PromotionItem(NamedTuple):
     kind: str = ""
     citations: tuple[str, ...] = ()
     reason: str = ""
-    own: str = ""
-    doubt: str = ""
+    is_shared: bool = False
 
     @property
     def title(self) -> str:
@@ -93,7 +92,7 @@ class PromotionItem(NamedTuple):
     @property
     def origin(self) -> str:
         """The place where it was noted."""
-        return " ".join(filter(None, (self.scope, self.path, self.section)))
+        return f"{self.scope} {self.path} {self.section}"
 
 
 class PromotionChoice(NamedTuple):
@@ -148,100 +147,74 @@ class Examination(NamedTuple):
 
 def sources(layers: Sheaf, *, session: str = "", task: str = "") -> list[str]:
     """Return the scopes to promote from: the named session or task, else all open ones. Raises NotFound."""
-    if not (session or task):
+    if not session and not task:
         session, task = layers.settings.session, layers.settings.task
-    scopes = [Scope.parse(f"{layer}/{name}") for layer, name in (("session", session), ("task", task)) if name]
-    for scope in scopes:
-        if scope.name not in layers.work.names(scope.layer):
-            raise NotFound(str(scope))
+    scopes = []
+    for layer, name in (("session", session), ("task", task)):
+        if name:
+            scope = Scope.parse(f"{layer}/{name}")
+            if scope.name not in layers.work.names(layer):
+                raise NotFound(str(scope))
+            scopes.append(str(scope))
     if scopes:
-        return list(map(str, scopes))
+        return scopes
     return [f"{layer}/{name}" for layer in ("session", "task") for name in layers.work.going(layer)]
 
 
 def items(sheaf: Sheaf) -> list[PromotionItem]:
     """Return what was noted in a session or a task that may be of use beyond it, and was not promoted yet."""
     waiting: dict[str, PromotionItem] = {}
-    for row in sorted(sheaf.list(), key=lambda row: row.path.removeprefix(sessions.ARCHIVE) not in NOTED):
-        name = row.path.removeprefix(sessions.ARCHIVE)
-        if row.state not in ("ok", "free") or name.startswith((PHASES, DELIVERABLES)):
+    for path in _NOTED:
+        memory = sheaf.own.find(path)
+        if memory is None or memory.state not in ("ok", "free"):
             continue
-        with suppress(NotFound):  # somebody was faster
-            memory = sheaf.read(row.path)
-            if name in NOTED:
-                for title, entry in _noted_entries(memory.text, NOTED[name]):
-                    if not re.search(_PROMOTED, entry.text.partition("\n")[0]):
-                        item = _from_entry(str(sheaf.scope), memory, title, entry.text)
-                        waiting[item.id] = item
-            elif memory.known and not memory.page.get("promoted"):
-                item = _from_memory(str(sheaf.scope), memory)
+        for title, entry in _noted_entries(path, memory.text):
+            if not re.search(_PROMOTED, entry.text.partition("\n")[0]):
+                item = _parse_note(sheaf, memory, title, entry.text)
                 waiting[item.id] = item
     return list(waiting.values())
 
 
 def promising(layers: Sheaf, source: Sheaf) -> list[PromotionItem]:
-    """Return what a session or a task has to offer: the items that no step of the checklist stops."""
+    """Return what a session or a task has to offer to the project: the items that no step of the checklist stops."""
     with layers.reopen_read_only() as seen:
-        return [item for item in items(source) if examine(item, seen.only(usual_target(item))).recommend != "no"]
+        project = seen.only("project")
+        return [item for item in items(source) if examine(item, project).recommend != "no"]
 
 
-def usual_target(item: PromotionItem) -> str:
-    """Return the default target of an item: `user` for a memory of that type, else `project`."""
-    return "user" if item.kind == "user" else "project"
-
-
-def _noted_entries(text: str, titles: frozenset[str]) -> Iterator[tuple[str, Entry]]:
-    """Yield the entries below some headings, each after its heading; not the guides."""
+def _noted_entries(path: str, text: str) -> Iterator[tuple[str, Entry]]:
+    """Yield the entries of a file that may be promoted, each after its heading; not the guides."""
     for part in sections(text):
-        if fold_title(part.title) in titles:
+        if fold_title(part.title) in _NOTED[path]:
             first = part.first + len(part.guide)
             yield from ((part.title, entry) for entry in entries(part) if entry.first >= first)
 
 
-def _from_entry(scope: str, memory: Memory, title: str, noted: str) -> PromotionItem:
-    """Return the item of an entry: `Subject: the fact`, with places in it, and perhaps a line `Why: ...` below."""
-    text = re.sub(f"^{_DATE}", "", noted)
+def _parse_note(sheaf: Sheaf, memory: Memory, title: str, note: str) -> PromotionItem:
+    """Return the item of a note: `Subject: the fact`, with places in it, and perhaps a line `Why: ...` below."""
+    text = re.sub(f"^{_DATE}", "", note)
     why = re.search(_WHY, text)
     text = re.sub(_WHY, "", text).strip() or text
     lead = re.match(_LEAD, text)
     return PromotionItem(
-        _hash(noted),
-        scope,
+        _hash(note),
+        str(sheaf.scope),
         memory.path,
         title,
         text=text[lead.end() :] if lead else text,
         subject=lead["subject"].strip() if lead else "",
         citations=_places(text),
         reason=why[1].strip() if why else "",
-        doubt="it came with the repository, and nobody here wrote it" if memory.trust == "shared" else "",
-    )
-
-
-def _from_memory(scope: str, memory: Memory) -> PromotionItem:
-    doubt = f"it holds until {memory.expires} only" if memory.expires else ""
-    if memory.trust != "confirmed":
-        doubt = f"nobody confirmed it: `memsheaf review --scope {scope} --approve {memory.path}` does"
-    return PromotionItem(
-        _hash(f"{memory.path}\n{memory.name}\n{memory.body}"),
-        scope,
-        memory.path,
-        "",
-        text=memory.body.strip(),
-        subject=memory.name,
-        kind=memory.type,
-        citations=memory.citations or _places(memory.body),
-        reason=memory.reason,
-        own=memory.type,
-        doubt=doubt,
+        is_shared=memory.trust == "shared",
     )
 
 
 def _places(text: str) -> tuple[str, ...]:
-    """Return the places that a text names with a line or a symbol; in backticks, a path may have spaces."""
+    """Return the places that a text names with a line or a symbol."""
     places = []
     for word in re.findall(_PLACE, text[:MAX_SEARCHED_CHARS]):
-        place = parse(word.strip("`"), typed=" " in word)
-        if place is None or not (place.first or place.symbol) or (" " in word and not has_suffix(place.path)):
+        place = parse(word)
+        if place is None or not (place.first or place.symbol):
             continue
         if "/" in place.path or len(place.path.partition(".")[2]) <= 4:  # no address such as db.internal:5432
             places.append(str(place))
@@ -262,69 +235,66 @@ def examine(
     Raises ScopeRefused when nothing is promoted to there.
     """
     require_target(target.scope)
-    item = item._replace(kind=item.kind or _propose_kind(item, target))
+    item = item._replace(kind=item.kind or _usual_kind(item, target))
     near = _find_nearest(item, target)
-    steps = [step._replace(said=without_secrets(step.said)) for step in _check(item, target, near, choice, tree)]
+    steps = [
+        *_check_content(item, target),
+        *_check_duplicate(item, target, near, choice),
+        *_check_fields(item, target, tree),
+        *_check_team(item, target, choice),
+    ]
+    steps = [step._replace(said=without_secrets(step.said)) for step in steps]
     if near is None:
         return Examination(item, str(target.scope), steps)
-    shown = without_secrets(diff(near.path, near.body.strip(), item.text, labels=("there", "new")))
+    difference = without_secrets(diff(near.path, near.body.strip(), item.text, labels=("there", "new")))
     is_there = _has_subject(near, item) and words(near.body) == words(item.text)
-    return Examination(item, str(target.scope), steps, near.path, shown, is_there)
+    return Examination(item, str(target.scope), steps, near.path, difference, is_there)
 
 
 def require_target(scope: Scope) -> None:
     """Raise ScopeRefused unless something may be promoted to this scope."""
-    if scope.layer not in _WAYS["session"]:
+    if scope.layer not in _TARGETS["session"]:
         raise ScopeRefused(f"nothing is promoted to {scope}: it goes to project, user, task/SLUG or team/NAME")
 
 
-def _propose_kind(item: PromotionItem, target: Sheaf) -> str:
+def _usual_kind(item: PromotionItem, target: Sheaf) -> str:
     """Return the type of a note without one, by where it stands and where it goes."""
     if target.scope.layer == "user":
         return "user"
     return "feedback" if fold_title(item.section) == "errors and corrections" else "project"
 
 
-def _check(
-    item: PromotionItem, target: Sheaf, near: Memory | None, choice: PromotionChoice, tree: Tree | None
-) -> Iterator[ChecklistStep]:
-    """Yield the steps that an item does not pass."""
-    layer = target.scope.layer
+def _check_content(item: PromotionItem, target: Sheaf) -> Iterator[ChecklistStep]:
     if item.kind not in KINDS:
         yield ChecklistStep("type", "stop", f"{item.kind!r} is not one of {', '.join(KINDS)}")
-    if item.kind == "user" and layer == "project":
+    if item.kind == "user" and target.scope.layer == "project":
         yield ChecklistStep("type", "stop", "what is about the person goes to user", "--to user")
     for secret in new_secrets("\n".join((item.subject, item.text, item.reason, *item.citations)), ""):
         yield ChecklistStep("content", "stop", f"it holds {secret.kind}")
-    if item.doubt:
-        yield ChecklistStep("content", "stop", item.doubt)
-    if choice.supersedes:
-        try:
-            _ = Facts(target).find(choice.supersedes) if layer == "project" else target.read(choice.supersedes)
-        except MemsheafError as error:
-            yield ChecklistStep("duplicate", "stop", str(error), "--supersede FILE")
-    elif near:
-        yield from _check_duplicate(item, near, choice, is_fact_wanted=layer == "project")
-    wrong = problems_of(_make_fact(item), tree) if layer == "project" else []
-    if wrong:
-        options = dict.fromkeys(_OPTIONS[field] for field, _ in wrong)
-        yield ChecklistStep("five fields", "ask", "; ".join(why for _, why in wrong), " ".join(options))
-    if layer == "team":
-        yield from _check_team(item, target, choice)
+    if item.is_shared:
+        yield ChecklistStep("content", "stop", "it came with the repository, and nobody here wrote it")
 
 
 def _check_duplicate(
-    item: PromotionItem, near: Memory, choice: PromotionChoice, *, is_fact_wanted: bool
+    item: PromotionItem, target: Sheaf, near: Memory | None, choice: PromotionChoice
 ) -> Iterator[ChecklistStep]:
     """Ask what to do with a memory that says nearly the same; which is right is not decided by rules."""
+    is_project = target.scope.layer == "project"
+    if choice.supersedes:
+        try:
+            _ = Facts(target).find(choice.supersedes) if is_project else target.read(choice.supersedes)
+        except MemsheafError as error:
+            yield ChecklistStep("duplicate", "stop", str(error), "--supersede FILE")
+        return
+    if near is None or (choice.anyway and not _has_subject(near, item)):
+        return
     beside = "--anyway RATIONALE --subject TEXT" if _has_subject(near, item) else "--anyway RATIONALE"
     if choice.anyway:
-        if _has_subject(near, item):
-            why = f"{near.path} has the same subject: give another, or supersede it"
-            yield ChecklistStep("duplicate", "ask", why, "--subject TEXT")
+        why = f"{near.path} has the same subject: give another, or supersede it"
+        yield ChecklistStep("duplicate", "ask", why, "--subject TEXT")
     elif words(near.body) == words(item.text):
         yield ChecklistStep("duplicate", "stop", f"{near.path} says the same: skip it", beside)
-    elif is_fact_wanted and not is_fact(near.path):
+    elif is_project and not is_fact(near.path):
         why = f"{near.path} is on the same, and is no fact: skip this, or correct it there"
         yield ChecklistStep("duplicate", "ask", why, beside)
     else:
@@ -332,15 +302,24 @@ def _check_duplicate(
         yield ChecklistStep("duplicate", "ask", why, f"--supersede {quote(near.path)}")
 
 
+def _check_fields(item: PromotionItem, target: Sheaf, tree: Tree | None) -> Iterator[ChecklistStep]:
+    """Ask for what a fact of the project lacks."""
+    if target.scope.layer == "project" and (problems := problems_of(_make_fact(item), tree)):
+        options = dict.fromkeys(_OPTIONS[field] for field, _ in problems)
+        yield ChecklistStep("five fields", "ask", "; ".join(why for _, why in problems), " ".join(options))
+
+
 def _check_team(item: PromotionItem, target: Sheaf, choice: PromotionChoice) -> Iterator[ChecklistStep]:
     """Let a person alone decide what a team gets to read."""
+    if target.scope.layer != "team":
+        return
     if target.by != "user":
         yield ChecklistStep("team", "stop", "only a person gives something to a team")
-    if "user" in (item.kind, item.own):
+    if item.kind == "user":
         yield ChecklistStep("team", "stop", "what is about a person stays private", "--to user")
     if len(item.text.encode("utf-8", "replace")) > MAX_TEAM_BYTES:
         yield ChecklistStep("team", "stop", f"it is longer than {MAX_TEAM_BYTES // 1000} KB")
-    if "feedback" in (item.kind, item.own) and not choice.anyway:
+    if item.kind == "feedback" and not choice.anyway:
         why = "feedback stays private, unless it is a convention of the team: say so"
         yield ChecklistStep("team", "ask", why, "--anyway RATIONALE")
     if not choice.confirmed:
@@ -349,18 +328,24 @@ def _check_team(item: PromotionItem, target: Sheaf, choice: PromotionChoice) -> 
 
 
 def _find_nearest(item: PromotionItem, target: Sheaf) -> Memory | None:
-    """Return the memory there that has nearly all words of an item, or its subject; the one that shares most."""
-    body = words(item.text)
-    mine = body if len(set(body)) >= MIN_FACT_WORDS else words(item.title) + body
+    """Return the memory there that has nearly all words of an item, or its subject; the one that shares most.
+
+    A task gets a note, which is no memory.
+    """
+    if target.scope.layer == "task":
+        return None
+    mine = words(item.text)
+    if len(set(mine)) < MIN_FACT_WORDS:
+        mine = words(item.title) + mine
+    nearest, best = None, 0.0
     named = [row.path for row in target.list() if fold_subject(row.name) == fold_subject(item.title)]
-    best: list[tuple[float, Memory]] = []
     for path in {*named, *(path for path, _ in target.own.index.alike(mine))}:
         with suppress(MemsheafError):  # gone, or not to be read
             memory = target.read(path)
             share = likeness(mine, fact(memory))
-            if memory.state == "ok" and (share >= SAME or path in named):
-                best.append((share, memory))
-    return max(best, key=itemgetter(0))[1] if best else None
+            if memory.state == "ok" and (share >= SAME or path in named) and (nearest is None or share > best):
+                nearest, best = memory, share
+    return nearest
 
 
 def _has_subject(memory: Memory, item: PromotionItem) -> bool:
@@ -381,7 +366,7 @@ def promote(
 ) -> Memory:
     """Write an item where it goes, and mark it where it was noted; only if all steps of the checklist pass.
 
-    The caller has answered the `QUESTIONS` about meaning.
+    The caller has answered the `QUESTIONS` about meaning. Returns the memory that it is, or the file of the task.
 
     Raises:
         Blocked: a step does not; nothing was written.
@@ -392,12 +377,10 @@ def promote(
     _require_way(source, target)
     examined = examine(item, target, choice=choice, tree=tree)
     if examined.is_there and item.id in [other.id for other in items(source)]:
-        memory = target.read(examined.supersedes)  # something kept somebody from marking it
+        memory = target.read(examined.supersedes)  # a crash kept it from being marked
     elif examined.recommend != "yes":
         raise _blocked(examined)
     else:
-        if target.scope.layer == "team" and not item.section:
-            require_no_secret(source.read(item.path))  # anywhere in the file: then nothing of it goes to a team
         memory = _write(examined.item, target, choice, tree)
     where = memory.path if target.scope.layer == "project" else f"{target.scope} {memory.path}"
     try:
@@ -409,7 +392,7 @@ def promote(
 
 
 def _require_way(source: Sheaf, target: Sheaf) -> None:
-    if target.scope.layer not in _WAYS.get(source.scope.layer, ()):
+    if target.scope.layer not in _TARGETS.get(source.scope.layer, ()):
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
     if target.scope.layer == "task" and target.own.find(TASK) is None:
         error = NotFound(str(target.scope), f"there is no task {target.scope.name!r}")
@@ -426,6 +409,11 @@ def _blocked(examined: Examination) -> Blocked:
 
 
 def _write(item: PromotionItem, target: Sheaf, choice: PromotionChoice, tree: Tree | None) -> Memory:
+    if target.scope.layer == "task":
+        subject = f"{item.subject}: " if item.subject else ""
+        why = f"\nWhy: {item.reason}" if item.reason else ""
+        Task(target).note(f"{subject}{item.text}{why}")
+        return target.read(TASK)
     allow = Allow(anyway=bool(choice.anyway))
     if choice.anyway:
         item = item._replace(reason=f"{item.reason} ({choice.anyway})".strip())
@@ -445,14 +433,12 @@ def _write(item: PromotionItem, target: Sheaf, choice: PromotionChoice, tree: Tr
 
 
 def _mark(item: PromotionItem, text: str | None, where: str) -> dict[str, str]:
-    """Return the source with a note of where an item went, and not a byte of the rest changed."""
+    """Return the file with a note of where an item went, and not a byte of the rest changed."""
     if text is None:
         return {}
-    if not item.section:
-        return {item.path: edited(text, fields={"promoted": where})}
     lines = text.split("\n")
-    for _, entry in _noted_entries(text, frozenset({fold_title(item.section)})):
-        if _hash(entry.text) == item.id:
+    for title, entry in _noted_entries(item.path, text):
+        if title == item.section and _hash(entry.text) == item.id:
             line = lines[entry.first]
             bare = line.rstrip()
             lines[entry.first] = f"{bare} (promoted: {where}){line[len(bare) :].lstrip(' ')}"
