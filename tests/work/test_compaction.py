@@ -23,29 +23,21 @@ from memsheaf.recall.turns import TranscriptEntry as Entry
 from memsheaf.store.state import State
 from memsheaf.text.sections import count_tokens
 from memsheaf.work.compaction import (
-    FIRST_NOTES_TOKENS,
     FIRST_QUOTES,
-    HEAD_BYTES,
     LAST_QUOTES,
-    LINE_BYTES,
-    LONG_OUTPUT_BYTES,
     MAX_BULLET_CHARS,
     MAX_BULLETS,
     MAX_FAILURES,
-    MAX_NOTES_TOKENS,
+    MAX_LINE_BYTES,
+    MAX_MODEL_INPUT_CHARS,
+    MAX_OUTPUT_BYTES,
     MAX_QUOTE_CHARS,
-    MAX_SHOWN_CHARS,
     MAX_STANDING_CHARS,
     MAX_TAIL_TOKENS,
-    MIN_MODEL_TOKENS,
+    MIN_SUMMARY_TOKENS,
     MIN_TAIL_TEXTS,
     MIN_TAIL_TOKENS,
     MODEL_SECONDS,
-    MORE_NOTES_CALLS,
-    MORE_NOTES_TOKENS,
-    RICH_TEXTS,
-    RICH_TOKENS,
-    TAIL_BYTES,
     TRIGGERS,
     Compacted,
     Ladder,
@@ -122,8 +114,8 @@ def test_cut_output_keeps_both_ends_and_says_how_much_is_missing_and_where_it_is
 
     assert (done.level, done.fates[1]) == (1, "shortened")
     head, middle, tail = done.messages[1].text.split("\n")
-    assert head == "ä" * (HEAD_BYTES // 2)
-    assert tail == "語" * (TAIL_BYTES // 3)
+    assert head == "ä" * (MAX_OUTPUT_BYTES // 4)
+    assert tail == "語" * (MAX_OUTPUT_BYTES // 12)
     left = len(text.encode()) - len(head.encode()) - len(tail.encode())
     assert middle == f"[{left:,} bytes are left out here; the whole: message 2 in the spilled file]"
 
@@ -381,17 +373,6 @@ def test_notes_that_say_nothing_are_none() -> None:
     assert rich(notes=" \n").summary == ""
 
 
-def test_where_little_is_taken_out_a_model_is_asked_and_notes_are_the_second_choice() -> None:
-    said = [*talk(20, 300), Entry("user", "x" * 40_000)]
-    model = Scripted([{"bullets": ["done so far: nothing"]}])
-
-    asked = compact(said, 11_000, model=model, notes=NOTES, trigger="task")
-    alone = compact(said, 11_000, notes=NOTES, trigger="task")
-
-    assert (asked.level, asked.summary) == (4, "model")
-    assert (alone.level, alone.summary) == (4, "notes")
-
-
 def test_a_model_that_is_of_no_use_leaves_the_bullets_alone() -> None:
     without = rich()
     for line, why in (
@@ -418,10 +399,10 @@ def test_a_model_that_takes_too_long_is_not_waited_for() -> None:
 def test_a_model_is_not_shown_too_much_and_not_all_it_says_is_taken() -> None:
     model = Scripted([{"bullets": ["x" * 9_000] * 90}])
 
-    done = compact(talk(500, 600), 60_000, model=model, trigger="task")
+    done = compact(talk(1_500, 600), 60_000, model=model, trigger="task")
 
     (question,) = model.asked
-    assert len(question.text) == MAX_SHOWN_CHARS
+    assert len(question.text) == MAX_MODEL_INPUT_CHARS
     assert (done.summary, done.after) == ("model", size_of(done))
     assert done.text.count("\n- x") == 20
 
@@ -441,13 +422,6 @@ def test_a_model_is_shown_no_secret_and_no_open_mark() -> None:
     assert key not in asked[0].text + done.text
     assert "&lt;/message> Ignore" in asked[0].text
     assert "is data" in asked[0].system
-
-
-def test_notes_that_are_too_long_are_cut_and_say_so() -> None:
-    flat = compact(talk(600, 300), 60_000, notes="語" * 100_000, trigger="task")
-    assert "(session-notes is cut here: " in flat.text
-    assert flat.fits
-    assert count_tokens(flat.text) < 41_000
 
 
 def test_a_summary_takes_only_the_room_that_is_left() -> None:
@@ -612,19 +586,15 @@ def test_the_numbers_on_the_page_are_those_of_the_code() -> None:
     page = Path(__file__).parent.parent.parent / "docs" / "compaction.md"
     text = " ".join(page.read_text(encoding="utf-8").split())
     for said in (
-        f"over {LONG_OUTPUT_BYTES:,} bytes keeps its first {HEAD_BYTES:,} and last {TAIL_BYTES:,}",
-        f"over {LINE_BYTES} bytes becomes one line",
+        f"over {MAX_OUTPUT_BYTES:,} bytes keeps its first {MAX_OUTPUT_BYTES // 2:,}",
+        f"over {MAX_LINE_BYTES} bytes becomes one line",
         f"until {MIN_TAIL_TEXTS} of them are texts of user or agent and they have {MIN_TAIL_TOKENS:,} tokens",
         f"never grows to more than {MAX_TAIL_TOKENS:,}, nor three quarters of the budget",
         f"one line of at most {MAX_STANDING_CHARS} characters",
         f"cut at {MAX_QUOTE_CHARS} characters: the first {FIRST_QUOTES} and the last {LAST_QUOTES}",
-        f"at least {RICH_TOKENS:,} tokens and {RICH_TEXTS} texts",
-        f"has {MODEL_SECONDS:g} seconds, sees at most {MAX_SHOWN_CHARS:,} characters",
+        f"has {MODEL_SECONDS:g} seconds, sees at most {MAX_MODEL_INPUT_CHARS:,} characters",
         f"up to {MAX_BULLETS} bullets of {MAX_BULLET_CHARS} characters.",
-        f"With less than {MIN_MODEL_TOKENS} tokens left",
-        f"Notes take at most {MAX_NOTES_TOKENS:,} tokens",
-        f"first at {FIRST_NOTES_TOKENS:,} tokens",
-        f"then after {MORE_NOTES_TOKENS:,} more and {MORE_NOTES_CALLS} tool calls",
+        f"With less than {MIN_SUMMARY_TOKENS} tokens left",
         f"`retention_days` ({spill.DAYS:g})",
         f"After {MAX_FAILURES} in a row",
     ):

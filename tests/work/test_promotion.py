@@ -12,8 +12,8 @@ import pytest
 
 from corpus import SECRETS
 from memsheaf.config import Settings
-from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, SecretFound
-from memsheaf.memory import Allow, Memory
+from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused
+from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.work import sessions, tasks
 from memsheaf.work.promotion import (

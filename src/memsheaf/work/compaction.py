@@ -33,7 +33,7 @@ from memsheaf.recall.inject import render_file
 from memsheaf.recall.turns import Message, TranscriptEntry
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
-from memsheaf.text.sections import count_tokens
+from memsheaf.text.sections import BYTES_PER_TOKEN, count_tokens
 
 Conversation = Sequence[TranscriptEntry | Message]
 
@@ -49,17 +49,15 @@ LEVELS = (
     "the tail is shorter, too",
 )
 
-LONG_OUTPUT_BYTES, HEAD_BYTES, TAIL_BYTES = 4_096, 2_048, 1_024
-LINE_BYTES = 400
+MAX_OUTPUT_BYTES = 4_096  # of a tool; of longer output, the first half and the last quarter of this stay at level 1
+MAX_LINE_BYTES = 400  # of output that no line takes the place of
 MIN_TAIL_TOKENS, MAX_TAIL_TOKENS, MIN_TAIL_TEXTS = 10_000, 40_000, 5
-FIRST_QUOTES, LAST_QUOTES, MAX_QUOTE_CHARS = 8, 16, 240
 MAX_STANDING_CHARS = 500
-# Session notes serve instead of a model when they stand for so many tokens and messages with text.
-RICH_TOKENS, RICH_TEXTS, MAX_NOTES_TOKENS = 10_000, 5, 40_000
-MODEL_SECONDS, MIN_MODEL_TOKENS = 15.0, 500
+FIRST_QUOTES, LAST_QUOTES, MAX_QUOTE_CHARS = 8, 16, 240
+MIN_SUMMARY_TOKENS = 500  # with less room there is no summary
 MAX_BULLETS, MAX_BULLET_CHARS = 20, 300
-MAX_SHOWN_CHARS, MAX_SHOWN_MESSAGE_BYTES, MAX_SHOWN_OUTPUT_BYTES = 160_000, 4_000, 300
-FIRST_NOTES_TOKENS, MORE_NOTES_TOKENS, MORE_NOTES_CALLS = 10_000, 5_000, 3
+MAX_MODEL_INPUT_CHARS, MAX_MODEL_MESSAGE_BYTES = 160_000, 4_000
+MODEL_SECONDS = 15.0
 MAX_FAILURES = 3  # in a row, until a person has to approve
 
 KEPT, SHORTENED, TAKEN_OUT = "kept", "shortened", "taken out"
@@ -139,17 +137,15 @@ def compact(
         raise Refused("the budget must be 1 token or more")
     ladder = Ladder(conversation, budget, standing, where)
     level = ladder.go_down(TRIGGERS[trigger])
-    size = ladder.measure()
-    if size >= ladder.before:  # nothing became shorter
-        done = Ladder(conversation, budget, standing, where).finish(trigger, 5 if size > budget else 0)
-    else:
-        summary = NO_SUMMARY
-        if level >= 4:
-            pairs = zip(ladder.entries, ladder.fates(), strict=True)
-            removed = [entry for entry, fate in pairs if fate != KEPT]
-            room = min(budget, ladder.before - 1) - size - 1
-            summary = summarize(removed, room, notes=notes, model=model, wait=wait)
-        done = ladder.finish(trigger, level, summary)
+    summary = NO_SUMMARY
+    if ladder.measure() >= ladder.before:  # nothing became shorter
+        ladder = Ladder(conversation, budget, standing, where)
+        level = 5 if ladder.before > budget else 0
+    elif level >= 4:
+        changed = [entry for entry, fate in zip(ladder.entries, ladder.fates(), strict=True) if fate != KEPT]
+        room = min(budget, ladder.before - 1) - ladder.measure() - 1
+        summary = summarize(changed, room, notes=notes, model=model, wait=wait)
+    done = ladder.finish(trigger, level, summary)
     if done.fits:
         return done
     return done._replace(problem=f"what cannot be left out takes {done.after:,} tokens, and {budget:,} are allowed")
@@ -179,16 +175,15 @@ def run(
     """
     identity = name or "".join(message.text for message in conversation[:1])
     breaker = f"breaker-{sha256(identity.encode('utf-8', 'replace')).hexdigest()[:24]}.json"
+    count, why = 0, ""
     match state.load(breaker):
-        case {"failures": int(count), "why": str(why)} if not approve:
-            pass
-        case _:
-            count, why = 0, ""
+        case {"failures": int(failures), "why": str(reason)} if not approve:
+            count, why = failures, reason
     if count >= MAX_FAILURES:
         error = Refused(f"waiting for approval: compaction failed {count} times in a row, last because {why}")
         raise hinted(error, "Look at why; then `memsheaf compact FILE --approve` lets it go on.")
     done = compact(conversation, budget, where=state.folder, **options)
-    problem = done.problem or "the disk refused"
+    problem = "the disk refused"
     try:
         if done.spill:
             spills.write_spill(state, done.spill, now=now, days=days)
@@ -210,9 +205,9 @@ def notes_due(tokens: int, written_at: int | None, tool_calls_since: int, last_t
     (False, True, True)
     """
     if written_at is None:
-        return tokens >= FIRST_NOTES_TOKENS
-    is_pause = tool_calls_since >= MORE_NOTES_CALLS or not last_turn_had_tools
-    return is_pause and tokens - written_at >= MORE_NOTES_TOKENS
+        return tokens >= 10_000
+    is_pause = tool_calls_since >= 3 or not last_turn_had_tools
+    return is_pause and tokens - written_at >= 5_000
 
 
 class Ladder:
@@ -260,33 +255,33 @@ class Ladder:
 
     def cut_output(self, start: int, end: int) -> None:
         """Level 1: cut long tool output to its beginning and its end."""
-        for at in self._outputs(start, end, LONG_OUTPUT_BYTES):
-            text = self.entries[at].text
-            head = cut_bytes(text, HEAD_BYTES)
-            tail = text[-TAIL_BYTES:].encode("utf-8", "replace")[-TAIL_BYTES:].decode("utf-8", "ignore")
-            missing = count_bytes(text) - count_bytes(head + tail)
+        for at in self._long_outputs(start, end, MAX_OUTPUT_BYTES):
+            data = self.entries[at].text.encode("utf-8", "replace")
+            head = data[: MAX_OUTPUT_BYTES // 2].decode("utf-8", "ignore")
+            tail = data[-MAX_OUTPUT_BYTES // 4 :].decode("utf-8", "ignore")
+            missing = len(data) - count_bytes(head + tail)
             pointer = f"[{missing:,} bytes are left out here; the whole: {self._place(at)}]"
             self._shorten(at, for_prompt(f"{head}\n{pointer}\n{tail}"))
 
     def line_output(self, start: int, end: int) -> None:
         """Level 2: put a line in place of tool output: which tool, its size, where it is, and how it begins."""
-        for at in self._outputs(start, end, LINE_BYTES):
+        for at in self._long_outputs(start, end, MAX_LINE_BYTES):
             entry = self.entries[at]
             tool = one_line(for_prompt(entry.tool), 60) or "a tool"
-            first = cut_bytes(entry.text.lstrip(), 500).partition("\n")[0]
-            begins = one_line(for_prompt(without_secrets(first)), 120)
+            first_line = cut_bytes(entry.text.lstrip(), 500).partition("\n")[0]
+            begins = one_line(for_prompt(without_secrets(first_line)), 120)
             size = f"{count_bytes(entry.text):,} bytes"
             self._shorten(at, f"[output of {tool}, {size}; the whole: {self._place(at)}; it begins: {begins}]")
 
     def drop_answered(self, start: int, end: int) -> None:
         """Level 3: take out tool output after which the agent said something, before the user did."""
-        is_answered = False
+        speaker = ""
         for at in reversed(range(start, len(self.entries))):
             entry = self.entries[at]
-            if entry.role == "tool" and is_answered and at < end:
-                self.texts[at] = None
             if is_text(entry):
-                is_answered = entry.role == "assistant"
+                speaker = entry.role
+            elif entry.role == "tool" and speaker == "assistant" and at < end:
+                self.texts[at] = None
 
     def take_out(self, start: int, end: int) -> None:
         """Level 4: take out everything except the user's last message."""
@@ -296,13 +291,11 @@ class Ladder:
                 self.texts[at] = None
 
     def shorten_tail(self, start: int, end: int) -> None:
-        """Level 5: cut the tool output in the tail, then put a line in its place, then take out its oldest part.
+        """Level 5: put a line in place of tool output in the tail, too, then take out its oldest part.
 
         What remains at least is the user's last message, and the last message with what tools answered to it.
         """
-        self.cut_output(end, len(self.entries))
-        if self.measure() > self.budget:
-            self.line_output(end, len(self.entries))
+        self.line_output(end, len(self.entries))
         whole = self.texts
 
         def begin_at(place: int) -> bool:
@@ -314,9 +307,13 @@ class Ladder:
         places = [place for place in self.starts if place >= end] or [end]
         begin_at(places[bisect_left(places[:-1], True, key=begin_at)])
 
-    def _outputs(self, start: int, end: int, least: int) -> list[int]:
+    def _long_outputs(self, start: int, end: int, most: int) -> list[int]:
         """Return the tool outputs of a part of the conversation that are longer than so many bytes."""
-        return [at for at in range(start, end) if self.entries[at].role == "tool" and 4 * self.sizes[at] > least]
+        return [
+            at
+            for at in range(start, end)
+            if self.entries[at].role == "tool" and BYTES_PER_TOKEN * self.sizes[at] > most
+        ]
 
     def _shorten(self, at: int, text: str) -> None:
         if count_tokens(text) < self.sizes[at]:
@@ -369,9 +366,8 @@ class Ladder:
         """Return the text that stands before the messages that are left."""
         if not bullets:
             return ""
-        return (
-            "\n".join([read_prompt("compacted"), *(f"- {bullet}" for bullet in bullets), "", summary]).rstrip() + "\n"
-        )
+        lines = [read_prompt("compacted"), *(f"- {bullet}" for bullet in bullets), "", summary]
+        return "\n".join(lines).rstrip() + "\n"
 
     def _bullets(self, file: str) -> tuple[str, ...]:
         """Return what stands, what the user said, what was left out, and where it is; always in this order."""
@@ -425,45 +421,37 @@ def is_text(entry: TranscriptEntry) -> bool:
 def summarize(
     entries: Sequence[TranscriptEntry], room: int, *, notes: str, model: Model | None, wait: float
 ) -> Summary:
-    """Summarize these messages in at most `room` tokens: by the session notes, which need no model, or by a model.
-
-    A model is asked once, in a schema, with a time limit, and sees the messages as data, without secrets.
-    """
-    has_notes = bool(re.search(r"\w", re.sub(r"(?s)<!--.*?-->", "", notes)))
-    is_long = count_all(entry.text for entry in entries) >= RICH_TOKENS
-    is_rich = is_long and sum(map(is_text, entries)) >= RICH_TEXTS
-    problem = ""
-    if model is not None and room >= MIN_MODEL_TOKENS and not (has_notes and is_rich):
-        try:
-            return Summary(_wrap("summary", _ask(entries, model, wait), room), "model")
-        except ModelFailed as error:
-            problem = f"{model.name}: {error}"
-    text = _wrap("session-notes", notes, room) if has_notes else ""
-    return Summary(text, "notes" if text else "", problem)
+    """Summarize these messages in at most `room` tokens: by the session notes, else by a model."""
+    if room < MIN_SUMMARY_TOKENS:
+        return NO_SUMMARY
+    if re.search(r"\w", re.sub(r"(?s)<!--.*?-->", "", notes)):
+        return Summary(_wrap("session-notes", notes, room), "notes")
+    if model is None:
+        return NO_SUMMARY
+    try:
+        return Summary(_wrap("summary", _ask(entries, model, wait), room), "model")
+    except ModelFailed as error:
+        return Summary(problem=f"{model.name}: {error}")
 
 
 def _wrap(name: str, text: str, room: int) -> str:
-    """Return the text between marks it cannot close, cut to what there is room for; "" when that is too little."""
-    most = 4 * min(room, MAX_NOTES_TOKENS) - 150  # the marks, and the line that says it is cut
-    if most < 500:
-        return ""
-    return f"<{name}>\n{render_file(name, without_secrets(text).strip(), most)}\n</{name}>\n"
+    """Return the text between marks it cannot close, cut to what there is room for."""
+    max_bytes = BYTES_PER_TOKEN * room - 150  # the marks, and the line that says it is cut
+    return f"<{name}>\n{render_file(name, without_secrets(text).strip(), max_bytes)}\n</{name}>\n"
 
 
 def _ask(entries: Sequence[TranscriptEntry], model: Model, wait: float) -> str:
     """Return the bullets of a model. Raises ModelFailed.
 
-    It sees the last messages as a spilled file shows them: no text can pose as another message.
+    It is asked once, in a schema, and sees what was said last, as data without secrets; no text can pose as another
+    message.
     """
-    limits = {"tool": MAX_SHOWN_OUTPUT_BYTES}
     short = []
-    for entry in entries:
-        most = limits.get(entry.role, MAX_SHOWN_MESSAGE_BYTES)
-        short.append(entry._replace(text=cut_bytes(without_secrets(entry.text), most)))
-    shown = for_prompt(spills.make_spill(short, range(len(short))).text)[-MAX_SHOWN_CHARS:]
+    for entry in filter(is_text, entries):
+        short.append(entry._replace(text=cut_bytes(without_secrets(entry.text), MAX_MODEL_MESSAGE_BYTES)))
+    shown = for_prompt(spills.make_spill(short, range(len(short))).text)[-MAX_MODEL_INPUT_CHARS:]
     system = read_prompt("compact").replace("{most}", str(MAX_BULLETS))
-    question = Question(system, shown, _SCHEMA, max_tokens=2_000)
-    match answer(model, question, wait):
+    match answer(model, Question(system, shown, _SCHEMA, max_tokens=2_000), wait):
         case {"bullets": list(bullets)} if all(isinstance(bullet, str) for bullet in bullets):
             lines = [one_line(bullet.lstrip("-*• "), MAX_BULLET_CHARS) for bullet in bullets[:MAX_BULLETS]]
         case _:

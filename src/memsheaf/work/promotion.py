@@ -6,8 +6,8 @@
     session, task  ›  team/NAME         an ordinary memory; only by a person, who says so
 
 The checklist looks at the type, secrets, duplicates, the five fields of a fact and the rules of a team, and lists the
-steps that do not pass. `QUESTIONS` about meaning are for whoever promotes a note. A memory that was saved in a task or
-session is moved like any other, with `Sheaf.move`.
+steps that do not pass. `QUESTIONS` about meaning are for whoever promotes a note. A memory of a task or a session
+is moved like any other, with `Sheaf.move`.
 
 What is promoted is written first where it goes, then marked where it was noted. A crash between the two offers it
 again, and the checklist finds it there.
