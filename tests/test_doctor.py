@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from memsheaf.sheaf import Sheaf
-from memsheaf.work.checks import NETWORK, examine, file_system
+from memsheaf.work.checks import NETWORK_FILE_SYSTEMS, examine, file_system
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
@@ -142,4 +142,4 @@ def test_the_file_system_of_a_path_is_that_of_the_nearest_mount(tmp_path: Path) 
 
 def test_where_the_system_does_not_tell_its_mounts_nothing_is_assumed(tmp_path: Path) -> None:
     assert file_system("/var/x", str(tmp_path / "absent")) == ""
-    assert {"nfs", "nfs4", "cifs", "9p"} <= NETWORK
+    assert {"nfs", "nfs4", "cifs", "9p"} <= NETWORK_FILE_SYSTEMS

@@ -16,8 +16,7 @@ from datetime import date
 from shlex import join, quote
 from typing import NamedTuple
 
-from memsheaf.errors import MemsheafError, NotFound, Ref
-from memsheaf.frontmatter import edited
+from memsheaf.errors import MemsheafError, NotFound
 from memsheaf.guard import citations
 from memsheaf.guard.citations import Tree
 from memsheaf.guard.evidence import Evidence
@@ -26,13 +25,12 @@ from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.caches import abandoned, remove
 from memsheaf.index.database import Row
-from memsheaf.memory import Allow, Memory, plural
+from memsheaf.memory import Memory, plural
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.sheaf import Sheaf, new_group
-from memsheaf.store import HISTORY, Change, Commit
+from memsheaf.sheaf import Sheaf
+from memsheaf.store import HISTORY
 from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
-from memsheaf.text.sentences import lists_topics, make_description
 from memsheaf.text.similarity import fact, group_alike, telling
 from memsheaf.work.hub_scopes import HubStatus
 from memsheaf.work.notes import ARCHIVE, problems
@@ -43,7 +41,9 @@ DRIFTED = ("drifted", "missing")  # states of a citation that does not hold any 
 MAX_BLANK_SESSION_DAYS = 1
 MAX_UNTOUCHED_SESSION_DAYS = 14
 MAX_PROBLEM_CHARS = 300
-NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"})
+NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "ncpfs", "ceph", "glusterfs"}
+)
 
 ERROR, WARNING, INFO = LEVELS = ("error", "warning", "info")
 SECTIONS = {
@@ -55,9 +55,16 @@ SECTIONS = {
 """The sections of an audit, each with its kinds of findings."""
 
 Progress = Callable[[int, int], None]
-Compared = tuple[bool, int, str, str, tuple[str, ...]]
-"""A memory among others that have nearly its words: whether it is confirmed, how specific it is, its day, its path,
-and its words. The greatest is the keeper."""
+
+
+class Compared(NamedTuple):
+    """A memory among others that have nearly its words. The greatest of them is the keeper."""
+
+    is_confirmed: bool
+    details: int
+    day: str
+    path: str
+    words: tuple[str, ...]
 
 
 class Finding(NamedTuple):
@@ -122,22 +129,32 @@ def audit(
 
     With `layers`, the sheaf around it, look at its sessions, too; with a `tree`, at the places that memories cite.
     """
-    context = Context(sheaf, date.fromisoformat(today), layers, tree)
     rows = sheaf.list()
-    findings = list(check_memories(rows, AUDIT_OF_MEMORY, context, progress))
-    findings += [finding for check in AUDIT_OF_SCOPE for finding in check(context)]
-    findings = [_without_secrets(finding) for finding in findings]
-    kinds = [kind for section in SECTIONS.values() for kind in section]
-    findings.sort(key=lambda item: (LEVELS.index(item.level), kinds.index(item.kind), item.path, item.problem))
+    context = Context(sheaf, date.fromisoformat(today), layers, tree)
+    findings = run_checks(rows, AUDIT_OF_MEMORY, AUDIT_OF_SCOPE, context, progress)
     return Audit(str(sheaf.scope), len(rows), tuple(findings))
 
 
 def examine(sheaf: Sheaf) -> list[Finding]:
     """Look at the health of the files, the journal and the place they are kept in; worst first."""
     context = Context(sheaf, date.fromisoformat(sheaf.today))
-    findings = [finding for check in HEALTH_OF_SCOPE for finding in check(context)]
-    findings += check_memories(sheaf.list(), HEALTH_OF_MEMORY, context)
-    return sorted(map(_without_secrets, findings), key=lambda finding: (LEVELS.index(finding.level), finding.path))
+    return run_checks(sheaf.list(), HEALTH_OF_MEMORY, HEALTH_OF_SCOPE, context)
+
+
+def run_checks(
+    rows: Sequence[Row],
+    memory_checks: Sequence[MemoryCheck],
+    scope_checks: Sequence[ScopeCheck],
+    context: Context,
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """Return the findings of these checks, worst first, without secrets."""
+    findings = list(check_memories(rows, memory_checks, context, progress))
+    for check in scope_checks:
+        findings += check(context)
+    findings = [_without_secrets(finding) for finding in findings]
+    kinds = [kind for section in SECTIONS.values() for kind in section] + [""]
+    return sorted(findings, key=lambda each: (LEVELS.index(each.level), kinds.index(each.kind), each.path))
 
 
 def _without_secrets(finding: Finding) -> Finding:
@@ -243,9 +260,9 @@ def collect(memory: Memory, context: Context) -> Iterator[Finding]:
 
 def prepare(memory: Memory) -> Compared:
     """Return a memory as it is compared, with shared words, so that a hundred thousand of them fit."""
-    specific = len(telling(memory.body)) + len(memory.citations)
+    details = len(telling(memory.body)) + len(memory.citations)
     words = tuple(sorted(map(sys.intern, set(fact(memory)))))
-    return (memory.trust == "confirmed", specific, memory.updated or memory.created, memory.path, words)
+    return Compared(memory.trust == "confirmed", details, memory.updated or memory.created, memory.path, words)
 
 
 # Checks of a scope
@@ -254,8 +271,8 @@ def prepare(memory: Memory) -> Compared:
 def group_duplicates(compared: Iterable[Compared]) -> list[list[str]]:
     """Return the groups of memories that have nearly the same words, numbers and denials; each keeper comes first."""
     ranked = sorted(compared, reverse=True)
-    groups = group_alike([words for *_, words in ranked], lambda keeper, other: True)
-    return [[ranked[keeper][3], *sorted(ranked[number][3] for number in others)] for keeper, *others in groups]
+    groups = group_alike([memory.words for memory in ranked], lambda keeper, other: True)
+    return [[ranked[keeper].path, *sorted(ranked[number].path for number in others)] for keeper, *others in groups]
 
 
 def check_duplicates(context: Context) -> Iterator[Finding]:
@@ -314,7 +331,7 @@ def check_place(context: Context) -> Iterator[Finding]:
             problem = "nothing has been remembered here yet"
             yield Finding(INFO, root, problem, "`memsheaf remember TEXT` saves the first")
         return
-    if (kind := file_system(root)) in NETWORK:
+    if (kind := file_system(root)) in NETWORK_FILE_SYSTEMS:
         problem = f"it is on a network file system ({kind}), where locks do not hold"
         yield Finding(ERROR, root, problem, "keep it on a local disk")
     if not os.access(root, os.W_OK):
@@ -423,26 +440,3 @@ def verify(
     cited = [(memory, evidence) for memory, evidence in examined if evidence.citations]
     sheaf.own.record_drift([(memory.path, memory.version, has_drifted(evidence)) for memory, evidence in cited])
     return examined
-
-
-def fix_descriptions(layers: Sheaf, *, apply: bool) -> tuple[list[tuple[Ref, str]], list[Commit]]:
-    """Describe by their first sentence the memories that an earlier version described by topics.
-
-    Facts and what others wrote stay as they are. Each scope gets one commit, and one `undo` takes them back together.
-    Without `apply` nothing is changed. Return the memories with their new descriptions, and the commits.
-    """
-    described: list[tuple[Ref, str]] = []
-    commits: list[Commit] = []
-    group = new_group()
-    for scope in layers.lasting().open_scopes():
-        own = (scope.read(row.path) for row in scope.list() if row.trust != "shared" and not is_fact(row.path))
-        was = {memory.path: memory for memory in own if lists_topics(memory)}
-        described += ((memory.ref, make_description(memory.body)) for memory in was.values())
-        if was and apply:
-            changes = []
-            for path, memory in was.items():
-                text = edited(memory.text, fields={"description": make_description(memory.body)})
-                changes.append(Change(path, text.encode(), memory.version))
-            why = f"describe by the first sentence{group}"
-            commits.append(scope.commit(changes, why, was=was, allow=Allow(anyway=True)))
-    return described, commits
