@@ -67,7 +67,6 @@ from memsheaf.scope import (
 from memsheaf.store import ABSENT, Change, Commit, Version
 from memsheaf.store.commit_queries import find_version, trail
 from memsheaf.store.state import State
-from memsheaf.store.tombstones import Tombstone
 from memsheaf.text.requests import without_request
 from memsheaf.text.sections import SESSION_FILE
 from memsheaf.text.tokenizer import words
@@ -94,7 +93,7 @@ if TYPE_CHECKING:
     from memsheaf.project_roots import Locations
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
-    from memsheaf.recall.turns import Proposal, Turn
+    from memsheaf.recall.turns import Turn
     from memsheaf.transfer import Exported, Imported
 
 TASK_FILE = "TASK.md"
@@ -1341,9 +1340,13 @@ class Sheaf:
         """The inbox and the review queue of the home scope; what comes of them goes where it belongs."""
         from memsheaf.learn.learner import Learner
 
-        lasting = self.lasting()
-        keeper = _Keeper(lasting)
-        return Learner(lasting, keeper, self.state, policy=keeper.policy, ledger=self.own.ledger, clock=self.clock)
+        return Learner(
+            self.lasting(),
+            self.state,
+            policy=lambda scope: self.settings.policy_of(Scope.parse(scope)),
+            ledger=self.own.ledger,
+            clock=self.clock,
+        )
 
     @property
     def _policy(self) -> str:
@@ -1575,52 +1578,6 @@ class Sheaf:
             below=below,
             also=also,
         )
-
-
-class _Keeper:
-    """Saves what is learned, each proposal in its scope."""
-
-    def __init__(self, sheaf: Sheaf) -> None:
-        self._sheaf = sheaf
-
-    def policy(self, scope: str) -> str:
-        """Return how a scope learns; the home scope for ""."""
-        return self._sheaf.settings.policy_of(Scope.parse(scope or self._sheaf.home))
-
-    def draft(
-        self, proposal: Proposal, taken: Collection[Ref], *, by: str = "extraction"
-    ) -> tuple[Change, Memory, Memory | None]:
-        """Return the change that a proposal makes, the memory after it, and the one before; nothing is written."""
-        sheaf = self._sheaf
-        if proposal.replaces:
-            name = proposal.replaces.scope or sheaf.home
-        else:
-            is_named = proposal.scope in sheaf.scopes()
-            name = proposal.scope if is_named else sheaf.scope_for(proposal.kind, proposal.content)
-        return sheaf.open_scope(name).draft(proposal, [ref.path for ref in taken if ref.scope == name], by=by)
-
-    def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
-        """Raise what a change would be refused with, a duplicate in a wider scope included."""
-        self._sheaf.open_scope(memory.scope).judge(memory, was, asked=asked)
-        if was is None:
-            self._sheaf.refuse_known(memory, memory.scope)
-
-    def buried(self, memory: Memory) -> Tombstone | None:
-        """Return the tombstone that stands in the way of learning this."""
-        return self._sheaf.open_scope(memory.scope).buried(memory)
-
-    def change_many(self, scope: str, changes: Sequence[Change], why: str, *, by: str) -> Commit:
-        """Make changes of one scope as one commit. Raises Changed."""
-        return self._sheaf.open_scope(scope).change_many(changes, why, by=by)
-
-    def accept(self, scope: str, change: Change, was: Memory | None, why: str) -> Commit:
-        """Make a change that a person has seen and wants. Raises Changed, SecretFound."""
-        before = {change.path: was} if was else {}
-        return self._sheaf.open_scope(scope).commit([change], why, by="user", was=before, allow=Allow(anyway=True))
-
-    def bury(self, memory: Memory, *, undo: bool = False) -> None:
-        """Record that a person rejected this: it is not learned again; with `undo` it may be."""
-        self._sheaf.open_scope(memory.scope).reject(memory, undo=undo)
 
 
 def _paths_in(scope: OpenScope, memories: Iterable[Ref | str]) -> tuple[str, ...]:

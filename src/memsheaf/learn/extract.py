@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -20,10 +20,10 @@ from memsheaf.learn.corrections import Memories, drop_retracted, find_corrected
 from memsheaf.learn.sentences import CORRECTION, find_stated_facts
 from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.memory import KINDS, Memory
+from memsheaf.open_scope import OpenScope
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.store import Change, Commit
-from memsheaf.store.tombstones import Tombstone
 from memsheaf.text.dates import absolute
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line, visible
 from memsheaf.text.similarity import LIKELY, RELATED, SAME, alike, coverage, fact, numbers, telling, words
@@ -34,43 +34,52 @@ MAX_SHOWN_MEMORIES, MAX_SHOWN_BYTES = 12, 700  # of what is known already
 MAX_QUERIES = 20  # messages with which related memories are searched
 MAX_ANSWER_TOKENS = 2_000
 MAX_TOOL_SHARE = 0.2  # of a confirmed fact's words that only a tool said
+BY = "extraction"
 
 T = TypeVar("T")
-Decided = tuple["JudgedProposal", Change | None]  # what became of a proposal, and the change that saves it
+Draft = tuple[Change, Memory, Memory | None]  # the change that a proposal makes, the memory after it, and before
 
 
-class ProposalWriter(Protocol):
-    """Saves proposals; `Sheaf.learning` has one."""
+class LearningScopes(Memories, Protocol):
+    """The scope that learns, with those around it; `Sheaf` is one."""
 
-    def draft(
-        self, proposal: Proposal, taken: Collection[Ref], *, by: str = "extraction"
-    ) -> tuple[Change, Memory, Memory | None]:
-        """The change a proposal makes, under a name that is not taken; the memory after it, and the one before."""
+    home: str
 
-    def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
-        """Raise Refused for what may not be stored; what the user `asked` for need not be worth keeping."""
+    @property
+    def root(self) -> str:
+        """Return the folder of the home scope."""
 
-    def buried(self, memory: Memory) -> Tombstone | None:
-        """The tombstone of a memory that a person does not want."""
+    def scopes(self) -> Sequence[str]:
+        """Return the names of all scopes."""
 
-    def change_many(self, scope: str, changes: Sequence[Change], why: str, *, by: str) -> Commit:
-        """Make changes as one commit. Raises Changed."""
+    def open_scope(self, name: str) -> OpenScope:
+        """Return one of them."""
 
-    def accept(self, scope: str, change: Change, was: Memory | None, why: str) -> Commit:
-        """Make a change that a person wants. Raises Changed."""
+    def scope_for(self, type: str, text: str) -> str:
+        """Return the scope that a new memory belongs to."""
 
-    def bury(self, memory: Memory, *, undo: bool = False) -> None:
-        """Note that a person does not want this, or with `undo` that they do not mind it after all."""
+    def refuse_known(self, memory: Memory, scope: str) -> None:
+        """Raise Duplicate when a wider scope than this one says already what a new memory says."""
+
+    def log(self, *, limit: int | None = None) -> Iterable[Commit]:
+        """Return the commits of all scopes, newest first."""
+
+    def undo(self, commit: str, /) -> object:
+        """Take a commit back. Raises NoSuchCommit, Changed."""
 
 
 class JudgedProposal(NamedTuple):
-    """What became of a proposal: `saved` at a path, `queued` under an id, or `dropped`; and why."""
+    """A proposal that was judged: `saved` at `ref`, `queued` under an id, or `dropped`; and why.
+
+    `change` saves it.
+    """
 
     proposal: Proposal
     outcome: str
     ref: Ref | None = None
     why: str = ""
     id: str = ""
+    change: Change | None = None
 
     @property
     def path(self) -> str:
@@ -100,7 +109,7 @@ def ask_twice(model: Model, question: Question, deadline: float, read: Callable[
 
 
 def propose(
-    target: Memories, turns: Sequence[Turn], model: Model | None, today: date, *, deadline: float = 60.0
+    memories: Memories, turns: Sequence[Turn], model: Model | None, today: date, *, deadline: float = 60.0
 ) -> list[Proposal]:
     """Return what is worth remembering of some turns of one conversation.
 
@@ -116,10 +125,10 @@ def propose(
     if model is None or not turns:
         return ruled
     day = day_of(turns[-1], today)
-    proposals = [
-        proposal._replace(content=absolute(proposal.content, day), description=absolute(proposal.description, day))
-        for proposal in _set_trust(_ask_model(target, turns, model, day, deadline), turns, target)
-    ]
+    proposals = []
+    for proposal in _set_trust(_ask_model(memories, turns, model, day, deadline), turns, memories):
+        content, description = absolute(proposal.content, day), absolute(proposal.description, day)
+        proposals.append(proposal._replace(content=content, description=description))
     return proposals + [proposal for proposal in ruled if proposal.explicit]
 
 
@@ -139,132 +148,164 @@ def day_of(turn: Turn, today: date) -> date:
         return today
 
 
+def draft(memories: LearningScopes, proposal: Proposal, taken: Iterable[Ref] = (), *, by: str = BY) -> Draft:
+    """Return the change that a proposal makes, under a name that is not taken; nothing is written.
+
+    Raises TextRefused, BadHeader, NotFound.
+    """
+    name = proposal.scope
+    if proposal.replaces:
+        name = proposal.replaces.scope or memories.home
+    elif name not in memories.scopes():
+        name = memories.scope_for(proposal.kind, proposal.content)
+    return memories.open_scope(name).draft(proposal, [ref.path for ref in taken if ref.scope == name], by=by)
+
+
+def refuse(memories: LearningScopes, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
+    """Raise Refused for what may not be stored; what the user `asked` for need not be worth keeping."""
+    memories.open_scope(memory.scope).judge(memory, was, asked=asked)
+    if was is None:
+        memories.refuse_known(memory, memory.scope)
+
+
 def decide(
-    target: Memories,
-    keeper: ProposalWriter,
+    memories: LearningScopes,
     proposals: Iterable[Proposal],
     turns: Sequence[Turn],
     *,
     policy: Callable[[str], str],
-) -> list[Decided]:
+) -> list[JudgedProposal]:
     """Judge proposals: save, queue or drop each, with the reason. `policy` gives the policy of a scope."""
-    decided: list[Decided] = []
+    verdicts: list[JudgedProposal] = []
     taken: dict[Ref, Memory] = {}
     for proposal in proposals:
-        others = (other.proposal for other, _ in decided if other.ref and not other.proposal.explicit)
+        others = [verdict.proposal for verdict in verdicts if verdict.ref and not verdict.proposal.explicit]
         if proposal.explicit and any(_covers(other, proposal) for other in others):
             continue  # a model has said it, and it was taken
         try:
-            proposal = find_corrected(target, proposal)
+            proposal = find_corrected(memories, proposal)
             if proposal.why == CORRECTION and not proposal.replaces:
                 continue
             if proposal.replaces in taken:
                 proposal = proposal._replace(replaces=None, version="")
-            _refuse_unsupported(proposal, turns, target)
-            change, memory, was = keeper.draft(proposal, taken.keys())
-            keeper.judge(memory, was, asked=proposal.explicit)
+            _refuse_unsupported(proposal, turns, memories)
+            change, memory, was = draft(memories, proposal, taken)
+            refuse(memories, memory, was, asked=proposal.explicit)
             _refuse_repeated(memory, taken.values(), was)
-            if not proposal.explicit and (stone := keeper.buried(memory)):
+            stone = memories.open_scope(memory.scope).buried(memory)
+            if stone and not proposal.explicit:
                 raise Refused(f"it was {stone.why} on {stone.at[:10]}")
         except (Refused, BadHeader, NotFound, ValueError) as error:
-            verdict = JudgedProposal(proposal, "dropped", None, without_secrets(str(error)))
-            # what the user asked for is not dropped for one word of difference: that a person decides
-            if (
-                isinstance(error, Duplicate)
-                and proposal.explicit
-                and telling(proposal.content) != telling(target.read(error.ref).body)
-            ):
-                verdict = verdict._replace(outcome="queued", ref=error.ref)
-            decided.append((verdict, None))
+            verdicts.append(_drop(proposal, error, memories))
             continue
         taken[memory.ref] = memory
-        if was:
-            taken[was.ref] = memory
         proposal = proposal._replace(replaces=None, version="", scope=memory.scope)
         if was:
+            taken[was.ref] = memory
             proposal = proposal._replace(replaces=was.ref, version=was.version)
         if why := _review_reason(proposal, was, policy(memory.scope)):
-            decided.append((JudgedProposal(proposal, "queued", memory.ref, why), None))
+            verdicts.append(JudgedProposal(proposal, "queued", memory.ref, why))
         else:
-            decided.append((JudgedProposal(proposal, "saved", memory.ref), change))
-    return decided
+            verdicts.append(JudgedProposal(proposal, "saved", memory.ref, change=change))
+    return verdicts
 
 
-def save(keeper: ProposalWriter, scope: str, decided: Sequence[Decided], why: str) -> list[JudgedProposal]:
+def _drop(proposal: Proposal, error: Exception, memories: Memories) -> JudgedProposal:
+    """Return a refused proposal. A duplicate that the user asked for is dropped only if it has the same words."""
+    why = without_secrets(str(error))
+    if not isinstance(error, Duplicate) or not proposal.explicit:
+        return JudgedProposal(proposal, "dropped", None, why)
+    if telling(proposal.content) == telling(memories.read(error.ref).body):
+        return JudgedProposal(proposal, "dropped", None, why)
+    return JudgedProposal(proposal, "queued", error.ref, why)
+
+
+def save(scope: OpenScope, verdicts: Sequence[JudgedProposal], why: str) -> list[JudgedProposal]:
     """Commit what is to be saved in one scope as one; or one by one, when something in it is refused after all.
 
     Raises:
         Changed, Exists: somebody changed one of them meanwhile; decide again.
     """
-    changes = [change for _, change in decided if change]
+    changes = [verdict.change for verdict in verdicts if verdict.change]
     try:
         if changes:
-            keeper.change_many(scope, changes, why, by="extraction")
-        return [verdict for verdict, _ in decided]
+            scope.change_many(changes, why, by=BY)
+        return list(verdicts)
     except Refused:
         pass
-    verdicts = []
-    for verdict, change in decided:
+    saved = []
+    for verdict in verdicts:
         try:
-            if change:
-                keeper.change_many(scope, [change], f"{why}, in part", by="extraction")
+            if verdict.change:
+                scope.change_many([verdict.change], f"{why}, in part", by=BY)
         except (Refused, Exists) as error:
-            verdict = verdict._replace(outcome="dropped", ref=None, why=without_secrets(str(error)))
-        verdicts.append(verdict)
-    return verdicts
+            verdict = JudgedProposal(verdict.proposal, "dropped", None, without_secrets(str(error)))
+        saved.append(verdict)
+    return saved
 
 
-def _ask_model(target: Memories, turns: Sequence[Turn], model: Model, today: date, deadline: float) -> list[Proposal]:
-    known = _find_related(target, turns)
+# The model's proposals
+#
+# A model reads the messages as data, between marks that no text can know in advance, beside a few memories that may
+# be updated. Its answer is a list of memories, each with the numbers of the messages that it comes from.
+
+
+def _ask_model(
+    memories: Memories, turns: Sequence[Turn], model: Model, today: date, deadline: float
+) -> list[Proposal]:
+    known = _find_related(memories, turns)
     nonce = os.urandom(8).hex()
-    messages = [
-        f"<message-{nonce} number={number} from={message.role}>\n{for_prompt(message.text)}\n</message-{nonce}>"
-        for number, message in enumerate(_messages(turns), 1)
-    ]
-    memories = [
-        f"<memory-{nonce}>\n{_render(file, memory)}\n</memory-{nonce}>" for file, memory in known.items()
-    ] or ["(none)"]
-    parts = ["Existing memories:", *memories, "", "The conversation:", *messages]
-    choices = {
-        "action": ["add", "update"] if known else ["add"],
-        "file": ["", *known],
-        "type": list(KINDS),
-        "scope": ["persistent", "current_task"],
-    }
-    properties: dict[str, object] = {name: {"type": "string", "enum": values} for name, values in choices.items()}
-    properties |= {name: {"type": "string"} for name in ("name", "description", "content")}
-    properties["messages"] = {"type": "array", "items": {"type": "integer"}}
-    items = {"type": "array", "maxItems": MAX_ANSWER_MEMORIES, "items": object_schema(properties)}
+    parts = ["Existing memories:"]
+    for file, memory in known.items():
+        body = cut_bytes(for_prompt(without_secrets(memory.body)).strip(), MAX_SHOWN_BYTES)
+        name = one_line(for_prompt(without_secrets(memory.name)), 120)
+        parts.append(f"<memory-{nonce}>\n{file} [{memory.type}] {name}\n{body}\n</memory-{nonce}>")
+    if not known:
+        parts.append("(none)")
+    parts += ["", "The conversation:"]
+    for number, message in enumerate(_messages(turns), 1):
+        text = for_prompt(message.text)
+        parts.append(f"<message-{nonce} number={number} from={message.role}>\n{text}\n</message-{nonce}>")
     question = Question(
         read_prompt("extract").replace("{today}", today.isoformat()),
         "\n".join(parts),
-        object_schema({"memories": items}),
+        _answer_schema(list(known)),
         max_tokens=MAX_ANSWER_TOKENS,
     )
     return ask_twice(model, question, deadline, lambda answer: _read_answer(answer, known, turns))
 
 
-def _find_related(target: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
-    """Return the confirmed memories that have to do with the dialogue."""
+def _answer_schema(files: list[str]) -> dict[str, object]:
+    properties = {
+        "action": {"type": "string", "enum": ["add", "update"] if files else ["add"]},
+        "file": {"type": "string", "enum": ["", *files]},
+        "type": {"type": "string", "enum": list(KINDS)},
+        "scope": {"type": "string", "enum": ["persistent", "current_task"]},
+        "name": {"type": "string"},
+        "description": {"type": "string"},
+        "content": {"type": "string"},
+        "messages": {"type": "array", "items": {"type": "integer"}},
+    }
+    items = {"type": "array", "maxItems": MAX_ANSWER_MEMORIES, "items": object_schema(properties)}
+    return object_schema({"memories": items})
+
+
+def _find_related(memories: Memories, turns: Sequence[Turn]) -> dict[str, Memory]:
+    """Return the confirmed memories that have to do with the dialogue, each under the name that the model sees."""
     texts = [message.text[:2_000] for message in _messages(turns) if message.text.strip()][-MAX_QUERIES:]
     scores: dict[Ref, float] = {}
     for text in [*texts, "\n".join(texts)[:4_000]]:
-        for match in target.matches(text, limit=MAX_SHOWN_MEMORIES):
+        for match in memories.matches(text, limit=MAX_SHOWN_MEMORIES):
             scores[match.row.ref] = max(scores.get(match.row.ref, 0.0), match.score)
     related = {}
     for ref in sorted(scores, key=lambda ref: -scores[ref])[:MAX_SHOWN_MEMORIES]:
         try:
-            memory = target.read(ref)
+            memory = memories.read(ref)
         except MemsheafError:
             continue
         if (memory.state, memory.trust) == ("ok", "confirmed") and memory.type in KINDS and not memory.is_item:
-            related[target.label(ref)] = memory
+            related[memories.label(ref)] = memory
     return related
-
-
-def _render(file: str, memory: Memory) -> str:
-    body = cut_bytes(for_prompt(without_secrets(memory.body)).strip(), MAX_SHOWN_BYTES)
-    return f"{file} [{memory.type}] {one_line(for_prompt(without_secrets(memory.name)), 120)}\n{body}"
 
 
 def _messages(turns: Sequence[Turn]) -> list[Message]:
@@ -285,11 +326,10 @@ def _read_proposal(memory: object, known: Mapping[str, Memory], turns: Sequence[
     """Return one proposal of an answer; None for what matters to the current task alone. Raises ValueError."""
     if not isinstance(memory, dict):
         raise ValueError("a memory is not an object")
-    fields = {
-        key: memory.get(key, "") for key in ("action", "file", "name", "description", "type", "content", "scope")
-    }
-    for key, value in fields.items():
-        if not isinstance(value, str):
+    fields = {}
+    for key in ("action", "file", "name", "description", "type", "content", "scope"):
+        fields[key] = memory.get(key, "")
+        if not isinstance(fields[key], str):
             raise ValueError(f"'{key}' is not a text")
     if fields["type"] not in KINDS:
         raise ValueError(f"'type' must be one of {', '.join(KINDS)}")
@@ -316,12 +356,13 @@ def _read_proposal(memory: object, known: Mapping[str, Memory], turns: Sequence[
 def _find_turn(turns: Sequence[Turn], numbers: object) -> str:
     """Return the turn of the first of these messages, as the header `conversation` has it."""
     labels = [turn.label for turn in turns for _ in turn.messages]
-    given = numbers if isinstance(numbers, list) else []
-    places = [number - 1 for number in given if type(number) is int and 0 < number <= len(labels)]
-    return labels[min(places, default=0)]
+    if not isinstance(numbers, list):
+        return labels[0]
+    valid = [number for number in numbers if type(number) is int and 0 < number <= len(labels)]
+    return labels[min(valid, default=1) - 1]
 
 
-def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], target: Memories) -> Iterator[Proposal]:
+def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], memories: Memories) -> Iterator[Proposal]:
     """Yield what a model proposes, with the trust that its words deserve: it is the user's when the user said it.
 
     Most of the content must be in the user's own words. Where those may be pasted, a person is asked. Name and
@@ -332,17 +373,18 @@ def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], target: Mem
     for message in _messages(turns):
         texts[message.role].append(message.text)
     typed = [read_own_words(text) for text in texts["user"]]
-    sure, perhaps = (_stems(*(own.own(sure=sure) for own in typed)) for sure in (True, False))
+    sure = _stems(*(own.own(sure=True) for own in typed))
+    perhaps = _stems(*(own.own(sure=False) for own in typed))
     tools = _stems(*texts["tool"], *texts["user"]) - perhaps
     others = tools | _stems(*texts["assistant"]) - perhaps
     for proposal in proposals:
         content = _stems(proposal.content) - {"user"}
         if proposal.replaces:
-            content -= _stems(target.read(proposal.replaces).body)
+            content -= _stems(memories.read(proposal.replaces).body)
         claimed = content | _stems(proposal.name, proposal.description)
-        said = claimed & (perhaps | others)
-        is_of_tools = numbers(claimed & tools) or coverage(said, tools) > MAX_TOOL_SHARE
-        if is_of_tools or coverage(said, perhaps) < LIKELY or coverage(content, perhaps) < LIKELY:
+        heard = claimed & (perhaps | others)
+        is_of_tools = numbers(claimed & tools) or coverage(heard, tools) > MAX_TOOL_SHARE
+        if is_of_tools or coverage(heard, perhaps) < LIKELY or coverage(content, perhaps) < LIKELY:
             proposal = proposal._replace(trust="unconfirmed", why="it comes from a tool, a page or the agent")
         elif coverage(content, sure) < LIKELY:
             proposal = proposal._replace(doubt=PASTED)
@@ -353,7 +395,7 @@ def _stems(*texts: str) -> set[str]:
     return {stem(word) for text in texts for word in telling(visible(text))}
 
 
-def _refuse_unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memories) -> None:
+def _refuse_unsupported(proposal: Proposal, turns: Sequence[Turn], memories: Memories) -> None:
     """Raise Refused for a proposal that lost a secret, is empty, or was not said, unless the user asked for it."""
     if REMOVED in proposal.content:
         raise Refused("a secret was taken out of it")
@@ -361,7 +403,7 @@ def _refuse_unsupported(proposal: Proposal, turns: Sequence[Turn], target: Memor
         raise Refused("it says nothing")
     texts = [message.text for message in _messages(turns)]
     if proposal.replaces:
-        texts.append(target.read(proposal.replaces).body)
+        texts.append(memories.read(proposal.replaces).body)
     claimed = _stems(proposal.content) - {"user"}  # "I prefer tabs" is told as "the user prefers tabs"
     if not proposal.explicit and coverage(claimed, _stems(*texts)) < RELATED:
         raise Refused("nothing in the conversation says it")
@@ -388,8 +430,8 @@ def _review_reason(proposal: Proposal, was: Memory | None, policy: str) -> str:
         return "it would supersede a fact"
     if was.pinned:
         return "it would change a pinned memory"
-    is_said = proposal.explicit or proposal.why.startswith("the user")
-    return "it would change what you wrote yourself" if was.source == "user" and not is_said else ""
+    is_users = proposal.explicit or proposal.why.startswith("the user")
+    return "it would change what you wrote yourself" if was.source == "user" and not is_users else ""
 
 
 def _covers(proposal: Proposal, asked: Proposal) -> bool:

@@ -11,23 +11,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from memsheaf.errors import Busy, CapReached, Changed, Exists, ModelFailed, Refused
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.consolidate import ConsolidationReport
-from memsheaf.learn.corrections import Memories
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.extract import (
     BadAnswer,
-    Decided,
     JudgedProposal,
-    ProposalWriter,
+    LearningScopes,
     decide,
+    draft,
     propose,
+    refuse,
     save,
     time_of,
 )
@@ -35,9 +35,8 @@ from memsheaf.learn.inbox import Batch, Inbox, prepare
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, ReviewQueue, find_quote
 from memsheaf.limits import retry
 from memsheaf.llm import Model
-from memsheaf.memory import Memory
+from memsheaf.memory import Allow, Memory
 from memsheaf.recall.turns import Proposal, Turn
-from memsheaf.store import Commit
 from memsheaf.store.state import State
 from memsheaf.store.trust import TrustLedger
 
@@ -46,24 +45,6 @@ PATIENCE_SECONDS = 86_400.0  # with a model that does not answer at all
 MAX_COMMITS_BACK = 500  # among which that of an interrupted batch is found
 ALREADY_LEARNING = "another process is learning already"  # no error: the queue is being read
 _WANTED = "wanted"
-
-
-class LearningScope(Memories, Protocol):
-    """The scope that learns; `Sheaf` is one."""
-
-    @property
-    def home(self) -> str:
-        """The home scope."""
-
-    @property
-    def root(self) -> str:
-        """The folder that holds its files."""
-
-    def log(self, *, limit: int | None = None) -> Iterable[Commit]:
-        """Its commits, newest first."""
-
-    def undo(self, commit: str, /) -> object:
-        """Take a commit back. Raises NoSuchCommit, Changed."""
 
 
 class Distilled(NamedTuple):
@@ -81,34 +62,32 @@ class Distilled(NamedTuple):
 
     def of(self, outcome: str) -> tuple[JudgedProposal, ...]:
         """Return those that were `saved`, `queued` or `dropped`."""
-        return tuple(one for one in self.verdicts if one.outcome == outcome)
+        return tuple(verdict for verdict in self.verdicts if verdict.outcome == outcome)
 
 
 class Learner:
-    """How one scope learns: its inbox, its daily log, its review queue, and the policy.
+    """The inbox, the daily log and the review queue of the home scope.
 
-    `policy` gives that of a scope, or of this one for "". With `auto` and `log` what passes the gates is
-    saved, with `suggest` it waits for review. The daily log is read unless the policy is `manual`.
+    `policy` gives the policy of a scope. With `auto` and `log` what passes the gates is saved, with `suggest` it
+    waits for review. The daily log is read unless the policy is `manual`.
     """
 
     def __init__(
         self,
-        scope: LearningScope,
-        keeper: ProposalWriter,
+        memories: LearningScopes,
         state: State,
         *,
-        policy: Callable[[str], str] = lambda scope: "auto",
-        ledger: TrustLedger | None = None,
-        clock: Callable[[], float] = time.time,
+        policy: Callable[[str], str],
+        ledger: TrustLedger | None,
+        clock: Callable[[], float],
     ) -> None:
-        self._scope = scope
-        self._keeper = keeper
+        self._memories = memories
         self._state = state
-        self._reads_log = policy("") != "manual"
+        self._reads_log = policy(memories.home) != "manual"
         self._policy = policy
         self._clock = clock
         self.inbox = Inbox(state, clock=clock)
-        self.daily = DailyLog(scope.root, state, ledger=ledger, clock=clock)
+        self.daily = DailyLog(memories.root, state, ledger=ledger, clock=clock)
         self.queue = ReviewQueue(state)
 
     def distil(
@@ -138,8 +117,8 @@ class Learner:
 
     def files(self) -> list[str]:
         """Return all files that are kept about this scope outside of it, and those of its daily log."""
-        outside = [os.path.join(self._state.folder, name) for name in self._state.names(drafts=True)]
-        return [*outside, *self.daily.files()]
+        names = self._state.names(drafts=True)
+        return [os.path.join(self._state.folder, name) for name in names] + self.daily.files()
 
     def waiting(self) -> list[Turn]:
         """Return all that the next `distil` will read, in order. Nothing is handed out or changed."""
@@ -150,9 +129,8 @@ class Learner:
     ) -> list[JudgedProposal]:
         """Return what would come of these turns; nothing is written. Raises ModelFailed."""
         turns = prepare(turns, self._clock())
-        proposals = propose(self._scope, turns, model, date.fromtimestamp(self._clock()), deadline=deadline)
-        decided = decide(self._scope, self._keeper, proposals, turns, policy=self._policy)
-        return [verdict for verdict, _ in decided]
+        proposals = propose(self._memories, turns, model, date.fromtimestamp(self._clock()), deadline=deadline)
+        return decide(self._memories, proposals, turns, policy=self._policy)
 
     def preview(self, name: str) -> tuple[Memory, Memory | None, str]:
         """Return the memory that an approval would store, the one it would replace, and what speaks against it.
@@ -160,13 +138,14 @@ class Learner:
         Raises NotFound, BadHeader, TextRefused.
         """
         waiting = self.queue.get(name)
-        _, memory, was = self._keeper.draft(waiting.proposal._replace(trust=""), (), by="user")
+        _, memory, was = draft(self._memories, waiting.proposal._replace(trust=""), by="user")
         try:
-            self._keeper.judge(memory, was)
+            refuse(self._memories, memory, was)
         except Refused as error:
             return memory, was, str(error)
-        is_late = was and waiting.proposal.version not in ("", was.version)
-        return memory, was, f"{was.ref} was changed since this was proposed" if was and is_late else ""
+        if was and waiting.proposal.version not in ("", was.version):
+            return memory, was, f"{was.ref} was changed since this was proposed"
+        return memory, was, ""
 
     def propose(self, proposal: Proposal, why: str) -> str:
         """Have a proposal wait for a person's review; return its id."""
@@ -182,19 +161,20 @@ class Learner:
         """
         waiting = self.queue.get(name)
         proposal = waiting.proposal._replace(trust="", content=content or waiting.proposal.content)
-        change, memory, was = self._keeper.draft(proposal, (), by="user")
+        change, memory, was = draft(self._memories, proposal, by="user")
         if was and proposal.version not in ("", was.version):
             raise Changed(was.ref)
-        commit = self._keeper.accept(memory.scope, change, was, f"approve {memory.name}")
-        self.queue.decide(
-            Decision(waiting.id, self._clock(), APPROVED, ref=memory.ref, commit=commit.id, waiting=waiting)
-        )
+        before = {change.path: was} if was else {}
+        scope = self._memories.open_scope(memory.scope)
+        commit = scope.commit([change], f"approve {memory.name}", by="user", was=before, allow=Allow(anyway=True))
+        decision = Decision(waiting.id, self._clock(), APPROVED, ref=memory.ref, commit=commit.id, waiting=waiting)
+        self.queue.decide(decision)
         return memory
 
     def reject(self, name: str, *, reason: str = "") -> Proposal:
         """Refuse a proposal that waits; it is not learned again. Raises NotFound."""
         waiting = self.queue.get(name)
-        self._keeper.bury(self._rejected(waiting.proposal))
+        self._bury(waiting.proposal)
         reason = without_secrets(reason.strip())
         self.queue.decide(Decision(waiting.id, self._clock(), REJECTED, reason, waiting=waiting))
         return waiting.proposal
@@ -209,17 +189,19 @@ class Learner:
         decision = self.queue.decided(name)
         if decision.commit:
             try:
-                self._scope.undo(decision.commit)
+                self._memories.undo(decision.commit)
             except Changed:
-                if all(commit.undoes != decision.commit for commit in self._scope.log(limit=MAX_COMMITS_BACK)):
+                if all(commit.undoes != decision.commit for commit in self._memories.log(limit=MAX_COMMITS_BACK)):
                     raise
         elif decision.waiting:
-            self._keeper.bury(self._rejected(decision.waiting.proposal), undo=True)
+            self._bury(decision.waiting.proposal, undo=True)
         self.queue.reopen(decision)
         return decision
 
-    def _rejected(self, proposal: Proposal) -> Memory:
-        return self._keeper.draft(proposal._replace(replaces=None), ())[1]
+    def _bury(self, proposal: Proposal, *, undo: bool = False) -> None:
+        """Record that a person rejected a proposal: it is not learned again; with `undo` it may be."""
+        _, memory, _ = draft(self._memories, proposal._replace(replaces=None))
+        self._memories.open_scope(memory.scope).reject(memory, undo=undo)
 
     def _distil(
         self, done: Distilled, model: Model | None, deadline: float, progress: Callable[[int, int], None] | None
@@ -245,37 +227,39 @@ class Learner:
         """Save or queue the results of a batch; return None if something was erased from it meanwhile."""
         why = learning_reason(batch)
         committed = self._committed_scopes(why) if batch.tries > 1 else set()
-        if self._scope.home in committed:
+        home = self._memories.home
+        if home in committed:
             return []  # it was saved, and then the process died
         proposals = self._propose(batch, model, deadline)
         if not self.inbox.holds(batch):
             return None
-        verdicts: list[JudgedProposal] = []
+        saved: list[JudgedProposal] = []
 
         def attempt() -> list[JudgedProposal]:
-            by_scope: dict[str, list[Decided]] = {}
-            for verdict, change in decide(self._scope, self._keeper, proposals, batch.turns, policy=self._policy):
+            by_scope: dict[str, list[JudgedProposal]] = {home: []}
+            for verdict in decide(self._memories, proposals, batch.turns, policy=self._policy):
                 if verdict.outcome == "queued":  # first: once the commit is made, the batch counts as done
-                    quoted = verdict.proposal._replace(quote=find_quote(verdict.proposal, batch.turns))
-                    verdict = verdict._replace(id=self.propose(quoted, verdict.why))
-                scope = verdict.ref.scope if change and verdict.ref else self._scope.home
-                if not change or scope not in committed:
-                    by_scope.setdefault(scope, []).append((verdict, change))
+                    quote = find_quote(verdict.proposal, batch.turns)
+                    verdict = verdict._replace(id=self.propose(verdict.proposal._replace(quote=quote), verdict.why))
+                scope = verdict.ref.scope if verdict.change and verdict.ref else home
+                if not verdict.change or scope not in committed:
+                    by_scope.setdefault(scope, []).append(verdict)
+            by_scope[home] = by_scope.pop(home)  # last: its commit marks the batch as done
             try:
-                for scope in sorted(by_scope, key=lambda scope: scope == self._scope.home):  # that marks it as done
-                    verdicts.extend(save(self._keeper, scope, by_scope[scope], why))
+                for scope, verdicts in by_scope.items():
+                    saved.extend(save(self._memories.open_scope(scope), verdicts, why))
             except Exists as error:
                 raise Changed(error.ref) from None
-            return verdicts
+            return saved
 
-        def look() -> None:
+        def look_again() -> None:
             committed.update(self._committed_scopes(why))
 
-        return retry(attempt, busy="the memories change faster than they can be read", times=5, meanwhile=look)
+        return retry(attempt, busy="the memories change faster than they can be read", times=5, meanwhile=look_again)
 
     def _committed_scopes(self, why: str) -> set[str]:
         """Return the scopes in which a batch was committed already."""
-        return {commit.scope for commit in self._scope.log(limit=MAX_COMMITS_BACK) if commit.why == why}
+        return {commit.scope for commit in self._memories.log(limit=MAX_COMMITS_BACK) if commit.why == why}
 
     def _propose(self, batch: Batch, model: Model | None, deadline: float) -> list[Proposal]:
         """Return what is proposed of a batch; by rules alone once a model has failed often enough.
@@ -285,14 +269,14 @@ class Learner:
         """
         today = date.fromtimestamp(self._clock())
         try:
-            return propose(self._scope, batch.turns, model, today, deadline=deadline)
+            return propose(self._memories, batch.turns, model, today, deadline=deadline)
         except CapReached:
             raise
         except ModelFailed as error:
             is_old = self._clock() - time_of(batch.turns[-1]) > PATIENCE_SECONDS
             if batch.tries < MAX_TRIES or not (is_old or isinstance(error, BadAnswer)):
                 raise
-        return propose(self._scope, batch.turns, None, today)
+        return propose(self._memories, batch.turns, None, today)
 
 
 def learning_reason(batch: Batch) -> str:
