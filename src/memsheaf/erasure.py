@@ -18,7 +18,7 @@ from memsheaf.hub import COPY, Machine
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import Synced
 from memsheaf.index.catalog import target
-from memsheaf.learn import spill, transcripts
+from memsheaf.learn import conversation_file, spill
 from memsheaf.learn.consolidate import drop_answer
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.learner import Learner, forget_waiting
@@ -105,7 +105,7 @@ def erase(path: str, scope: OpenScope, learner: Learner, state: State, *, clock:
         _forget_in_hosts(os.path.dirname(state.folder), texts, names)
         for one in state.beside():  # what was said waits in one scope, and is spilled in one, whatever it says
             spill.forget(one, texts)
-            transcripts.forget(one, texts, names)
+            conversation_file.forget(one, texts, names)
             forget_waiting(one, texts, names, clock=clock)
             own = names if one.folder == state.folder else ()
             recall_log.forget(one, texts, make_erasure_filter(texts), own)

@@ -1444,7 +1444,7 @@ class Sheaf:
             if apply and self.replica:  # no other machine does the same
                 held.enter_context(self.own.store.lock("consolidate", wait=consolidate.WORKER_SECONDS))
             return consolidate.run(
-                self.only(self.home),
+                self.own,
                 state=self.state,
                 now=self.clock(),
                 model=model,

@@ -14,7 +14,7 @@ from cases import each_case
 from memsheaf.chat.conversations import Conversation, Conversations, InputHistory
 from memsheaf.config import Settings
 from memsheaf.errors import NotFound, Refused, StoreFailed
-from memsheaf.learn.transcripts import MAX_CHARS, ConversationLine, append_lines, forget
+from memsheaf.learn.conversation_file import MAX_CHARS, ConversationLine, append_lines, forget
 from memsheaf.llm.model import Said, ToolCall, Touched
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.state import State
@@ -631,7 +631,7 @@ def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversati
 
 @each_case("before", ["x\n", "x\t", "x ", '"'])
 def test_a_secret_behind_a_line_break_in_a_calls_arguments_is_taken_out(before: str) -> None:
-    from memsheaf.learn.transcripts import clean_message
+    from memsheaf.learn.conversation_file import clean_message
 
     token = "ghp_" + "16C7e42F292c6912E771" + "0c838347Ae178B4a"
     call = ToolCall("c", "memory_write", json.dumps({"content": before + token, "list": [before + token]}))

@@ -186,7 +186,7 @@ def state_at(root: str) -> State:
 def consolidate(root: str, cache: str) -> None:
     """Consolidate without a model."""
     with closing(_sheaf(root, cache)) as sheaf:
-        run(sheaf, state=state_at(root), now=NOON, apply=True, learned=9)
+        run(sheaf.own, state=state_at(root), now=NOON, apply=True, learned=9)
 
 
 def _put(root: str, cache: str) -> Callable[[], object]:

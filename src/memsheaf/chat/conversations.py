@@ -1,7 +1,7 @@
 """The store of conversations: list, find, resume, delete.
 
 Nothing expires: a conversation stays until somebody removes it. One process at a time adds to it; whoever wants to go
-on with one that another process has open is told, and may read it. Its format: `learn/transcripts.py`.
+on with one that another process has open is told, and may read it. Its format: `learn/conversation_file.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
 from memsheaf.guard.secrets import without_secrets
-from memsheaf.learn import transcripts
-from memsheaf.learn.transcripts import HISTORY, PREFIX, SUFFIX, ConversationLine
+from memsheaf.learn import conversation_file
+from memsheaf.learn.conversation_file import HISTORY, PREFIX, SUFFIX, ConversationLine
 from memsheaf.llm.model import Said
 from memsheaf.memory import utc_time
 from memsheaf.store.state import State
@@ -123,7 +123,7 @@ class Conversation:
 
     def lines(self) -> Iterator[ConversationLine]:
         """All that is kept of it, as it came."""
-        return transcripts.read_lines(self._state, self.name)
+        return conversation_file.read_lines(self._state, self.name)
 
     def summarize(self) -> ConversationSummary:
         """What a listing says of it."""
@@ -170,7 +170,7 @@ class Conversation:
     def _write(self, lines: Sequence[ConversationLine]) -> None:
         before = [ConversationLine(self._now(), facts=self._waiting)] if self._waiting else []
         try:
-            transcripts.append_lines(self._state, self.name, [*before, *lines])
+            conversation_file.append_lines(self._state, self.name, [*before, *lines])
         except Busy as error:
             raise hinted(StoreFailed(f"{self.name} cannot be written: {error}"), error.hint) from None
         self._is_new, self._waiting = False, {}
@@ -219,7 +219,7 @@ class Conversations:
 
     def erased(self) -> bytes:
         """What changes whenever something was taken out of conversations here."""
-        return self._state.read(transcripts.STAMP) or b""
+        return self._state.read(conversation_file.STAMP) or b""
 
     def list(self, *, limit: int = 50) -> Summaries:
         """What is kept, that which was gone on with last first; 0 lists all."""
@@ -242,7 +242,7 @@ class Conversations:
 
     def remove(self, id: str) -> None:
         """Remove one for good. Raises NotFound, Refused, StoreFailed."""
-        with self.open(id) as conversation, transcripts.lock_conversations(self._state):
+        with self.open(id) as conversation, conversation_file.lock_conversations(self._state):
             self._state.remove(conversation.name)
             with suppress(StoreFailed):  # some systems remove no file that is open
                 self._state.remove(f"{PREFIX}{conversation.id}.lock")
@@ -268,7 +268,7 @@ class Conversations:
         return sorted(_ids(self._state), key=lambda id: (self._last(id), id), reverse=True)
 
     def _last(self, id: str) -> str:
-        return transcripts.read_last_time(self._state, f"{PREFIX}{id}{SUFFIX}") or _at(id)
+        return conversation_file.read_last_time(self._state, f"{PREFIX}{id}{SUFFIX}") or _at(id)
 
 
 class InputHistory:
@@ -283,20 +283,20 @@ class InputHistory:
         `privacy` is how far a wish not to store anything reached before it.
         """
         typed = without_secrets(text.strip())
-        if not typed or len(typed) > transcripts.MAX_CHARS or is_silent(follow_privacy(privacy, text)):
+        if not typed or len(typed) > conversation_file.MAX_CHARS or is_silent(follow_privacy(privacy, text)):
             return
-        with suppress(StoreFailed, Busy), transcripts.lock_conversations(self._state):
-            known = transcripts.read_history(self._state)
+        with suppress(StoreFailed, Busy), conversation_file.lock_conversations(self._state):
+            known = conversation_file.read_history(self._state)
             if known[-1:] == [typed]:
                 return
             if len(known) >= MOST_LINES + ROOM:
-                self._state.write(HISTORY, transcripts.encode_history([*known[1 - MOST_LINES :], typed]))
+                self._state.write(HISTORY, conversation_file.encode_history([*known[1 - MOST_LINES :], typed]))
             else:
-                self._state.add(HISTORY, b"\n" + transcripts.encode_history([typed]), durably=False)
+                self._state.add(HISTORY, b"\n" + conversation_file.encode_history([typed]), durably=False)
 
     def all(self) -> list[str]:
         """What was typed, the oldest first."""
-        return transcripts.read_history(self._state)[-MOST_LINES:]
+        return conversation_file.read_history(self._state)[-MOST_LINES:]
 
 
 def _ids(state: State) -> list[str]:
@@ -317,7 +317,7 @@ def _clean(said: Sequence[Said], privacy: str) -> tuple[list[Said], str]:
     cleaned = []
     for one in said:
         privacy = follow_privacy(privacy, one.text) if one.role == "user" else privacy
-        cleaned.append(transcripts.clean_message(one, privacy=privacy))
+        cleaned.append(conversation_file.clean_message(one, privacy=privacy))
     return cleaned, privacy
 
 

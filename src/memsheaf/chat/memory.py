@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from memsheaf.adapters.background import Distiller
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, Ref
+from memsheaf.learn.conversation_file import UNRECORDED
 from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
-from memsheaf.learn.transcripts import UNRECORDED
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said
 from memsheaf.memory import Memory

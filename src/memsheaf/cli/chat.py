@@ -12,7 +12,7 @@ from memsheaf.text.neutralize import one_line
 
 if TYPE_CHECKING:
     from memsheaf.chat.conversations import Conversations, ConversationSummary
-    from memsheaf.learn.transcripts import ConversationLine
+    from memsheaf.learn.conversation_file import ConversationLine
 
 SHOWN = 100  # characters of a tool's answer, and of what it was called with
 
@@ -108,7 +108,7 @@ def list_conversations(call: Call) -> int:
 @conversations.action(_ID)
 def show_conversation(call: Call) -> int:
     """Print one as text."""
-    from memsheaf.learn.transcripts import message_record
+    from memsheaf.learn.conversation_file import message_record
 
     conversation = _conversations(call).open(call.options.id, reading=True)
     one, lines = conversation.summarize(), list(conversation.lines())

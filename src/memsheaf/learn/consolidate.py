@@ -5,8 +5,8 @@ passes is one commit that names the versions that were read: if a file changed m
 rest is done. Nothing is lost: a merged memory has every line of its sources as it was, what is retired stays in the
 history, and one `undo` brings all of it back.
 
-    report = run(sheaf, state=sheaf.state, now=time.time())               # the plan
-    report = run(sheaf, state=sheaf.state, now=time.time(), apply=True)   # and it is done
+    report = run(scope, state=scope.state, now=time.time())               # the plan
+    report = run(scope, state=scope.state, now=time.time(), apply=True)   # and it is done
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from hashlib import sha256
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from memsheaf.config import Dream
 from memsheaf.errors import Busy, Changed, MemsheafError, ModelFailed, Refused, SecretFound, StoreFailed, TextRefused
@@ -28,15 +28,16 @@ from memsheaf.gates import judge
 from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.history import diff
-from memsheaf.index.database import IN_MEMORY, Match, Row, connect, writing
+from memsheaf.index.database import IN_MEMORY, connect, writing
 from memsheaf.index.lexical import rank_by_words
 from memsheaf.index.rows import put
 from memsheaf.learn.extract import BadAnswer, ask_twice
 from memsheaf.llm import Model, Question, object_schema
 from memsheaf.memory import Memory, parse, plural
+from memsheaf.open_scope import OpenScope
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.inject import CONTEXT
-from memsheaf.store import Change, Commit
+from memsheaf.store import Change
 from memsheaf.store.state import State
 from memsheaf.text.dates import absolute, parse_day
 from memsheaf.text.neutralize import for_prompt, one_line
@@ -48,22 +49,6 @@ MIN_CHANGES, CHANGES_DIVISOR = 2, 10  # a run may retire or rewrite a tenth of t
 MAX_READ_MEMORIES = 20_000  # in a run: those that were changed last
 
 Progress = Callable[[int, int], None]
-
-
-class Target(Protocol):
-    """The memories that are consolidated; `Sheaf` is one."""
-
-    def list(self) -> Sequence[Row]:
-        """Return every file, in the order of the paths."""
-
-    def read(self, path: str) -> Memory:
-        """Return one memory as it is now."""
-
-    def matches(self, query: str, *, limit: int) -> Sequence[Match]:
-        """Return what has to do with a text, best first."""
-
-    def change_many(self, changes: Sequence[Change], why: str, *, by: str) -> Commit:
-        """Make all these changes as one commit, or none. Raises Changed, Refused."""
 
 
 class PlanGroup(NamedTuple):
@@ -83,12 +68,13 @@ class PlanGroup(NamedTuple):
         """The paths of all its memories, the keeper first."""
         return [change.path for change in self.changes()]
 
-    def changes(self) -> Iterator[Change]:
-        """Yield what to commit. A keeper that stays as it is takes part, so that it must still be what was read."""
+    def changes(self) -> list[Change]:
+        """Return what to commit. A keeper that stays as it is takes part, so that it must still be what was read."""
+        changes = [Change(memory.path, None, memory.version) for memory in self.retired]
         if self.keeper:
-            yield Change(self.keeper.path, self.text.encode() or self.keeper.data, self.keeper.version)
-        for memory in self.retired:
-            yield Change(memory.path, None, memory.version)
+            data = self.text.encode() or self.keeper.data
+            changes.insert(0, Change(self.keeper.path, data, self.keeper.version))
+        return changes
 
     def diff(self) -> str:
         """Show what it changes, line by line."""
@@ -112,13 +98,15 @@ class Dropped(NamedTuple):
 class ConsolidationReport:
     """The groups that would be done, or were; those that were dropped; and the commit, "" without one.
 
-    `notes` name problems, such as a model that did not answer.
+    `notes` name problems, such as a model that did not answer. `settled` are the clusters of memories that a model
+    was shown and left as they are.
     """
 
     groups: list[PlanGroup] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
     commit: str = ""
     notes: list[str] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
 
     @property
     def retired(self) -> int:
@@ -132,7 +120,7 @@ class ConsolidationReport:
 
 
 def run(
-    target: Target,
+    scope: OpenScope,
     *,
     state: State,
     now: float,
@@ -150,47 +138,55 @@ def run(
         Busy: another process is consolidating; only with `apply`.
         StoreFailed: nothing was done.
     """
-    today = date.fromtimestamp(now)
-    with ExitStack() as held:
-        if apply:
-            try:
-                held.enter_context(state.lock(LOCK, wait=WORKER_SECONDS))
-            except Busy:
-                raise Busy("another process is consolidating already") from None
+    last = load_last_run(state)
+    if not apply:
+        return _plan(scope, state, last, now, model, progress)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(state.lock(LOCK, wait=WORKER_SECONDS))
+        except Busy:
+            raise Busy("another process is consolidating already") from None
         last = load_last_run(state)
-        if apply:
-            _save_last_run(state, last._replace(looked=now))
-        memories = _read_memories(target)
-        max_changes = max(MIN_CHANGES, len(memories) // CHANGES_DIVISOR)
-        report = ConsolidationReport(find_groups(list(memories.values()), today, max_changes))
-        settled = list(last.settled)
-        if model:
-            free = _without(memories.values(), report.groups)
-            clusters = _find_clusters(free, target, settled, max_changes + 1)
-            _add_proposals(report, islice(clusters, MAX_CLUSTERS), model, today, settled, progress)
-        _drop_refused(report, target, max_changes)
-        _drop_regressions(report, memories, target, expectations(state))
-        if not apply:
-            return report
-        _commit(report, target)
+        _save_last_run(state, last._replace(looked=now))
+        report = _plan(scope, state, last, now, model, progress)
+        _commit(report, scope)
         try:
             _move_questions(state, report.groups)
-            _save_last_run(state, LastRun(now, learned, tuple(settled[-MAX_SETTLED_CLUSTERS:]), looked=now))
+            settled = (*last.settled, *report.settled)[-MAX_SETTLED_CLUSTERS:]
+            _save_last_run(state, LastRun(now, learned, settled, looked=now))
         except (StoreFailed, Busy) as error:  # the commit stands
             report.notes.append(f"it was done, but not noted: {error}")
         return report
 
 
-def _read_memories(target: Target) -> dict[str, Memory]:
+def _plan(
+    scope: OpenScope, state: State, last: LastRun, now: float, model: Model | None, progress: Progress | None
+) -> ConsolidationReport:
+    """Return the groups that pass every check, and those that were dropped."""
+    today = date.fromtimestamp(now)
+    memories = _read_memories(scope)
+    max_changes = max(MIN_CHANGES, len(memories) // CHANGES_DIVISOR)
+    report = ConsolidationReport(find_groups(list(memories.values()), today, max_changes))
+    if model:
+        free = _without(memories.values(), report.groups)
+        clusters = _find_clusters(free, scope, last.settled, max_changes + 1)
+        _add_proposals(report, islice(clusters, MAX_CLUSTERS), model, today, progress)
+    _drop_refused(report, scope, max_changes)
+    _drop_regressions(report, memories, scope, expectations(state))
+    return report
+
+
+def _read_memories(scope: OpenScope) -> dict[str, Memory]:
     """Return the memories that take part, by path."""
-    rows = [row for row in target.list() if row.state == "ok" and row.type and row.trust != "shared"]
+    rows = [row for row in scope.list() if row.state == "ok" and row.type and row.trust != "shared"]
+    rows.sort(key=lambda row: row.updated)
     memories = {}
-    for row in sorted(sorted(rows, key=lambda row: row.updated)[-MAX_READ_MEMORIES:]):
+    for path in sorted(row.path for row in rows[-MAX_READ_MEMORIES:]):
         with suppress(MemsheafError):  # deleted or unreadable: then it is not touched
-            memory = target.read(row.path)
-            is_usable = memory.state == "ok" and not memory.is_item and memory.path == row.path
-            if is_usable and row.path not in (CATALOG, CONTEXT):
-                memories[row.path] = memory
+            memory = scope.read(path)
+            is_usable = memory.state == "ok" and not memory.is_item and memory.path == path
+            if is_usable and path not in (CATALOG, CONTEXT):
+                memories[path] = memory
     return memories
 
 
@@ -200,14 +196,14 @@ def _without(memories: Iterable[Memory], groups: Iterable[PlanGroup]) -> list[Me
     return [memory for memory in memories if memory.path not in taken]
 
 
-def _commit(report: ConsolidationReport, target: Target) -> None:
+def _commit(report: ConsolidationReport, scope: OpenScope) -> None:
     """Commit the groups as one. A group whose memories changed meanwhile is dropped."""
     while report.groups:
         counts = Counter(ACTIONS[group.action] for group in report.groups)
-        why = "consolidate: " + ", ".join(f"{count} {done}" for done, count in counts.items())
+        why = "consolidate: " + ", ".join(f"{count} {action}" for action, count in counts.items())
         changes = [change for group in report.groups for change in group.changes()]
         try:
-            report.commit = target.change_many(changes, why, by=BY).id
+            report.commit = scope.change_many(changes, why, by=BY).id
             return
         except Changed as error:
             late = [group for group in report.groups if error.path in group.paths]
@@ -251,12 +247,11 @@ def _find_relative_dates(memories: Iterable[Memory], today: date) -> Iterator[Pl
         is_changed = bool(memory.updated) and memory.updated[:10] != memory.created[:10]
         if day is None or is_changed or _is_fixed(memory):
             continue
-        fields = {"updated": today.isoformat(), "source": BY}
-        description = memory.page.get("description")
-        if dated := absolute(description, day):
-            fields["description"] = dated
         body = absolute(memory.body, day)
-        if (body, dated) != (memory.body, description):
+        fields = {"updated": today.isoformat(), "source": BY}
+        if memory.description:
+            fields["description"] = absolute(memory.description, day)
+        if body != memory.body or fields.get("description", "") != memory.description:
             with suppress(TextRefused):  # a header that cannot be edited stays as it is
                 text = edited(memory.text, fields=fields, body=body)
                 yield PlanGroup("dates", f"relative dates, as of {day.isoformat()}", memory, text)
@@ -266,17 +261,19 @@ def _find_duplicates(memories: Iterable[Memory], today: date, most: int) -> Iter
     """Yield memories that say the same as another, with the one that stays: the best of them."""
 
     def rank(memory: Memory) -> tuple[object, ...]:
-        is_better = memory.pinned, memory.source == "user", _is_fixed(memory), memory.trust == "confirmed"
-        return *is_better, len(set(fact(memory))), _day(memory), memory.path
+        is_users, is_confirmed = memory.source == "user", memory.trust == "confirmed"
+        words = len(set(fact(memory)))
+        return memory.pinned, is_users, _is_fixed(memory), is_confirmed, words, _day(memory), memory.path
 
     ranked = sorted(memories, key=rank, reverse=True)
     facts = [fact(memory) for memory in ranked]
 
-    def joins(keeper: int, other: int) -> bool:
-        is_same = alike(facts[keeper], facts[other]) >= SAME and has_order(facts[keeper], facts[other])
-        return is_same and _may_retire(ranked[other], ranked[keeper])
+    def is_duplicate(keeper: int, other: int) -> bool:
+        if alike(facts[keeper], facts[other]) < SAME or not has_order(facts[keeper], facts[other]):
+            return False
+        return _may_retire(ranked[other], ranked[keeper])
 
-    for first, *others in group_alike(facts, joins):
+    for first, *others in group_alike(facts, is_duplicate):
         with suppress(TextRefused):  # a header that cannot be edited stays as it is
             yield _merge(ranked[first], [ranked[other] for other in others[:most]], today)
 
@@ -295,29 +292,27 @@ def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
 
     It has the evidence of all. Those of another trust say nothing more, and are no evidence. Raises TextRefused.
     """
-    text = ""
-    if not _is_fixed(keeper):
-        sources = [memory for memory in (keeper, *others) if memory.trust == keeper.trust]
-        end = "\r\n" if "\r\n" in keeper.body else "\n"
-        whole = keeper
-        for other in sources[1:]:
-            for line in (*other.body.splitlines(), other.description, other.name):
-                if line.strip() and lost([line], whole):
-                    body = whole.body.rstrip("\r\n") + end + line.rstrip() + end
-                    whole = parse(keeper.path, (keeper.page.head + body).encode())
-        citations = dict.fromkeys(place for memory in sources for place in memory.citations)
-        text = edited(
-            keeper.text,
-            fields={
-                "created": min((memory.created for memory in sources if memory.created), default=None),
-                "updated": today.isoformat(),
-                "source": BY,
-                "citations": list(citations) or None,
-                "supersedes": _superseded(sources, others),
-            },
-            body=whole.body,
-        )
-    return PlanGroup("merge", "they say the same", keeper, text, tuple(others))
+    why = "they say the same"
+    if _is_fixed(keeper):
+        return PlanGroup("merge", why, keeper, "", tuple(others))
+    sources = [memory for memory in (keeper, *others) if memory.trust == keeper.trust]
+    end = "\r\n" if "\r\n" in keeper.body else "\n"
+    whole = keeper
+    for other in sources[1:]:
+        for line in (*other.body.splitlines(), other.description, other.name):
+            if line.strip() and lost([line], whole):
+                body = whole.body.rstrip("\r\n") + end + line.rstrip() + end
+                whole = parse(keeper.path, (keeper.page.head + body).encode())
+    citations = dict.fromkeys(place for memory in sources for place in memory.citations)
+    fields = {
+        "created": min((memory.created for memory in sources if memory.created), default=None),
+        "updated": today.isoformat(),
+        "source": BY,
+        "citations": list(citations) or None,
+        "supersedes": _superseded(sources, others),
+    }
+    text = edited(keeper.text, fields=fields, body=whole.body)
+    return PlanGroup("merge", why, keeper, text, tuple(others))
 
 
 def _superseded(sources: Iterable[Memory], retired: Iterable[Memory]) -> list[str]:
@@ -355,7 +350,7 @@ _SCHEMA = object_schema(
 
 
 def _find_clusters(
-    memories: Sequence[Memory], target: Target, settled: Collection[str], most: int
+    memories: Sequence[Memory], scope: OpenScope, settled: Collection[str], most: int
 ) -> Iterator[list[Memory]]:
     """Yield memories to show together, one and those near it: of one kind, one trust, all shown whole.
 
@@ -363,28 +358,28 @@ def _find_clusters(
     long or holds a secret is not shown.
     """
     shown = [memory for memory in memories if len(memory.data) <= MAX_MEMORY_BYTES and not find_secrets(memory.text)]
-    by_path = {memory.path: memory for memory in shown}
-    for first in sorted(shown, key=lambda memory: (_day(memory), memory.path), reverse=True)[:MAX_SEARCHES]:
-        if first.path not in by_path:
+    free = {memory.path: memory for memory in shown}
+    shown.sort(key=lambda memory: (_day(memory), memory.path), reverse=True)
+    for first in shown[:MAX_SEARCHES]:
+        if first.path not in free:
             continue
-        cluster, size = [first], len(first.data)
-        for match in target.matches(f"{first.name} {first.description}", limit=MAX_NEIGHBOURS):
-            other = by_path.get(match.row.path, first)
+        cluster = [free.pop(first.path)]
+        room = MAX_CLUSTER_BYTES - len(first.data)
+        for match in scope.matches(f"{first.name} {first.description}", limit=MAX_NEIGHBOURS):
+            other = free.get(match.row.path)
+            if other is None or match.likely < RELATED or len(cluster) == min(most, MAX_CLUSTER_MEMORIES):
+                continue
             is_like = (other.type, other.trust, other.expires) == (first.type, first.trust, first.expires)
-            if (
-                other is not first
-                and match.likely >= RELATED
-                and is_like
-                and len(cluster) < min(most, MAX_CLUSTER_MEMORIES)
-                and size + len(other.data) <= MAX_CLUSTER_BYTES
-            ):
+            if is_like and len(other.data) <= room:
                 cluster.append(other)
-                size += len(other.data)
-        if len(cluster) > 1 and not all(map(_is_fixed, cluster)):
-            for memory in cluster:
-                del by_path[memory.path]
-            if _cluster_id(cluster) not in settled:
-                yield cluster
+                room -= len(other.data)
+        if len(cluster) == 1 or all(map(_is_fixed, cluster)):
+            free[first.path] = first
+            continue
+        for memory in cluster[1:]:
+            del free[memory.path]
+        if _cluster_id(cluster) not in settled:
+            yield cluster
 
 
 def _cluster_id(cluster: Sequence[Memory]) -> str:
@@ -398,10 +393,9 @@ def _add_proposals(
     clusters: Iterable[Sequence[Memory]],
     model: Model,
     today: date,
-    settled: list[str],
     progress: Progress | None,
 ) -> None:
-    """Add what a model proposes for clusters of memories; those that it leaves as they are become `settled`.
+    """Add what a model proposes for clusters of memories; those that it leaves as they are become settled.
 
     A model that gives no answer is not asked again in this run.
     """
@@ -417,7 +411,7 @@ def _add_proposals(
                 return
         report.groups += groups
         if not groups:
-            settled.append(_cluster_id(cluster))
+            report.settled.append(_cluster_id(cluster))
 
 
 def _ask_model(model: Model, cluster: Sequence[Memory], today: date) -> list[PlanGroup]:
@@ -476,12 +470,12 @@ def _retire(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
 # The check
 
 
-def _drop_refused(report: ConsolidationReport, target: Target, most: int) -> None:
+def _drop_refused(report: ConsolidationReport, scope: OpenScope, most: int) -> None:
     """Drop the groups that may not be stored, lose something, or exceed the cap of a run."""
     changes = 0
     for group in list(report.groups):
         count = len(group.retired) or 1
-        if why := _find_refusal(group, target):
+        if why := _find_refusal(group, scope):
             report.drop([group], why)
         elif changes + count > most:
             report.drop([group], f"a run changes at most {most} memories; the next one goes on")
@@ -489,19 +483,21 @@ def _drop_refused(report: ConsolidationReport, target: Target, most: int) -> Non
             changes += count
 
 
-def _find_refusal(group: PlanGroup, target: Target) -> str:
+def _find_refusal(group: PlanGroup, scope: OpenScope) -> str:
     """Return why the new text may not be stored, or what it would lose; "" when the group may be done."""
     keeper = group.keeper
     if keeper is None:
         return ""
-    sources = [keeper, *group.retired]
+    after = keeper
     if group.text:
         try:
-            keeper = checked(keeper.path, group.text, keeper, free=False)
-            judge(keeper, sources[0], is_asked=False, near=(), read=target.read)
+            after = checked(keeper.path, group.text, keeper, free=False)
+            judge(after, keeper, is_asked=False, near=(), read=scope.read)
         except Refused as error:
             return str(error)
-    return lost(sources[:1] if group.action == "contradicted" else sources, keeper)
+    if group.action == "contradicted":
+        return lost([keeper], after)
+    return lost([keeper, *group.retired], after)
 
 
 # Questions that must still find their answer
@@ -577,7 +573,7 @@ def _change_questions(state: State, change: Callable[[list[Expectation]], list[E
 
 
 def _drop_regressions(
-    report: ConsolidationReport, memories: Mapping[str, Memory], target: Target, questions: Iterable[Expectation]
+    report: ConsolidationReport, memories: Mapping[str, Memory], scope: OpenScope, questions: Iterable[Expectation]
 ) -> None:
     """Drop the groups that would make a stored answer harder to find, with the question that shows it.
 
@@ -587,7 +583,7 @@ def _drop_regressions(
     replaced = {old: memory.path for memory in memories.values() for old in memory.supersedes}
     for question, answer in questions:
         path = answer if answer in memories else replaced.get(answer, "")
-        matches = [match.row.path for match in target.matches(question, limit=MAX_RIVALS)]
+        matches = [match.row.path for match in scope.matches(question, limit=MAX_RIVALS)]
         if path not in matches[:MAX_ANSWERS] or path not in memories or path in expired:
             continue
         rivals = {rival: memories[rival] for rival in matches if rival in memories}
@@ -661,9 +657,9 @@ def load_last_run(state: State) -> LastRun:
     """Return what is remembered; a file that cannot be understood starts from zero."""
     match state.load(LAST_RUN):
         case {"at": int() | float() as at, "learned": int(learned), "settled": [*settled], **rest}:
-            looked = rest.get("looked")
-            started = looked if isinstance(looked, int | float) else 0.0
-            return LastRun(at, learned, tuple(map(str, settled)), started)
+            looked = rest.get("looked", 0.0)
+            if isinstance(looked, int | float):
+                return LastRun(at, learned, tuple(map(str, settled)), looked)
     return LastRun()
 
 
@@ -688,24 +684,25 @@ def gates(
     `planning` and may change nothing; a scope that keeps a daily log is `logging`; about a `team` a person decides.
     """
     last = load_last_run(state)
-    since = learned - last.learned if learned >= last.learned else learned  # or they were counted from zero again
+    since = learned - last.learned
+    if since < 0:  # they were counted from zero again
+        since = learned
     enabled = f"the settings say {'on' if dream.enabled else 'off'}"
     if logging:
         enabled = "the daily log mode is on; `memsheaf consolidate` does it when asked"
     if team:
         enabled = "a team's memories are consolidated by a person, unless its policy is auto: `memsheaf consolidate`"
-    many, some = plural(files, "memory", "memories"), plural(since, "conversation")
     is_busy = _is_busy(state)
     return (
         Gate("enabled", dream.enabled and not logging and not team, enabled),
-        Gate("files", files >= dream.files, f"{many} there, {dream.files:,} needed"),
+        Gate("files", files >= dream.files, f"{plural(files, 'memory', 'memories')} there, {dream.files:,} needed"),
         Gate("not planning", not planning, "the agent only plans" if planning else "the agent may change things"),
         _age_gate("last time", last.at, dream.hours * 3600, now),
         _age_gate("last look", last.looked, dream.scan_minutes * 60, now),
         Gate(
             "conversations",
             since >= dream.conversations,
-            f"{some} learned from since, {dream.conversations:,} needed",
+            f"{plural(since, 'conversation')} learned from since, {dream.conversations:,} needed",
         ),
         Gate("lock", not is_busy, f"{'another process' if is_busy else 'nobody else'} is consolidating"),
     )
