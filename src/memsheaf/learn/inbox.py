@@ -81,10 +81,12 @@ class Inbox:
         """
         with self._locked():
             stored = _prepare(turn, {}, self._clock(), is_silent=self._follow_privacy(turn))
+            known = self._load_known()
+            new: Sequence[str] = known.find_new(stored.keys)
             ids = [message.id for message in turn.messages if message.role == "user"]
-            known = _KnownMessages(self._state)
-            is_said_again = bool(ids) and not ids[-1] and not known.is_latest(stored)
-            return self._add(stored, is_said_again=is_said_again, store=store)
+            if ids and not ids[-1] and not known.is_latest(stored):
+                new = stored.keys  # said again
+            return self._add(stored, new, known, store)
 
     def extend(self, turns: Iterable[Turn]) -> int:
         """Queue what is new in a conversation that is given from its beginning; return how many turns are.
@@ -92,14 +94,15 @@ class Inbox:
         Messages without an id are numbered by how often their text occurred before. Raises StoreFailed, Busy.
         """
         added = 0
-        for stored in self._unseen(turns):
+        for stored in self._find_unseen(turns):
             with self._locked():
-                added += self._add(stored)
+                known = self._load_known()
+                added += self._add(stored, known.find_new(stored.keys), known)
         return added
 
     def unseen(self, turns: Iterable[Turn]) -> list[Turn]:
         """Return those turns of a conversation, given from its beginning, that `extend` would queue."""
-        return [stored.turn for stored in self._unseen(turns) if stored.turn.messages]
+        return [stored.turn for stored in self._find_unseen(turns) if stored.turn.messages]
 
     def pending(self, most: int = BATCH_BYTES) -> Batch:
         """Return the next turns of one conversation; the same until they are done. Raises StoreFailed, Busy."""
@@ -124,15 +127,13 @@ class Inbox:
     def done(self, batch: Batch) -> None:
         """Advance behind a batch, for good, and delete what was said in it. Raises StoreFailed, Busy."""
         with self._locked() as cursor:
-            stored = self._load_all(batch.numbers)
-            numbers = tuple(number for number in stored if stored[number].turn in batch.turns)
-            if not numbers:
+            if not self._load_all(batch.numbers):
                 return
-            self._state.add(_KNOWN, b"")  # flushed: digests must outlast the messages
+            self._flush_known()
             name = _digest("conversation", batch.conversation)
             others = tuple(other for other in cursor.conversations if other != name)
             learned = cursor.learned + (name not in cursor.conversations)
-            self._save(_Cursor(numbers, True, 0, learned, (*others, name)[-MAX_CONVERSATIONS:]))
+            self._save(_Cursor(batch.numbers, True, 0, learned, (*others, name)[-MAX_CONVERSATIONS:]))
             self._remove_done()
 
     def turns(self) -> list[Turn]:
@@ -145,37 +146,29 @@ class Inbox:
 
     def learned(self) -> int:
         """Return how many conversations were learned from. One that goes on after 1,024 others counts again."""
-        return self._cursor().learned
+        return self._load_cursor().learned
 
-    def purge(self, keep: Callable[[str], bool]) -> int:
-        """Drop the waiting messages whose text is not to be kept; return how many. Raises StoreFailed, Busy.
+    def purge(self, keep: Callable[[str], bool]) -> None:
+        """Drop the waiting messages whose text is not to be kept, and unreadable files. Raises StoreFailed, Busy.
 
-        A file that cannot be read as a turn is dropped by the same rule. What was dropped is not queued again.
+        What was dropped is not queued again.
         """
         if not self._state.names():
-            return 0
-        dropped = 0
+            return
         with self._locked():
-            self._state.add(_KNOWN, b"")
+            self._flush_known()
             self._state.tidy(self._clock(), of="inbox")
             for number in self._numbers():
-                stored = self._load(number)
-                if stored is None:
-                    data = self._state.read(_name(number)) or b""
-                    if not keep(data.decode("utf-8", "replace")):
-                        self._state.remove(_name(number))
-                    continue
-                messages = tuple(message for message in stored.turn.messages if keep(message.text))
-                dropped += len(stored.turn.messages) - len(messages)
+                turn, keys = self._load(number) or _StoredTurn(Turn("", ()), ())
+                messages = tuple(message for message in turn.messages if keep(message.text))
                 if not messages:
                     self._state.remove(_name(number))
-                elif messages != stored.turn.messages:
-                    self._write(number, stored.turn._replace(messages=messages), stored.keys)
-        return dropped
+                elif messages != turn.messages:
+                    self._write(number, turn._replace(messages=messages), keys)
 
     def clear(self) -> int:
         """Drop all that waits, unread; return how many turns. Raises StoreFailed, Busy."""
-        count = len(self.turns())
+        count = self.left()
         self.purge(lambda text: False)
         return count
 
@@ -187,9 +180,10 @@ class Inbox:
 
     def _remove_done(self) -> _Cursor:
         """Return the cursor, once the files of a batch that is done are gone."""
-        cursor = self._cursor()
-        for number in cursor.open if cursor.is_done else ():
-            self._state.remove(_name(number))
+        cursor = self._load_cursor()
+        if cursor.is_done:
+            for number in cursor.open:
+                self._state.remove(_name(number))
         return cursor
 
     def _follow_privacy(self, turn: Turn) -> bool:
@@ -199,69 +193,70 @@ class Inbox:
         before and after it: a host that sends the message again, now with its answer, means the same turn.
         """
         name = _digest("conversation", _label(turn.conversation))
-        first = next((_digest("first", message.text) for message in turn.messages if message.role == "user"), "")
+        texts = [message.text for message in turn.messages if message.role == "user"]
+        first = _digest("first", texts[0]) if texts else ""
         stored = self._state.load(_PRIVACY)
         wishes = stored if isinstance(stored, dict) else {}
-        latest = before = after = ""
-        match wishes.pop(name, None):
-            case [str(latest), str(before), str(after)]:
-                pass
+        wish = wishes.pop(name, None)
+        latest, before, after = wish or ("", "", "")
         if first != latest:
             before = after
         is_silent, reach = turn.follow_privacy(before)
         if before or reach not in ("", "turn"):
             wishes[name] = [first, before, reach]
-        if (latest, after) != (first, reach) and (latest or name in wishes):
+        if wishes.get(name) != wish:
             self._state.save(_PRIVACY, dict([*wishes.items()][-MAX_CONVERSATIONS:]))
         return is_silent
 
-    def _unseen(self, turns: Iterable[Turn]) -> list[_StoredTurn]:
+    def _find_unseen(self, turns: Iterable[Turn]) -> list[_StoredTurn]:
         known = _KnownMessages(self._state)
         return [stored for stored in _prepare_all(turns, self._clock()) if known.find_new(stored.keys)]
 
     def _add(
-        self, stored: _StoredTurn, *, is_said_again: bool = False, store: Callable[[Turn], bool] | None = None
+        self,
+        stored: _StoredTurn,
+        new: Sequence[str],
+        known: _KnownMessages,
+        store: Callable[[Turn], bool] | None = None,
     ) -> bool:
         """Write what is new of a turn, or let `store` do it; return True if anything is."""
-        known, last = self._recover()
-        new = known.find_new(stored.keys)
-        if not new and not is_said_again:
+        if not new:
             return False
-        is_stored = bool(stored.turn.messages)
-        pairs = list(zip(stored.turn.messages, stored.keys, strict=False))
-        if not is_said_again:
-            pairs = [pair for pair in pairs if pair[1] in new]
-        if is_stored and store:
-            is_stored = store(stored.turn._replace(messages=tuple(message for message, _ in pairs)))
-        elif is_stored:
+        turn = stored.turn
+        pairs = [pair for pair in zip(turn.messages, stored.keys, strict=False) if pair[1] in new]
+        is_stored = bool(pairs)
+        if pairs and store:
+            is_stored = store(turn._replace(messages=tuple(message for message, _ in pairs)))
+        elif pairs:
+            last = max([*self._numbers(), *self._load_cursor().open, 0])
             for number, part in enumerate(_split(pairs), last + 1):
                 messages, keys = zip(*part, strict=True)
-                self._write(number, stored.turn._replace(messages=messages), keys)
+                self._write(number, turn._replace(messages=messages), keys)
         known.add(stored, new)
         return is_stored
 
-    def _recover(self) -> tuple[_KnownMessages, int]:
-        """Return the known messages, with those that a crash kept from being noted, and the last number."""
+    def _load_known(self) -> _KnownMessages:
+        """Return the known messages, with those of waiting turns that a crash kept from being noted."""
         known = _KnownMessages(self._state)
-        numbers = self._numbers()
-        for number in reversed(numbers):
-            stored = self._load(number)
-            new = known.find_new(stored.keys) if stored else []
-            if stored and not new:
+        for stored in map(self._load, reversed(self._numbers())):
+            if stored and not known.find_new(stored.keys):
                 break
             if stored:
-                known.add(stored, new)
-        return known, max([*numbers, *self._cursor().open, 0])
+                known.add(stored, stored.keys)
+        return known
+
+    def _flush_known(self) -> None:
+        """Write the digests of messages to disk: they must outlast the messages."""
+        self._state.add(_KNOWN, b"")
 
     def _collect(self, most: int) -> dict[int, _StoredTurn]:
         """Return the oldest turn, and those of the same conversation for which there is room."""
         self._state.tidy(self._clock(), of="inbox")
+        waiting = self._load_all(self._waiting()[:MAX_LOOK_AHEAD])
         batch: dict[int, _StoredTurn] = {}
-        conversation = ""
-        for number, stored in self._load_all(self._waiting()[:MAX_LOOK_AHEAD]).items():
-            if batch and stored.turn.conversation != conversation:
+        for number, stored in waiting.items():
+            if batch and stored.turn.conversation != next(iter(batch.values())).turn.conversation:
                 continue
-            conversation = stored.turn.conversation
             most -= _size(stored.turn.messages)
             if batch and most < 0:
                 break
@@ -273,7 +268,7 @@ class Inbox:
         return sorted(int(match[1]) for match in names if match)
 
     def _waiting(self) -> list[int]:
-        cursor = self._cursor()
+        cursor = self._load_cursor()
         return [number for number in self._numbers() if not cursor.is_done or number not in cursor.open]
 
     def _load_all(self, numbers: Iterable[int]) -> dict[int, _StoredTurn]:
@@ -283,18 +278,16 @@ class Inbox:
         """Return the turn of this number; None when it is not there, or is not a turn."""
         match self._state.load(_name(number)):
             case {"conversation": str(name), "at": str(at), "messages": [*rows], "keys": [*keys], **more}:
-                count = more.get("number")
-                messages = tuple(Message(*row) for row in rows if _are(str, row) and len(row) == 3)
-                if messages and len(messages) == len(rows) and _are(str, keys):
-                    number = count if isinstance(count, int) else 0
-                    return _StoredTurn(Turn(name, messages, at, more.get("saved") is True, number), tuple(keys))
+                messages = tuple(Message(*row) for row in rows)
+                count = more.get("number")  # earlier versions wrote none
+                turn_number = count if isinstance(count, int) else 0
+                return _StoredTurn(Turn(name, messages, at, more.get("saved") is True, turn_number), tuple(keys))
         return None
 
     def _write(self, number: int, turn: Turn, keys: Sequence[str]) -> None:
-        record = {**turn._asdict(), "messages": [list(message) for message in turn.messages], "keys": list(keys)}
-        self._state.save(_name(number), record)
+        self._state.save(_name(number), {**turn._asdict(), "keys": keys})
 
-    def _cursor(self) -> _Cursor:
+    def _load_cursor(self) -> _Cursor:
         """Return the cursor as it was saved; a new one when it cannot be understood."""
         match self._state.load(_CURSOR):
             case {
@@ -304,8 +297,7 @@ class Inbox:
                 "conversations": [*names],
                 **more,
             }:
-                if _are(int, numbers) and _are(str, names):
-                    return _Cursor(tuple(numbers), more.get("is_done") is True, tries, learned, tuple(names))
+                return _Cursor(tuple(numbers), more.get("is_done") is True, tries, learned, tuple(names))
         return _Cursor()
 
     def _save(self, cursor: _Cursor) -> None:
@@ -350,15 +342,13 @@ def prepare(turns: Iterable[Turn], now: float = 0.0) -> list[Turn]:
     return [stored.turn for stored in _prepare_all(turns, now or time.time()) if stored.turn.messages]
 
 
-def _prepare_all(turns: Iterable[Turn], now: float) -> list[_StoredTurn]:
-    """Return turns as they may be stored, given from the beginning of their conversations."""
+def _prepare_all(turns: Iterable[Turn], now: float) -> Iterator[_StoredTurn]:
+    """Yield turns as they may be stored, given from the beginning of their conversations."""
     counts: dict[str, int] = {}
     reach: dict[str, str] = {}
-    prepared = []
     for turn in turns:
         is_silent, reach[turn.conversation] = turn.follow_privacy(reach.get(turn.conversation, ""))
-        prepared.append(_prepare(turn, counts, now, is_silent=is_silent))
-    return prepared
+        yield _prepare(turn, counts, now, is_silent=is_silent)
 
 
 def _prepare(turn: Turn, counts: dict[str, int], now: float, *, is_silent: bool) -> _StoredTurn:
@@ -401,10 +391,6 @@ def _name(number: int) -> str:
     return f"inbox-{number:012}.json"
 
 
-def _are(kind: type, values: object) -> bool:
-    return isinstance(values, list) and all(type(value) is kind for value in values)
-
-
 def _clean(text: str, limit: int) -> str:
     """Return the text without secrets, at most about `limit` bytes; what is cut says so."""
     head = text[: 2 * limit]
@@ -422,15 +408,14 @@ def _label(name: str) -> str:
     return cut_bytes(without_secrets(name[:400]), 200)
 
 
-def _split(pairs: list[tuple[Message, str]]) -> Iterator[list[tuple[Message, str]]]:
-    """Yield the messages of a turn in parts that each fit into a batch."""
-    part: list[tuple[Message, str]] = []
+def _split(pairs: Iterable[tuple[Message, str]]) -> list[list[tuple[Message, str]]]:
+    """Return the messages of a turn in parts that each fit into a batch."""
+    parts: list[list[tuple[Message, str]]] = [[]]
     for pair in pairs:
-        if part and _size([message for message, _ in [*part, pair]]) > BATCH_BYTES:
-            yield part
-            part = []
-        part.append(pair)
-    yield part
+        if parts[-1] and _size(message for message, _ in [*parts[-1], pair]) > BATCH_BYTES:
+            parts.append([])
+        parts[-1].append(pair)
+    return parts
 
 
 def _size(messages: Iterable[Message]) -> int:
