@@ -24,10 +24,8 @@ from memsheaf.recall.inject import MEMORY_BYTES, MEMORY_LINES, Shown, fit_within
 from memsheaf.recall.recall import (
     CONVERSATION_BYTES,
     MAX_MEMORIES,
-    NEAREST_BONUS,
     PINNED_BONUS,
-    RECENT_BONUS,
-    USED_BONUS,
+    SMALL_BONUS,
     Recall,
 )
 from memsheaf.recall.session import IGNORED
@@ -270,9 +268,9 @@ def test_of_equals_the_pinned_the_new_the_used_and_the_nearest_come_first(
     score = {one.row.name.split()[1]: round(one.score, 6) for one in found.candidates}
     assert score["alpha"] == score["bravo"]
     assert score["gamma"] == pytest.approx(score["alpha"] + PINNED_BONUS)
-    assert score["omega"] == pytest.approx(score["alpha"] + RECENT_BONUS)
-    assert score["delta"] == pytest.approx(score["alpha"] + USED_BONUS)
-    assert score["aardvark"] == pytest.approx(score["omega"] - NEAREST_BONUS / 2, abs=0.02)  # of a scope of one
+    assert score["omega"] == pytest.approx(score["alpha"] + SMALL_BONUS)
+    assert score["delta"] == pytest.approx(score["alpha"] + SMALL_BONUS)
+    assert score["aardvark"] == pytest.approx(score["omega"] - SMALL_BONUS / 2, abs=0.02)  # of a scope of one
 
 
 # what is never recalled
@@ -615,7 +613,7 @@ def test_the_last_three_texts_of_the_user_are_asked_for(filled: Sheaf) -> None:
         found = session.recall(text)
 
     assert found.query == "two beta\nthree gamma\nfour delta"
-    assert len(session.recall("long " * 1_000).query) == module.QUERY_CHARACTERS
+    assert len(session.recall("long " * 1_000).query) == module.MAX_QUERY_CHARS
 
 
 # hostile memories

@@ -19,10 +19,9 @@ CONTEXT = "CONTEXT.md"
 CONTEXT_BYTES = 16_384
 NOTES = "NOTES.md"
 NOTES_BYTES = 4_096
-
-
-MEMORY_BYTES, MEMORY_LINES = 4_096, 200
-LEAST_ROOM = 256  # with less left, a memory would be more frame than text
+MEMORY_BYTES = 4_096
+MEMORY_LINES = 200
+MIN_TEXT_BYTES = 256  # with less, a memory would be more frame than text
 CUT_NOTE_BYTES = 128  # to say that it was cut
 MAX_UNCHECKED_DAYS = 30
 SPEAKERS = {"user": "you", "extraction": "learned"}
@@ -45,28 +44,32 @@ class Shown(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that its file is read by."""
+        """Return the name that its file is read by."""
         return self.file or self.memory.path
 
     @property
     def when(self) -> str:
-        """The day on which it was written or changed; the reader is asked to check an old one."""
+        """Return the day on which it was written or changed; the reader is asked to check an old one."""
         day = self.memory.updated or self.saved
         days = days_between(day, self.today)
         if days is None:
             return "day unknown, check that it still holds"
         _, month, number, _, year = date.fromisoformat(day[:10]).ctime().split()  # English in every locale
-        shown = f"{number} {month}" if self.today.startswith(year) else f"{number} {month} {year}"
-        return f"{shown}, check that it still holds" if days > MAX_UNCHECKED_DAYS else shown
+        text = f"{number} {month}"
+        if not self.today.startswith(year):
+            text += f" {year}"
+        if days > MAX_UNCHECKED_DAYS:
+            text += ", check that it still holds"
+        return text
 
     @property
     def is_cut(self) -> bool:
-        """Whether some of its body is left out."""
+        """Return True if some of its body is left out."""
         return self.text != self._whole()
 
     @property
     def text(self) -> str:
-        """What is shown of its body, harmless, cut at a character and saying so."""
+        """Return its body, harmless; a long one is cut at a character and says so."""
         whole = self._whole()
         head = cut_bytes("\n".join(whole.split("\n", MEMORY_LINES)[:MEMORY_LINES]), self.limit)
         if head == whole:
@@ -80,10 +83,13 @@ class Shown(NamedTuple):
         They come behind a text of one line without brackets of its own. Any other text stands below them, indented:
         it cannot pass for another item, nor for what is said about it.
         """
-        source = "" if self.memory.shared else SPEAKERS.get(self.memory.source, self.memory.source)
-        said = f"{source}, {self.when}".removeprefix(", ")
-        origin = f"({'; '.join(map(self._line, (said, self.name, *self.notes)))})"
-        text, title = self.text, self._line(self.memory.page.get("name"))
+        origin = self.when
+        source = SPEAKERS.get(self.memory.source, self.memory.source)
+        if source and not self.memory.shared:
+            origin = f"{source}, {origin}"
+        origin = f"({'; '.join(map(self._line, (origin, self.name, *self.notes)))})"
+        text = self.text
+        title = self._line(self.memory.page.get("name"))
         if not is_made_from(text, title):
             text = f"{title}:\n{text}" if "\n" in text else f"{title}: {text}"
         if set("\n(\uff08").isdisjoint(text):
@@ -97,12 +103,14 @@ class Shown(NamedTuple):
         return one_line(self._harmless(text), 500)
 
     def _harmless(self, text: str) -> str:
-        """The text as data, without the secrets of what passed no gate here."""
-        return for_prompt(without_secrets(text) if self.memory.state == "free" or self.memory.shared else text)
+        """Return the text as data, without the secrets of what passed no gate here."""
+        if self.memory.state == "free" or self.memory.shared:
+            text = without_secrets(text)
+        return for_prompt(text)
 
 
 def render_section(*, scope: str, catalog: str, context: str, offer: str, notes: str = "", limit: int = 0) -> str:
-    """The section for a system prompt: how to use memory, the catalog, CONTEXT.md in full, and NOTES.md.
+    """Return the section for a system prompt: how to use memory, the catalog, CONTEXT.md in full, and NOTES.md.
 
     `offer` says which tools the agent has: `all`, only those for `reading`, or `none`; `also` says that another
     section has told it. With a `limit`, neither file takes more bytes than that.
@@ -120,27 +128,30 @@ def render_section(*, scope: str, catalog: str, context: str, offer: str, notes:
 
 
 def share_out(budget: int, sizes: Sequence[int]) -> list[int]:
-    """What each of several texts may take of a budget: an equal share, and what smaller ones leave.
+    """Return what each of several texts may take of a budget: an equal share, and what smaller ones leave.
 
     >>> share_out(100, [20, 90, 10]), share_out(100, [90, 90]), share_out(100, [1, 2])
     ([20, 70, 10], [50, 50], [1, 2])
     """
-    shares = [0] * len(sizes)
-    for left, at in zip(range(len(sizes), 0, -1), sorted(range(len(sizes)), key=sizes.__getitem__), strict=True):
-        shares[at] = min(sizes[at], budget // left)
-        budget -= shares[at]
+    shares = list(sizes)
+    waiting = len(sizes)
+    for place in sorted(range(len(sizes)), key=sizes.__getitem__):
+        shares[place] = min(sizes[place], budget // waiting)
+        budget -= shares[place]
+        waiting -= 1
     return shares
 
 
 def caveats(memory: Memory, who: str = "", *, team: bool = False) -> list[str]:
-    """What a reader must know of a memory's origin; `who` committed it, or saved it for a team, if that is known."""
+    """Return what a reader must know of a memory's origin; `who` committed it, or saved it for a team, if known."""
     notes = []
     if memory.trust == "unconfirmed":
         notes.append("unconfirmed: it came from a tool, a page or another program, and no person has vouched for it")
     if memory.shared:
-        origin = "saved by another member" if team else "it came with the repository"
         if who:
             origin = f'{"saved" if team else "committed"} by "{who}"'
+        else:
+            origin = "saved by another member" if team else "it came with the repository"
         notes.append(f"shared: {origin}; not the user's word")
     if memory.changed_by not in ("", "user"):
         notes.append(f"changed by {memory.changed_by}, and no person has looked at that")
@@ -157,7 +168,7 @@ def explain_untrusted(name: str, scope: str, *, team: bool) -> str:
 
 
 def render_file(name: str, text: str, limit: int) -> str:
-    """A file as it stands in a prompt: harmless, in full, or cut and saying so."""
+    """Return a file as it stands in a prompt: harmless, in full, or cut and saying so."""
     shown = for_prompt(text.strip("\n"))
     size = len(shown.encode())
     if size <= limit:
@@ -167,7 +178,7 @@ def render_file(name: str, text: str, limit: int) -> str:
 
 
 def render_recall(shown: Sequence[Shown], nonce: str) -> str:
-    """What goes beside a message: a list of these memories between two marks; "" for none."""
+    """Return the text beside a message: a list of these memories between two marks; "" for none."""
     if not shown:
         return ""
     items = "".join(memory.item() for memory in shown)
@@ -175,21 +186,24 @@ def render_recall(shown: Sequence[Shown], nonce: str) -> str:
 
 
 def fit_within(memory: Shown, room: int, nonce: str, *, is_first: bool) -> tuple[Shown | None, int]:
-    """The memory, cut to at most `room` bytes, and how many are left for others; None when there are too few."""
+    """Return the memory, cut to at most `room` bytes, and how many are left; None when there is too little room."""
 
-    def left(shown: Shown) -> int:
-        return room - len((render_recall([shown], nonce) if is_first else shown.item()).encode())
+    def measure(shown: Shown) -> int:
+        text = render_recall([shown], nonce) if is_first else shown.item()
+        return len(text.encode())
 
-    if (rest := left(memory)) >= 0:
-        return memory, rest
-    cut = memory._replace(limit=min(MEMORY_BYTES, len(memory.text.encode())) + rest - CUT_NOTE_BYTES)
-    if cut.limit >= LEAST_ROOM and (rest := left(cut)) >= 0:
-        return cut, rest
-    return None, room
+    excess = measure(memory) - room
+    if excess > 0:
+        limit = min(MEMORY_BYTES, len(memory.text.encode())) - excess - CUT_NOTE_BYTES
+        memory = memory._replace(limit=limit)
+        excess = measure(memory) - room
+        if limit < MIN_TEXT_BYTES or excess > 0:
+            return None, room
+    return memory, -excess
 
 
 def days_between(day: str, today: str) -> int | None:
-    """How many days lie between; a day that has not come counts as today, None for what is no date."""
+    """Return how many days lie between; a day that has not come counts as today, None for what is no date."""
     try:
         return max(0, (date.fromisoformat(today[:10]) - date.fromisoformat(day[:10])).days)
     except ValueError:
@@ -197,5 +211,5 @@ def days_between(day: str, today: str) -> int | None:
 
 
 def text_for_model(memory: Memory) -> str:
-    """The text of a memory; what others wrote passed no gate here, so it is made harmless and has no secrets."""
+    """Return the text of a memory; what others wrote passed no gate here: it is made harmless, without secrets."""
     return for_prompt(without_secrets(memory.text)) if memory.shared else memory.text

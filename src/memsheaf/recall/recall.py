@@ -24,26 +24,23 @@ from memsheaf.text.classifier import concerns
 from memsheaf.text.tokenizer import CUT_INTO_PAIRS
 
 MAX_MEMORIES = 5  # at once
-MAX_READ = 3 * MAX_MEMORIES  # some that were selected turn out to be expired or replaced
-MAX_CANDIDATES = 50
+MAX_CANDIDATES = 50  # of one scope
 MAX_OFFERED = 20  # to a model
 CONVERSATION_BYTES = 60 * 1024
 MESSAGE_BYTES = 9_600  # at once: hosts take 10,000 of a hook, and put more into a file
 QUERY_TEXTS = 3
-QUERY_CHARACTERS = 2_000
+MAX_QUERY_CHARS = 2_000
 OWN_THINGS_WEIGHT = 0.07  # of the odds that a message is about the user's own things
 MIN_CONCERN = 0.5  # of a follow-up: thanks are not about anything
 FOLLOW_UP_WEIGHT = 0.8  # of what fits a message only together with those before it
 MIN_SHARE_OF_BEST = 0.5  # of the likeliest memory, for what is shown beside it
 
-# What being pinned, in the nearest scope (half of it in the next, a third in the one after), changed in the last
-# week, or of use in the last month adds to a score, which is at most 1: enough to part equals.
+# What is added to a score, which is at most 1: enough to part equals. The small bonus is for the nearest scope (half
+# of it for the next, a third for the one after), for a change in the last week, and for use in the last month.
 PINNED_BONUS = 0.04
-NEAREST_BONUS = 0.02
-RECENT_BONUS = 0.02
-USED_BONUS = 0.02
-RECENT_DAYS = 7
-USED_DAYS = 30
+SMALL_BONUS = 0.02
+RECENTLY_CHANGED_DAYS = 7
+RECENTLY_USED_DAYS = 30
 
 
 class RecallSource(Protocol):
@@ -52,23 +49,23 @@ class RecallSource(Protocol):
     scope: Scope
 
     def matches(self, query: str, *, limit: int) -> Sequence[Match]:
-        """What shares words with a query, best first."""
+        """Return the memories that match a query, best first."""
         ...
 
     def best(self, limit: int) -> Sequence[Row]:
-        """What the catalog would show first."""
+        """Return the rows that the catalog lists first."""
         ...
 
     def newer(self, path: str) -> Row | None:
-        """The memory that supersedes this one, if there is one."""
+        """Return the memory that supersedes this one, if there is one."""
         ...
 
     def read(self, path: str) -> Memory:
-        """One memory as it is now."""
+        """Return a memory as it is now."""
         ...
 
     def caveats(self, memory: Memory) -> Sequence[str]:
-        """What a reader must know of a memory's origin."""
+        """Return what a reader must know of a memory's origin."""
         ...
 
 
@@ -93,7 +90,7 @@ class Candidate(NamedTuple):
 
     @property
     def version(self) -> tuple[str, str, str]:
-        """The scope, the path and the hash of this text."""
+        """Return the scope, the path and the hash of this text."""
         return self.scope, self.row.path, self.row.version
 
     def refuse(self, why: str, cut: str) -> Candidate:
@@ -119,7 +116,7 @@ class Recall(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes it takes."""
+        """Return the number of bytes of the text."""
         return len(self.text.encode())
 
 
@@ -147,26 +144,26 @@ def recall(
     """Recall at most five memories for the last of the user's texts."""
     if gate := find_gate(occasion):
         return Recall(gate=gate)
-    query = "\n".join(occasion.texts[-QUERY_TEXTS:])[-QUERY_CHARACTERS:]
+    query = "\n".join(occasion.texts[-QUERY_TEXTS:])[-MAX_QUERY_CHARS:]
     candidates = _find_candidates(sources, query, occasion)
     if not candidates and not any(source.best(1) for source in sources):
         return Recall(gate="nothing is remembered yet")
-    selector, decision = "local", ""
+    selector = "local"
+    selected = None
     if model is not None and (offered := _fill_up(sources, candidates, occasion)):
         try:
-            candidates, selector = _select_by_model(model, query, offered, occasion, deadline), "model"
-            decision = "a model chose"
+            selected = _select_by_model(model, query, offered, occasion, deadline), "a model chose"
+            selector = "model"
         except ModelFailed as error:
             selector = f"local, because the model failed: {error}"
-    if selector != "model":
-        candidates, decision = _select_likely(candidates)
+    candidates, decision = selected or _select_likely(candidates)
     shown, candidates = _read_selected(sources, candidates, occasion)
     text = render_recall(shown, occasion.nonce)
     return Recall(text, tuple(shown), "", selector, query, tuple(candidates), decision)
 
 
 def find_gate(occasion: Occasion) -> str:
-    """Why nothing is searched for, whatever is remembered; "" when it is."""
+    """Return why nothing is searched for, whatever is remembered; "" when something is."""
     message = occasion.texts[-1] if occasion.texts else ""
     if not _is_telling(message) and not (occasion.is_query and message.strip()):
         return "the message is a single word"
@@ -177,21 +174,22 @@ def find_gate(occasion: Occasion) -> str:
 
 def _is_telling(message: str) -> bool:
     """Return True if there are two words, or two characters of a script without spaces."""
-    return bool(re.search(rf"(?s)\S\s+\S|(?:[{CUT_INTO_PAIRS}].*?){{2}}", message[:QUERY_CHARACTERS]))
+    return bool(re.search(rf"(?s)\S\s+\S|(?:[{CUT_INTO_PAIRS}].*?){{2}}", message[:MAX_QUERY_CHARS]))
 
 
 def _find_candidates(sources: Sequence[RecallSource], query: str, occasion: Occasion) -> list[Candidate]:
     """Return all that matches the last message; if nothing does, what matches it together with the ones before."""
-    message = occasion.texts[-1][-QUERY_CHARACTERS:]
-    candidates = _match(sources, message, occasion)
-    is_clear = any(candidate.likely >= SHOWN_FROM for candidate in candidates)
+    message = occasion.texts[-1][-MAX_QUERY_CHARS:]
+    matches = _match(sources, message, occasion)
+    is_clear = any(candidate.likely >= SHOWN_FROM for candidate in matches)
     if query != message and not is_clear and concerns(message) >= MIN_CONCERN:
-        known = {candidate.version: candidate for candidate in candidates}
-        for candidate in _match(sources, query, occasion, FOLLOW_UP_WEIGHT):
-            if candidate.version not in known or candidate.likely > known[candidate.version].likely:
-                known[candidate.version] = candidate
-        candidates = list(known.values())
-    candidates = [_exclude(candidate, occasion) for candidate in candidates]
+        matches += _match(sources, query, occasion, FOLLOW_UP_WEIGHT)
+    likeliest: dict[tuple[str, str, str], Candidate] = {}
+    for candidate in matches:
+        known = likeliest.setdefault(candidate.version, candidate)
+        if candidate.likely > known.likely:
+            likeliest[candidate.version] = candidate
+    candidates = [_exclude(candidate, occasion) for candidate in likeliest.values()]
     return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.scope, candidate.row.path))
 
 
@@ -205,27 +203,30 @@ def _match(sources: Sequence[RecallSource], text: str, occasion: Occasion, weigh
             likely = weight * shift(match.likely, odds)
             if is_word and match.is_hit:
                 likely = max(likely, SHOWN_FROM)
-            score = weight * match.score + NEAREST_BONUS / nearness + _bonus(match, occasion.today)
+            score = weight * match.score + SMALL_BONUS / nearness + _bonus(match, occasion.today)
             candidates.append(Candidate(str(source.scope), match.row, match.common, match.near, likely, score))
     return candidates
 
 
 def _bonus(match: Match, today: str) -> float:
     """Return what speaks for a memory whatever was asked."""
-    changed = days_between(match.row.updated, today)
     bonus = PINNED_BONUS if match.row.pinned else 0.0
-    if changed is not None and changed <= RECENT_DAYS:
-        bonus += RECENT_BONUS
-    if match.used:
-        used = days_between(time.strftime("%Y-%m-%d", time.gmtime(match.used * 86_400)), today)
-        if used is not None and used <= USED_DAYS:
-            bonus += USED_BONUS
+    if _is_recent(match.row.updated, today, RECENTLY_CHANGED_DAYS):
+        bonus += SMALL_BONUS
+    used = time.strftime("%Y-%m-%d", time.gmtime(match.used * 86_400))  # 1970 if it never was
+    if _is_recent(used, today, RECENTLY_USED_DAYS):
+        bonus += SMALL_BONUS
     return bonus
+
+
+def _is_recent(day: str, today: str, days: int) -> bool:
+    age = days_between(day, today)
+    return age is not None and age <= days
 
 
 def _exclude(candidate: Candidate, occasion: Occasion) -> Candidate:
     """Return the candidate, with the reason if it may not be shown whatever it says."""
-    row, why = candidate.row, ""
+    row = candidate.row
     if candidate.version in occasion.surfaced:
         why = "shown before in this conversation"
     elif row.path in (CONTEXT, NOTES):
@@ -236,46 +237,47 @@ def _exclude(candidate: Candidate, occasion: Occasion) -> Candidate:
         why = "unconfirmed: it waits for a person"
     elif row.state not in ("ok", "free"):
         why = f"cannot be used: {row.problem}"
-    return candidate.refuse(why, "excluded") if why else candidate
+    else:
+        return candidate
+    return candidate.refuse(why, "excluded")
 
 
 def _fill_up(sources: Sequence[RecallSource], candidates: list[Candidate], occasion: Occasion) -> list[Candidate]:
     """Return the shortlist for a model, filled up with what the catalog shows first; [] when all are excluded."""
     known = {candidate.version for candidate in candidates}
-    filled = list(candidates)
-    offered = sum(not candidate.why for candidate in candidates)
+    room = MAX_OFFERED - sum(not candidate.why for candidate in candidates)
+    more = []
     for source in sources:
         for row in source.best(MAX_OFFERED):
-            more = _exclude(Candidate(str(source.scope), row, 0.0, 0.0, 0.0, 0.0), occasion)
-            if offered < MAX_OFFERED and not more.why and more.version not in known:
-                filled.append(more)
-                offered += 1
-    return filled if offered else []
+            candidate = _exclude(Candidate(str(source.scope), row, 0.0, 0.0, 0.0, 0.0), occasion)
+            if not candidate.why and candidate.version not in known:
+                more.append(candidate)
+    filled = candidates + more[: max(room, 0)]
+    return filled if any(not candidate.why for candidate in filled) else []
 
 
 def _select_likely(candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
     """Choose the memories that likely matter and are not far below the likeliest; return a sentence about it, too."""
     possible = [candidate for candidate in candidates if not candidate.why]
-    best = max(possible, key=lambda candidate: candidate.likely, default=None)
-    if best is None:
+    if not possible:
         return list(candidates), "nothing is recalled: nothing else fits"
+    best = max(possible, key=lambda candidate: candidate.likely)
+    name = best.row.path
     if best.likely < SHOWN_FROM:
-        decision = f"nothing is recalled: the likeliest, {best.row.path}, matters with {best.likely:.0%}"
+        decision = f"nothing is recalled: the likeliest, {name}, matters with {best.likely:.0%}"
     else:
-        decision = f"{best.row.path} matters with {best.likely:.0%}"
-    decision += f", and {SHOWN_FROM:.0%} are needed"
-    least = MIN_SHARE_OF_BEST * best.likely
+        decision = f"{name} matters with {best.likely:.0%}"
     selected = []
     for candidate in candidates:
-        if candidate.why:
-            selected.append(candidate)
-        elif candidate.likely < SHOWN_FROM:
-            selected.append(candidate.refuse("it is unlikely to matter for this message", "unlikely"))
-        elif candidate.likely < least:
-            selected.append(candidate.refuse(f"it is far less likely to matter than {best.row.path}", "best"))
-        else:
-            selected.append(candidate._replace(chosen=True))
-    return selected, decision
+        if not candidate.why:
+            if candidate.likely < SHOWN_FROM:
+                candidate = candidate.refuse("it is unlikely to matter for this message", "unlikely")
+            elif candidate.likely < MIN_SHARE_OF_BEST * best.likely:
+                candidate = candidate.refuse(f"it is far less likely to matter than {name}", "best")
+            else:
+                candidate = candidate._replace(chosen=True)
+        selected.append(candidate)
+    return selected, f"{decision}, and {SHOWN_FROM:.0%} are needed"
 
 
 _CHOICE: Mapping[str, object] = {
@@ -290,24 +292,29 @@ def _select_by_model(
     model: Model, query: str, candidates: list[Candidate], occasion: Occasion, deadline: float
 ) -> list[Candidate]:
     """Return the candidates with the model's choice. Raises ModelFailed."""
-    named = [(f"{candidate.scope}/{candidate.row.path}", candidate) for candidate in candidates if not candidate.why]
-    offered = dict(named[:MAX_OFFERED])
-    asked = f"The user's words:\n{query}"
+    offered = {
+        f"{candidate.scope}/{candidate.row.path}": candidate
+        for candidate in [candidate for candidate in candidates if not candidate.why][:MAX_OFFERED]
+    }
+    text = f"The user's words:\n{query}"
     if occasion.tools:
-        asked += f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}"
-    asked += "\n\nMemories:"
+        text += f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}"
+    text += "\n\nMemories:"
     for name, candidate in offered.items():
         row = candidate.row.masked()
-        asked += f"\n- [{row.type}] {name} ({row.updated}): {row.description}"
-    said = answer(model, Question(read_prompt("select"), asked, _CHOICE), deadline)
-    names = said.get("selected_memories") if isinstance(said, dict) else None
+        text += f"\n- [{row.type}] {name} ({row.updated}): {row.description}"
+    reply = answer(model, Question(read_prompt("select"), text, _CHOICE), deadline)
+    names = reply.get("selected_memories") if isinstance(reply, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ModelFailed("its answer was not a list of memories")
-    order = [name for name in dict.fromkeys(names) if name in offered][:MAX_MEMORIES]
-    chosen = [offered[name]._replace(chosen=True) for name in order]
+    chosen = [offered.pop(name)._replace(chosen=True) for name in names if name in offered][:MAX_MEMORIES]
     versions = {candidate.version for candidate in chosen}
-    rest = [candidate for candidate in candidates if candidate.version not in versions]
-    return chosen + [each if each.why else each.refuse("not chosen by the model", "model") for each in rest]
+    for candidate in candidates:
+        if candidate.why:
+            chosen.append(candidate)
+        elif candidate.version not in versions:
+            chosen.append(candidate.refuse("not chosen by the model", "model"))
+    return chosen
 
 
 def _read_selected(
@@ -315,66 +322,64 @@ def _read_selected(
 ) -> tuple[list[Shown], list[Candidate]]:
     """Return the selected memories as they are on disk now, in the room that is left, and each candidate's fate."""
     by_scope = {str(source.scope): source for source in sources}
-    candidates, newer = _with_newer(by_scope, candidates, occasion)
+    candidates, newer = _add_newer(by_scope, candidates, occasion)
     room = min(MESSAGE_BYTES, CONVERSATION_BYTES - occasion.spent)
     shown: list[Shown] = []
     explained = []
-    read = 0
     for candidate in candidates:
-        if candidate.chosen and (len(shown) == MAX_MEMORIES or read == MAX_READ):
+        if candidate.chosen and len(shown) == MAX_MEMORIES:
             candidate = candidate.refuse(f"only {MAX_MEMORIES} are recalled at once", "limit")
         elif candidate.chosen:
-            read += 1
-            cut = "excluded"
-            notes = newer.get(candidate.version, ())
-            memory, why = _read_one(by_scope[candidate.scope], candidate, occasion, notes)
-            if memory:
-                memory = memory._replace(limit=MEMORY_BYTES // (1 + len(shown)))  # the less, the lower its rank
-                memory, room = fit_within(memory, room, occasion.nonce, is_first=not shown)
-                why, cut = "no room is left for it", "limit"
-            if memory:
-                shown.append(memory)
+            memory = _read(by_scope[candidate.scope], candidate, occasion, newer.get(candidate.version, ""))
+            if isinstance(memory, str):
+                candidate = candidate.refuse(memory, "excluded")
             else:
-                candidate = candidate.refuse(why, cut)
+                memory = memory._replace(limit=MEMORY_BYTES // (1 + len(shown)))  # the less, the lower its rank
+                fitting, room = fit_within(memory, room, occasion.nonce, is_first=not shown)
+                if fitting:
+                    shown.append(fitting)
+                else:
+                    candidate = candidate.refuse("no room is left for it", "limit")
         explained.append(candidate)
     return shown, explained
 
 
-def _with_newer(
-    by_scope: Mapping[str, RecallSource], candidates: Sequence[Candidate], occasion: Occasion
-) -> tuple[list[Candidate], dict[tuple[str, str, str], tuple[str, ...]]]:
-    """The candidates, before each chosen one the memory that supersedes it, and the note that the older one gets.
+def _add_newer(
+    sources: Mapping[str, RecallSource], candidates: Sequence[Candidate], occasion: Occasion
+) -> tuple[list[Candidate], dict[tuple[str, str, str], str]]:
+    """Return the candidates with what supersedes a chosen one before it, and the note that the older one gets.
 
-    It may not replace it after all, so both are shown; the older one never alone, whether or not the newer matched.
+    The newer one may not replace it after all, so both are shown; the older one never alone, whether or not the newer
+    matched.
     """
-    given: dict[tuple[str, str, str], Candidate] = {}
-    notes: dict[tuple[str, str, str], tuple[str, ...]] = {}
-    for one in candidates:
-        if one.chosen and len(given) < 2 * MAX_READ and (newer := by_scope[one.scope].newer(one.row.path)):
-            later = _exclude(one._replace(row=newer), occasion)
-            if later.version not in given or not given[later.version].chosen:
-                given[later.version] = later._replace(chosen=not later.why)
-            notes[one.version] = (f"newer: {newer.path} ({newer.updated})",)
-        given.setdefault(one.version, one)
-    return list(given.values()), notes
+    ordered: dict[tuple[str, str, str], Candidate] = {}
+    notes: dict[tuple[str, str, str], str] = {}
+    for candidate in candidates:
+        newer = sources[candidate.scope].newer(candidate.row.path) if candidate.chosen else None
+        if newer:
+            later = _exclude(candidate._replace(row=newer), occasion)
+            known = ordered.setdefault(later.version, later)
+            if not known.chosen:
+                ordered[later.version] = later
+            notes[candidate.version] = f"newer: {newer.path} ({newer.updated})"
+        ordered.setdefault(candidate.version, candidate)
+    return list(ordered.values()), notes
 
 
-def _read_one(
-    source: RecallSource, candidate: Candidate, occasion: Occasion, more: Sequence[str]
-) -> tuple[Shown | None, str]:
+def _read(source: RecallSource, candidate: Candidate, occasion: Occasion, note: str) -> Shown | str:
+    """Return a memory as it is shown, or why it is not."""
     try:
         memory = source.read(candidate.row.path)
     except MemsheafError as error:
-        return None, str(error)
-    if (
-        memory.version != candidate.row.version
-        and (candidate.scope, memory.path, memory.version) in occasion.surfaced
-    ):
-        return None, "shown before in this conversation"
+        return str(error)
+    is_other = memory.version != candidate.row.version
+    if is_other and (candidate.scope, memory.path, memory.version) in occasion.surfaced:
+        return "shown before in this conversation"
     if memory.expires and memory.expires[:10] < occasion.today:
-        return None, f"expired on {memory.expires[:10]}"
+        return f"expired on {memory.expires[:10]}"
     if memory.trust == "unconfirmed" or memory.state not in ("ok", "free"):
-        return None, "changed meanwhile and may not be shown"
-    notes = (*more, *source.caveats(memory), *occasion.check(memory))
+        return "changed meanwhile and may not be shown"
+    notes = [note] if note else []
+    notes += (*source.caveats(memory), *occasion.check(memory))
     file = memory.ref.label(occasion.home or candidate.scope)
-    return Shown(candidate.scope, memory, occasion.today, notes, saved=candidate.row.updated, file=file), ""
+    return Shown(candidate.scope, memory, occasion.today, tuple(notes), saved=candidate.row.updated, file=file)
