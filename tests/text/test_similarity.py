@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from memsheaf.memory import Memory, compose, parse
 from memsheaf.text.similarity import (
+    MIN_SHARED_TRACES,
     SAME,
-    SHARED,
     alike,
     coverage,
     fact,
@@ -155,7 +155,7 @@ def test_near_duplicates_share_their_traces() -> None:
                 else:
                     second = second | {random.choice(known)}
             common = zip(traces(first), traces(last), strict=True)
-            assert sum(one == other for one, other in common) >= SHARED
+            assert sum(one == other for one, other in common) >= MIN_SHARED_TRACES
 
 
 def test_texts_with_a_fifth_of_their_words_in_common_hardly_ever_do() -> None:
@@ -167,7 +167,7 @@ def test_texts_with_a_fifth_of_their_words_in_common_hardly_ever_do() -> None:
             both = set(random.sample(known, size // 3))
             first, second = (both | set(random.sample(known, size - len(both))) for _ in range(2))
             assert 0.15 < likeness(first, second) < 0.25
-            found += len(set(traces(first)) & set(traces(second))) >= SHARED
+            found += len(set(traces(first)) & set(traces(second))) >= MIN_SHARED_TRACES
     assert found < 20
 
 

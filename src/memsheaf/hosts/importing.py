@@ -25,7 +25,7 @@ from memsheaf.store import ABSENT, Change, Commit
 from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sentences import make_description, make_name
-from memsheaf.text.similarity import SAME, SHARED, alike, fact, traces
+from memsheaf.text.similarity import MIN_SHARED_TRACES, SAME, alike, fact, traces
 from memsheaf.text_edits import placed
 
 READ = 600  # characters by which a type is guessed
@@ -117,7 +117,7 @@ class _Planner:
         self._layers.refuse_known(memory, sheaf.home)
         wanted = fact(memory)
         near = Counter(number for trace in traces(wanted) for number in self._traces.get(trace, ()))
-        for number in (number for number, shared in near.items() if shared >= SHARED):
+        for number in (number for number, shared in near.items() if shared >= MIN_SHARED_TRACES):
             scope, other = self.memories[number]
             if (nearness := alike(wanted, fact(other))) >= SAME:
                 raise Duplicate(Ref(scope, other.path), nearness)

@@ -33,7 +33,7 @@ _TOUCH = "UPDATE entry SET mtime = ?, ctime = ?, size = ?, inode = ?, updated = 
 _ALIKE = f"""
 SELECT path, version FROM entry JOIN (
   SELECT entry, count(*) AS shared FROM trace WHERE number IN (?{", ?" * 15})
-  GROUP BY entry HAVING shared >= {similarity.SHARED}) ON id = entry
+  GROUP BY entry HAVING shared >= {similarity.MIN_SHARED_TRACES}) ON id = entry
 WHERE version <> '' ORDER BY shared DESC, path LIMIT ?"""
 
 

@@ -29,13 +29,13 @@ from memsheaf.text.spoken import spoken
 MAX_CONTEXT_CHARS = 200  # on each side of a date, in which words of its sentence decide what it means
 
 # No relative date does without one of these, and most lines have none: they cost one search.
-_STEMS = (
+_DATE_STEMS = (
     "day|tomorrow|tonight|week|month|year|quarter| ago|this (?:morn|after|even)|last night|heute|morgen|gestern|woche"
     "|monat|jahr|quartal|tagen|[nsi]tag|mittwoch|jour|demain|hier[ ,]|depuis|undi|mardi|credi|jeudi|dredi|medi|manche"
     "|semaine|mois|trimestre|ce soir|ce matin|année|l['’]an |hoy|mañana|ayer|anoche|esta |antier|lunes|martes|rcoles"
     "|jueves|viernes|bado|domingo|semana| mes|d[ií]as|año|[天日周週月年晚晩夜曜季]|星期|礼拜|四半期"
 )
-_WEEKDAYS = (
+_WEEKDAY_NAMES = (
     "monday|montag|lundi|lunes|月曜|[周週期拜]一",
     "tuesday|dienstag|mardi|martes|火曜|[周週期拜]二",
     "wednesday|mittwoch|mercredi|miércoles|水曜|[周週期拜]三",
@@ -44,14 +44,14 @@ _WEEKDAYS = (
     "saturday|samstag|samedi|sábado|土曜|[周週期拜]六",
     "sunday|sonntag|dimanche|domingo|日曜|[周週期拜][日天]",
 )
-_NUMBERS = (
+_NUMBER_WORDS = (
     "a an one einer einem un une una 一|two zwei deux dos 二 两 兩|three drei trois tres 三"
     "|four vier quatre cuatro 四|five fünf cinq cinco 五|six sechs seis 六|seven sieben sept siete 七"
     "|eight acht huit ocho 八|nine neun neuf nueve 九|ten zehn dix diez 十"
 )
-_NUMBER = {word: number for number, words in enumerate(_NUMBERS.split("|"), 1) for word in words.split()}
+_NUMBER_OF_WORD = {word: number for number, words in enumerate(_NUMBER_WORDS.split("|"), 1) for word in words.split()}
 _MONTHS_IN = {"month": 1, "quarter": 3, "year": 12}
-_LETTERS = "0-9A-Za-z_À-ɏ"
+_WORD_CHARS = "0-9A-Za-z_À-ɏ"
 
 
 class _Rule(NamedTuple):
@@ -68,52 +68,54 @@ class _Rule(NamedTuple):
         return "{n}" in self.words
 
 
-_HABIT = (
+_HABIT_WORDS = (
     r"\b(?:every|each|always|usually|normally|never|weekly|monthly|daily|typically|generally|who(?:ever)?|anyone"
     r"|the next|jede[nrs]?|immer|nie"
     r"|chaque|toujours|jamais|tous les|toutes les|cada|siempre|nunca|todos los|todas las)\b"
     r"|[每毎]|总是|總是|いつも"
 )
 # What is going to happen, and what is a span, a habit or over: "in two weeks" may be how long something takes.
-_COMING = (
+_EVENT_WORDS = (
     r"\b(?:will|'ll|going to|due|deadline|launch\w*|releas\w*|ship\w*|freez\w*|demo|goes? live|start\w*|ends?|meet\w*"
     r"|mov(?:e|es|ing)|leav\w+|back|away|migrat\w+|audit|exam|wedding|holiday|vacation|trip|wird|werden|beginnt|endet|abgabe"
     r"|livraison|commence|sera|allons|vais|sort|empieza|será|vamos|entrega|lanza\w*|sale)\b|’ll\b"
     r"|发布|發布|上线|截止|开始|開始|会议|搬|リリース|締切|締め切り|公開|始ま|移行|予定|会議"
 )
-_SPAN = (
+_SPAN_WORDS = (
     r"\b(?:\w+ed|was|were|had|did|went|met|took|built|wrote|done|token\w*|retention|ttl|cach\w+|certificat\w+|cookie\w*"
     r"|per|delet\w+|purg\w+|rotat\w+|after|within|if|when|than|like|such as|wurde|war|abläuft|été|fue|expir\w+"
     r"|caduca\w*)\b|过期|過期|删除|刪除|自动|自動|失效|期限切れ|削除|経過"
 )
 # What has a term instead of a day, whenever it begins: "the invoice is due in 30 days".
-_TERM = (
+_TERM_WORDS = (
     r"\b(?:due|must|payable|invoices?|payments?|refunds?|trials?|sessions?|links?|passwords?|warrant(?:y|ies)|fällig"
     r"|zahlbar|ungültig|rechnung|link|factures?|payée?s?|échéance|facturas?|vencen?|prueba)\b|到期|付款|试用|支払|必要"
     r"|(?:\A|(?<=[.!?;\n。！？；]))[\s*•-]*(?:an?|you|les|los|las)\b"  # "a token ends", "you will get"
 )
 # A sentence about things of a kind, which may happen any number of times: "reports are due by Friday".
-_GENERIC = (
+_GENERIC_START = (
     r"[\s*•-]*(?:(?:any|all|most|alle|tous|toute?s?|tod[ao]s?)\b"
     r"|(?!(?:the|our|my|your|his|her|their|these|those|both|this|die|diese|sie|unsere|meine)\b)(?:[\w-]{1,40} )?"
     r"(?:\w{1,40}[^\Ws]s (?:are|have|do|get|go|come|start|begin|end|ship|run|close|open|arrive|leave|must|will|\w+ed)"
     r"|\w{1,40}(?:en|e|n|s|er) (?:sind|werden|laufen|enden|beginnen|müssen|verfallen))\b)"
 )
 _EVENT_BEFORE = r"(?<=[^\W们我将会在于はが])"  # 发布三天后, リリースの3日後: "three days after the release"
-_MONTHS = (
+_MONTH_NAMES = (
     r"jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|fév|avr|juin|juil|aoû|déc|ene|abr|agosto|dic"
 )
 _DATE_BEHIND = (
     r"[\s,:：(（\[=–—-]{0,4}(?:(?:the|den|dem|le|el|on|am|vom|i\.e\.|week of|also)\s+)*"
-    rf"(?:\d{{4}}(?:[-/.年]|\b)|\d{{1,2}}[./-]\d|\d{{1,2}}(?:st|nd|rd|th)\b|\d{{1,2}}\.?\s(?:of |de )?(?:{_MONTHS})"
-    rf"|(?:{_MONTHS})[a-zéûä]*\.?\s\d|\d{{1,2}}月)"
+    rf"(?:\d{{4}}(?:[-/.年]|\b)|\d{{1,2}}[./-]\d|\d{{1,2}}(?:st|nd|rd|th)\b"
+    rf"|\d{{1,2}}\.?\s(?:of |de )?(?:{_MONTH_NAMES})"
+    rf"|(?:{_MONTH_NAMES})[a-zéûä]*\.?\s\d|\d{{1,2}}月)"
 )
 _DATE_BEFORE = (
-    rf"(?:\d{{4}}-\d\d(?:-\d\d)?|\d{{1,2}}月\d{{1,2}}[日号]|\b(?:{_MONTHS})[a-z]*\.? \d{{1,2}})[\s,(（=:]{{0,3}}$"
+    r"(?:\d{4}-\d\d(?:-\d\d)?|\d{1,2}月\d{1,2}[日号]"
+    rf"|\b(?:{_MONTH_NAMES})[a-z]*\.? \d{{1,2}})[\s,(（=:]{{0,3}}$"
 )
 _NAMED_BEFORE = r"(?:\bthe|\bthan|\bof last|[\"'“‘「]) ?$"
 _SENTENCE_END = r"[.!?;\n。！？；]"
-_EXAMPLE = r"\b(?:than|like|such as|e\.g\.|if|when|from)\b"
+_EXAMPLE_WORDS = r"\b(?:than|like|such as|e\.g\.|if|when|from)\b"
 _POSSESSIVE_EVENT = (
     r"['’]s (?:outage|incident|release|deploy\w*|meeting|demo|stand-?up|deadline|call|review|freeze|launch|budget"
     r"|plan|talk|workshop|migration|maintenance|session)\b"
@@ -126,42 +128,44 @@ def absolute(text: str, today: date) -> str:
     >>> absolute("we freeze tomorrow, see `tomorrow.md`", date(2026, 11, 15))
     'we freeze tomorrow (2026-11-16), see `tomorrow.md`'
     """
-    dated = _add_days(text, today)
-    while dated != text:  # a date in brackets may set words apart that had run together
-        text, dated = dated, _add_days(dated, today)
-    return dated
+    while (dated := _add_days(text, today)) != text:
+        text = dated  # a date in brackets may set words apart that had run together
+    return text
 
 
 def _add_days(text: str, today: date) -> str:
     lowered = text.replace("İ", "i").lower()  # the one letter that becomes two
-    if not re.search(_STEMS, lowered):
+    if not re.search(_DATE_STEMS, lowered):
         return text
     pieces: list[str] = []
-    done = 0
+    start = 0
     for end, words, rule in _find_dates(text, spoken(lowered)):
-        brackets = " ({})" if rule.is_spaced else "（{}）"
-        pieces += text[done:end], brackets.format(_meaning(rule, words, today))
-        done = end
-    return "".join([*pieces, text[done:]])
+        day = _meaning(rule, words, today)
+        pieces += text[start:end], f" ({day})" if rule.is_spaced else f"（{day}）"
+        start = end
+    return "".join([*pieces, text[start:]])
 
 
 def _find_dates(text: str, said: str) -> Iterator[tuple[int, str, _Rule]]:
     """Yield each relative date: where it ends, its words in small letters, and how it is read."""
     start = 0
     for line in said.split("\n"):
-        if re.search(_STEMS, line):
+        if re.search(_DATE_STEMS, line):
             for match in _pattern().finditer(said, start, start + len(line)):
                 rule = _rules()[(match.lastindex or 1) - 1]
                 if _is_meant(text, said, match, rule):
-                    is_possessive = said.startswith(("'s", "’s"), match.end())
-                    yield match.end() + (2 if is_possessive else 0), match[0], rule
+                    end = match.end()
+                    if said.startswith(("'s", "’s"), end):
+                        end += 2
+                    yield end, match[0], rule
         start += len(line) + 1
 
 
 def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
     """Return True if the words at a position mean one day, and its date is not given beside them."""
     start, end = match.span()
-    before, behind = said[max(0, start - MAX_CONTEXT_CHARS) : start], said[end : end + MAX_CONTEXT_CHARS]
+    before = said[max(0, start - MAX_CONTEXT_CHARS) : start]
+    behind = said[end : end + MAX_CONTEXT_CHARS]
     if re.match(_DATE_BEHIND, behind) or re.search(f"(?:{_DATE_BEFORE})|{_NAMED_BEFORE}", before):
         return False
     if _is_title(text[max(0, start - 80) : start], text[start:end], text[end : end + 2]):
@@ -172,16 +176,16 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
     if behind.startswith(("'s", "’s")) and not re.match(_POSSESSIVE_EVENT, behind):
         return False
     sentence = re.split(_SENTENCE_END, before)[-1] + match[0] + re.split(_SENTENCE_END, behind)[0]
-    if re.search(_HABIT, sentence):
+    if re.search(_HABIT_WORDS, sentence):
         return False
     may_recur = rule.is_doubtful or rule.unit.startswith(("weekday from", "end of"))
-    if may_recur and re.match(_GENERIC, sentence):
+    if may_recur and re.match(_GENERIC_START, sentence):
         return False
     if not rule.is_doubtful:
-        return not rule.is_counted or not re.search(_EXAMPLE, sentence)
-    if rule.is_counted and (re.search(_TERM, sentence) or re.compile(_EVENT_BEFORE).match(said, start)):
+        return not rule.is_counted or not re.search(_EXAMPLE_WORDS, sentence)
+    if rule.is_counted and (re.search(_TERM_WORDS, sentence) or re.compile(_EVENT_BEFORE).match(said, start)):
         return False
-    return bool(re.search(_COMING, sentence)) and not re.search(_SPAN, sentence)
+    return bool(re.search(_EVENT_WORDS, sentence)) and not re.search(_SPAN_WORDS, sentence)
 
 
 def _is_title(before: str, words: str, behind: str) -> bool:
@@ -197,53 +201,63 @@ def _is_title(before: str, words: str, behind: str) -> bool:
 
 
 def _meaning(rule: _Rule, words: str, today: date) -> str:
-    """Return what the words mean, as it is written beside them."""
+    """Return the day or the period that the words mean, as it is written beside them."""
     steps = rule.steps * (_number(words) if rule.is_counted else 1)
     try:
-        if rule.unit in _MONTHS_IN or rule.unit.startswith("end of "):
+        if rule.unit.split()[-1] in _MONTHS_IN:
             return _month_meaning(rule.unit, steps, today)
-        weekday = next((day for day, names in enumerate(_WEEKDAYS) if re.search(names, words)), 0)
-        ahead = weekday - today.weekday()
-        days = {
-            "day": steps,
-            "seven days": 7 * steps,
-            "week": 7 * steps - today.weekday(),
-            "weekday of week": ahead + 7 * steps,
-            "weekday from": ahead % 7,
-            "weekday after": (ahead - 1) % 7 + 1,
-            "weekday before": ahead % 7 - 7,
-        }[rule.unit]
-        day = (today + timedelta(days=days)).isoformat()
+        return _day_meaning(rule.unit, steps, words, today)
     except (OverflowError, ValueError):  # before the first year, or behind the last
         return today.isoformat()
-    return f"week of {day}" if rule.unit == "week" else day
+
+
+def _day_meaning(unit: str, steps: int, words: str, today: date) -> str:
+    """Return a day or a week, so many steps away."""
+    weekdays = [number for number, names in enumerate(_WEEKDAY_NAMES) if re.search(names, words)]
+    ahead = (weekdays or [0])[0] - today.weekday()
+    days = {
+        "day": steps,
+        "seven days": 7 * steps,
+        "week": 7 * steps - today.weekday(),
+        "weekday of week": 7 * steps + ahead,
+        "weekday from": ahead % 7,
+        "weekday after": (ahead - 1) % 7 + 1,
+        "weekday before": ahead % 7 - 7,
+    }
+    day = (today + timedelta(days[unit])).isoformat()
+    return f"week of {day}" if unit == "week" else day
 
 
 def _month_meaning(unit: str, steps: int, today: date) -> str:
     """Return a month, a quarter, a year, or the last day of one, so many steps away."""
-    length = _MONTHS_IN[unit.removeprefix("end of ")]
-    months = today.year * 12 + today.month - 1 + steps * length
-    if unit.startswith("end of "):
-        year, month = divmod((months // length + 1) * length, 12)
-        return (date(year, month + 1, 1) - timedelta(days=1)).isoformat()
-    year, month = divmod(months, 12)
-    year = date(year, 1, 1).year  # raises ValueError where there is no such year
-    return {"year": f"{year:04}", "quarter": f"{year:04}-Q{month // 3 + 1}", "month": f"{year:04}-{month + 1:02}"}[
-        unit
-    ]
+    period = unit.split()[-1]
+    length = _MONTHS_IN[period]
+    month = today.year * 12 + today.month - 1 + steps * length
+    if unit != period:
+        month = (month // length + 1) * length
+    first = date(month // 12, month % 12 + 1, 1)
+    if unit != period:
+        return (first - timedelta(1)).isoformat()
+    year = first.isoformat()[:4]
+    if period == "quarter":
+        return f"{year}-Q{month % 12 // 3 + 1}"
+    return year if period == "year" else first.isoformat()[:7]
 
 
 def _number(words: str) -> int:
     if digits := re.search(r"\d+", words):
         return int(digits[0])
-    named = [_NUMBER[word] for word in words.split() if word in _NUMBER]
+    named = [_NUMBER_OF_WORD[word] for word in words.split() if word in _NUMBER_OF_WORD]
     if named:
         return named[-1]  # French says "il y a trois jours"
-    han = [_NUMBER[sign] for sign in words if sign in _NUMBER]  # 三, 十, 十二, 二十, 二十三
+    han = [_NUMBER_OF_WORD[sign] for sign in words if sign in _NUMBER_OF_WORD]  # 三, 十, 十二, 二十, 二十三
+    if not han:
+        return 1
     if 10 not in han:
-        return han[0] if han else 1
-    at = han.index(10)
-    return sum(han[at + 1 :]) + 10 * (han[0] if at else 1)
+        return han[0]
+    ten = han.index(10)
+    tens = han[0] if ten else 1
+    return 10 * tens + sum(han[ten + 1 :])
 
 
 @cache
@@ -260,19 +274,19 @@ def _rules() -> tuple[_Rule, ...]:
 @cache
 def _pattern() -> re.Pattern[str]:
     """Return one pattern for all rules, a group each."""
-    names = "|".join(_WEEKDAYS)
-    numbers = "|".join(word for word in _NUMBER if word < "ÿ")
-    spaced_count = rf"(?:\d{{1,3}}|{numbers})"
-    unspaced_count = r"(?<![\d第])(?:\d{1,3}|[一二两兩三四五六七八九十]{1,3})"
-    groups: dict[bool, list[str]] = {True: [], False: []}
+    days = f"(?:{'|'.join(_WEEKDAY_NAMES)})"
+    numbers = "|".join(word for word in _NUMBER_OF_WORD if word < "ÿ")
+    spaced, unspaced = [], []
     for rule in _rules():
-        count = spaced_count if rule.is_spaced else unspaced_count
-        words = rule.words.replace("{day}", f"(?:{names})").replace("{n}", count)
-        groups[rule.is_spaced].append(f"({words.replace('{han}', '一二三四五六日天')})")
-    spaced, unspaced = "|".join(groups[True]), "|".join(groups[False])
-    begin = rf"(?=[{_LETTERS}])(?<![{_LETTERS}/@#$.\\-])"
-    end = rf"(?![{_LETTERS}/@#\\]|[-.][{_LETTERS}])"
-    return re.compile(rf"{begin}(?:{spaced}){end}|(?=[0-9\u2e80-\U0003ffff])(?:{unspaced})")
+        words = rule.words.replace("{day}", days).replace("{han}", "一二三四五六日天")
+        if rule.is_spaced:
+            spaced.append(f"({words})".replace("{n}", rf"(?:\d{{1,3}}|{numbers})"))
+        else:
+            count = r"(?<![\d第])(?:\d{1,3}|[一二两兩三四五六七八九十]{1,3})"
+            unspaced.append(f"({words})".replace("{n}", count))
+    begin = rf"(?=[{_WORD_CHARS}])(?<![{_WORD_CHARS}/@#$.\\-])"
+    end = rf"(?![{_WORD_CHARS}/@#\\]|[-.][{_WORD_CHARS}])"
+    return re.compile(rf"{begin}(?:{'|'.join(spaced)}){end}|(?=[0-9\u2e80-\U0003ffff])(?:{'|'.join(unspaced)})")
 
 
 def parse_day(text: str) -> date | None:

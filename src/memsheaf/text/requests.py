@@ -26,6 +26,7 @@ from memsheaf.memory import INVISIBLE
 from memsheaf.text.spoken import spoken
 
 MAX_REQUEST_CHARS = 400  # how far into a sentence a request to remember is looked for
+MAX_TAG_CHARS = 40  # of a question at the end of a request
 MAX_SPAN_WORDS = 6  # of a clause before a request, such as "for the rest of this chat"
 MAX_END_CHARS = 2_000  # of a long message, as much is read at its beginning and at its end
 
@@ -52,12 +53,14 @@ def _expand(pattern: str, words: dict[str, str]) -> str:
 
 # Requests to remember
 
-_POLITE = "(?:please|pls|plz|kindly|bitte|por favor|s['’]il (?:te|vous) pla[iî]t|stp|per favore|пожалуйста|proszę)"
-_ASKING = (
-    r"(?P<polite>(?:(?:can|could|would|will) you|k[aö]nn(?:te)?st du|peux-tu|pourrais-tu|puedes|podrías)\s+"
-    rf"(?:{_POLITE}\s+)?)?"
+_PLEASE_WORDS = (
+    "(?:please|pls|plz|kindly|bitte|por favor|s['’]il (?:te|vous) pla[iî]t|stp|per favore|пожалуйста|proszę)"
 )
-_COURTESIES = (
+_ASKED_POLITELY = (
+    r"(?P<polite>(?:(?:can|could|would|will) you|k[aö]nn(?:te)?st du|peux-tu|pourrais-tu|puedes|podrías)\s+"
+    rf"(?:{_PLEASE_WORDS}\s+)?)?"
+)
+_COURTESY_WORDS = (
     r"(?:(?:ok|okay|hey|hi|hello|and|also|so|but|oh|ah|well|yes|yep|great|thanks|perfect|btw|by the way|fyi|first"
     r"|one more thing|before (?:anything|we (?:start|begin))|important|und|ach ja|übrigens|et|au fait|y|por cierto)"
     r"\b[\s,:.!–-]*)*"
@@ -69,8 +72,10 @@ _QUESTION_TAG = (
 )
 _QUESTION_MARK = r"\s*[?？][?？!\s]*$"
 # Requests that stand behind the fact, as is usual in Japanese.
-_BEHIND = r"(?:こと|の|と|って)を?(?:覚えて(?:おいて)?|記憶して|メモして|忘れないで)(?:ください|下さい|ね)?\W*$"
-_CONDITION = r"(?i)\W*(?:when|if|once|after|before|wenn|falls|sobald|quand|si|cuando)\b"
+_REQUEST_AT_END = (
+    r"(?:こと|の|と|って)を?(?:覚えて(?:おいて)?|記憶して|メモして|忘れないで)(?:ください|下さい|ね)?\W*$"
+)
+_CONDITION_START = r"(?i)\W*(?:when|if|once|after|before|wenn|falls|sobald|quand|si|cuando)\b"
 # A sentence in ASCII without one of these holds no request. The patterns take longer to compile than most saves.
 _ASCII_STEMS = (
     "rem|memor|mind|note|forget|for the record|reference|next time|you to know|save|store|keep|bookmark|write|merk"
@@ -92,7 +97,7 @@ class SaveRequest(NamedTuple):
 
 
 def _pointing() -> re.Pattern[str]:
-    return _save_pattern("save it", rf"\W*{_COURTESIES}", rf"[\s,]*{_POLITE}?\W*")
+    return _save_pattern("save it", rf"\W*{_COURTESY_WORDS}", rf"[\s,]*{_PLEASE_WORDS}?\W*")
 
 
 def find_request(sentence: str) -> SaveRequest | None:
@@ -108,28 +113,33 @@ def find_request(sentence: str) -> SaveRequest | None:
     if sentence.isascii() and not re.search(_ASCII_STEMS, sentence.lower()):
         return None
     end = len(sentence)
-    if end <= MAX_REQUEST_CHARS and _pointing().fullmatch(sentence):
+    is_short = end <= MAX_REQUEST_CHARS
+    if is_short and _pointing().fullmatch(sentence):
         return SaveRequest(0, end, points_back=True)
     match = _save_pattern("save", _CLAUSE_START, r"\s*(?=\S)").search(sentence[:MAX_REQUEST_CHARS])
     if match is None or not re.search(r"\w", sentence[match.end() :]):
-        return _find_behind(sentence) if end <= MAX_REQUEST_CHARS else None
+        return _find_behind(sentence) if is_short else None
     ending = _QUESTION_MARK if match["polite"] else _QUESTION_TAG
-    tag = re.compile(ending).search(sentence, max(match.end(), end - 40))
-    stop = tag.start() if tag else end
-    if re.search(_QUESTION_MARK, sentence[match.end() : stop]) and match.start():
+    tag = re.compile(ending).search(sentence, max(match.end(), end - MAX_TAG_CHARS))
+    if tag:
+        end = tag.start()
+    if match.start() and re.search(_QUESTION_MARK, sentence[match.end() : end]):
         return None  # "… , remember that one?"
-    is_in_front = re.fullmatch(rf"(?i)\W*{_COURTESIES}", sentence[: match.start()])
-    return SaveRequest(match.end() if is_in_front else 0, stop)
+    if re.fullmatch(rf"(?i)\W*{_COURTESY_WORDS}", sentence[: match.start()]):
+        return SaveRequest(match.end(), end)
+    return SaveRequest(0, end)
 
 
 def _find_behind(sentence: str) -> SaveRequest | None:
     """Return the part of a sentence in front of a request at its end: "We use pnpm, remember that"."""
-    if re.search(_BEHIND, sentence):
+    if re.search(_REQUEST_AT_END, sentence):
         return SaveRequest(0, len(sentence))
     joint = re.match(r"(?s)(.*\S)(?:\s*[,;:，；：–—]\s*|\s-\s)", sentence)
-    if not joint or re.search(_QUESTION_MARK, sentence) or re.match(_CONDITION, sentence):
+    if not joint or re.search(_QUESTION_MARK, sentence) or re.match(_CONDITION_START, sentence):
         return None
-    return SaveRequest(0, joint.end(1)) if _pointing().fullmatch(sentence, joint.end()) else None
+    if _pointing().fullmatch(sentence, joint.end()):
+        return SaveRequest(0, joint.end(1))
+    return None
 
 
 def announces_list(line: str) -> bool:
@@ -159,30 +169,30 @@ def without_request(text: str) -> str:
 def _save_pattern(name: str, before: str, behind: str) -> re.Pattern[str]:
     """Return the requests of this name in all languages as one pattern, perhaps asked for with a "please"."""
     patterns = "|".join(_expand(words[name], words) for words in _read_patterns().values() if name in words)
-    return re.compile(rf"(?i){before}(?:{_POLITE}[\s,]+)?{_ASKING}(?:{patterns}){behind}")
+    return re.compile(rf"(?i){before}(?:{_PLEASE_WORDS}[\s,]+)?{_ASKED_POLITELY}(?:{patterns}){behind}")
 
 
 # Requests to ignore memory, and not to store
 
 _APOSTROPHES = str.maketrans("´ʼ′‘’", "'''''")
-_UNSEEN = rf"[\u0300-\u036f{INVISIBLE}]"  # marks over letters, and what draws nothing
+_UNSEEN_MARKS = rf"[\u0300-\u036f{INVISIBLE}]"  # marks over letters, and what draws nothing
 _LOG_LINE = (
     r"(?im)^[ \t]*(?:[|$+]|\[?\d{4}-\d\d-\d\d|\[?\d\d?:\d\d"
     r"|\[?(?:user|human|assistant|system|trace|debug|info|warn|warning|error) ?[]:]).*"
 )
-_EMPHASIS = r"[*~]+|(?<!\w)_+|_+(?!\w)"
+_EMPHASIS_MARKS = r"[*~]+|(?<!\w)_+|_+(?!\w)"
 _LIST_MARK = r"(?m)^ *(?:[-•–]|\d{1,2}[.)]) +"
 _QUOTED_WORD = r"(?i)[\"'“„«「『‘](memor(?:y|ies)|gedächtnis|memoria|mémoire|记忆|記憶|メモリ)[\"'“”»」』’]"
 _SENTENCE_END = r"(?<=[!?;。])|(?<=\.)(?=\s)|\n\s*\n"
-_SUBORDINATE = r",(?= (?:was|woran|dass|ohne|als|wenn|que|ce)\b)"
+_SUBORDINATE_COMMA = r",(?= (?:was|woran|dass|ohne|als|wenn|que|ce)\b)"
 _CLAUSE_END = (
     r"[\n,:;!?()\[\]。、—–¿¡\u2190-\u2bff\U0001f000-\U0001faff]|\.(?=\s|$)|\s-+\s"
     r"|\s(?=(?:and|but|und|aber|et|mais|y|e|pero)\s(?!me\b|le\b|tu\b))"
 )
-_CUT = "\0"  # for the middle of a long message: no word, and no edge of a clause
+_CUT_MARK = "\0"  # for the middle of a long message: no word, and no edge of a clause
 # Letters that nobody types. They stand in a text for words of these names, which makes the patterns short.
-_MARKS = {"memory": "ᚠ", "turn": "ᚢ"}
-_LETTERS = {"Chinese": "[\u4e00-\u9fff]", "Japanese": "[\u3041-\u30ff]", "Korean": "[\uac00-\ud7a3]"}
+_MARK_OF = {"memory": "ᚠ", "turn": "ᚢ"}
+_LETTERS_OF = {"Chinese": "[\u4e00-\u9fff]", "Japanese": "[\u3041-\u30ff]", "Korean": "[\uac00-\ud7a3]"}
 
 
 def asks_to_ignore(message: str) -> bool:
@@ -228,16 +238,17 @@ def follow_privacy(before: str, message: str) -> str:
     """
     request = _find_clause(message, "private")
     reach = request or _find_clause(message, "ignore")
-    is_rest = before in ("rest", "asked")
-    if re.search(_read_patterns()["all"]["conversation"], reach):
+    spans = _read_patterns()["all"]
+    asks_to_remember = bool(before) and not reach and _asks_to_remember(message)
+    if re.search(spans["conversation"], reach):
         return "rest"
-    if re.search(_read_patterns()["all"]["next message"], request):
-        return "rest" if is_rest else "next"
-    if before and not reach and _asks_to_remember(message):
-        return "asked" if is_rest else ""
-    if is_rest:
-        return "rest"
-    return "turn" if request or before == "next" else ""
+    if before in ("rest", "asked"):
+        return "asked" if asks_to_remember else "rest"
+    if re.search(spans["next message"], request):
+        return "next"
+    if request or (before == "next" and not asks_to_remember):
+        return "turn"
+    return ""
 
 
 def is_silent(privacy: str) -> bool:
@@ -252,11 +263,9 @@ def _asks_to_remember(message: str) -> bool:
 def _find_clause(message: str, kind: str) -> str:
     """Return the clause that is a request of this kind, else ""; one before it that says how long is part of it."""
     text = _read(message)
-    languages = []
-    for name, patterns in _read_patterns().items():
-        stems = patterns.get(f"{kind} stems")
-        if stems and any(stem in text for stem in stems.split("|")):
-            languages.append(name)
+    languages = [
+        name for name, patterns in _read_patterns().items() if _has_stem(text, patterns.get(f"{kind} stems"))
+    ]
     before = ""
     for sentence in re.split(_SENTENCE_END, text):
         for language in languages:
@@ -266,27 +275,31 @@ def _find_clause(message: str, kind: str) -> str:
     return ""
 
 
+def _has_stem(text: str, stems: str | None) -> bool:
+    return stems is not None and any(stem in text for stem in stems.split("|"))
+
+
 def _find_in_sentence(language: str, kind: str, sentence: str, before: str) -> str:
     """Return the clause of a sentence that is a request of this kind, else ""."""
-    if language in _LETTERS and not re.search(_LETTERS[language], sentence):
+    if language in _LETTERS_OF and not re.search(_LETTERS_OF[language], sentence):
         return ""
-    sentence = re.sub(_SUBORDINATE, "", sentence)
-    if kind == "ignore" and language not in _LETTERS:
-        for name, mark in _MARKS.items():
+    sentence = re.sub(_SUBORDINATE_COMMA, "", sentence)
+    if kind == "ignore" and language not in _LETTERS_OF:
+        for name, mark in _MARK_OF.items():
             sentence = _compile(language, name).sub(mark, sentence)
-    names_turn = _MARKS["turn"] in sentence
+    names_turn = _MARK_OF["turn"] in sentence
     is_remembering = False
     span = ""
     for clause in re.split(_CLAUSE_END, sentence):
         before += clause
-        clause = re.sub(r"\s+", "" if language in _LETTERS else " ", clause).strip(" @")
+        clause = re.sub(r"\s+", "" if language in _LETTERS_OF else " ", clause).strip(" @")
         rest = _compile(language, "leads", kind).sub("", clause, 1)
         if _compile(language, "remember").match(rest):
             is_remembering = True
         elif _compile(language, "but").match(clause):
             is_remembering = False
         names_hardware = kind == "ignore" and not names_turn and _compile(language, "hardware").search(before)
-        if is_remembering or _CUT in clause or names_hardware:
+        if is_remembering or _CUT_MARK in clause or names_hardware:
             continue
         if _compile(language, kind, kind).match(rest):
             return span + clause
@@ -294,8 +307,9 @@ def _find_in_sentence(language: str, kind: str, sentence: str, before: str) -> s
             is_forgotten = names_turn and _compile(language, "forget", kind).match(rest)
             if is_forgotten or _compile(language, "within", kind).search(rest):
                 return span + clause
-        is_span = len(clause.split()) <= MAX_SPAN_WORDS and re.search(_read_patterns()["all"]["conversation"], clause)
-        span = f"{clause}, " if is_span else ""
+        is_short = len(clause.split()) <= MAX_SPAN_WORDS
+        names_span = is_short and re.search(_read_patterns()["all"]["conversation"], clause)
+        span = f"{clause}, " if names_span else ""
     return ""
 
 
@@ -305,13 +319,13 @@ def _read(message: str) -> str:
     There are no quotations, code, logs or emphasis; no capitals, accents, wide letters or hidden characters.
     """
     text = re.sub(_LOG_LINE, "", spoken(re.sub(_QUOTED_WORD, r"\1", message)))
-    text = re.sub(_EMPHASIS, "", re.sub(_LIST_MARK, ";", text))
+    text = re.sub(_EMPHASIS_MARKS, "", re.sub(_LIST_MARK, ";", text))
     if len(text) > 2 * MAX_END_CHARS:
-        text = text[:MAX_END_CHARS] + _CUT + text[-MAX_END_CHARS:]
+        text = text[:MAX_END_CHARS] + _CUT_MARK + text[-MAX_END_CHARS:]
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKD", text.translate(_APOSTROPHES)).casefold()
-    return unicodedata.normalize("NFKC", re.sub(_UNSEEN, "", text))
+    return unicodedata.normalize("NFKC", re.sub(_UNSEEN_MARKS, "", text))
 
 
 @cache
@@ -322,13 +336,13 @@ def _compile(language: str, name: str, kind: str = "") -> re.Pattern[str]:
     """
     words = _read_patterns()[language]
     pattern = words.get(name, "(?!)")
-    if kind == "ignore" and language not in _LETTERS:
-        words = {**words, **_MARKS}
+    if kind == "ignore" and language not in _LETTERS_OF:
+        words = {**words, **_MARK_OF}
     pattern = _expand(pattern, words)
-    if name in _MARKS:
+    if name in _MARK_OF:
         pattern = rf"\b(?:{pattern})"
     elif name == "leads":
         pattern = rf"^(?:(?:{pattern})(?: |$))*+"
-    elif name == kind and language in _LETTERS:  # words without spaces have no leads
+    elif name == kind and language in _LETTERS_OF:  # words without spaces have no leads
         pattern = rf".{{0,40}}?(?:{pattern})"
     return re.compile(pattern)

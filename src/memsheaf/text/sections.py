@@ -15,10 +15,10 @@ from memsheaf.text.sentences import shown_description
 BYTES_PER_TOKEN = 4
 SESSION_FILE = "session.md"  # notes of a session; `blank` in its header is the digest of the template
 
-BULLET = r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+"
-_HEADING = r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*\r?"
-_FENCE = r"\s*(?:[-*+][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})"  # a bullet may begin with one
-_GUIDE = r"([_*])(?![_*\s])(?:(?!\1).)*\1"
+BULLET_MARK = r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]+"
+_HEADING_LINE = r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*\r?"
+_FENCE_OPENING = r"\s*(?:[-*+][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})"  # a bullet may begin with one
+_GUIDE_LINE = r"([_*])(?![_*\s])(?:(?!\1).)*\1"
 
 
 class Section(NamedTuple):
@@ -31,15 +31,17 @@ class Section(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The lines as one text, without empty lines around it."""
+        """Return the lines as one text, without empty lines around it."""
         return "\n".join(self.lines).strip()
 
     @property
     def guide(self) -> list[str]:
-        """The line in italics that stands first, with the empty lines before it; [] without one."""
-        first = next((number for number, line in enumerate(self.lines) if line.strip()), 0)
-        is_guide = self.lines and re.fullmatch(_GUIDE, self.lines[first].strip())
-        return self.lines[: first + 1] if is_guide else []
+        """Return the line in italics that stands first, with the empty lines before it; [] without one."""
+        for number, line in enumerate(self.lines):
+            if line.strip():
+                is_guide = re.fullmatch(_GUIDE_LINE, line.strip())
+                return self.lines[: number + 1] if is_guide else []
+        return []
 
 
 class Entry(NamedTuple):
@@ -58,7 +60,7 @@ def sections(text: str, depth: int = 6) -> list[Section]:
     """
     parts = [Section("", 0, 0, [])]
     for number, (line, is_code) in enumerate(_mark_code(text)):
-        heading = None if is_code else re.fullmatch(_HEADING, line)
+        heading = None if is_code else re.fullmatch(_HEADING_LINE, line)
         if heading and len(heading[1]) <= depth:
             parts.append(Section(heading[2], len(heading[1]), number + 1, []))
         else:
@@ -69,16 +71,20 @@ def sections(text: str, depth: int = 6) -> list[Section]:
 def fence_after(line: str, fence: str) -> str:
     """Return the mark of the block of code that is open after a line, given the one before it; "" for none."""
     if not fence:
-        opened = re.match(_FENCE, line)
-        return opened[1] if opened else ""
+        opening = re.match(_FENCE_OPENING, line)
+        return opening[1] if opening else ""
     mark = line.strip()
-    return "" if set(mark) == {fence[0]} and len(mark) >= len(fence) else fence
+    is_closed = set(mark) == {fence[0]} and len(mark) >= len(fence)
+    return "" if is_closed else fence
 
 
 def find_section(text: str, title: str, depth: int = 6) -> Section | None:
     """Return the first section of this title, upper and lower case aside."""
     wanted = fold_title(title)
-    return next((part for part in sections(text, depth) if part.level and fold_title(part.title) == wanted), None)
+    for section in sections(text, depth):
+        if section.level and fold_title(section.title) == wanted:
+            return section
+    return None
 
 
 def fold_title(title: str) -> str:
@@ -92,23 +98,24 @@ def fold_title(title: str) -> str:
 
 def entries(section: Section) -> list[Entry]:
     """Return the entries of a section; a bullet has the indented lines below it."""
-    starts: list[int] = []
-    ends: list[int] = []
-    is_apart, was_code = True, False
-    for number, (line, is_code) in enumerate(_mark_code("\n".join(section.lines))):
-        is_new = is_apart or is_code != was_code or bool(re.match(BULLET, line))
-        if (is_code and was_code) or (line.strip() and starts and (line[0].isspace() or not is_new)):
-            ends[-1] = number + 1
-        elif line.strip():
-            starts.append(number)
-            ends.append(number + 1)
-        is_apart, was_code = not line.strip(), is_code
-    result = []
-    for start, end in zip(starts, ends, strict=True):
-        first, *more = [line.rstrip() for line in section.lines[start:end]]
-        text = "\n".join([re.sub(f"^{BULLET}", "", first), *(line.removeprefix("  ") for line in more)])
-        result.append(Entry(section.first + start, section.first + end, text.strip()))
-    return result
+    found: list[Entry] = []
+    is_apart = True
+    was_code = False
+    for number, (line, is_code) in enumerate(_mark_code("\n".join(section.lines)), section.first):
+        line = line.rstrip()
+        goes_on = is_code and was_code
+        if line and found and not goes_on:
+            is_new = is_apart or is_code != was_code or re.match(BULLET_MARK, line)
+            goes_on = line[0].isspace() or not is_new
+        if goes_on:
+            entry = found[-1]
+            more = "\n" * (number - entry.end) + "\n" + line.removeprefix("  ")
+            found[-1] = Entry(entry.first, number + 1, entry.text + more)
+        elif line:
+            found.append(Entry(number, number + 1, re.sub(f"^{BULLET_MARK}", "", line)))
+        is_apart = not line
+        was_code = is_code
+    return [entry._replace(text=entry.text.strip()) for entry in found]
 
 
 def bullet(entry: str) -> list[str]:
@@ -124,10 +131,13 @@ def bullet(entry: str) -> list[str]:
 def replace_lines(text: str, section: Section, lines: Sequence[str]) -> str:
     """Return the text with other lines in a section, in its own line ends; one empty line stays before the next."""
     end = "\r" if "\r\n" in text else ""
-    before = text.split("\n")
-    after = before[section.first + len(section.lines) :]
+    all_lines = text.split("\n")
+    before = all_lines[: section.first]
+    after = all_lines[section.first + len(section.lines) :]
     changed = [line.removesuffix("\r") + end for line in lines]
-    return "\n".join([*before[: section.first], *changed, *([end, *after] if after else [""])])
+    if after:
+        changed.append(end)
+    return "\n".join([*before, *changed, *(after or [""])])
 
 
 def append_bullet(text: str, title: str, entry: str, depth: int = 6) -> str:
@@ -140,8 +150,9 @@ def append_bullet(text: str, title: str, entry: str, depth: int = 6) -> str:
     if section is None:
         return append_section(text, title, "\n".join(bullet(entry)))
     lines = trim(section.lines)
-    is_list = not lines or lines[-1][:1].isspace() or re.match(BULLET, lines[-1])
-    return replace_lines(text, section, [*lines, *([] if is_list else [""]), *bullet(entry)])
+    if lines and not lines[-1][:1].isspace() and not re.match(BULLET_MARK, lines[-1]):
+        lines.append("")
+    return replace_lines(text, section, [*lines, *bullet(entry)])
 
 
 def append_section(text: str, title: str, below: str = "") -> str:
@@ -153,8 +164,10 @@ def append_section(text: str, title: str, below: str = "") -> str:
 
 def trim(lines: Sequence[str]) -> list[str]:
     """Return the lines without the blank ones at the end."""
-    end = next((number for number in range(len(lines), 0, -1) if lines[number - 1].strip()), 0)
-    return list(lines[:end])
+    rest = list(lines)
+    while rest and not rest[-1].strip():
+        rest.pop()
+    return rest
 
 
 def lower_headings(text: str) -> str:
@@ -163,20 +176,26 @@ def lower_headings(text: str) -> str:
     >>> lower_headings("# Plan\\nfirst\\n```\\n# code")
     '### Plan\\nfirst\\n```\\n# code\\n```'
     """
-    lines, fence = [], ""
-    for line, is_code in _mark_code(text.strip().replace("\r\n", "\n")):
-        is_heading = not is_code and re.fullmatch(_HEADING, line)
-        lines.append(f"##{line}" if is_heading else line)
+    lines = []
+    fence = ""
+    for line in text.strip().replace("\r\n", "\n").split("\n"):
+        is_code = fence
         fence = fence_after(line, fence)
-    return "\n".join([*lines, fence] if fence else lines)
+        if not is_code and not fence and re.fullmatch(_HEADING_LINE, line):
+            line = f"##{line}"
+        lines.append(line)
+    if fence:
+        lines.append(fence)
+    return "\n".join(lines)
 
 
 def _mark_code(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each line, and True if it belongs to a block of code."""
     fence = ""
     for line in text.split("\n"):
-        before, fence = fence, fence_after(line, fence)
-        yield line, bool(before or fence)
+        is_inside = fence != ""
+        fence = fence_after(line, fence)
+        yield line, is_inside or fence != ""
 
 
 def count_tokens(text: str) -> int:
@@ -190,18 +209,25 @@ def count_tokens(text: str) -> int:
 
 def searched_texts(memory: Memory) -> tuple[str, str, str]:
     """Return the name, description and text by which a memory is found; "" for what nobody said."""
-    name, description = memory.name, shown_description(memory)
+    name = memory.name
+    description = shown_description(memory)
     if not _has_template(memory):
         return name, description, memory.body
     if is_blank(memory):
         return "", "", ""
-    usual = untitled(memory.created)
-    return name.replace(usual, ""), description.replace(usual, ""), _noted(memory.body, with_titles=False)
+    default = untitled(memory.created)
+    return (
+        name.replace(default, ""),
+        description.replace(default, ""),
+        _filled_sections(memory.body, with_titles=False),
+    )
 
 
 def shown_text(memory: Memory) -> str:
     """Return the text of a memory as it stands beside a message."""
-    return _noted(memory.body, with_titles=True) if _has_template(memory) else memory.body
+    if _has_template(memory):
+        return _filled_sections(memory.body, with_titles=True)
+    return memory.body
 
 
 def is_blank(memory: Memory) -> bool:
@@ -224,12 +250,13 @@ def _has_template(memory: Memory) -> bool:
     return memory.path.rpartition("/")[2] == SESSION_FILE and bool(memory.page.get("blank"))
 
 
-def _noted(body: str, *, with_titles: bool) -> str:
+def _filled_sections(body: str, *, with_titles: bool) -> str:
     """Return what stands below the headings, without guides and empty sections."""
     pieces = []
     for part in sections(body.replace("\r\n", "\n")):
-        lines = "\n".join(part.lines[len(part.guide) :]).strip()
-        title = f"{'#' * part.level} {part.title}\n" if with_titles and part.level else ""
-        if lines:
-            pieces.append(title + lines)
+        piece = "\n".join(part.lines[len(part.guide) :]).strip()
+        if piece and with_titles and part.level:
+            piece = f"{'#' * part.level} {part.title}\n{piece}"
+        if piece:
+            pieces.append(piece)
     return "\n\n".join(pieces)

@@ -25,17 +25,17 @@ _NO_ORDINAL = (
     r"(?<!(?m:^)\d\d\.)(?<!(?m:^)\s\d\d\.)(?<!\s\s\d\d\.)(?<![:;.!?]\s\d\d\.)(?<!\b[ai]m\s\d\d\.)"
     r"(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\.)(?<!\b(?:de[rnms]|die|das|zum|vom)\s\d\d\.)"
 )
-_BORDER = (
+_SENTENCE_BORDER = (
     rf"(?is)\n|(?<=[。！？])|(?<=[^\W\d][.!?]){_NO_SENTENCE_END}\s+|(?<=\d[!?])\s+|(?<=[)\]…\ufffc][.!?])\s+"
     r"|(?<=\b(?:etc|usw|[ap]\.m)\.)\s+(?=(?-i:[A-ZÄÖÜÉ]))"
     rf"|(?<=\d\.){_NO_ORDINAL}\s+(?!jan|feb|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez)"
 )
-_BULLET = r"\s*(?:[-*•–]|\d{1,2}[.)])\s+"
+_BULLET_MARK = r"\s*(?:[-*•–]|\d{1,2}[.)])\s+"
 _NEXT_NUMBER = r"(?<!\S)\d{1,2}(?=\.$)"
-_QUESTION = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
+_QUESTION_END = r"[?？]\W*$|(?:[吗呢]|ですか|ますか|でしょうか|かな|っけ)\W*$"
 
 # A sentence that begins with one of these words leans on the one before it, unless it orders something.
-_PRONOUN = (
+_LEANING_WORDS = (
     r"(?:it|its|that|this|these|those|he|she|they|his|her|their)\b(?!['’]s (?:all|it)\b)"
     r"|(?:except|unless|otherwise|not|nor)\b"
     r"|(?:er|sie|dies|außer|sonst|ansonsten|nicht|deshalb)\b|es\b(?! gibt)"
@@ -45,20 +45,20 @@ _PRONOUN = (
     r"|[它他她]|[这這那](?:是|样|樣|会|會)|但|不过|不過|除非|除了|否则|否則|而且|并且|所以"
     r"|それ|これ|そこ|その|彼|ただし|でも|しかし|そして|だから|なので"
 )
-_CONJUNCTION = r"(?:and|but|or|so|und|aber|oder|et|mais|ou|y|pero|o)\b"
+_AND_OR = r"(?:and|but|or|so|und|aber|oder|et|mais|ou|y|pero|o)\b"
 MAX_LEANING_WORDS = 5  # in a sentence that begins with a conjunction; a longer one says something of its own
-_ORDER = (
+_ORDER_WORDS = (
     r"(?:now|first|then|next|please|sure|yet|working|can|could|would you|will you|let['’]?s|go|run|fix|add"
     r"|write|make|create|update|check|show|help|look|explain|refactor|rename|delete|remove|open|tell|give|try|what|how"
     r"|why|where|who|jetzt|bitte|dann|maintenant|ahora)\b"
 )
 _BACK_AT_END = r".*\b(?:that|this) way\b|.*\s(?:it|them|those|that one)[.!]?\W*$"
-_LEANING = rf"(?is)\W*(?:{_CONJUNCTION}\s)?(?:{_PRONOUN})(?!\W*{_ORDER})|{_BACK_AT_END}"
-_SHORT_LEANING = rf"(?is)\W*(?:{_CONJUNCTION})(?!\W*{_ORDER})"
+_LEANING_SENTENCE = rf"(?is)\W*(?:{_AND_OR}\s)?(?:{_LEANING_WORDS})(?!\W*{_ORDER_WORDS})|{_BACK_AT_END}"
+_SHORT_LEANING = rf"(?is)\W*(?:{_AND_OR})(?!\W*{_ORDER_WORDS})"
 
 
 def _may_have_borders(text: str) -> bool:
-    """Return False if a text is surely one sentence: a quick check, for `_BORDER` takes long to compile."""
+    """Return False if a text is surely one sentence: a quick check, for `_SENTENCE_BORDER` takes long to compile."""
     return bool(re.search(r"[.!?]\s|\n|。|！|？", text))
 
 
@@ -69,24 +69,23 @@ def find_sentences(text: str) -> Iterator[tuple[int, int]]:
     >>> [text[start:end] for start, end in find_sentences(text)]
     ['Ask Dr. Lee, e.g. on Mondays.', '1. Build 2. Tag']
     """
+    borders = [(len(text), len(text))]
+    if _may_have_borders(text):
+        borders = [*(match.span() for match in re.finditer(_SENTENCE_BORDER, text)), *borders]
     start = 0
-    borders = [match.span() for match in re.finditer(_BORDER, text)] if _may_have_borders(text) else []
-    for end, following in [*borders, (len(text), len(text))]:
+    for end, following in borders:
         sentence = text[start:end]
         number = re.search(_NEXT_NUMBER, sentence[-4:])
         if number and re.search(rf"(?<!\S){int(number[0]) - 1}\. ", sentence):
             continue  # a numbered list in one line
-        bare = sentence.strip()
-        if re.search(r"\w", bare):
-            first = start + len(sentence) - len(sentence.lstrip())
-            yield first, first + len(bare)
+        if re.search(r"\w", sentence):
+            yield end - len(sentence.lstrip()), start + len(sentence.rstrip())
         start = following
 
 
 def bullet_length(sentence: str) -> int:
     """Return how many characters of a sentence are the mark of a list item."""
-    match = re.match(_BULLET, sentence)
-    return match.end() if match else 0
+    return len(sentence) - len(re.sub(rf"\A{_BULLET_MARK}", "", sentence))
 
 
 def is_question(sentence: str) -> bool:
@@ -95,7 +94,7 @@ def is_question(sentence: str) -> bool:
     >>> is_question("Is it Friday? "), is_question("它在哪里呢")
     (True, True)
     """
-    return bool(re.search(_QUESTION, sentence))
+    return bool(re.search(_QUESTION_END, sentence))
 
 
 def leans_back(sentence: str) -> bool:
@@ -106,7 +105,7 @@ def leans_back(sentence: str) -> bool:
     >>> leans_back("And in this project the staging db is wiped."), leans_back("We use pnpm.")
     (False, False)
     """
-    if re.match(_LEANING, sentence):
+    if re.match(_LEANING_SENTENCE, sentence):
         return True
     is_short = len(sentence.split()) <= MAX_LEANING_WORDS
     return is_short and bool(re.match(_SHORT_LEANING, sentence))
@@ -117,7 +116,7 @@ MAX_DESCRIPTION_CHARS = 120
 
 _FIRST_SENTENCE_END = rf"(?<=[^\W\d_][.!?])(?i:{_NO_SENTENCE_END})\s+(?![a-z])|(?<=[。！？])|\n+"
 # Descriptions as earlier versions made them: "When it is about deploy, Fridays, standup", in six languages.
-_TOPICS = (
+_TOPIC_LIST = (
     r"(?:When it is about |Wenn es um |Quand il s'agit de |Cuando se trata de |涉及)(.+?)(?: geht|时)?…?|(.+)のとき…?"
 )
 _LIST_MARK = r"(?:[-*•>]|#+|\d{1,2}[.)])\s+"
@@ -144,7 +143,7 @@ def is_made_from(body: str, description: str) -> bool:
     (True, False)
     """
     line = " ".join(body.split()).rstrip(" .。")
-    return bool(re.fullmatch(_TOPICS, description)) or line.startswith(description.rstrip(" .。…"))
+    return bool(re.fullmatch(_TOPIC_LIST, description)) or line.startswith(description.rstrip(" .。…"))
 
 
 def cut_at_word(text: str, limit: int) -> str:
@@ -165,8 +164,7 @@ def _first_sentence(text: str) -> str:
     sentence = text.strip()
     if _may_have_borders(sentence):
         sentence = re.split(_FIRST_SENTENCE_END, sentence, maxsplit=1)[0]
-    mark = re.match(_LIST_MARK, sentence)
-    sentence = " ".join(sentence[mark.end() if mark else 0 :].split())
+    sentence = " ".join(re.sub(rf"\A{_LIST_MARK}", "", sentence).split())
     return sentence.rstrip(" .。:：") or sentence
 
 
@@ -176,12 +174,13 @@ def lists_topics(memory: Memory) -> bool:
     An agent's description stands. One that was extracted or imported may be a model's: only the old rules took all
     their words from the text.
     """
-    listed = re.fullmatch(_TOPICS, memory.page.get("description"))
+    listed = re.fullmatch(_TOPIC_LIST, memory.page.get("description"))
     if not listed or memory.source == "agent":
         return False
-    is_by_person = memory.source == "user" and not memory.changed_by
-    said = f"{memory.name}\n{memory.body}"
-    return is_by_person or all(topic in said for topic in (listed[1] or listed[2]).split(", "))
+    if memory.source == "user" and not memory.changed_by:
+        return True
+    text = f"{memory.name}\n{memory.body}"
+    return all(topic in text for topic in (listed[1] or listed[2]).split(", "))
 
 
 def shown_description(memory: Memory) -> str:

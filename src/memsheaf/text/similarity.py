@@ -32,24 +32,27 @@ LIKELY = 0.6
 RELATED = 0.34
 """Two texts are about the same thing: one is shown beside the other, or lends it its doubt."""
 
-SHARED = 3  # of the 16 traces; of texts with a fifth of their words in common, one pair in a hundred has so many
+MIN_SHARED_TRACES = 3  # of 16; of texts with a fifth of their words in common, one pair in a hundred has so many
 MIN_FACT_WORDS = 8  # a text of fewer words says too little without its name
 MAX_COMPARED_KEEPERS = 100  # for each rare word that a text shares with them
 
 # A letter of a script without spaces; pairs of such letters, one of them alone, or a word of another script.
-_LETTER = rf"(?![\W_])[{UNSPACED}]"
-_WORD = rf"(?=((?:{_LETTER}){{2}})){_LETTER}|((?<!{_LETTER}){_LETTER}(?!{_LETTER})|[^\W_{UNSPACED}]+)"
-_SIGNS = r"(?<!\w)[a-z](?:\+\+|#)|[=!<>]=+|[<>](?!\w)|[€$£¥]"
-_COMMON = (
+_UNSPACED_LETTER = rf"(?![\W_])[{UNSPACED}]"
+_COMPARED_WORD = (
+    rf"(?=((?:{_UNSPACED_LETTER}){{2}})){_UNSPACED_LETTER}"
+    rf"|((?<!{_UNSPACED_LETTER}){_UNSPACED_LETTER}(?!{_UNSPACED_LETTER})|[^\W_{UNSPACED}]+)"
+)
+_TELLING_SIGN = r"(?<!\w)[a-z](?:\+\+|#)|[=!<>]=+|[<>](?!\w)|[€$£¥]"
+_COMMON_WORDS = (
     " a an and are as at be by do for from how if in is it its no not of on or our so that the their then there "
     "these they this to use used uses using was we when which why will with you your apply all any always "
 )
-_NEGATIONS = (
+_NEGATING_WORDS = (
     " not no never none without cannot neither nor dont doesnt isnt arent wont cant shouldnt mustnt "
     "nicht kein keine keinen nie niemals ohne ne pas jamais sans aucun nunca sin tampoco "
 )
-_LOWER = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
-_NEGATING = "不没別别无無勿非ぬず"
+_LOWER_ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
+_NEGATING_SIGNS = "不没別别无無勿非ぬず"
 
 
 @lru_cache(maxsize=8)  # what is saved is looked at several times
@@ -61,16 +64,16 @@ def words(text: str) -> list[str]:
     >>> words("Don't use `snake_case`, ever."), words("C++ costs 5 €"), words("日本語 R")
     (['dont', 'use', 'snake', 'case', 'ever'], ['c', 'costs', '5', 'c++', '€'], ['日本', '本語', 'r'])
     """
-    signs = re.findall(_SIGNS, text.lower())
+    signs = re.findall(_TELLING_SIGN, text.lower())
     if text.isascii():
-        return text.replace("'", "").translate(_LOWER).split() + signs
+        return text.replace("'", "").translate(_LOWER_ASCII).split() + signs
     plain = unicodedata.normalize("NFKC", text).replace("’", "'").casefold().replace("'", "")
-    return [pair or word for pair, word in re.findall(_WORD, plain)] + signs
+    return [pair or word for pair, word in re.findall(_COMPARED_WORD, plain)] + signs
 
 
 def telling(text: str) -> frozenset[str]:
     """Return the words of a text, each once, without those that are in every text."""
-    return frozenset(words(text)).difference(_COMMON.split())
+    return frozenset(words(text)).difference(_COMMON_WORDS.split())
 
 
 def likeness(a: Collection[object], b: Collection[object]) -> float:
@@ -79,9 +82,9 @@ def likeness(a: Collection[object], b: Collection[object]) -> float:
     >>> likeness(words("Releases go out on Fridays."), words("releases: go out, on Fridays!"))
     1.0
     """
-    first, second = frozenset(a), frozenset(b)
-    both = len(first & second)
-    return both / (len(first) + len(second) - both) if both else 0.0
+    first = frozenset(a)
+    either = first.union(b)
+    return len(first.intersection(b)) / max(1, len(either))
 
 
 def coverage(part: Collection[str], whole: Collection[str]) -> float:
@@ -104,8 +107,9 @@ def alike(a: Sequence[str], b: Sequence[str]) -> float:
     """
     if numbers(a) != numbers(b) or denials(a) != denials(b):
         return 0.0
-    is_reordered = list(a) != list(b) and sorted(a) == sorted(b)
-    return 0.0 if is_reordered else likeness(a, b)  # "Bob reports to Anna" is not "Anna reports to Bob"
+    if list(a) != list(b) and sorted(a) == sorted(b):  # "Bob reports to Anna" is not "Anna reports to Bob"
+        return 0.0
+    return likeness(a, b)
 
 
 def group_alike(facts: Sequence[Collection[str]], joins: Callable[[int, int], bool]) -> list[list[int]]:
@@ -117,79 +121,78 @@ def group_alike(facts: Sequence[Collection[str]], joins: Callable[[int, int], bo
     differ in at most 3, so they have one of their four rarest in common.
     """
     often = Counter(word for fact in facts for word in set(fact))
-    holders: dict[tuple[object, ...], list[int]] = {}
     groups: list[list[int]] = []
+    holders: dict[tuple[object, ...], list[list[int]]] = {}  # the groups whose keeper has a rare word
     for number, fact in enumerate(facts):
-        each = sorted(set(fact), key=lambda word: (often[word], word))
-        keys = [(numbers(each), denials(each), word) for word in each[: int(len(each) * (1 - SAME)) + 1]]
-        near = {group for key in keys for group in holders.get(key, ())[-MAX_COMPARED_KEEPERS:]}
-        for group in sorted(near):
-            keeper = groups[group][0]
+        rarest = sorted(set(fact), key=lambda word: (often[word], word))
+        needed = int(len(rarest) * (1 - SAME)) + 1
+        keys = [(numbers(rarest), denials(rarest), word) for word in rarest[:needed]]
+        near = [group for key in keys for group in holders.get(key, ())[-MAX_COMPARED_KEEPERS:]]
+        for group in sorted(near):  # by the numbers of their keepers
+            keeper = group[0]
             if likeness(facts[keeper], fact) >= SAME and joins(keeper, number):
-                groups[group].append(number)
+                group.append(number)
                 break
         else:
-            for key in keys:
-                holders.setdefault(key, []).append(len(groups))
             groups.append([number])
+            for key in keys:
+                holders.setdefault(key, []).append(groups[-1])
     return [group for group in groups if len(group) > 1]
 
 
 def has_order(a: Sequence[str], b: Sequence[str]) -> bool:
     """Return True if the words that both facts have come in the same order in both."""
-    shared = set(a).intersection(b)
-    orders = [list(dict.fromkeys(word for word in fact if word in shared)) for fact in (a, b)]
-    return orders[0] == orders[1]
+    first = [word for word in dict.fromkeys(a) if word in b]
+    second = [word for word in dict.fromkeys(b) if word in a]
+    return first == second
 
 
-def prints(found: Collection[str]) -> list[int]:
+def prints(words: Collection[str]) -> list[int]:
     """Return the words as numbers, each once."""
-    return sorted(set(map(crc32, " ".join(found).encode("utf-8", "replace").split())))
+    return sorted(set(map(crc32, " ".join(words).encode("utf-8", "replace").split())))
 
 
-def traces(found: Collection[str]) -> list[int]:
-    """Return a few numbers by which a near-duplicate is known: it has at least `SHARED` of them, hardly another text.
+def traces(words: Collection[str]) -> list[int]:
+    """Return 16 numbers by which a near-duplicate is known: it has `MIN_SHARED_TRACES` of them, hardly another text.
 
     The words fall by the highest bits of their numbers into 64 bins, of which each keeps the least; an empty one
-    takes that of the next. Two texts agree in as large a share of bins as they have of their words in common. Four
-    bins make a trace.
+    takes that of the next and adds 1. Two texts agree in as large a share of bins as they have of their words in
+    common. Four bins make a trace.
     """
-    numbers = prints(found)
+    numbers = prints(words)
     least = {number >> 26: number for number in reversed(numbers)}
-    last = numbers[0] if numbers else 0
-    bins: list[int] = []
+    bins = [numbers[0] if numbers else 0]
     for place in reversed(range(64)):
-        last = least.get(place, (last + 1) & 0xFFFFFFFF)
-        bins.append(last)
-    data = pack("<64I", *reversed(bins))
-    return [crc32(data[at : at + 16], at) for at in range(0, len(data), 16)]
+        bins.append(least.get(place, (bins[-1] + 1) & 0xFFFFFFFF))
+    data = pack("<64I", *bins[:0:-1])
+    return [crc32(data[start : start + 16], start) for start in range(0, len(data), 16)]
 
 
-def numbers(found: Collection[str]) -> frozenset[str]:
+def numbers(words: Collection[str]) -> frozenset[str]:
     """Return the words that are numbers or signs, or hold one."""
-    return frozenset(word for word in found if not word.isalpha())
+    return frozenset(word for word in words if not word.isalpha())
 
 
-def denials(found: Sequence[str]) -> int:
+def denials(words: Sequence[str]) -> int:
     """Return how many of these words deny something."""
-    return sum(f" {word} " in _NEGATIONS or not set(_NEGATING).isdisjoint(word) for word in found)
+    return sum(f" {word} " in _NEGATING_WORDS or not set(_NEGATING_SIGNS).isdisjoint(word) for word in words)
 
 
 MAX_NAMED_PIECES = 5  # in a reason
 MAX_ORDERED_NAMES = 20  # of a sentence, whose order is compared
 
 # Small words that turn a rule into another; search leaves most of them out.
-_QUALIFYING = """
+_QUALIFYING_WORDS = """
 after always before every except first if last least less may more most must only should unless until
 nur immer muss bis wenn außer seulement toujours sauf avant après solo siempre salvo hasta antes después
 """
-_EDGES = ".,;:!?()[]{}<>\"'“”‘’«»。，、；：！？（）「」"
+_PUNCTUATION = ".,;:!?()[]{}<>\"'“”‘’«»。，、；：！？（）「」"
 _SENTENCE_END = r"[.!?;]\s|[\n。！？；]"
-_NAME = r"\b[A-Z][\w-]*[a-z][\w-]*"
-_CODE = r"(?<!`)`+[^`\n]+`+"
+_CAPITALIZED_NAME = r"\b[A-Z][\w-]*[a-z][\w-]*"
+_INLINE_CODE = r"(?<!`)`+[^`\n]+`+"
 # addresses, paths, and names with a dot or an at sign inside
-_PLACE = r"[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`]+|[\w.@~-]*[/\\@][\w./\\@~#:-]+|\w[\w-]*(?:\.\w[\w-]*)+"
-_NUMBER = r"(?<!\w)[-+]?\d(?:[\d.,:/-]*\d)?(?:%|[A-Za-z]{1,3}\b)?"
+_ADDRESS_OR_PATH = r"[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`]+|[\w.@~-]*[/\\@][\w./\\@~#:-]+|\w[\w-]*(?:\.\w[\w-]*)+"
+_EXACT_NUMBER = r"(?<!\w)[-+]?\d(?:[\d.,:/-]*\d)?(?:%|[A-Za-z]{1,3}\b)?"
 
 
 def lost(before: Iterable[str | Memory], after: Memory) -> str:
@@ -199,14 +202,21 @@ def lost(before: Iterable[str | Memory], after: Memory) -> str:
     >>> lost(["The proxy listens on 8080."], parse("a.md", b"The proxy listens on 8081."))
     'it loses 8080'
     """
+    whole = _whole(after)
+    order = _ordered_names(after.body)
     missing: list[str] = []
-    now = _ordered_names(after.body)
     for text in before:
-        missing += _find_missing(_whole(text), _whole(after))
-        was = _ordered_names(text if isinstance(text, str) else text.body)
-        turned = sorted(pair for pair in was - now if pair[::-1] in now - was)
+        missing += _find_missing(_whole(text), whole)
+        old_order = _ordered_names(text if isinstance(text, str) else text.body)
+        turned = sorted(pair for pair in old_order - order if pair[::-1] in order - old_order)
         missing += [f"that {first} comes before {second}" for first, second in turned]
-    return _name_pieces("it loses", missing)
+    if not missing:
+        return ""
+    pieces = [piece[:60] for piece in dict.fromkeys(missing)]
+    more = len(pieces) - MAX_NAMED_PIECES
+    if more > 0:
+        pieces = [*pieces[: MAX_NAMED_PIECES - 1], f"{pieces[MAX_NAMED_PIECES - 1]} and {more} more"]
+    return f"it loses {', '.join(pieces)}"
 
 
 def _find_missing(text: str, other: str) -> list[str]:
@@ -226,9 +236,9 @@ def _exact_pieces(text: str) -> set[str]:
     >>> sorted(_exact_pieces("Never run `make deploy` on port 8080, see src/app.py"))
     ['8080', 'make deploy', 'src/app.py']
     """
-    code = {piece.strip("`").strip() for piece in re.findall(_CODE, text)}
-    places = {piece.strip(_EDGES) for piece in re.findall(_PLACE, text)}
-    return code.union(places, re.findall(_NUMBER, text)) - {""}
+    code = {piece.strip("`").strip() for piece in re.findall(_INLINE_CODE, text)}
+    places = {piece.strip(_PUNCTUATION) for piece in re.findall(_ADDRESS_OR_PATH, text)}
+    return code.union(places, re.findall(_EXACT_NUMBER, text)) - {""}
 
 
 def _telling_pieces(text: str) -> set[str]:
@@ -238,7 +248,7 @@ def _telling_pieces(text: str) -> set[str]:
         plain = words(sentence)
         telling = {word for word in tokenizer.words(sentence) if len(word) > 1 and not tokenizer.is_weak(word)}
         prefix = "not " if denials(plain) else ""
-        pieces |= {prefix + word for word in telling | set(plain).intersection(_QUALIFYING.split())}
+        pieces |= {prefix + word for word in telling | set(plain).intersection(_QUALIFYING_WORDS.split())}
     return pieces
 
 
@@ -246,7 +256,7 @@ def _ordered_names(text: str) -> set[tuple[str, str]]:
     """Return the pairs of names that stand in this order in a sentence."""
     pairs: set[tuple[str, str]] = set()
     for sentence in re.split(_SENTENCE_END, text):
-        names = list(dict.fromkeys(re.findall(_NAME, sentence)))[:MAX_ORDERED_NAMES]
+        names = list(dict.fromkeys(re.findall(_CAPITALIZED_NAME, sentence)))[:MAX_ORDERED_NAMES]
         pairs.update(combinations(names, 2))
     return pairs
 
@@ -256,10 +266,3 @@ def _whole(text: str | Memory) -> str:
     if isinstance(text, str):
         return text
     return "\n".join((text.name, text.description, text.body, *text.citations))
-
-
-def _name_pieces(verb: str, pieces: Iterable[str]) -> str:
-    each = [piece[:60] for piece in dict.fromkeys(pieces)]
-    if len(each) > MAX_NAMED_PIECES:
-        each[MAX_NAMED_PIECES - 1 :] = [f"{each[MAX_NAMED_PIECES - 1]} and {len(each) - MAX_NAMED_PIECES} more"]
-    return f"{verb} {', '.join(each)}" if each else ""

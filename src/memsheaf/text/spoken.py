@@ -1,23 +1,23 @@
-"""What somebody says in a text: without what is only shown in it, and without what host programs put around it."""
+"""The words of a person in a text: without what is only shown in it, and without what host programs put around it."""
 
 from __future__ import annotations
 
 import re
 
 SHOWN = "\ufffc"  # stands for each character that is shown, so that places in both texts are the same
-_FENCED = r"(?ms)^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n.*?(?:^[ \t]*+\1[`~]*+[ \t]*+$|\Z)"
-_INLINE = r"(`{1,3})(?!`)[^`\n]+\1"
-_ADDRESS = (  # the stop behind an address ends the sentence
+_FENCED_CODE = r"(?ms)^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+\n.*?(?:^[ \t]*+\1[`~]*+[ \t]*+$|\Z)"
+_INLINE_CODE = r"(`{1,3})(?!`)[^`\n]+\1"
+_WEB_ADDRESS = (  # the stop behind an address ends the sentence
     r"\b[a-z][a-z0-9+.-]{1,12}://[^\s<>()（）、。，\"“”»」』]+(?<![.,;:!?])|\bwww\.[^\s<>()\"“”»」』]+(?<![.,;:!?])"
     r"|(?<![\w.+-])[\w.+-]++@[\w-]++\.[\w.]+(?<!\.)"
 )
-_LINE = r"(?m)^[ \t]*>[^\n]*"
-_COMMENT = (
+_QUOTED_LINE = r"(?m)^[ \t]*>[^\n]*"
+_CODE_COMMENT = (
     r"(?s)/\*.{0,4000}?\*/|<!--.{0,4000}?-->|\{-.{0,4000}?-\}|--\[\[.{0,4000}?\]\]|\(\*.{0,4000}?\*\)"
     r"|(?m:^)=begin\b.{0,4000}?\n=end\b|\\begin\{(\w+)\}.{0,4000}?\\end\{\1\}"
     r"|<([A-Za-z][\w-]*)\b[^<>\n]*>[^\n]*</\2>"
 )
-_QUOTATION = (
+_QUOTED_WORDS = (
     r"(?s:\"{3}.{1,4000}?\"{3}|'{3}.{1,4000}?'{3})"
     r"|„[^„“”]{1,4000}[“”]|“[^“”]{1,4000}”|«[^«»]{1,4000}»|「[^「」]{1,4000}」|『[^『』]{1,4000}』|《[^《》\n]{1,300}》"
     r"|(?m:^)[ \t]*\"(?=\S)[^\"]{1,4000}\"(?=[.,]?[ \t]*(?m:$))"
@@ -28,22 +28,22 @@ _QUOTATION = (
 
 def without_fences(text: str) -> str:
     """Return a text without its blocks of code."""
-    return re.sub(_FENCED, "", text)
+    return re.sub(_FENCED_CODE, "", text)
 
 
 def spoken(text: str) -> str:
-    """The text with all that is shown blotted out; as long as the text, and with the same lines.
+    """Return the text with all that is shown blotted out; as long as the text, and with the same lines.
 
     >>> spoken("run `make` now").replace(SHOWN, ".")
     'run ...... now'
     """
     for mark, pattern in (
-        (("```", "~~~"), _FENCED),
-        (("`",), _INLINE),
-        (("/*", "<!--", "{-", "--[[", "(*", "=begin", "\\begin{", "</"), _COMMENT),
-        (("://", "www.", "@"), _ADDRESS),
-        ((">",), _LINE),
-        (('"', "'", "„", "“", "«", "「", "『", "《", "‘"), _QUOTATION),
+        (("```", "~~~"), _FENCED_CODE),
+        (("`",), _INLINE_CODE),
+        (("/*", "<!--", "{-", "--[[", "(*", "=begin", "\\begin{", "</"), _CODE_COMMENT),
+        (("://", "www.", "@"), _WEB_ADDRESS),
+        ((">",), _QUOTED_LINE),
+        (('"', "'", "„", "“", "«", "「", "『", "《", "‘"), _QUOTED_WORDS),
     ):
         if any(each in text for each in mark):
             text = re.sub(pattern, lambda shown: re.sub(r"[^\n]", SHOWN, shown[0]), text)
@@ -53,27 +53,24 @@ def spoken(text: str) -> str:
 # A message as a host keeps it holds more than its author's words: memories that we put beside it, reminders and
 # command output of the host. None of that may be learned as if the user had said it.
 
-# What hosts wrap around or into a message. `command-args` is left: it is what the user typed behind a command.
-WRAPPERS = (
-    "system-reminder", "command-name", "command-message", "command-contents", "local-command-stdout",
-    "local-command-stderr", "local-command-caveat", "bash-input", "bash-stdout", "bash-stderr", "ide_opened_file",
-    "ide_selection", "ide_diagnostics", "user-prompt-submit-hook", "task-notification", "environment_context",
-    "user_instructions",
-)  # fmt: skip
+# Elements that hosts put around or into a message. `command-args` is left: the user typed it behind a command.
 # Patterns stay text until one is needed: a hook that keeps a turn has no time to compile them all.
-_WRAPPED = rf"<({'|'.join(WRAPPERS)})(?:\s[^<>]{{0,500}})?>"
-_OURS = r"<(memor(?:ies|y)-[0-9a-z]{8,64})(?:\s[^<>]{0,2000})?>"
-_NOT_SAID = ("<command-args>", "</command-args>", "[Request interrupted by user]",
-             "[Request interrupted by user for tool use]")  # fmt: skip
+_HOST_ELEMENT = (
+    r"<(system-reminder|command-(?:name|message|contents)|local-command-(?:stdout|stderr|caveat)"
+    r"|bash-(?:input|stdout|stderr)|ide_(?:opened_file|selection|diagnostics)|user-prompt-submit-hook"
+    r"|task-notification|environment_context|user_instructions)(?:\s[^<>]{0,500})?>"
+)
+_OUR_ELEMENT = r"<(memor(?:ies|y)-[0-9a-z]{8,64})(?:\s[^<>]{0,2000})?>"
+_HOST_MARKS = r"</?command-args>|\[Request interrupted by user(?: for tool use)?\]"
 # Our section of a system prompt, by how each of the texts in `prompts/` for it begins, up to the next heading.
-_SECTION = (
+_OUR_SECTION = (
     r"(?ms)^# Memory\n{1,3}(?:You have a memory that outlives|You can read what was saved|What was saved in earlier)"
     r".*?(?=^# (?!Persistent Memory$)|\Z)"
 )
 
 
 def unwrapped(text: str) -> str:
-    """The text without our memories, without the wrappers of hosts, and without half characters.
+    """Return the text without our memories, without the elements of hosts, and without half characters.
 
     >>> unwrapped("<system-reminder>It is Monday.</system-reminder>Deploy it, please.")
     'Deploy it, please.'
@@ -81,25 +78,30 @@ def unwrapped(text: str) -> str:
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()
     if "<" in text:
-        text = _without(_WRAPPED, _without(_OURS, text, to_the_end=True), to_the_end=False)
-    for words in _NOT_SAID:
-        text = text.replace(words, "")
-    return re.sub(_SECTION, "", text).strip()
+        text = _remove_elements(_OUR_ELEMENT, text, ends_at_close=False)
+        text = _remove_elements(_HOST_ELEMENT, text, ends_at_close=True)
+    return re.sub(_OUR_SECTION, "", re.sub(_HOST_MARKS, "", text)).strip()
 
 
-def _without(opening: str, text: str, *, to_the_end: bool) -> str:
-    """The text without what stands between marks. One that is never closed reaches to the end, or is none."""
-    kept: list[str] = []
+def _remove_elements(opening: str, text: str, *, ends_at_close: bool) -> str:
+    """Return the text without some elements.
+
+    One that is never closed stays, or reaches to the end of the text unless it `ends_at_close`.
+    """
+    pieces: list[str] = []
     unclosed: set[str] = set()
     start = 0
     pattern = re.compile(opening)
-    while found := pattern.search(text, start):
-        closing = f"</{found[1]}>"
-        end = -1 if closing in unclosed else text.find(closing, found.end())
-        if end < 0 and to_the_end:
-            return "".join([*kept, text[start : found.start()]])
-        kept.append(text[start : found.end() if end < 0 else found.start()])
-        start = found.end() if end < 0 else end + len(closing)
-        if end < 0:
-            unclosed.add(closing)
-    return "".join([*kept, text[start:]])
+    while match := pattern.search(text, start):
+        closing = f"</{match[1]}>"
+        end = -1 if closing in unclosed else text.find(closing, match.end())
+        if end >= 0:
+            pieces.append(text[start : match.start()])
+            start = end + len(closing)
+        elif ends_at_close:
+            unclosed.add(closing)  # looked for once, however often it is opened
+            pieces.append(text[start : match.end()])
+            start = match.end()
+        else:
+            text = text[: match.start()]
+    return "".join([*pieces, text[start:]])

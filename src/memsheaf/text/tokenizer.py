@@ -20,9 +20,9 @@ from itertools import chain
 
 MAX_WORD_CHARS = 40  # longer runs are keys and hashes: found by their beginning
 
-_WORD = re.compile(r"[^\W_]+")
-_SPACED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))  # many times as fast
-_HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_WORD_PATTERN = re.compile(r"[^\W_]+")
+_BLANKED_SIGNS = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))  # many times as fast
+_HUMP_PATTERN = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 # Scripts as the inside of a character class. The first two are written without spaces. Korean has spaces, and is cut
 # into pairs for search because its particles are part of the word.
@@ -74,7 +74,7 @@ within without yet yours
 bevorzuge gegenuber immer nie niemals nutze nutzen verwende verwenden jamais prefere preferons toujours utilise
 utilisons nunca prefiero siempre uso usamos
 """
-_FILLERS = f" {' '.join((_STOP_WORDS + _WEAK_ABROAD + _FILLER_WORDS).split())} "
+_ALL_FILLERS = f" {' '.join((_STOP_WORDS + _WEAK_ABROAD + _FILLER_WORDS).split())} "
 
 
 def is_unspaced(text: str) -> bool:
@@ -85,7 +85,7 @@ def is_unspaced(text: str) -> bool:
 def is_filler(word: str) -> bool:
     """Return True for a word that says nothing in the name of a file: "the", "prefer", "nach"."""
     bare = unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode()
-    return f" {bare} " in _FILLERS
+    return f" {bare} " in _ALL_FILLERS
 
 
 def is_weak(word: str) -> bool:
@@ -102,8 +102,11 @@ def _weak_stems() -> frozenset[str]:
 
 def words(text: str) -> list[str]:
     """Return the words of a text in their order, as often as they occur."""
-    found = text.translate(_SPACED).split() if text.isascii() else _WORD.findall(unicodedata.normalize("NFKC", text))
-    return list(chain.from_iterable(map(_parts, found)))
+    if text.isascii():
+        runs = text.translate(_BLANKED_SIGNS).split()
+    else:
+        runs = _WORD_PATTERN.findall(unicodedata.normalize("NFKC", text))
+    return list(chain.from_iterable(map(_parts, runs)))
 
 
 @lru_cache(maxsize=1 << 15)
@@ -114,10 +117,12 @@ def _parts(word: str) -> tuple[str, ...]:
     lower = word.lower()[:MAX_WORD_CHARS]
     if lower in _SAYING_NOTHING or not lower:
         return ()
-    humps = [part.lower() for part in _HUMP.findall(word)]
-    if len(humps) < 2 or word[1:] == word[1:].lower():
-        return (stem(lower),)
-    return (*(stem(part) for part in humps if part not in _SAYING_NOTHING and len(part) > 1), stem(lower))
+    parts = []
+    if word[1:] != word[1:].lower():
+        humps = [hump.lower() for hump in _HUMP_PATTERN.findall(word)]
+        if len(humps) > 1:
+            parts = [stem(hump) for hump in humps if hump not in _SAYING_NOTHING and len(hump) > 1]
+    return (*parts, stem(lower))
 
 
 def _of_any_script(word: str) -> Iterator[str]:
@@ -134,7 +139,7 @@ def _of_any_script(word: str) -> Iterator[str]:
 # The English stemmer: Porter's algorithm of 1980 with its two later additions, and one rule of his second algorithm:
 # `y` becomes `i` only after a consonant, so that "deploy" and "deployment" are one.
 
-_PLURAL = r"(?<=ss)es$|(?<=i)es$|(?<!s)s$"
+_PLURAL_ENDING = r"(?<=ss)es$|(?<=i)es$|(?<!s)s$"
 _LONG_ENDINGS = [
     dict(pair.split(":") for pair in pairs.split())
     for pairs in (
@@ -151,7 +156,7 @@ def stem(word: str) -> str:
     """Return the stem of a word in lower case; what is not plain letters stays as it is."""
     if len(word) < 3 or not (word.isascii() and word.isalpha()):
         return word
-    word = _without_past(re.sub(_PLURAL, "", word))
+    word = _without_past(re.sub(_PLURAL_ENDING, "", word))
     if word.endswith("y") and re.fullmatch(".*V.*C", _form(word[:-1])):
         word = word[:-1] + "i"
     for endings in _LONG_ENDINGS:

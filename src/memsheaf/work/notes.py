@@ -25,7 +25,7 @@ from memsheaf.memory import clean_field
 from memsheaf.recall.inject import NOTES
 from memsheaf.sheaf import Look, Plan, Sheaf
 from memsheaf.text.sections import (
-    BULLET,
+    BULLET_MARK,
     Section,
     append_bullet,
     append_section,
@@ -269,11 +269,11 @@ def _problems_of_lines(text: str) -> Iterator[Problem]:
         before, fence = fence, fence_after(line, fence)
         if fence and not before:
             yield Problem(number, "code", "there is a block of code", "Name the file that the code is in.")
-        if re.match(BULLET, line):
+        if re.match(BULLET_MARK, line):
             row += 1
         elif line[:1].strip():
             row = 0
-        if row > MAX_BULLETS and re.match(BULLET, line):
+        if row > MAX_BULLETS and re.match(BULLET_MARK, line):
             what = f"there are more than {MAX_BULLETS} bullets in a row"
             yield Problem(number, "bullets", what, "Keep the most important; `memsheaf notes done` ends one.")
 
