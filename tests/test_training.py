@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +16,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 TRAINING = ROOT / "training"
 PARTS = ("training", "development", "test")
-MESSAGES_PER_WORLD = 30
 
 
 def load_data() -> ModuleType:
@@ -31,55 +29,6 @@ def load_data() -> ModuleType:
 
 
 DATA: Any = load_data()
-
-
-def all_worlds() -> list[dict[str, Any]]:
-    return [world for part in PARTS for world in DATA.worlds(part)]
-
-
-def all_dialogues() -> list[dict[str, Any]]:
-    return [dialogue for part in PARTS for dialogue in DATA.dialogues(part)]
-
-
-def test_each_world_has_thirty_messages_and_labels_that_are_ids_of_its_memories() -> None:
-    for world in all_worlds():
-        ids = [memory["id"] for memory in world["memories"]]
-        assert len(set(ids)) == len(ids), world["world"]
-        assert {memory["type"] for memory in world["memories"]} <= {"user", "feedback", "project", "reference"}
-        assert len(world["messages"]) == MESSAGES_PER_WORLD, world["world"]
-        for message in world["messages"]:
-            assert len(set(message["relevant"])) == len(message["relevant"]), message
-            assert set(message["relevant"]) <= set(ids), message
-            assert message["text"].strip()
-        assert all(memory["text"].strip() for memory in world["memories"])
-
-
-def test_no_world_or_dialogue_is_there_twice() -> None:
-    names = Counter(world["world"] for world in all_worlds())
-    memories = Counter(json.dumps([memory["text"] for memory in world["memories"]]) for world in all_worlds())
-    dialogues = Counter(dialogue["about"] for dialogue in all_dialogues())
-    assert max(names.values()) == max(memories.values()) == max(dialogues.values()) == 1
-
-
-def test_the_turns_that_answer_a_question_exist() -> None:
-    for dialogue in all_dialogues():
-        ids = [turn["id"] for turn in dialogue["turns"]]
-        assert len(set(ids)) == len(ids), dialogue["about"]
-        for question in dialogue["questions"]:
-            assert question["evidence"], question
-            assert set(question["evidence"]) <= set(ids), question
-
-
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize(
-    ("kind", "classes"),
-    [("sentences", len(DATA.SENTENCES)), ("scopes", 2), ("messages", len(DATA.MESSAGES)), ("pairs", 3)],
-)
-def test_labels_are_in_range_and_every_part_has_examples(kind: str, classes: int, part: str) -> None:
-    labelled = getattr(DATA, kind)(part)
-    assert labelled
-    assert {each.label for each in labelled} <= set(range(classes))
-    assert all(each.text.strip() and (kind != "pairs" or each.other.strip()) for each in labelled)
 
 
 def test_parts_are_stable_and_every_sixth_world_is_kept_aside() -> None:
