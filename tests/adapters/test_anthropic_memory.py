@@ -27,10 +27,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cases import each_case, sample
-from memsheaf.adapters.anthropic_memory import MAX_LISTED_LINES, AsyncMemoryTool, MemoryTool, to_file, to_name
+from memsheaf.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool, to_file, to_name
 from memsheaf.config import Settings
 from memsheaf.errors import Ref
-from memsheaf.memory import Allow, Memory
+from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.similarity import fact as words_of
 from memsheaf.tools import Tools
@@ -149,18 +149,6 @@ def test_the_page_says_how_many_pass_and_why_the_others_do_not() -> None:
 # names
 
 
-@pytest.mark.parametrize(
-    "name", ["notes.txt", "preferences.xml", "projects/x/todo", "Makefile", "данные.csv", "a.b.c.md"]
-)
-def test_a_file_is_shown_under_the_name_that_the_model_gave(tool: MemoryTool, name: str) -> None:
-    create(tool, f"/memories/{name}")
-
-    folder = os.path.dirname(f"/memories/{name}")
-    assert f"/memories/{name}" in listed(tool, folder)
-    assert view(tool, f"/memories/{name}").endswith("     1\tSome text.\n     2\t")
-    assert all(path.endswith(".md") for path in files(tool))
-
-
 NAMES = st.lists(
     st.text(st.sampled_from("abAé1._-@ "), min_size=1, max_size=6)
     | st.sampled_from(["todo", "notes", "Notes", "x"]).flatmap(
@@ -196,52 +184,12 @@ def test_two_names_never_make_one_file_and_what_was_made_is_what_is_listed(wante
             assert view(tool, path).endswith(f"     1\t{text}     2\t")
 
 
-def test_a_name_that_could_be_taken_for_another_is_refused_with_the_one_to_use(tool: MemoryTool) -> None:
-    assert "use that name" in refusal(create, tool, "/memories/notes.txt.md")
-    assert "/memories/todo;" in refusal(create, tool, "/memories/todo.file.md")
-
-    create(tool, "/memories/notes.txt")
-    assert "use that name" in refusal(create, tool, "/memories/notes.txt.md")
-    assert "Some text." in view(tool, "/memories/notes.txt.md"), "as the catalog names it"
-
-
 def test_spellings_that_are_one_file_on_some_systems_are_one_file(tool: MemoryTool) -> None:
     create(tool, "/memories/caf\u00e9.txt")
 
     assert refusal(create, tool, "/memories/CAF\u00c9.txt") == "File /memories/CAF\u00c9.txt already exists"
     assert "already exists" in refusal(create, tool, "/memories/cafe\u0301.txt")
     assert list(files(tool)) == ["caf\u00e9.txt.md"]
-
-
-def test_a_folder_has_one_spelling(tool: MemoryTool) -> None:
-    create(tool, "/memories/Wares/a/plan")
-
-    there = "The folder /memories/Wares is there already; spell it like that"
-    assert refusal(create, tool, "/memories/wares/b/other") == there
-    create(tool, "/memories/plan")
-    assert refusal(rename, tool, "/memories/plan", "/memories/WARES/plan") == there
-    assert (
-        refusal(rename, tool, "/memories/Wares", "/memories/wares")
-        == "The destination /memories/wares already exists"
-    )
-    assert listed(tool, "/memories/wares") == ["/memories/Wares/a/", "/memories/Wares/a/plan"]
-    if sys.platform == "linux":  # two of them, made by somebody else
-        Path(tool.sheaf.root, "wares").mkdir()
-        Path(tool.sheaf.root, "wares", "b.md").write_text("b")
-        assert listed(tool, "/memories/wares") == ["/memories/wares/b.md"]
-        assert walked(tool) == {"/memories/Wares/a/plan", "/memories/plan", "/memories/wares/b.md"}
-
-
-def test_what_is_a_file_is_no_folder(tool: MemoryTool) -> None:
-    create(tool, "/memories/plan")
-    create(tool, "/memories/wares/plan")
-
-    assert "/memories/plan is a file's name" in refusal(create, tool, "/memories/plan/b.txt")
-    assert "is a file's name" in refusal(create, tool, "/memories/x.md/b.txt")
-    assert "is a file's name" in refusal(rename, tool, "/memories/wares", "/memories/x.md")
-    assert refusal(create, tool, "/memories/wares") == "File /memories/wares already exists"
-    assert refusal(replace, tool, "/memories/wares", "a", "b") == "The path /memories/wares is not a file."
-    assert refusal(insert, tool, "/memories", 0, "b") == "The path /memories is not a file."
 
 
 def outside_the_cache(folder: Path) -> dict[Path, bytes]:
@@ -251,7 +199,6 @@ def outside_the_cache(folder: Path) -> dict[Path, bytes]:
 
 TRAVERSALS = [case for case in cases("traversal") if case["surface"] == "name"]
 REFUSED = [case["input"] for case in TRAVERSALS if case["expect"] == "reject" and case["input"] != "notes.py"]
-ACCEPTED = [case["input"] for case in TRAVERSALS if case["expect"] == "accept"]
 
 
 @each_case("name", sample(REFUSED, 4))
@@ -276,25 +223,9 @@ def test_a_path_of_the_corpus_leads_nowhere(tool: MemoryTool, tmp_path: Path, na
     assert outside_the_cache(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", sample([*ACCEPTED, "notes.py"], 4))
-def test_a_harmless_name_of_the_corpus_is_taken(tool: MemoryTool, name: str) -> None:
-    create(tool, f"/memories/{name}")
-    assert walked(tool) == {f"/memories/{name}"}
-    assert all(path.endswith(".md") for path in files(tool))
-
-
 @each_case("path", ["/memoriesx/a.txt", "/memories_private/x.md", "memories/a.txt", "/etc/passwd", ""])
 def test_a_path_that_is_not_below_memories_is_refused(tool: MemoryTool, path: str) -> None:
     assert refusal(create, tool, path).startswith("Path must start with /memories, got: ")
-
-
-def test_a_refused_name_comes_with_the_reason_and_what_to_do(tool: MemoryTool) -> None:
-    assert "MEMORY.md is not a memory: it is generated" in refusal(create, tool, "/memories/MEMORY.md")
-    assert "it is more than 4 folders deep. Use a plain name such as" in refusal(
-        create, tool, "/memories/a/b/c/d/e/f"
-    )
-    assert "longer than 100 bytes" in refusal(create, tool, f"/memories/{'x' * 101}")
-    assert refusal(create, tool, "/memories/new/") == "/memories/new/ is a folder; name a file in it"
 
 
 def test_the_catalog_can_be_read_and_not_changed(tool: MemoryTool) -> None:
@@ -349,37 +280,6 @@ def test_a_text_without_a_header_is_a_free_file_kept_byte_for_byte(tool: MemoryT
     assert files(tool) == {"preferences.xml.md": text}
 
 
-def test_a_header_that_is_wrong_is_refused_with_what_it_lacks(tool: MemoryTool) -> None:
-    said = refusal(create, tool, "/memories/a.md", TYPED.replace("description: Indentation\n", ""))
-    assert said == "/memories/a.md cannot be stored: there is no description; add one line that says it"
-    assert "use user, feedback, project, reference" in refusal(
-        create, tool, "/memories/a.md", TYPED.replace("user", "x")
-    )
-    assert files(tool) == {}
-
-
-@pytest.mark.parametrize(
-    "case", sample([case for case in cases("malformed_frontmatter") if "content" in case], 4), ids=lambda c: c["id"]
-)
-def test_a_malformed_file_is_viewed_and_never_rewritten_or_removed(tool: MemoryTool, case: dict[str, Any]) -> None:
-    create(tool, "/memories/kept.md")
-    name = "odd.sync-conflict-20260305-101010-ABCDEFG.md" if case["read"] == "conflict_copy" else "odd.md"
-    place, path = Path(tool.sheaf.root, name), f"/memories/{name}"
-    place.write_bytes(case["content"].encode("utf-8", "surrogatepass"))
-    before = place.read_bytes()
-    state = tool.sheaf.read(name).state
-
-    assert path in listed(tool)
-    assert (state == "held") == ("cannot be shown" in answer(view, tool, path))
-    said = answer(insert, tool, path, before.count(b"\n"), "More.")
-    assert "has been edited" in said or place.read_bytes() == before
-    if state in ("bad", "held"):
-        assert "A person has to fix it" in said
-        assert "A person has to fix it" in refusal(delete, tool, path)
-        assert "A person has to fix it" in refusal(rename, tool, path, "/memories/other.md")
-        assert place.read_bytes() == before
-
-
 @each_case("case", sample([case for case in cases("secrets") if case["expect"] == "flag"], 16))
 def test_a_secret_is_refused_and_not_repeated(tool: MemoryTool, case: dict[str, Any]) -> None:
     text, secret = "".join(case["parts"]), "".join(case["parts"][index] for index in case["secret"])
@@ -397,41 +297,7 @@ def test_a_secret_is_refused_and_not_repeated(tool: MemoryTool, case: dict[str, 
     assert files(tool) == {"notes.txt.md": "Empty.\n"}
 
 
-def test_a_typed_memory_that_is_there_already_or_not_worth_keeping_is_refused(tool: MemoryTool) -> None:
-    create(tool, "/memories/user_tabs.md", TYPED)
-
-    assert "/memories/user_tabs.md says the same already" in refusal(create, tool, "/memories/user_two.md", TYPED)
-    moment = TYPED.replace("Use tabs.", "Use the old endpoint for now.")
-    assert "not worth keeping" in refusal(create, tool, "/memories/user_now.md", moment)
-
-
 # changing
-
-
-def test_an_edit_goes_by_the_whole_text_and_dates_a_header_that_has_a_date(tool: MemoryTool) -> None:
-    create(tool, "/memories/user_tabs.md", TYPED.replace("---\nUse", "updated: 2020-01-01\n---\nUse"))
-
-    # a change to a memory without a source adds the line `changed_by: agent` to its header
-    said = replace(tool, "/memories/user_tabs.md", "description: Indentation", "description: How to indent")
-    assert "     3\tdescription: How to indent" in said
-    assert (
-        insert(tool, "/memories/user_tabs.md", 8, "In all files.")
-        == "The file /memories/user_tabs.md has been edited."
-    )
-
-    memory = tool.sheaf.read("user_tabs.md")
-    assert (memory.description, memory.updated) == ("How to indent", tool.sheaf.today)
-    assert memory.body == "Use tabs.\nIn all files.\n"
-
-
-def test_a_typed_memory_keeps_its_header(tool: MemoryTool) -> None:
-    create(tool, "/memories/user_tabs.md", TYPED)
-
-    assert "there is no header" in refusal(insert, tool, "/memories/user_tabs.md", 0, "Hello")
-    assert "there is no description" in refusal(
-        replace, tool, "/memories/user_tabs.md", "description: Indentation\n", ""
-    )
-    assert files(tool) == {"user_tabs.md": TYPED}
 
 
 def test_only_a_person_confirms_a_memory(tool: MemoryTool) -> None:
@@ -440,24 +306,6 @@ def test_only_a_person_confirms_a_memory(tool: MemoryTool) -> None:
 
     replace(tool, "/memories/user_tabs.md", "trust: unconfirmed", "trust: confirmed")
     assert "trust: unconfirmed" in view(tool, "/memories/user_tabs.md")
-
-
-def test_an_insertion_loses_no_line(tool: MemoryTool) -> None:
-    create(tool, "/memories/a.txt", "one\n\n\n")
-
-    insert(tool, "/memories/a.txt", 3, "four\n")
-    insert(tool, "/memories/a.txt", 0, "zero")
-    assert files(tool) == {"a.txt.md": "zero\none\n\n\nfour\n"}
-
-
-def test_a_replacement_that_is_not_unique_says_where(tool: MemoryTool) -> None:
-    create(tool, "/memories/a.txt", "x\n" * 5000)
-
-    said = refusal(replace, tool, "/memories/a.txt", "x", "y")
-    assert "Multiple occurrences of old_str `x` in lines: 1, 2, 3, " in said
-    assert len(said) < 500
-    assert len(refusal(replace, tool, "/memories/a.txt", "z" * 100_000, "y")) < 2_000
-    assert "is empty" in refusal(replace, tool, "/memories/a.txt", "", "y")
 
 
 class Interrupted(Sheaf):
@@ -518,23 +366,6 @@ def test_notes_stay_in_order_and_in_place(tool: MemoryTool) -> None:
     assert "is not removed" in refusal(rename, tool, "/memories/NOTES.md", "/memories/other.md")
 
 
-def test_what_a_task_keeps_is_read_and_not_written(settings: Settings, tmp_path: Path) -> None:
-    with Sheaf.open("task/release", settings=settings, cwd=str(tmp_path)) as sheaf:
-        sheaf.put("TASK.md", "# Release\n", free=True)
-        tool = MemoryTool(sheaf)
-        assert "# Release" in view(tool, "/memories/TASK.md")
-        for call in (
-            lambda: replace(tool, "/memories/TASK.md", "Release", "x"),
-            lambda: delete(tool, "/memories/TASK.md"),
-            lambda: rename(tool, "/memories/TASK.md", "/memories/x.md"),
-            lambda: create(tool, "/memories/verified.md"),
-        ):
-            assert "is kept by `memsheaf task`" in refusal(call)
-        create(tool, "/memories/idea.txt")
-        tool.clear_all_memory()
-        assert list(files(tool)) == ["TASK.md"]
-
-
 def test_deleting_and_renaming_a_folder_are_one_commit_each_that_can_be_undone(tool: MemoryTool) -> None:
     for path in ("wares/a.txt", "wares/deep/b", "wares/user_tabs.md", "other.txt"):
         create(tool, f"/memories/{path}", TYPED if path.endswith(".md") else f"{path}\n")
@@ -565,30 +396,6 @@ def test_what_was_deleted_is_not_learned_again_and_what_was_not_is_not_buried(to
     assert tool.sheaf.own.store.buried(tests) is None
 
 
-def test_a_rename_is_refused_where_something_is_or_cannot_be(tool: MemoryTool) -> None:
-    create(tool, "/memories/a.txt")
-    create(tool, "/memories/wares/b.txt")
-
-    for new in ("/memories/wares", "/memories/wares/b.txt", "/memories", "/memories/A.txt"):
-        assert refusal(rename, tool, "/memories/a.txt", new) == f"The destination {new} already exists"
-    assert "cannot be moved into itself" in refusal(rename, tool, "/memories/wares", "/memories/wares/deeper")
-    assert "folders deep" in refusal(rename, tool, "/memories/wares", "/memories/1/2/3/4/5")
-    assert "is a file's name" in refusal(rename, tool, "/memories/wares", "/memories/a.txt/b")
-    assert refusal(rename, tool, "/memories/no", "/memories/new") == "The path /memories/no does not exist"
-    assert listed(tool) == ["/memories/a.txt", "/memories/wares/", "/memories/wares/b.txt"]
-
-
-def test_a_secret_that_a_person_allowed_does_not_stand_in_the_way_of_a_rename(tool: MemoryTool) -> None:
-    secret = "".join(cases("secrets")[0]["parts"])
-    tool.sheaf.put("keys.txt.md", secret, free=True, allow=Allow(secrets=True))
-
-    rename(tool, "/memories/keys.txt", "/memories/old.txt")
-    assert files(tool) == {"old.txt.md": secret}
-    create(tool, "/memories/new.txt")
-    name = "".join(cases("secrets")[0]["parts"][1:4])
-    assert name not in refusal(rename, tool, "/memories/new.txt", f"/memories/{name}.txt")
-
-
 def test_clearing_forgets_everything_in_one_commit_that_can_be_undone(tool: MemoryTool) -> None:
     assert tool.clear_all_memory() == "All memory cleared"
     create(tool, "/memories/a.txt")
@@ -603,49 +410,6 @@ def test_clearing_forgets_everything_in_one_commit_that_can_be_undone(tool: Memo
 
 
 # looking
-
-
-def test_a_folder_is_listed_two_levels_deep_with_sizes_and_nothing_hidden(tool: MemoryTool) -> None:
-    for path, size in (("b.txt", 10), ("a/one", 1536), ("a/deep/two.md", 512), ("a/deep/er/three", 1)):
-        create(tool, f"/memories/{path}", "x" * size)
-    Path(tool.sheaf.root, ".hidden.md").write_text("hidden")
-
-    assert view(tool, "/memories/") == (
-        "Here're the files and directories up to 2 levels deep in /memories/, excluding hidden items:\n"
-        "2.0K\t/memories\n2.0K\t/memories/a/\n513B\t/memories/a/deep/\n1.5K\t/memories/a/one\n10B\t/memories/b.txt"
-    )
-    assert listed(tool, "/memories/a/deep") == [
-        "/memories/a/deep/er/", "/memories/a/deep/er/three", "/memories/a/deep/two.md",
-    ]  # fmt: skip
-    assert view(tool, "/memories/a/deep/er").splitlines()[1:] == [
-        "1B\t/memories/a/deep/er",
-        "1B\t/memories/a/deep/er/three",
-    ]
-
-
-def test_a_long_listing_is_cut_and_says_how_to_see_the_rest(tool: MemoryTool) -> None:
-    os.makedirs(tool.sheaf.root)
-    total = 2 * MAX_LISTED_LINES + 7
-    for number in range(total):
-        Path(tool.sheaf.root, f"user_{number:05}.md").write_text("x")
-
-    first = view(tool).splitlines()
-    assert len(first) == 2 + MAX_LISTED_LINES + 1
-    assert first[-1].startswith(f"({MAX_LISTED_LINES} of {total} are shown; view_range [{MAX_LISTED_LINES + 1}, ")
-    seen = [*first[2:-1], *view(tool, "/memories", MAX_LISTED_LINES + 1, 2 * MAX_LISTED_LINES).splitlines()[2:-1]]
-    seen += view(tool, "/memories", 2 * MAX_LISTED_LINES + 1, -1).splitlines()[2:]
-    assert seen == [f"1B\t/memories/user_{number:05}.md" for number in range(total)]
-
-
-def test_a_range_of_lines_is_as_the_sdk_takes_it(tool: MemoryTool) -> None:
-    create(tool, "/memories/a.txt", "1\n2\n3")
-
-    assert view(tool, "/memories/a.txt", 2, -1).splitlines()[1:] == ["     2\t2", "     3\t3"]
-    assert view(tool, "/memories/a.txt", 0, 1).splitlines()[1:] == ["     1\t1"]
-    assert view(tool, "/memories/a.txt", 9, 12).splitlines()[1:] == []
-    for odd in ([1], [1, 2, 3], ["1", "2"], [True, 2], "12", {"a": 1}):
-        with pytest.raises(ToolError, match="two whole numbers"):
-            tool.call({"command": "view", "path": "/memories/a.txt", "view_range": odd})
 
 
 def test_an_error_does_not_repeat_all_that_a_model_said(tool: MemoryTool) -> None:
@@ -697,34 +461,6 @@ def test_a_sheaf_that_is_only_read_refuses_every_change(settings: Settings) -> N
 def test_the_setting_that_switches_tools_off_holds_here(settings: Settings) -> None:
     with MemoryTool.open("user", settings=settings._replace(tools=False)) as tool:
         assert "switched off" in refusal(view, tool)
-
-
-JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.just("/memories/a.txt"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
-COMMAND = st.sampled_from(["view", "create", "str_replace", "insert", "delete", "rename", "chmod", "call", "clear"])
-PATHS = st.text(max_size=12).map("/memories/{}".format) | JUNK
-
-
-@hypothesis_settings(max_examples=15)
-@given(st.lists(JUNK | st.fixed_dictionaries(
-    {"command": COMMAND},
-    optional={
-        "path": PATHS, "old_path": PATHS, "new_path": PATHS, "file_text": JUNK, "old_str": JUNK, "new_str": JUNK,
-        "insert_line": JUNK, "insert_text": JUNK, "view_range": JUNK,
-    },
-), min_size=1, max_size=15))  # fmt: skip
-def test_whatever_a_model_sends_is_answered_by_a_text_or_a_tool_error(inputs: list[object]) -> None:
-    with TemporaryDirectory() as folder, MemoryTool.open("user", settings=settings_in(Path(folder))) as tool:
-        create(tool, "/memories/a.txt")
-        for given_input in inputs:
-            try:
-                said = tool.call(given_input)
-            except ToolError as error:
-                said = str(error)
-            assert said.encode()
 
 
 # the real client and its runners, against an API on loopback
@@ -861,25 +597,6 @@ def test_what_is_saved_by_the_real_runner_another_conversation_and_the_command_l
     assert "user_tabs.md" in shown_by_command.stdout, shown_by_command.stderr
     with Sheaf.open("user", settings=settings) as sheaf:
         assert "Use 8 wide tabs." in Tools(sheaf).call("memory_read", {"filename": "user_tabs.md"})
-
-
-def test_calls_at_once_in_one_event_loop_lose_nothing(settings: Settings) -> None:
-    async def work(tool: AsyncMemoryTool) -> None:
-        await tool.call({"command": "create", "path": "/memories/a.txt", "file_text": "start\n"})
-        await asyncio.gather(
-            *(
-                tool.call(
-                    {"command": "insert", "path": "/memories/a.txt", "insert_line": 1, "insert_text": f"line {at}"}
-                )
-                for at in range(20)
-            )
-        )
-
-    with AsyncMemoryTool.open("user", settings=settings) as tool:
-        asyncio.run(work(tool))
-        lines = tool.sheaf.read("a.txt.md").text.splitlines()
-        assert asyncio.run(tool.clear_all_memory()) == "All memory cleared"
-    assert sorted(lines) == sorted(["start", *(f"line {at}" for at in range(20))])
 
 
 WRITER = """

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -56,48 +54,6 @@ def test_it_may_be_started_often_and_waited_for_twice(sheaf: Sheaf) -> None:
     distiller.wait()
     distiller.wait()
     assert sheaf.learning.inbox.left() == 0
-
-
-FORK = """
-import os, sys, threading
-from memsheaf import Settings, Sheaf, Turn
-from memsheaf.adapters.background import Distiller
-from memsheaf.recall.turns import Message
-
-home = sys.argv[1]
-settings = Settings(home, home + "/cache", state=home + "/state", embedder="none")
-sheaf = Sheaf.open("user", settings=settings)
-busy, ended = threading.Event(), threading.Event()
-
-class Slow:  # the sheaf of a parent that is at it while it forks
-    metered = staticmethod(lambda purpose: None)
-    def distil(self):
-        if os.getpid() == parent:
-            busy.set()
-            ended.wait()
-        return sheaf.distil()
-
-parent = os.getpid()
-distiller = Distiller(Slow())
-distiller.start()
-busy.wait()
-child = os.fork()
-if child == 0:
-    sheaf.learn(Turn("d", (Message("user", "Remember that the stork eats frogs."),)))
-    distiller.start()
-    distiller.wait()
-    os._exit(sheaf.learning.inbox.left())
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-ended.set()
-distiller.wait()
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_process_that_was_forked_meanwhile_learns_too(tmp_path: Path) -> None:
-    words = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK, str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "0\n"
 
 
 MISSING = {

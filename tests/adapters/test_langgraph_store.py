@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import json
 import logging
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +17,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 
 from cases import sample
 from memsheaf import Settings, Sheaf, Turn
@@ -168,20 +165,6 @@ def test_a_file_edited_into_something_else_is_told_and_never_touched(
     assert file.read_bytes() == broken
 
 
-def test_what_else_stands_in_a_header_stays(sheaf: Sheaf, store: MemsheafStore) -> None:
-    store.put(USER, "indent", TABS)
-    file = file_of(sheaf, USER, "indent")
-    marks = "pinned: true\nmood: calm  # mine\nexpires: 2026-12-01\n"
-    file.write_text(file.read_text("utf-8").replace("key:", f"{marks}key:"), "utf-8")
-
-    store.put(USER, "indent", TABS | {"content": "Use spaces."})
-
-    memory = sheaf.read("langgraph/users/123/indent.md")
-    assert "mood: calm  # mine" in memory.text
-    assert memory.pinned
-    assert memory.expires == "", "which spoke of the old fact"
-
-
 # nothing is lost
 
 JSON = st.recursive(
@@ -222,17 +205,6 @@ def test_an_item_comes_back_from_its_file_as_it_was(
 
 
 @hypothesis_settings(max_examples=40)
-@given(PLACES, VALUES, VALUES)
-def test_an_item_comes_back_from_the_file_of_another(
-    where: tuple[tuple[str, ...], str], old: dict[str, Any], new: dict[str, Any]
-) -> None:
-    was = write(StoredItem(*where, old, NOON, NOON, searched=False), None, source="agent")
-    item = StoredItem(*where, new, NOON, NOON)
-
-    assert read(write(item, was, source="agent")) == item
-
-
-@hypothesis_settings(max_examples=40)
 @given(st.lists(PLACES, min_size=2, max_size=8, unique=True))
 def test_no_two_items_share_a_file_on_any_system(places: list[tuple[tuple[str, ...], str]]) -> None:
     paths = [place(*where) for where in places]
@@ -259,30 +231,6 @@ def test_what_is_put_is_what_is_found(tmp_path_factory: pytest.TempPathFactory, 
             assert sorted(below) == sorted(one for one, _ in items if one[: len(prefix)] == prefix)
 
 
-def test_every_path_of_the_corpus_is_a_key_like_any_other(sheaf: Sheaf, store: MemsheafStore) -> None:
-    cases = json.loads((CORPORA / "traversal.json").read_text("utf-8"))["cases"]
-    inputs = [case["input"] for case in cases if isinstance(case.get("input"), str)]
-
-    for given_key in sample(inputs):
-        label = given_key.replace(".", "_").replace("\0", "_") or "_"
-        store.put(("keys",), given_key, {"key": given_key})
-        store.put((label,), "k", {"label": label})
-        assert value_of(store, ("keys",), given_key) == {"key": given_key}
-        assert value_of(store, (label,), "k") == {"label": label}
-
-    outside = [path for path in Path(sheaf.root).rglob("*.md") if path.name != "MEMORY.md"]
-    assert all((Path(sheaf.root) / "langgraph") in path.parents for path in outside)
-
-
-def test_a_value_may_be_changed_by_who_gets_it(store: MemsheafStore) -> None:
-    store.put(USER, "list", {"items": [1]})
-    for item in (*store.search(USER), store.get(USER, "list")):
-        assert item
-        item.value["items"].append(2)
-
-    assert store.search(USER)[0].value == {"items": [1]}
-
-
 # what is refused
 
 
@@ -304,17 +252,6 @@ def test_a_secret_stops_the_whole_batch(sheaf: Sheaf, store: MemsheafStore) -> N
 
     assert {item.key: item.value for item in store.search(USER)} == {"kept": {"n": 1}}
     assert len(list(sheaf.log())) == 1
-
-
-def test_a_value_that_a_file_cannot_hold_is_refused(sheaf: Sheaf, store: MemsheafStore) -> None:
-    for value in ({"x": "y" * 300_000}, {"x": ["y" * 1000] * 300}):
-        with pytest.raises(TextRefused, match="larger than 256 KiB"):
-            store.batch([PutOp(USER, "fine", {}), PutOp(USER, "large", value)])
-    with pytest.raises(TextRefused, match="header is longer"):
-        store.put(USER, "k" * 20_000, {})
-    with pytest.raises(TypeError, match="not JSON serializable"):
-        store.put(USER, "now", {"at": NOON})
-    assert list(sheaf.list()) == []
 
 
 def test_what_no_file_may_be_is_not_read(sheaf: Sheaf, store: MemsheafStore, tmp_path: Path) -> None:
@@ -391,17 +328,6 @@ def test_what_is_deleted_is_not_learned_again(sheaf: Sheaf, store: MemsheafStore
     assert sheaf.own.store.buried(fact(memory))
 
 
-def test_times_are_those_of_the_first_and_of_the_last_put(store: MemsheafStore, clock: Clock) -> None:
-    store.put(USER, "prefs", {"n": 1})
-    clock.forward(seconds=1.5)
-    store.put(USER, "prefs", {"n": 2})
-
-    item = store.get(USER, "prefs")
-
-    assert item
-    assert (item.created_at, item.updated_at) == (NOON, NOON + timedelta(seconds=1.5))
-
-
 # searching
 
 
@@ -448,17 +374,6 @@ def test_a_filter_finds_what_it_says_newest_first(shop: MemsheafStore, wanted: d
     assert keys(shop.search(("shop",), filter=wanted)) == found.split()
 
 
-def test_pages_follow_each_other(shop: MemsheafStore) -> None:
-    pages = [keys(shop.search(("shop",), limit=3, offset=offset)) for offset in (0, 3, 6)]
-
-    assert pages == [["note", "pear", "car"], ["apple"], []]
-
-
-def test_an_unknown_operator_is_an_error(shop: MemsheafStore) -> None:
-    with pytest.raises(ValueError, match=r"\$near"):
-        shop.search(("shop",), filter={"price": {"$near": 1}})
-
-
 def test_a_query_finds_by_words_and_gives_a_score(shop: MemsheafStore) -> None:
     shop.put(("other",), "car", {"text": "a vehicle"})
 
@@ -471,62 +386,12 @@ def test_a_query_finds_by_words_and_gives_a_score(shop: MemsheafStore) -> None:
     assert shop.search((), query="elephants") == []
 
 
-def test_a_query_finds_what_many_others_stand_before(sheaf: Sheaf, store: MemsheafStore) -> None:
-    store.put(("few",), "one", {"text": "Somebody might like a cup of tea, perhaps a green one."})
-    store.put(("few",), "two", {"text": "Something else"})
-    many = [{"text": "green tea " * (2 + number % 3), "n": number} for number in range(120)]
-    store.batch([PutOp(("many", str(value["n"])), "k", value) for value in many])
-
-    assert "langgraph/few/one.md" not in [row.ref.path for row in sheaf.search("green tea", limit=1000)]
-    assert keys(store.search(("few",), query="green tea")) == ["one"]
-    assert [item.value["n"] for item in store.search((), query="green tea", filter={"n": 7})] == [7]
-    assert len(store.search(("many",), query="green tea", limit=100, offset=60)) == 60
-
-
 def test_an_item_that_is_not_indexed_is_found_by_its_fields_alone(store: MemsheafStore) -> None:
     store.put(USER, "quiet", {"text": "green tea"}, index=False)
     store.put(USER, "loud", {"text": "green tea"}, index=["text"])
 
     assert keys(store.search(USER, query="green tea")) == ["loud"]
     assert sorted(keys(store.search(USER, filter={"text": "green tea"}))) == ["loud", "quiet"]
-
-
-OPENED: list[str] = []
-WATCHING = threading.Event()
-
-
-def watch(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" and WATCHING.is_set() and str(arguments[0]).endswith(".md"):
-        OPENED.append(str(arguments[0]))
-
-
-def test_files_are_read_once_however_often_one_searches(sheaf: Sheaf, store: MemsheafStore) -> None:
-    store.batch([PutOp(("many", str(number % 5)), f"k{number}", {"n": number}) for number in range(150)])
-    store.search((), filter={"n": 1})
-    sheaf.own.index.look()
-    sys.addaudithook(watch)  # for good: it cannot be taken off
-    WATCHING.set()
-    try:
-        for number in range(5):
-            assert keys(store.search(("many",), filter={"n": number})) == [f"k{number}"]
-    finally:
-        WATCHING.clear()
-
-    assert len(OPENED) < 150 + 100, "the index looks again at what was changed a moment ago, 100 at a time"
-
-
-def test_namespaces_are_listed_by_their_beginning_end_and_depth(store: MemsheafStore) -> None:
-    spaces = [("a",), ("a", "b"), ("a", "b", "c", "d"), ("a", "x", "c"), ("z", "c")]
-    store.batch([PutOp(space, "k", {}) for space in spaces])
-
-    assert store.list_namespaces() == spaces
-    assert store.list_namespaces(prefix=("a",), max_depth=2) == [("a",), ("a", "b"), ("a", "x")]
-    assert store.list_namespaces(suffix=("c",)) == [("a", "x", "c"), ("z", "c")]
-    assert store.list_namespaces(prefix=("a", "*", "c")) == [("a", "b", "c", "d"), ("a", "x", "c")]
-    assert store.list_namespaces(prefix=("a",), suffix=("*", "d")) == [("a", "b", "c", "d")]
-    assert store.list_namespaces(limit=2, offset=1) == spaces[1:3]
-    with pytest.raises(ValueError, match="infix"):
-        store.batch([ListNamespacesOp((MatchCondition("infix", ("a",)),))])  # type: ignore[arg-type]
 
 
 # the time that items have
@@ -566,28 +431,6 @@ def test_a_time_to_live_is_refused_and_not_silently_dropped(sheaf: Sheaf, store:
 
 
 # several at once
-
-
-def test_threads_and_tasks_lose_nothing(store: MemsheafStore) -> None:
-    def work(worker: int) -> None:
-        for number in range(10):
-            store.put(("w", str(worker)), f"k{number}", {"n": number})
-            store.put(("shared",), "k", {"worker": worker, "n": number})
-            assert store.get(("w", str(worker)), f"k{number}")
-
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(work, range(6)))
-
-    async def tasks() -> None:
-        await asyncio.gather(*(store.aput(("t",), f"k{number}", {"n": number}) for number in range(30)))
-        assert len(await store.asearch(("t",), limit=100)) == 30
-
-    asyncio.run(tasks())
-
-    assert len(store.search(("w",), limit=1000)) == 60
-    item = store.get(("shared",), "k")
-    assert item
-    assert item.value["n"] == 9
 
 
 WORKER = """
@@ -657,16 +500,6 @@ def test_what_nobody_vouches_for_or_is_over_is_not_served(
         assert value_of(store, USER, "indent") == TABS
 
 
-def test_an_item_that_was_made_later_than_now_is_updated(store: MemsheafStore, clock: Clock) -> None:
-    clock.forward(seconds=1)
-    store.put(USER, "indent", {"n": 1})
-    clock.forward(seconds=-1)
-
-    store.put(USER, "indent", {"n": 2})
-
-    assert value_of(store, USER, "indent") == {"n": 2}
-
-
 def test_two_processes_lose_nothing(tmp_path: Path) -> None:
     with Sheaf.open("user", settings=chosen(tmp_path)) as sheaf:
         store = MemsheafStore(sheaf)
@@ -686,52 +519,6 @@ def test_two_processes_lose_nothing(tmp_path: Path) -> None:
         assert item
         assert item.value["n"] == 11
         assert len(list(sheaf.log("langgraph/both/k.md"))) == 24
-
-
-# in a graph
-
-GRAPH = """
-import sys
-from typing import TypedDict
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
-from memsheaf import Settings, Sheaf
-from memsheaf.adapters.langgraph import MemsheafStore
-
-class State(TypedDict, total=False):
-    say: str
-    found: list[str]
-
-def save(state: State, runtime: Runtime) -> State:
-    if state["say"]:
-        runtime.store.put(("users", "123"), "said", {"text": state["say"]})
-    return {}
-
-async def find(state: State, runtime: Runtime) -> State:
-    return {"found": [item.value["text"] for item in await runtime.store.asearch(("users",), query="tea")]}
-
-builder = StateGraph(State)
-builder.add_node("save", save)
-builder.add_node("find", find)
-builder.add_edge(START, "save")
-builder.add_edge("save", "find")
-builder.add_edge("find", END)
-folder, said = sys.argv[1:]
-import asyncio
-settings = Settings(folder + "/home", folder + "/cache", state=folder + "/state", embedder="none")
-with Sheaf.open("user", settings=settings) as sheaf:
-    graph = builder.compile(store=MemsheafStore(sheaf))
-    print(asyncio.run(graph.ainvoke({"say": said}))["found"])
-"""
-
-
-def test_a_graph_saves_in_one_process_and_finds_in_another(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", GRAPH, str(tmp_path), "Drinks green tea."]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
-    assert found == "['Drinks green tea.']\n"
-
-    with Sheaf.open("user", settings=chosen(tmp_path)) as sheaf:
-        assert keys(MemsheafStore(sheaf).search(("users",), query="tea")) == ["said"]
 
 
 # LangGraph's own tests of its SQLite store

@@ -6,22 +6,19 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, BinaryContent, DeferredToolRequests, DeferredToolResults, RunContext, TextContent
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, RunContext
 from pydantic_ai.messages import (
     ModelMessage,
-    ModelMessagesTypeAdapter,
-    ModelRequest,
     ModelResponse,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
-    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -30,16 +27,12 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from memsheaf import Settings, Sheaf, Turn
-from memsheaf.adapters import pydantic_ai as adapter
 from memsheaf.adapters.pydantic_ai import Memory
-from memsheaf.llm.scripted import Scripted
 from memsheaf.tools import READING, TOOLS
 
-CORPORA = Path(__file__).resolve().parent.parent / "corpora"
 ASKED = "Shall the code be indented with tabs or with spaces?"
 FACT = "Use tabs, 4 wide, in all code."
 PATIENT = 60.0  # no test depends on how quick a machine is
-Step = Callable[[list[ModelMessage]], ModelResponse]
 
 
 @pytest.fixture(autouse=True)
@@ -151,112 +144,6 @@ def test_it_stays_beside_its_prompt_and_is_not_recalled_again(memory: Memory[Non
     assert prompts(second.all_messages()) == [ASKED, f"Once more: {ASKED}"]
 
 
-def test_another_conversation_is_shown_it_again(memory: Memory[None], tabs: str) -> None:
-    model = Model()
-    agent = Agent(model.model, capabilities=[memory])
-    agent.run_sync(ASKED)
-    agent.run_sync(ASKED)
-    agent.run_sync(ASKED, conversation_id="of mine")
-    assert [FACT in model.prompts(request)[0] for request in range(3)] == [True] * 3
-
-
-def test_a_history_that_was_stored_begins_anew_in_another_process(settings: Settings, tabs: str) -> None:
-    with Memory[None]("user", settings=settings, patience=PATIENT) as memory:
-        stored = Agent(Model().model, capabilities=[memory]).run_sync(ASKED).all_messages_json()
-    model = Model()
-    with Memory[None]("user", settings=settings, patience=PATIENT) as memory:
-        history = ModelMessagesTypeAdapter.validate_json(stored)
-        Agent(model.model, capabilities=[memory]).run_sync(f"Again: {ASKED}", message_history=history)
-    assert [FACT in said for said in model.prompts()] == [False, True]
-
-
-def test_it_is_in_every_request_of_the_run(memory: Memory[None], tabs: str) -> None:
-    model = Model(call("memory_list", {}), call("memory_view", {}))
-    Agent(model.model, capabilities=[memory]).run_sync(ASKED)
-    assert len(model.shown) == 3
-    assert len({model.prompts(request)[0] for request in range(3)}) == 1
-
-
-def test_a_prompt_of_several_pieces_gets_one_more(memory: Memory[None], tabs: str) -> None:
-    model = Model()
-    image = BinaryContent(b"GIF89a", media_type="image/gif")
-    said: list[UserContent] = [TextContent("Look at this."), image, ASKED]
-    result = Agent(model.model, capabilities=[memory]).run_sync(said)
-    (shown,) = model.prompts()
-    assert shown[:3] == said
-    assert FACT in shown[3]
-    assert prompts(result.all_messages()) == [said]
-
-
-def test_a_history_that_ends_with_an_unanswered_prompt_is_gone_on_with(memory: Memory[None], tabs: str) -> None:
-    model = Model()
-    history: list[ModelMessage] = [ModelRequest([UserPromptPart("Are you there?")])]
-    result = Agent(model.model, capabilities=[memory]).run_sync(ASKED, message_history=history)
-    assert [FACT in said for said in model.prompts()] == [False, True]
-    assert prompts(result.all_messages()) == ["Are you there?", ASKED]
-
-
-def test_a_history_that_somebody_wrote_by_hand_is_answered(memory: Memory[None], tabs: str) -> None:
-    model = Model()
-    history: list[ModelMessage] = [ModelRequest([UserPromptPart(f"Ignore memory. {ASKED}")])]
-    result = Agent(model.model, capabilities=[memory]).run_sync(message_history=history)
-    assert result.output == "ok"
-    assert model.prompts() == [f"Ignore memory. {ASKED}"]
-    assert model.instructions == [""]
-
-
-def test_a_prompt_without_words_is_no_question(memory: Memory[None], tabs: str) -> None:
-    model = Model()
-    image = BinaryContent(b"GIF89a", media_type="image/gif")
-    Agent(model.model, capabilities=[memory]).run_sync([image])
-    assert model.prompts() == [[image]]
-
-
-def test_a_selector_that_is_late_is_heard_at_the_next_step(settings: Settings, tabs: str) -> None:
-    asked = threading.Event()
-
-    def choose(_: object) -> object:
-        asked.wait(30)
-        return {"selected_memories": [f"user/{tabs}"]}
-
-    model = Model(call("look_around", {}))
-    with Memory[None]("user", settings=settings, selector=Scripted([choose]), patience=0.0) as memory:
-        agent = Agent(model.model, capabilities=[memory])
-
-        @agent.tool_plain
-        def look_around() -> str:
-            asked.set()
-            for thread in threading.enumerate():
-                if thread.name == "memsheaf-recall":
-                    thread.join(30)
-            return "nothing to see"
-
-        result = agent.run_sync(ASKED)
-    assert model.prompts(0) == [ASKED]
-    assert FACT in model.prompts(1)[0]
-    assert prompts(result.all_messages()) == [ASKED]
-
-
-def test_several_scopes_are_recalled_and_shown_and_the_first_is_written(settings: Settings, tabs: str) -> None:
-    fact = {"name": "Heron", "description": "The staging database", "type": "project", "content": "It is heron."}
-    model = Model(call("memory_write", fact))
-    with Memory[None]("agent/builder", "user", settings=settings, patience=PATIENT) as memory:
-        Agent(model.model, capabilities=[memory]).run_sync(ASKED)
-    assert FACT in model.prompts()[0]
-    assert tabs in model.instructions[0]
-    with Sheaf.open("agent/builder", settings=settings) as sheaf:
-        assert [row.path for row in sheaf.list()] == ["project_heron.md"]
-
-
-def test_a_sheaf_of_several_scopes_is_passed_alone(settings: Settings, tabs: str) -> None:
-    model = Model()
-    with Sheaf.open(scopes=["agent/builder", "user"], settings=settings) as sheaf:
-        Agent(model.model, capabilities=[Memory[None](sheaf, patience=PATIENT)]).run_sync(ASKED)
-        with pytest.raises(ValueError, match="one sheaf covers several scopes"):
-            Memory[None](sheaf, "user")
-    assert FACT in model.prompts()[0]
-
-
 # the user asks to do without
 
 
@@ -304,33 +191,12 @@ def test_a_sub_agent_may_only_read_and_teaches_nothing(
     assert waiting(settings) == []
 
 
-def test_a_sheaf_is_not_made_read_only_afterwards(settings: Settings, tabs: str) -> None:
-    with Sheaf.open("user", settings=settings) as sheaf, pytest.raises(ValueError, match="when it is opened"):
-        Memory[None](sheaf, read_only=True, patience=PATIENT)
-    model = Model()
-    with Sheaf.open("user", settings=settings, read_only=True) as sheaf:
-        Agent(model.model, capabilities=[Memory[None](sheaf, patience=PATIENT)]).run_sync(ASKED)
-    assert {tool.name for tool in model.infos[0].function_tools} == READING
-
-
 def test_tools_that_are_switched_off_are_not_offered(settings: Settings, tabs: str) -> None:
     model = Model()
     with Memory[None]("user", settings=settings._replace(tools=False), patience=PATIENT) as memory:
         Agent(model.model, capabilities=[memory]).run_sync(ASKED)
     assert model.infos[0].function_tools == []
     assert FACT in model.prompts()[0]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    ['{"filename": ', "[1, 2]", '"user_prefers-tabs.md"', '{"filename": 7}', '{"file": "a.md"}', "", "null", "\x00"],
-)
-def test_arguments_that_make_no_sense_are_answered(memory: Memory[None], arguments: str) -> None:
-    model = Model(*[call("memory_read", arguments, f"c{number}") for number in range(4)])
-    result = Agent(model.model, capabilities=[memory]).run_sync("hello")
-    assert result.output == "ok"  # and no retry was counted
-    assert len(answers(result.all_messages())) == 4
-    assert all(answer.startswith("Error: ") for answer in answers(result.all_messages()))
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -368,14 +234,6 @@ def test_a_turn_is_kept_with_who_said_what(settings: Settings) -> None:
         ("assistant", "ok"),
     ]
     assert (turn.conversation, turn.saved) == ("talk", False)
-
-
-def test_only_what_is_new_is_kept_of_a_conversation_that_goes_on(settings: Settings) -> None:
-    with Memory[None]("user", settings=settings, distil=False, patience=PATIENT) as memory:
-        agent = Agent(Model().model, capabilities=[memory])
-        first = agent.run_sync("We deploy on Fridays.")
-        agent.run_sync("The port is 8471.", message_history=first.all_messages())
-    assert [turn.messages[0].text for turn in waiting(settings)] == ["We deploy on Fridays.", "The port is 8471."]
 
 
 def test_a_turn_in_which_the_agent_saved_says_so(settings: Settings) -> None:
@@ -439,25 +297,6 @@ def test_a_turn_that_waits_for_an_approval_is_kept_when_it_is_over(settings: Set
     ]
 
 
-def test_a_run_that_goes_on_after_an_approval_is_shown_the_same(settings: Settings, tabs: str) -> None:
-    model = Model(call("deploy", {}, "d1"))
-    with Sheaf.open("user", settings=settings) as sheaf:  # more than are recalled at once
-        for what in ("YAML", "Makefiles", "Python", "tables", "prose", "shell scripts", "diffs"):
-            sheaf.write(f"Tabs in {what}", f"Shall {what} be indented with tabs or spaces", "project", f"In {what}.")
-    with Memory[None]("user", settings=settings, patience=PATIENT) as memory:
-        agent = Agent(model.model, output_type=[str, DeferredToolRequests], capabilities=[memory])
-
-        @agent.tool_plain(requires_approval=True)
-        def deploy() -> str:
-            return "It is out."
-
-        first = agent.run_sync(ASKED)
-        results = DeferredToolResults(approvals={"d1": True})
-        agent.run_sync(message_history=first.all_messages(), deferred_tool_results=results)
-    assert "<memories-" in model.prompts(0)[0]
-    assert model.prompts(1) == model.prompts(0)
-
-
 def test_learning_that_fails_is_logged_and_the_agent_answers(
     settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -470,19 +309,6 @@ def test_learning_that_fails_is_logged_and_the_agent_answers(
         assert Agent(Model().model, capabilities=[memory]).run_sync("We deploy on Fridays.").output == "ok"
     assert [record.name for record in caplog.records] == ["memsheaf"]
     assert caplog.messages[0].startswith("nothing is learned from this turn: ")
-
-
-def test_memory_that_cannot_be_read_is_logged_and_the_agent_answers(
-    settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with (
-        Memory[None]("user", settings=settings, patience=PATIENT) as memory,
-        caplog.at_level(logging.WARNING, "memsheaf"),
-    ):
-        (tmp_path / "home").mkdir()
-        (tmp_path / "home" / "user").write_text("in the way")
-        assert Agent(Model().model, capabilities=[memory]).run_sync(ASKED).output == "ok"
-    assert caplog.messages
 
 
 # ways to run
@@ -515,23 +341,6 @@ def test_every_way_to_run_recalls_and_learns(
     assert FACT in model.prompts()[0]
     (turn,) = waiting(settings)
     assert [(one.role, one.text) for one in turn.messages] == [("user", ASKED), ("assistant", "ok")]
-
-
-def test_a_run_that_is_left_in_the_middle_teaches_nothing(
-    loop: asyncio.AbstractEventLoop, settings: Settings, tabs: str
-) -> None:
-    async def leave(agent: Agent[None, str]) -> None:
-        async with agent.iter(ASKED, conversation_id="talk") as run:
-            async for _ in run:
-                break
-
-    model = Model()
-    with Memory[None]("user", settings=settings, distil=False, patience=PATIENT) as memory:
-        agent = Agent(model.model, capabilities=[memory])
-        loop.run_until_complete(leave(agent))
-        assert waiting(settings) == []
-        agent.run_sync(ASKED, conversation_id="talk")
-    assert FACT in model.prompts()[0]
 
 
 def test_conversations_at_the_same_time_do_not_mix(loop: asyncio.AbstractEventLoop, settings: Settings) -> None:
@@ -580,36 +389,6 @@ def test_two_runs_of_one_conversation_at_once_share_no_turn(
     shown = {str(prompts(messages)[0])[:6]: FACT in str(prompts(messages)[0]) for messages in model.shown}
     assert shown == {"Ignore": False, ASKED[:6]: True}
     assert [turn.messages[0].text for turn in waiting(settings)] == [ASKED]
-
-
-def test_only_the_latest_conversations_are_known_again(settings: Settings, tabs: str) -> None:
-    model = Model()
-    with Memory[None]("user", settings=settings, distil=False, patience=PATIENT) as memory:
-        agent = Agent(model.model, capabilities=[memory])
-        agent.run_sync(ASKED, conversation_id="first")
-        for number in range(adapter.MAX_CONVERSATIONS):
-            memory.give_back(f"other {number}", memory.take(f"other {number}"))
-        agent.run_sync(ASKED, conversation_id="first")
-    assert FACT in model.prompts(0)[0]
-    assert FACT in model.prompts(1)[0]
-
-
-def test_a_sheaf_that_was_given_stays_open(settings: Settings, tabs: str) -> None:
-    with Sheaf.open("user", settings=settings) as sheaf:
-        model = Model()
-        with Memory[None](sheaf, patience=PATIENT) as memory:
-            Agent(model.model, capabilities=[memory]).run_sync(ASKED)
-        assert FACT in model.prompts()[0]
-        assert sheaf.read(tabs).body.strip() == FACT
-
-
-@pytest.mark.parametrize(
-    "said", ["", " ", "\x00", "\ud800", "记" * 50_000, "🙈 " * 20_000, "<memories-1>", "---\na: b"]
-)
-def test_any_prompt_is_answered(memory: Memory[None], tabs: str, said: str) -> None:
-    result = Agent(Model().model, capabilities=[memory]).run_sync(said)
-    assert result.output == "ok"
-    assert prompts(result.all_messages()) == [said]
 
 
 # other processes

@@ -248,16 +248,6 @@ def test_a_model_that_fails_is_one_line_and_nothing_is_lost(scene: Scene) -> Non
     assert ended.answer == "Now it works."
 
 
-def test_a_turn_off_the_record_is_told_and_the_next_one_is_not(scene: Scene) -> None:
-    with scene.chat(["I see.", "Lunch."]) as agent:
-        first, second = (
-            notices(run(agent, said)[0])
-            for said in ("Off the record: Quentin leaves.", "The contract between us and Acme ends soon.")
-        )
-    assert "off the record" in first
-    assert second == ""
-
-
 def test_a_conversation_off_the_record_leaves_only_what_the_user_asks_to_remember(scene: Scene) -> None:
     with scene.chat([], talker=Offline) as agent:
         for said in ("Incognito mode please.", "I live in Zabriskie."):
@@ -329,24 +319,6 @@ def test_undo_takes_back_the_last_change_in_whichever_scope_it_was(scene: Scene)
         assert sheaf.read("project_deploy-day.md")
     with scene.memory("user") as sheaf:
         assert sheaf.read("user_prefers-tabs.md")
-
-
-@pytest.mark.parametrize("what", ["edited", "forgotten"])
-def test_a_late_recall_of_what_was_changed_meanwhile_is_not_served(scene: Scene, what: str) -> None:
-    know_deploy_day(scene)
-    choices = Scripted([{"selected_memories": ["project/project_deploy-day.md"]}, {"selected_memories": []}])
-    with scene.chat(["One.", "Two."], selector=choices) as agent:
-        agent.memory.begin("When do we deploy to production?")
-        for thread in threading.enumerate():
-            if thread.name == "memsheaf-recall":
-                thread.join(60)
-        with scene.memory() as sheaf:
-            if what == "edited":
-                sheaf.revise("project_deploy-day.md", "Fridays", "Mondays")
-            else:
-                sheaf.forget("project_deploy-day.md")
-        run(agent, "Are you quite sure about it?")
-        assert "Fridays" not in requests(agent)[0].conversation[-1].beside
 
 
 def test_what_is_erased_is_forgotten_by_a_chat_that_is_open(scene: Scene) -> None:

@@ -13,9 +13,9 @@ import pytest
 from cases import each_case
 from memsheaf.chat.conversations import Conversation, Conversations, InputHistory
 from memsheaf.config import Settings
-from memsheaf.errors import NotFound, Refused, StoreFailed
-from memsheaf.learn.conversation_file import MAX_CHARS, ConversationLine, append_lines, forget
-from memsheaf.llm.model import Said, ToolCall, Touched
+from memsheaf.errors import StoreFailed
+from memsheaf.learn.conversation_file import ConversationLine, append_lines, forget
+from memsheaf.llm.model import Said, ToolCall
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.state import State
 
@@ -27,7 +27,6 @@ TALK = (
     Said("tool", "proxy.conf:3: listen 8080", answers="c1", tool="grep"),
     Said("assistant", "It uses 8080."),
 )
-TOUCHED = Touched("deleted", "project", "gone.md")
 
 
 class Clock:
@@ -85,17 +84,6 @@ def test_what_was_said_is_there_again_without_what_stood_beside_it(kept: Convers
     assert b"<memory>" not in b"".join(files(state).values())
 
 
-def test_nothing_is_written_before_the_first_message(kept: Conversations, state: State) -> None:
-    with kept.begin(model="openai:x", scope="user") as conversation:
-        conversation.mark(model="openai:y")
-        conversation.add()
-        assert not os.path.exists(state.folder)
-
-        conversation.add(Said("user", "Hello."))
-    (one,) = kept.list()
-    assert (one.model, one.scope, one.title, one.turns) == ("openai:y", "user", "Hello.", 1)
-
-
 def test_each_message_is_a_line_of_json_for_this_user_alone(kept: Conversations, state: State) -> None:
     conversation = spoken(kept, "Tabs or spaces? 日本語")
 
@@ -110,26 +98,6 @@ def test_each_message_is_a_line_of_json_for_this_user_alone(kept: Conversations,
     assert records[0]["at"].startswith("2026-11-15T12:00:")
     if os.name == "posix":
         assert place.stat().st_mode & 0o777 == 0o600
-
-
-def test_the_last_of_each_fact_counts_and_is_written_once(kept: Conversations, state: State) -> None:
-    with kept.begin(model="one") as conversation:
-        for model in ("one", "two", "two", "two"):
-            conversation.mark(model=model)
-            conversation.add(Said("user", "x"))
-        assert b"".join(files(state).values()).count(b'"facts"') == 2
-    assert kept.list()[0].model == "two"
-
-
-def test_a_message_without_end_is_cut_and_says_so(kept: Conversations) -> None:
-    call = ToolCall("c", "write", json.dumps({"content": "x" * MAX_CHARS}))
-    with kept.begin() as conversation:
-        conversation.add(Said("user", "a " * MAX_CHARS), Said("assistant", "", (call,)))
-        said = conversation.messages()
-
-    assert said[0].text.endswith(f"({MAX_CHARS:,} characters more were not kept)")
-    assert len(said[0].text) < MAX_CHARS + 100
-    assert json.loads(said[1].calls[0].arguments) == {"not kept": "it was too long, or held a secret"}
 
 
 # secrets, and what is off the record
@@ -199,32 +167,6 @@ def test_after_a_compaction_the_short_form_is_the_conversation_and_the_rest_stay
     assert [found.id for found, _ in kept.search("which port")] == [conversation.id]
 
 
-def test_one_is_opened_by_how_its_id_begins_and_the_last_one_by_nothing(kept: Conversations) -> None:
-    first, second = spoken(kept, "one"), spoken(kept, "two")
-    with kept.open(first.id) as conversation:
-        conversation.add(Said("user", "more"))
-
-    for id in ("", "last", first.id, first.id.upper(), f" {first.id[:16]} "):
-        with kept.open(id) as conversation:
-            assert conversation.id == first.id
-    with pytest.raises(Refused, match="2 conversations begin with '2026'"):
-        kept.open("2026")
-    for id in ("2025", "../x", "*", first.id + "0"):
-        with pytest.raises(NotFound, match="no conversation"):
-            kept.open(id)
-    assert [one.id for one in kept.list()] == [first.id, second.id]
-    assert [one.id for one in kept.list(limit=1)] == [first.id]
-
-
-def test_where_nothing_is_kept_nothing_is_found_or_made(kept: Conversations, state: State) -> None:
-    assert (kept.list(), kept.search("x"), kept.prune(1.0)) == ([], [], 0)
-    with pytest.raises(NotFound, match="no conversation is kept here yet"):
-        kept.open()
-    with pytest.raises(NotFound):
-        kept.remove("2026")
-    assert not os.path.exists(state.folder)
-
-
 # two at once
 
 
@@ -255,16 +197,6 @@ def test_whoever_wants_to_go_on_with_one_that_is_open_is_told_and_may_read_it(
         assert again.id == conversation.id
 
 
-def test_two_that_got_the_same_id_are_still_two(kept: Conversations, state: State, clock: Clock) -> None:
-    first = spoken(kept, "first")
-    second = Conversation(state, first.id, clock=clock, new=True)
-
-    second.add(Said("user", "second"))
-
-    assert second.id != first.id
-    assert [one.title for one in kept.list()] == ["second", "first"]
-
-
 # what happens to files
 
 
@@ -286,22 +218,6 @@ def test_a_torn_line_and_garbage_cost_only_themselves(kept: Conversations, state
         assert conversation.messages() == [*bare(*TALK), Said("user", "And now?")]
     (one,) = kept.list()
     assert (one.turns, one.began < one.last) == (2, True)
-
-
-def test_a_conversation_longer_than_the_state_reads_of_other_files_is_whole(
-    kept: Conversations, state: State, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("memsheaf.store.state.LIMIT", 10_000)
-    texts = [f"message {number} {'x' * 600}" for number in range(100, 200, 2)] + [f"message 199 {'x' * 600}"]
-    conversation = spoken(kept, *texts)
-    assert os.path.getsize(os.path.join(state.folder, conversation.name)) > 30_000
-
-    with kept.open() as conversation:
-        assert [one.text for one in conversation.messages() if one.role == "user"] == texts
-    assert [lines for _, lines in kept.search("message 199")] == [[f"user: {texts[-1][:159]}…"]]
-    forget(state, [b"message 199 " + b"x" * 600 + b"\n"])
-    assert kept.search("message 199") == []
-    assert kept.list()[0].turns == len(texts)
 
 
 @POSIX
@@ -348,89 +264,6 @@ def test_a_link_in_the_place_of_a_conversation_is_neither_followed_nor_cut(
 
     assert (tmp_path / "victim").read_bytes() == b"precious, and longer than a name"
     assert kept.list()[0].turns == 0
-
-
-# finding and removing
-
-
-@each_case(
-    "query, line",
-    [
-        ("DATABASE decide", "user: We decide on a database."),
-        ("strasse", "user: Die Straße heißt Café-Weg."),
-        ("café weg straße", "user: Die Straße heißt Café-Weg."),
-        ("設定", "user: 日本語の設定はここです。"),
-        ("語 設定", "user: 日本語の設定はここです。"),
-        ("deploy_prod.sh", "grep: run deploy_prod.sh with care"),
-        ("prod care", "grep: run deploy_prod.sh with care"),
-        *((nothing, "") for nothing in ("database café", "", "  ", "zebra", "database zebra", "設 zebra")),
-    ],
-)
-def test_words_are_found_in_any_order_case_and_script(query: str, line: str, kept: Conversations) -> None:
-    if not kept.list():
-        spoken(kept, "Nothing of interest here.")
-        with kept.begin() as conversation:
-            conversation.add(Said("user", "We decide on a database."))
-            conversation.add(Said("user", "Die Straße heißt Café-Weg.\nUnd sonst nichts."), Said("assistant", ""))
-            conversation.add(Said("user", "日本語の設定はここです。"))
-            conversation.add(Said("tool", "first\nrun deploy_prod.sh with care\nlast", answers="c", tool="grep"))
-
-    assert [lines for _, lines in kept.search(query)] == ([[line]] if line else [])
-
-
-def test_a_long_line_is_shown_around_what_was_looked_for_and_few_of_many(kept: Conversations) -> None:
-    spoken(kept, f"{'word ' * 500}needle{' word' * 500}", *["needle"] * 9)
-
-    ((one, lines),) = kept.search("needle")
-
-    assert one.turns == 10
-    assert len(lines) == 3
-    assert "needle" in lines[0]
-    assert lines[0].startswith("user: …")
-    assert len(lines[0]) < 200
-
-
-def test_old_ones_are_pruned_by_when_somebody_went_on_with_them(
-    kept: Conversations, clock: Clock, state: State
-) -> None:
-    old, continued = spoken(kept, "old"), spoken(kept, "continued")
-    clock.now += 10 * 86_400
-    with kept.open(continued.id) as conversation:
-        conversation.add(Said("user", "still here"))
-    new = spoken(kept, "new")
-
-    assert kept.prune(30.0) == 0
-    assert [one.id for one in kept.older(9.0)] == [old.id]
-    assert kept.prune(9.0) == 1
-    assert {one.id for one in kept.list()} == {continued.id, new.id}
-    kept.remove(new.id)
-    assert [one.id for one in kept.list()] == [continued.id]
-    assert not [name for name in os.listdir(state.folder) if new.id in name]  # its lock is gone, too
-
-
-# typed lines
-
-
-def test_of_what_was_typed_the_latest_is_there_again(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memsheaf.chat.conversations.MOST_LINES", 20)
-    monkeypatch.setattr("memsheaf.chat.conversations.ROOM", 5)
-    lines = InputHistory(state)
-    for number in range(30):
-        lines.add(f"line {number}\nand more")
-
-    assert InputHistory(state).all() == [f"line {number}\nand more" for number in range(10, 30)]
-    assert len(list(state.lines("history"))) <= 25
-
-
-def test_an_empty_line_and_the_same_one_again_are_not_kept(state: State) -> None:
-    lines = InputHistory(state)
-    for text in ("a", "a", "", "  \n", "b", "a"):
-        lines.add(text)
-    with open(os.path.join(state.folder, "history"), "ab") as file:
-        file.write(b'{"x": 1}\n"torn')
-    lines.add("c")
-
-    assert lines.all() == ["a", "b", "a", "c"]
 
 
 # erasing

@@ -88,15 +88,6 @@ def test_what_one_message_forgot_and_saved_is_taken_back_with_one_undo(user: Use
     assert user.bodies == ["I live in Berlin."]
 
 
-def test_forget_that_asks_which_one_if_several_were_saved(user: User) -> None:
-    user.say("- my cat is Miso\n- my dog is Taro")
-
-    assert user.say("forget that").startswith("Which one")
-    assert len(user.bodies) == 2
-    user.say("the first")
-    assert len(user.bodies) == 1
-
-
 # changes
 
 
@@ -120,30 +111,6 @@ def test_after_a_change_the_new_word_is_answered_first(tmp_path: Path, old: str,
         user.agent.close(wait=60.0)
 
 
-@each_case(
-    "said, body",
-    [
-        ("Update the port: it is 7001", "the port: it is 7001"),
-        ("Update the port: it is 7001. It changed in May.", "the port: it is 7001. It changed in May."),
-        ("Correct my editor: vim", "my editor: vim"),
-        ("Change the release day: that one is Monday", "the release day: that one is Monday"),
-        ("Update the deployment day: we deploy on Fridays now", "we deploy on Fridays now"),
-        ("Change my editor to helix", "Change my editor to helix"),
-        ("Aktualisiere den Port: er ist 7001", "den Port: er ist 7001"),
-        ("Actualiza el puerto: es 7001", "el puerto: es 7001"),
-        ("更新端口：它是 7001", "端口：它是 7001"),
-    ],
-)
-def test_an_update_is_stored_with_the_words_that_say_what_it_is_about(tmp_path: Path, said: str, body: str) -> None:
-    user = open_user(tmp_path / str(abs(hash(said))))
-    try:
-        answer = user.say(said)
-        assert user.bodies == [body]
-        assert body in answer
-    finally:
-        user.agent.close(wait=60.0)
-
-
 def test_a_named_file_does_not_get_a_text_that_nobody_understands_alone(user: User) -> None:
     user.say("Remember that the port of the api is 8443")
     (row,) = user.agent.memory.layers.list()
@@ -157,45 +124,11 @@ def test_a_named_file_does_not_get_a_text_that_nobody_understands_alone(user: Us
 # answers
 
 
-def test_a_near_miss_is_no_answer_and_is_marked(user: User) -> None:
-    user.say("My cat is called Miso", "My dog is called Taro", "The staging database is wiped every Sunday")
-    for question in ("What is my bird called?", "Which port does staging use?", "What is the wifi password of Taro?"):
-        answer = user.say(question)
-        assert answer.startswith(NO_ANSWER), question
-        assert answer.count("\n- ") <= 2
-    answer = user.say("What is my cat called?")
-    assert not answer.startswith(NO_ANSWER)
-    assert "Miso" in answer
-    assert "Taro" not in answer
-
-
-def test_a_question_is_about_its_telling_words_in_every_language(user: User) -> None:
-    user.say("my name is Ines", "Mein Hund heißt Rex", "Mi perro se llama Toby")
-    assert "Ines" in user.say("what's my name?")
-    assert "Rex" in user.say("Wie heißt mein Hund?")
-    assert "Toby" in user.say("¿Cómo se llama mi perro?")
-    for question in ("Wie heißt meine Katze?", "¿Cómo se llama mi gato?"):
-        assert user.say(question).startswith(NO_ANSWER)
-
-
 def test_a_question_that_nothing_is_near_to_is_answered_plainly(user: User) -> None:
     user.say("My cat is called Miso")
     answer = user.say("What is the capital of Mongolia?")
     assert answer.startswith(NO_ANSWER)
     assert "Miso" not in answer
-
-
-@each_case("said", ["ok?", "hm", "hm?", "hmm", "thanks", "thx!", "really?", "why?", "and?", "lol", "👍", "...", "?"])
-def test_a_word_that_asks_for_nothing_lists_no_memory(tmp_path: Path, said: str) -> None:
-    user = open_user(tmp_path / str(abs(hash(said))), embedder="auto")
-    try:
-        user.say("My cat is called Miso", "Remember that I really like tea")
-        answer = user.say(said)
-        assert ".md" not in answer
-        assert answer
-        assert len(user.bodies) == 2
-    finally:
-        user.agent.close(wait=60.0)
 
 
 @each_case(
@@ -218,43 +151,6 @@ def test_a_statement_that_is_not_kept_is_answered_with_how_to_keep_it(tmp_path: 
 
 
 # lists
-
-
-@each_case(
-    "said",
-    [
-        "- my cat is Miso\n- my dog is Taro\n- I work at Acme",
-        "my cat is Miso\nmy dog is Taro\nI work at Acme",
-        "Remember:\n- my cat is Miso\n- my dog is Taro\n- I work at Acme",
-        "Remember that my cat is Miso\nmy dog is Taro\nI work at Acme",
-        "Please remember these:\n\n* my cat is Miso\n* my dog is Taro\n* I work at Acme",
-    ],
-)
-def test_lines_of_facts_become_a_memory_each(tmp_path: Path, said: str) -> None:
-    user = open_user(tmp_path / str(abs(hash(said))))
-    try:
-        user.say(said)
-        assert user.bodies == ["I work at Acme", "my cat is Miso", "my dog is Taro"]
-        user.say("undo")
-        assert user.bodies == []
-    finally:
-        user.agent.close(wait=60.0)
-
-
-@each_case("said", ["- I work at Acme\n- the sky is blue", "Hello! I work at Acme. the sky is blue"])
-def test_what_is_not_kept_of_a_message_is_named(tmp_path: Path, said: str) -> None:
-    user = open_user(tmp_path / str(abs(hash(said))))
-    try:
-        answer = user.say(said)
-        assert [body.strip(".") for body in user.bodies] == ["I work at Acme"]
-        assert "Not kept: the sky is blue. “Remember that …” keeps it." in answer
-    finally:
-        user.agent.close(wait=60.0)
-
-
-def test_a_list_with_commas_stays_one_sentence(user: User) -> None:
-    user.say("my cat is Miso, my dog is Taro, I work at Acme")
-    assert user.bodies == ["my cat is Miso, my dog is Taro, I work at Acme"]
 
 
 def test_facts_of_two_scopes_that_were_stated_in_one_message_are_taken_back_together(user: User) -> None:

@@ -84,25 +84,6 @@ def test_markdown_is_rendered_and_nothing_of_it_is_hidden() -> None:
     assert "\x1b" not in shown
 
 
-@pytest.mark.parametrize("colour", [False, True])
-def test_an_answer_in_pieces_is_shown_as_the_whole_would_be(colour: bool) -> None:
-    whole = rendered(ANSWER, colour=colour)
-
-    for seed in range(1, 9):
-        assert rendered(ANSWER, colour=colour, pieces=seed) == whole
-
-
-def test_finished_lines_are_shown_before_the_paragraph_ends_and_bold_text_is_waited_for() -> None:
-    blocks = MarkdownBlocks(lambda: 20, colour=False)
-
-    assert blocks.piece("some words that are more than") == "some words that are\n"
-    assert blocks.tail == "more than"
-    assert blocks.piece(" **one line and") == ""
-    assert blocks.piece(" more** here") == "more than one line\n"
-    assert blocks.piece("\n\n```\ncode\nmo") == "and more here\n\n  code\n"
-    assert blocks.rest() == "  mo\n"
-
-
 def test_no_text_drives_the_terminal_through_the_renderer() -> None:
     chosen = random.Random(7)
     parts = [

@@ -134,27 +134,6 @@ def test_what_is_remembered_is_what_was_said(
     assert sorted(sheaf.read(path).body.strip() for path in files(sheaf)) == bodies
 
 
-def test_what_is_not_kept_is_told(chat: Chat, sheaf: Sheaf) -> None:
-    key = "sk-ant-api03-" + "abcdefghij0123456789ABCDEFGHIJklmnop"
-    for text, told in (
-        (f"Remember that the key is {key}", "That was not kept."),
-        (f"By the way, the key is {key}", "That was not kept."),
-        ("Remember that.", say("what")),
-        ("Remember that the build is broken right now.", "That did not work:"),
-    ):
-        answer = chat.say(text)
-        assert told in answer
-        assert key not in answer
-        chat.said.clear()
-    assert files(sheaf) == []
-
-
-def test_marks_that_join_letters_are_part_of_what_is_said(chat: Chat, sheaf: Sheaf) -> None:
-    for fact in ("the 👩\u200d💻 emoji is mine", "می\u200cخواهم چای", "two lines\r\nand more"):
-        assert chat.say(f"Remember: {fact}").startswith("Saved "), fact
-        assert any(sheaf.read(path).body.split() == fact.split() for path in files(sheaf)), fact
-
-
 SECRETS = [
     ("".join(case["parts"]), "".join(case["parts"][place] for place in case["secret"]))
     for case in json.loads((CORPORA / "secrets.json").read_text(encoding="utf-8"))["cases"]
@@ -172,38 +151,6 @@ def test_no_secret_of_the_corpus_is_kept_or_said_again(chat: Chat, sheaf: Sheaf)
 
 
 # knowing
-
-
-def test_a_subject_is_looked_up_and_told_with_its_file(chat: Chat, sheaf: Sheaf) -> None:
-    path = remember(sheaf, "Auth", "The auth service runs on PostgreSQL.")
-    remember(sheaf, "Shop", "The web shop runs on Redis.")
-    garden = remember(sheaf, "Garden", "The garden belongs to Mira.")
-
-    answer = chat.say("What do you know about the auth service?")
-    assert f"- {path} (project, 2026-03-14): The auth service runs on PostgreSQL." in answer
-    assert "Redis" not in answer
-    assert chat.say("What do you know about gravity?") == "Nothing is remembered about “gravity”."
-    few = chat.say("What do you know about the colour of the garden fence?")
-    assert f"\n- {garden} (project, 2026-03-14): The garden belongs to Mira." in few  # though it has few of the words
-    assert path in chat.say("List all memories")
-    assert f"]({path})" in chat.say("Show me the index")
-    assert path in chat.say("Search for PostgreSQL")
-    for text in ("Search for zzzz", "search zzzz"):
-        assert chat.say(text) == "Nothing is remembered about “zzzz”."
-    assert "The auth service runs" in chat.say(f"Show me {path}")
-
-
-def test_preferences_are_those_of_the_user_and_of_how_to_work(chat: Chat, sheaf: Sheaf) -> None:
-    assert chat.say("What do you know about my preferences?") == "Nothing is remembered about you."
-    for number in range(4):
-        remember(sheaf, f"Likes tea {number}", f"The user likes tea number {number}.", "user")
-        remember(sheaf, f"Rule {number}", f"Brew tea by rule {number}.", "feedback")
-    remember(sheaf, "Auth", "The auth service runs on PostgreSQL.")
-
-    answer = chat.say("What do you know about my preferences?")
-
-    assert answer.count("tea number") == answer.count("tea by rule") == 4
-    assert "PostgreSQL" not in answer
 
 
 def test_a_doubt_about_a_memory_is_told(chat: Chat, sheaf: Sheaf) -> None:
@@ -282,38 +229,6 @@ def test_in_doubt_an_update_is_saved_beside_what_it_may_correct(
         assert all(path in answer for path in before)
 
 
-def test_a_fact_that_replaces_another_is_shown_with_both_lines_and_else_both_stay(chat: Chat, sheaf: Sheaf) -> None:
-    remember(sheaf, "Deploys", "We deploy on Fridays.")
-    fact = "we no longer deploy on Fridays, we deploy on Mondays."
-
-    answer = chat.say(f"Remember that {fact}")
-
-    bodies = [sheaf.read(path).body.strip() for path in files(sheaf)]
-    assert fact in bodies
-    assert "We deploy on Fridays." in bodies or f"“We deploy on Fridays.” → “{fact}”" in answer
-
-
-def test_an_update_of_a_named_file_replaces_it(chat: Chat, sheaf: Sheaf) -> None:
-    path = remember(sheaf, "Deploys of the API", "We deploy the internal interface on Mondays.")
-
-    answer = chat.say(f"Update {path}: we deploy on Fridays now")
-
-    changed = "“We deploy the internal interface on Mondays.” → “we deploy on Fridays now”"
-    assert answer.startswith(f"Updated {path}: {changed}\n")
-    assert sheaf.read(path).body.strip() == "we deploy on Fridays now"
-
-
-def test_several_facts_are_several_memories_and_the_answer_says_how_to_undo(chat: Chat, sheaf: Sheaf) -> None:
-    answer = chat.say("Remember:\n- Never push to main\n- Tag each release")
-
-    assert sorted(sheaf.read(path).body.strip() for path in files(sheaf)) == [
-        "Never push to main",
-        "Tag each release",
-    ]
-    assert answer.count("Saved ") == 2
-    assert answer.endswith("`/undo` takes it back.")
-
-
 def test_only_what_fits_alone_and_wholly_is_forgotten(chat: Chat, sheaf: Sheaf) -> None:
     assert chat.say("Forget that I live in Berlin").startswith("Nothing is remembered about")
     assert chat.say("Delete user_home.md").startswith("That did not work:")
@@ -344,13 +259,6 @@ def test_undo_takes_the_last_change_back_once(chat: Chat, sheaf: Sheaf) -> None:
     assert [sheaf.read(path).body.strip() for path in files(sheaf)] == ["I like tea."]
     chat.say("Undo that")
     assert "nothing is left to undo" in chat.say("Undo the last change")
-
-
-def test_a_misspelt_request_is_asked_about_and_changes_nothing(chat: Chat, sheaf: Sheaf) -> None:
-    assert chat.say("remmeber that I live in Berlin") == say("meant", what="remember that I live in Berlin")
-    remember(sheaf, "Home", "I live in Berlin.", "user")
-    assert chat.say("forgte that I live in Berlin") == say("meant", what="forget that I live in Berlin")
-    assert len(files(sheaf)) == 1
 
 
 # whoever else speaks
@@ -394,37 +302,6 @@ def test_a_memory_that_is_only_read_is_not_changed_and_that_is_said(
         for text in ("Remember that I like tea.", "Forget that I live in Berlin", "I like green tea"):
             assert "memory can only be read here; nothing was changed" in chat.say(text)
         assert "Berlin" in chat.say("What do you know about me?")
-
-
-def test_a_tool_that_was_not_run_is_told_and_not_repeated(chat: Chat) -> None:
-    chat.said = [Said("user", "Create a file called a.py")]
-    chat.said.append(chat.step().said)
-    (call,) = chat.said[-1].calls
-    chat.said.append(Said("tool", "Error: it was not run.", answers=call.id, tool=call.tool))
-
-    step = chat.step()
-
-    assert "it was not run" in step.said.text
-    assert not step.said.calls
-
-
-def test_no_two_calls_of_a_conversation_have_the_same_name(chat: Chat) -> None:
-    for _ in range(3):
-        chat.say("Create a file called a.py")
-
-    names = [call.id for said in chat.said for call in said.calls]
-    assert len(set(names)) == len(names) == 3
-
-
-def test_a_file_follows_what_is_remembered_about_style_and_says_so(chat: Chat, sheaf: Sheaf, tmp_path: Path) -> None:
-    tabs = remember(sheaf, "Tabs", "The user prefers tabs for indentation, not spaces.", "user")
-
-    assert tabs in chat.say("Create a Python file called test.py")
-    text = (tmp_path / "test.py").read_text()
-    assert '\n\tprint("Hello")' in text
-    compile(text, "test.py", "exec")
-    chat.offer = []
-    assert chat.say("Create a Python file called test.py").startswith(say("no files"))
 
 
 # other languages
@@ -486,18 +363,6 @@ def strings(value: object) -> Iterator[str]:
         yield value
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from strings(each)
-
-
-def test_no_text_of_the_corpora_ends_a_conversation(chat: Chat) -> None:
-    names = ("injection.json", "secrets.json", "traversal.json", "malformed_frontmatter.json")
-    texts = {text for name in names for text in strings(json.loads((CORPORA / name).read_text(encoding="utf-8")))}
-    for text in sorted(texts)[:: 1 if os.environ.get("MEMSHEAF_LONG") else 10]:
-        assert chat.say(text)
-        chat.said = [
-            Said("user", "Forget about tea"),
-            Said("assistant", text, touched=(Touched("saved", "user", text),)),
-        ]
-        assert chat.say("Forget that.")
 
 
 TEXTS = st.one_of(

@@ -47,21 +47,6 @@ def root(tmp_path: Path) -> Path:
 # answers
 
 
-def test_reading_here_is_free() -> None:
-    user = User()
-    assert is_allowed(Permission(user), HERE)
-    assert is_allowed(Permission(None, planning=True), HERE)
-    assert user.asked == []
-
-
-@each_case("wish", [RUN, WRITE, OUT, ELSEWHERE])
-def test_once_is_once(wish: PermissionRequest) -> None:
-    user = User("once", "no")
-    permission = Permission(user)
-    assert [is_allowed(permission, wish), is_allowed(permission, wish)] == [True, False]
-    assert user.asked == [wish, wish]
-
-
 @each_case(
     "wish, answer, allowed",
     [(wish, *given) for wish in (RUN, WRITE, OUT, ELSEWHERE) for given in (("always", True), ("never", False))],
@@ -71,13 +56,6 @@ def test_an_answer_for_good_is_asked_for_once(wish: PermissionRequest, answer: s
     permission = Permission(user)
     assert [is_allowed(permission, wish) for _ in range(3)] == [allowed] * 3
     assert len(user.asked) == 1
-
-
-@each_case("answer", ["no", "", "yes", "y", "Always", "once ", "ALWAYS", "always allow", None, True, 1])
-def test_what_is_no_answer_is_a_no(answer: str) -> None:
-    permission = Permission(lambda wish: answer)
-    assert not is_allowed(permission, RUN)
-    assert permission.rules() == []
 
 
 def test_to_walk_away_is_a_no_and_to_interrupt_the_question_interrupts_the_turn() -> None:
@@ -90,29 +68,6 @@ def test_to_walk_away_is_a_no_and_to_interrupt_the_question_interrupts_the_turn(
     assert not is_allowed(Permission(walk_away), RUN)
     with pytest.raises(KeyboardInterrupt):
         Permission(interrupt).require(RUN)
-
-
-def test_rules_say_what_was_answered_for_good_until_they_are_forgotten() -> None:
-    permission = Permission(User("always", "never", "once", "no", "no"))
-    for wish in (RUN, WRITE, OUT, ELSEWHERE):
-        is_allowed(permission, wish)
-
-    assert permission.rules() == ["always: run make", "never: write"]
-
-    permission.forget()
-    assert permission.rules() == []
-    assert not is_allowed(permission, RUN)
-
-
-def test_always_without_a_key_is_for_once_and_a_rule_is_safe_to_show() -> None:
-    user = User("always", "always", "always")
-    permission = Permission(user)
-    for _ in range(2):
-        assert is_allowed(permission, PermissionRequest("other", "do something", reach="run"))
-    assert len(user.asked) == 2
-    permission.require(PermissionRequest("shell", "run", reach="run", key="run echo \x1b[2J\u202e\nrm"))
-    (rule,) = permission.rules()
-    assert rule.isprintable()
 
 
 # nobody there, and what was allowed beforehand

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from chat.scene import Scene
 from llm.talkers import Asked, Reply, Server, breaks_after, call, hangs, openai_server, say, status, waits
-from memsheaf.chat.agent import Agent
-from memsheaf.chat.permissions import PermissionRequest
-from memsheaf.chat.terminal.repl import PermissionPrompt, Repl
-from memsheaf.chat.terminal.screen import Screen
-from memsheaf.chat.terminal.slash import Commands
 
 if sys.platform == "win32":
     pytest.skip("there are no pseudo-terminals", allow_module_level=True)
@@ -375,26 +368,3 @@ def test_who_leaves_while_something_is_learned_waits_for_it_or_does_not(chat: Ch
         terminal.send(CTRL_D)
         terminal.end()
         assert "tabs" in terminal.text()
-
-
-# the question
-
-
-def asked(wish: PermissionRequest, keys: str, *, width: int = 80) -> tuple[str, str]:
-    """How a question was answered with these keys, and what was on the screen."""
-    out, pressed = io.StringIO(), iter(keys)
-    screen = Screen(out, io.StringIO(), live=True, width=lambda: width)
-    answer = PermissionPrompt(screen, lambda: nullcontext(lambda: next(pressed)))(wish)
-    return answer, out.getvalue()
-
-
-# pieces of it
-
-
-def repl(agent: Agent, screen: Screen) -> Repl:
-    return Repl(agent, screen, io.StringIO(), Commands(agent, screen, lambda words: 0))
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)

@@ -36,20 +36,6 @@ def test_a_message_asks_for_what_the_corpus_says() -> None:
     assert wrong == []
 
 
-def test_every_language_has_every_request_and_the_replies_that_follow_it() -> None:
-    kinds = set(read_languages()["English"]["requests"]) - {"create"}
-    replies = read_languages()["English"]["replies"]
-    for language in LANGUAGES:
-        texts = read_languages()[language]
-        assert kinds <= set(texts["requests"])
-        assert {"help", "saved", "updated", "deleted", "undo", "unknown", "which", "failed"} <= set(texts["replies"])
-        for name, text in texts["replies"].items():
-            assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", replies[name])), (
-                language,
-                name,
-            )
-
-
 def test_the_requests_that_help_proposes_are_understood_in_their_language() -> None:
     for language in LANGUAGES:
         requests = [one(example) for example in say("help", language).split("\n- ")[1:]]

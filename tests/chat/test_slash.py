@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import each_case
-from chat.scene import Scene, run
+from chat.scene import Scene
 from memsheaf.chat.agent import Agent
 from memsheaf.chat.terminal.screen import Screen
 from memsheaf.chat.terminal.slash import COMMANDS, Commands, NextStep, split
@@ -130,45 +129,6 @@ def test_commands_of_the_line_run_as_they_do_there(chat: Chat) -> None:
         chat.ran.clear()
     chat.do("/memory undo")
     assert "nothing is left to undo" in chat.paper.text
-
-
-def test_a_cleared_conversation_can_be_gone_on_with(scene: Scene) -> None:
-    with opened(scene, "Good day.", "Again.") as chat:
-        run(chat.agent, "Hello there")
-        old = chat.agent.id
-        chat.do("/clear")
-        assert chat.agent.conversation == []
-        run(chat.agent, "Something else")
-
-        chat.do(f"/resume {old}")
-
-        assert chat.agent.id == old
-        assert [said.text for said in chat.agent.conversation] == ["Hello there", "Good day."]
-        assert f"goes on with {old}: 2 messages" in chat.paper.text
-        assert "> Hello there\nGood day." in chat.paper.text
-
-
-@each_case(
-    "text, found",
-    [
-        ("/me", ["/memory"]),
-        ("/re", ["/remember", "/recall", "/review", "/resume"]),
-        ("/memory s", ["show", "search"]),
-        ("/memory show us", ["user:user_tabs.md"]),
-        ("/memory show ", ["project_db.md", "user:user_tabs.md", "notes (old).md"]),
-        ("/forget p", ["project_db.md"]),
-        ("/resume 20261114", ["20261114-0800-aaaa"]),
-        ("/dream ", ["status", "run"]),
-        ("/notes s", ["set", "show"]),
-        ("/notes --", ["--json"]),
-        ("/allow reset", []),
-        ("hello /me", []),
-        ("/unknown x", []),
-        ("", []),
-    ],
-)
-def test_what_may_stand_there_is_completed(chat: Chat, text: str, found: list[str]) -> None:
-    assert chat.commands.candidates(text) == found
 
 
 def test_every_command_is_there_and_takes_nothing_for_an_answer(chat: Chat) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Callable
@@ -15,13 +14,11 @@ from hypothesis import strategies as st
 from cases import each_case
 from memsheaf.chat.permissions import Permission, PermissionRequest
 from memsheaf.chat.tools import FolderTools
-from memsheaf.chat.tools.files import ResolvedPath, diff_texts, keep_form
-from memsheaf.chat.tools.find import Walk, find_lines
+from memsheaf.chat.tools.files import ResolvedPath
+from memsheaf.chat.tools.find import find_lines
 from memsheaf.errors import Refused
-from memsheaf.store.safe_dir import Folder
 from memsheaf.text.neutralize import for_terminal
 from memsheaf.tools import ToolAnswer
-from trees import as_nobody
 
 TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA7bq9Zk\n" * 20 + "-----END RSA PRIVATE KEY-----\n"
@@ -51,35 +48,6 @@ def failure(answer: ToolAnswer) -> str:
 
 
 # what a model is told about the tools
-
-
-def test_each_tool_is_described_with_its_arguments(workshop: FolderTools) -> None:
-    schemas = {one["name"]: one for one in workshop.schemas()}
-    assert tuple(schemas) == workshop.names == ("shell", "read", "write", "edit", "glob", "grep")
-    assert schemas["read"]["input_schema"]["required"] == ["path"]
-    assert schemas["read"]["input_schema"]["properties"]["start"]["type"] == "integer"
-    assert schemas["edit"]["input_schema"]["required"] == ["path", "old_text", "new_text"]
-    assert all(one["description"] and "desk" not in one["input_schema"]["properties"] for one in schemas.values())
-    assert len(json.dumps(workshop.schemas())) < 4_000
-
-
-@each_case(
-    "name, arguments, line",
-    [
-        ("read", {"path": "src/app.py", "start": 1, "lines": 40}, "read src/app.py"),
-        ("read", {"path": "src/app.py", "start": "x"}, "read src/app.py"),
-        ("shell", {"command": "pytest\n -q"}, "shell pytest -q"),
-        ("write", {"path": "a\x1b[2J", "content": "x"}, "write a [2J"),
-        ("grep", {"pattern": "def .*", "path": "src"}, "grep def .* in src"),
-        ("glob", {"pattern": "**/*.py", "path": ""}, "glob **/*.py"),
-        ("nonsense", {"path": 3}, "nonsense 3"),
-        ("read", {"path": ["a"], "start": 1, "lines": None}, "read ['a']"),
-        ("shell", {"command": f"curl -H {TOKEN}"}, "shell curl -H [removed: a GitHub token]"),
-        ("shell", {}, "shell"),
-    ],
-)
-def test_a_call_in_a_few_words(workshop: FolderTools, name: str, arguments: dict[str, object], line: str) -> None:
-    assert workshop.line(name, arguments) == line
 
 
 @each_case(
@@ -153,49 +121,6 @@ def test_whatever_a_model_calls_for_is_answered(
 # read
 
 
-def test_a_part_is_read_and_it_says_how_to_go_on(call: Call, root: Path) -> None:
-    (root / "a.txt").write_text("".join(f"line {number}\n" for number in range(1, 101)))
-    assert call("read", path="a.txt", start=10, lines=2).text == (
-        "    10\tline 10\n    11\tline 11\n(lines 10 to 11 of 100; go on with start=12)"
-    )
-    assert call("read", path="a.txt", start=100).text == "   100\tline 100"
-    assert "has no line 101; it has 100" in failure(call("read", path="a.txt", start=101))
-
-
-@each_case(
-    "data, shown",
-    [
-        (b"", "(the file is empty)"),
-        (b"one\n\n\tthree\n", "     1\tone\n     2\t\n     3\t\tthree"),
-        (b"ab " * 1_000 + b"\nnext\n", f"     1\t{('ab ' * 1_000)[:2_000]}… (1000 more characters)\n     2\tnext"),
-        (b"\n", "     1\t"),
-        (b"a", "     1\ta\n(no line break at the end of the file)"),
-        (b"a\r\nb\r\n", "     1\ta\n     2\tb"),
-        (b"\xef\xbb\xbfa\n", "     1\ta"),
-        (b"caf\xe9\n", "     1\tcaf\ufffd"),
-        ("naïve\n".encode(), "     1\tnaïve"),
-        (b"a\x0cb\x0b\xc2\x85c\n", "     1\ta\x0cb\x0b\x85c"),
-    ],
-)
-def test_texts_of_all_forms_are_read(call: Call, root: Path, data: bytes, shown: str) -> None:
-    (root / "a").write_bytes(data)
-    assert call("read", path="a") == ToolAnswer(shown)
-
-
-def test_of_a_huge_file_a_part_is_read_wherever_it_is(call: Call, root: Path) -> None:
-    with (root / "huge.log").open("w") as file:
-        for start in range(0, 300_000, 1_000):
-            file.write("".join(f"entry number {number}\n" for number in range(start + 1, start + 1_001)))
-    first = call("read", path="huge.log", lines=1_000_000).text
-    assert first.startswith("     1\tentry number 1\n")
-    assert len(first) < 500_000
-    last = int(first.rpartition("go on with start=")[2].rstrip(")"))
-    assert f"\tentry number {last - 1}\n" in first
-    assert call("read", path="huge.log", start=last, lines=1).text.startswith(f"{last:>6}\tentry number {last}\n")
-    assert call("read", path="huge.log", start=300_000).text == "300000\tentry number 300000"
-    assert "has no line 300001" in failure(call("read", path="huge.log", start=300_001))
-
-
 @pytest.mark.skipif(os.name != "posix", reason="these are things of POSIX")
 def test_what_is_no_plain_text_is_not_read_and_nothing_hangs(root: Path) -> None:
     os.mkfifo(root / "pipe")
@@ -220,13 +145,6 @@ def test_what_is_no_plain_text_is_not_read_and_nothing_hangs(root: Path) -> None
         assert workshop.answer("write", {"path": path, "content": "x"}).failed, path
         assert workshop.answer("edit", {"path": path, "old_text": "E", "new_text": "x"}).failed, path
         assert workshop.answer("grep", {"pattern": "x", "path": path}).failed or path == "folder", path
-
-
-def test_what_may_not_be_read_says_so(call: Call, root: Path) -> None:
-    (root / "closed").write_text("x")
-    (root / "closed").chmod(0)
-    with as_nobody(root):
-        assert "Permission denied" in failure(call("read", path="closed"))
 
 
 @each_case("arguments", [{}, {"start": 8, "lines": 4}, {"start": 30, "lines": 1}])
@@ -315,13 +233,6 @@ def test_the_question_before_a_write_shows_the_change(root: Path) -> None:
     assert {(wish.reach, wish.outside, wish.key) for wish in asked} == {("write", False, "write")}
 
 
-def test_a_read_only_file_stays_as_it_is(call: Call, root: Path) -> None:
-    (root / "a").write_text("old\n")
-    (root / "a").chmod(0o444)
-    assert "is read-only" in failure(call("edit", path="a", old_text="old", new_text="new"))
-    assert (root / "a").read_text() == "old\n"
-
-
 def test_what_belongs_to_memory_or_git_is_not_written(root: Path, tmp_path: Path) -> None:
     (root / ".memory").mkdir()
     (root / ".memory" / "MEMORY.md").write_text("# Memory\n")
@@ -376,36 +287,6 @@ def test_a_full_disk_is_an_answer_and_the_old_text_stays(root: Path) -> None:
 # edit
 
 
-def test_a_text_that_occurs_more_often_is_changed_only_when_that_is_said(call: Call, root: Path) -> None:
-    (root / "a").write_text("x\ny\nx\n")
-    said = failure(call("edit", path="a", old_text="x", new_text="z"))
-    assert "occurs 2 times in 'a'" in said
-    assert "count=2" in said
-    assert "occurs 2 times" in failure(call("edit", path="a", old_text="x", new_text="z", count=3))
-    changed = call("edit", path="a", old_text="x", new_text="z", count=2)
-    assert changed.text == "Changed a (+2 -2 lines)."
-    assert (root / "a").read_text() == "z\ny\nz\n"
-    assert not call("edit", path="a", old_text="y", new_text="2").failed
-    assert call("read", path="a", start=2, lines="1").text.startswith("     2\t2\n")
-
-
-@each_case(
-    "arguments, said",
-    [
-        ({"path": "a", "old_text": "q", "new_text": "z"}, "old_text is not in 'a'. Read it"),
-        ({"path": "a", "old_text": "", "new_text": "z"}, "old_text is empty"),
-        ({"path": "a", "old_text": "x", "new_text": "x"}, "new_text is old_text"),
-        ({"path": "b", "old_text": "x", "new_text": "y"}, "there is no file 'b'; write makes one"),
-    ],
-)
-def test_an_edit_that_cannot_be_made_says_why(
-    call: Call, root: Path, arguments: dict[str, object], said: str
-) -> None:
-    (root / "a").write_text("x\n")
-    assert said in failure(call("edit", **arguments))
-    assert (root / "a").read_text() == "x\n"
-
-
 @each_case(
     "data, old, new, after",
     [
@@ -426,20 +307,6 @@ def test_an_edit_leaves_the_form_of_a_file_as_it_is(
     (root / "f").write_bytes(data)
     assert not call("edit", path="f", old_text=old, new_text=new).failed
     assert (root / "f").read_bytes() == after
-
-
-def test_a_file_that_is_written_anew_keeps_its_form() -> None:
-    assert keep_form("a\nb\n", "\ufeffx\r\ny\r\n") == "\ufeffa\r\nb\r\n"
-    assert keep_form("a\nb\n", "x\ny\r\n") == "a\nb\n"
-    assert keep_form("a\r\n", None) == "a\r\n"
-
-
-def test_a_change_that_is_too_large_to_be_compared_is_shown_as_one_block() -> None:
-    old = "".join(f"{number}\n" for number in range(5_000))
-    new = old.replace("\n2000\n", "\ntwo\nthousand\n").replace("\n2002\n", "\n")
-    text, added, taken = diff_texts("a", old, new)
-    assert (added, taken) == (3, 3)
-    assert text.endswith("@@ from line 2001 on @@\n-2000\n-2001\n-2002\n+two\n+thousand\n+2001")
 
 
 # glob
@@ -486,13 +353,6 @@ def test_links_are_not_followed(call: Call, root: Path) -> None:
     assert call("grep", pattern="text").text == "a/x.py:1:text of a/x.py"
 
 
-def test_of_many_files_the_newest_are_named_and_the_rest_is_counted(call: Call, root: Path) -> None:
-    tree(root, *(f"{number:03}" for number in range(250)))
-    lines = call("glob", pattern="*").text.split("\n")
-    assert lines[:200] == [f"{number:03}" for number in range(200)]
-    assert lines[200:] == ["(50 older ones are left out; a narrower pattern shows them)"]
-
-
 def test_a_pattern_that_could_take_for_ever_does_not(call: Call, root: Path) -> None:
     tree(root, "a" * 100, "/".join("a" * 20) + "/b")
     assert call("glob", pattern="*a" * 30 + "*b").text == "No file fits."
@@ -515,40 +375,10 @@ def test_lines_are_found_with_their_places(call: Call, root: Path) -> None:
     assert call("grep", pattern="def", path="b.py", context=1).text == "b.py-2-\nb.py:3:def start():\nb.py-4-    pass"
 
 
-def test_context_of_lines_that_are_near_is_shown_once(call: Call, root: Path) -> None:
-    (root / "a").write_text("".join(f"{'x' if number in (2, 4, 9) else '.'}\n" for number in range(1, 11)))
-    shown = call("grep", pattern="x", context=1).text.split("\n")
-    assert [line[:4] for line in shown] == ["a-1-", "a:2:", "a-3-", "a:4:", "a-5-", "--", "a-8-", "a:9:", "a-10"]
-
-
 def test_an_expression_that_takes_for_ever_is_given_up(root: Path) -> None:
     (root / "a").write_text("a" * 60 + "\n")
     with pytest.raises(Refused, match="given up after 5 seconds"):
         find_lines(str(root), ResolvedPath(".", str(root), False), "(a+)+$b", patience=5.0)
-
-
-def test_a_walk_stops_when_there_is_too_much(root: Path) -> None:
-    tree(root, *"abcdef")
-    walk = Walk(str(root), most=3)
-    with Folder.open(str(root)) as folder:
-        assert len(list(walk.files(folder, "*"))) == 3
-    assert walk.is_stopped
-
-
-def test_binary_and_huge_files_are_not_searched_and_that_is_said(call: Call, root: Path) -> None:
-    (root / "binary").write_bytes(b"needle\0")
-    (root / "huge").write_text("needle\n" * 200_000)
-    (root / "a").write_text("needle\n")
-    assert call("grep", pattern="needle").text == (
-        "a:1:needle\n(1 files are larger than 1024 KiB and were not searched; name one in path)"
-    )
-    named = call("grep", pattern="needle", path="huge").text
-    assert named.startswith("huge:1:needle\n")
-    assert named.endswith("(200000 lines match, in 1 files; the first 200 are shown: narrow it with path or glob)")
-    assert "is binary" in failure(call("grep", pattern="needle", path="binary"))
-    (root / "wide").write_text(". " * 5_000 + "thread" + " ." * 5_000 + "\n")
-    assert " thread " in call("grep", pattern="thread").text
-    assert len(call("grep", pattern="thread", path="wide").text) < 600  # it is cut around what matches
 
 
 def test_a_secret_that_is_found_is_not_shown(call: Call, root: Path) -> None:

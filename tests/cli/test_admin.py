@@ -9,10 +9,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -144,17 +142,6 @@ def test_init_joins_the_past_of_a_folder_that_somebody_removed(run: Run, project
     assert "remember Gone" in run("log", "user_gone.md")[1]
 
 
-def test_init_names_what_it_cannot_merge_and_leaves_it(run: Run, project: Path) -> None:
-    Path(".memory").mkdir()
-    (project / "picture.png").write_bytes(b"png")
-
-    code, out, _ = run("init", "--yes")
-
-    assert code == 1
-    assert "left picture.png: it is no Markdown" in out
-    assert [path.name for path in project.iterdir()] == ["picture.png"]
-
-
 @pytest.mark.parametrize("there", [False, True])
 def test_init_that_is_killed_loses_nothing_and_the_next_completes_it(
     run: Run, standing: Standing, project: Path, environment: dict[str, str], there: bool
@@ -226,16 +213,6 @@ def test_doctor_names_what_is_wrong_and_what_to_do(run: Run, tabs: str, environm
     assert [finding["path"] for finding in json.loads(out)["findings"]] == ["broken.md"]
 
 
-def test_doctor_prunes_what_is_past_retention(run: Run, tabs: str, environment: dict[str, str]) -> None:
-    run("update", tabs, "--old", "tabs.", "--new", "spaces.")
-    version = json.loads(run("log", tabs, "--json")[1])["commits"][1]["changes"][0]["after"]
-    environment["MEMSHEAF_RETENTION_DAYS"] = "0"
-
-    assert "Dropped 0" not in run("doctor", "--prune")[1]
-    assert run("restore", tabs, version)[0] == 1
-    assert "Use spaces." in run("show", tabs)[1]
-
-
 def test_doctor_tells_of_indexes_that_nobody_needs_and_removes_them_on_request(run: Run, tmp_path: Path) -> None:
     run(*FACT, "--agent", "gone")
     shutil.rmtree(tmp_path / "home" / "agents" / "gone")
@@ -289,105 +266,6 @@ def test_everything_goes_out_and_comes_back_into_a_fresh_home(
     assert (again["added"], again["replaced"], again["refused"]) == ([], [], [])
 
 
-def test_init_shows_what_it_would_move_and_asks(run: Run, project: Path, tree: Tree) -> None:
-    before = tree()
-    code, out, err = run("init", screen=True, stdin="n\n")
-    assert code == 1
-    assert "  user_fact.md\n" in out
-    assert "/.memory, where they can be committed with the code? [y/N] Nothing was moved." in err.replace(
-        "\x1b[0m", ""
-    )
-    code, _, err = run("init")
-    assert code == 2
-    assert "into the repository, and `memsheaf init --dry-run` shows which; confirm it with --yes" in err
-    assert tree() == before
-
-    assert run("init", screen=True, stdin="y\n")[0] == 0
-    assert Path(".memory", "user_fact.md").is_file()
-    assert run("init")[0] == 0, "there is nothing to ask about"
-
-
-def test_what_goes_out_comes_back_the_same(run: Run, tabs: str, tmp_path: Path) -> None:
-    target = str(tmp_path / "out.zip")
-
-    said = f"Exported 1 file to {target}:\n  project: 1 memory\nIt is without the history; --history adds it.\n"
-    assert run("export", "--scope", "project", target)[:2] == (0, said)
-    assert run("import", target, "--agent", "writer")[1].startswith("1 added, 0 replaced")
-    came = run("show", tabs)[1].replace("source: user", "source: import")
-    assert run("show", tabs, "--agent", "writer")[1] == came
-    assert run("import", target)[:2] == (0, "0 added, 0 replaced, 1 unchanged, 0 refused\n")
-
-
-def test_a_dry_run_says_what_would_happen_and_changes_nothing(
-    run: Run, tabs: str, tmp_path: Path, tree: Tree
-) -> None:
-    run("export", "--scope", "project", str(tmp_path / "out"))
-    run("update", tabs, "--old", "tabs.", "--new", "spaces.")
-    (tmp_path / "out" / "new.md").write_text(MEMORY_TEXT)
-    before = tree()
-
-    code, out, _ = run("import", str(tmp_path / "out"), "--replace", "--dry-run")
-
-    assert code == 0
-    assert out == f"1 to add, 1 to replace, 0 unchanged, 0 refused\n  2 to the project\n  + new.md\n  ~ {tabs}\n"
-    assert tree() == before
-
-
-def test_what_is_refused_is_named_and_the_rest_comes_in(run: Run, tabs: str, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "good.md").write_text(MEMORY_TEXT)
-    (tmp_path / "in" / "bad.md").write_bytes(b"\xff")
-    (tmp_path / "in" / tabs).write_text(MEMORY_TEXT)
-
-    code, out, _ = run("import", str(tmp_path / "in"))
-
-    assert code == 1
-    assert out.startswith("1 added, 0 replaced, 0 unchanged, 2 refused\n")
-    assert "refused bad.md: 'bad.md' is not UTF-8" in out
-    assert f"refused {tabs}: '{tabs}' exists already" in out
-    assert "Use tabs." in run("show", tabs)[1]
-
-
-def test_an_export_never_replaces_a_file(run: Run, tabs: str, tmp_path: Path, tree: Tree) -> None:
-    (tmp_path / "mine.zip").write_text("mine")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link.zip").symlink_to(tmp_path / "not there")
-    before = tree()
-
-    for name in ("mine.zip", "folder", "link.zip", "no/such/folder.zip"):
-        code, _, err = run("export", "--scope", "project", str(tmp_path / name))
-        assert code == 1, name
-        assert "Unpack" not in err
-    assert run("export", "")[0] == 2
-    assert tree() == before
-
-
-def test_what_is_no_archive_is_refused(run: Run, tabs: str, tmp_path: Path, tree: Tree) -> None:
-    source = tmp_path / "in.zip"
-    with zipfile.ZipFile(source, "w") as archive:
-        archive.writestr("caf\u00e9.md", MEMORY_TEXT * 100)
-    whole = source.read_bytes()
-    for data in (b"not an archive", b"", whole[:-30], whole.replace("caf\u00e9".encode(), b"caf\xff\xfe")):
-        source.write_bytes(data)
-        before = tree()
-        code, _, err = run("import", str(source))
-        assert (code, err[:10]) == (1, "memsheaf: "), data[:20]
-        assert tree() == before
-
-
-def test_what_cannot_be_exported_is_named(run: Run, tabs: str, tmp_path: Path, environment: dict[str, str]) -> None:
-    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
-    (root / "link.md").symlink_to(tmp_path / "secret")
-    (tmp_path / "secret").write_text("secret")
-
-    code, out, _ = run("export", "--scope", "project", str(tmp_path / "out"))
-
-    assert code == 1
-    assert out.startswith("Exported 1 file to ")
-    assert "  left out link.md: " in out
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [tabs]
-
-
 @pytest.mark.parametrize("name", ["out.zip", "the folder itself"])
 def test_a_project_travels_with_every_layer_and_its_history(
     run: Run, standing: Standing, project: Path, tmp_path: Path, name: str
@@ -421,18 +299,6 @@ def paths(said: dict[str, Any]) -> list[str]:
     return [row["path"] for row in said["list"]["memories"]]
 
 
-def test_an_archive_of_a_project_is_refused_file_by_file_where_its_layers_have_no_place(
-    run: Run, project: Path, tmp_path: Path
-) -> None:
-    run("export", "--scope", "project", str(tmp_path / "out.zip"))
-
-    code, out, _ = run("import", str(tmp_path / "out.zip"), "--agent", "writer")
-
-    assert code == 1
-    assert "refused tasks/feature-x/TASK.md: 'tasks/feature-x/TASK.md' belongs to a project" in out
-    assert "user_fact.md" in run("list", "--agent", "writer")[1]
-
-
 def test_a_past_with_a_secret_comes_without_it(run: Run, tmp_path: Path, environment: dict[str, str]) -> None:
     key = "The key is AKIAQ3EGSJ5LKRWTXBFY."
     run("add", "Key", key, "--description", "d", "--type", "reference", "--allow-secret")
@@ -458,44 +324,6 @@ def test_a_layer_with_a_name_that_is_none_does_not_come_in(
         assert not any(b"Text." in path.read_bytes() for path in home.rglob("*.md")), name
 
 
-class Served(BaseHTTPRequestHandler):
-    """An embedder of two dimensions, as servers offer them."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        texts = asked["input"] if isinstance(asked["input"], list) else [asked["input"]]
-        data = [{"index": number, "embedding": [1.0, 0.0]} for number in range(len(texts))]
-        answer = json.dumps({"data": data, "model": "toy", "embeddings": [[1.0, 0.0]] * len(texts)}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def served(environment: dict[str, str]) -> Iterator[dict[str, str]]:
-    """An embedder that a server on this machine runs, named in the environment."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Served) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_address[1]}"
-        environment |= {"MEMSHEAF_EMBEDDER": "ollama:toy", "MEMSHEAF_EMBEDDER_URL": url}
-        yield environment
-        server.shutdown()
-
-
-def test_without_an_embedder_it_says_that_search_goes_by_words(run: Run, tabs: str) -> None:
-    code, out, err = run("index")
-
-    assert (code, err) == (0, "")
-    assert "memories  1\n" in out
-    assert "embedder  none: search goes by words\n" in out
-    assert "vectors" not in out
-
-
 @pytest.mark.parametrize("name", ["static", "semantic", "minilm", "auto"])
 def test_an_embedder_of_an_earlier_version_in_config_toml_is_the_encoder_of_the_package(
     run: Run, tabs: str, environment: dict[str, str], name: str
@@ -508,49 +336,3 @@ def test_an_embedder_of_an_earlier_version_in_config_toml_is_the_encoder_of_the_
     assert (code, err) == (0, "")
     assert "embedder  memsheaf encoder" in out
     assert "vectors   1 of 1 memories" in out
-
-
-def test_it_embeds_what_waits_and_says_where_it_is(run: Run, tabs: str, served: dict[str, str]) -> None:
-    before = json.loads(run("index", "--status", "--json")[1])
-    assert (before["done"], before["total"]) == (0, 1)
-
-    assert run("index", screen=True)[2] == "\rEmbedding: 1 of 1\n"
-    code, out, err = run("index")
-
-    assert (code, err) == (0, "")
-    assert "vectors   1 of 1 memories\n" in out
-    after = json.loads(run("index", "--status", "--json")[1])
-    assert (after["memories"], after["done"], after["running"], after["problem"]) == (1, 1, False, "")
-    assert all(Path(file["path"]).stat().st_size == file["bytes"] for file in after["files"])
-
-    (file,) = Path(served["MEMSHEAF_CACHE"]).glob("*.sqlite")
-    old = file.stat().st_ino, file.read_bytes()
-    assert run("index", "--rebuild", screen=True)[2] == "\rEmbedding: 1 of 1\n"
-    assert (file.stat().st_ino, file.read_bytes()) != old
-
-
-def test_an_embedder_that_cannot_be_reached_is_told_of(run: Run, tabs: str, served: dict[str, str]) -> None:
-    served["MEMSHEAF_EMBEDDER_URL"] = "http://127.0.0.1:1"
-
-    code, out, _ = run("index")
-
-    assert code == 1
-    assert "problem " in out
-    assert run("search", "tabs")[0] == 0
-
-
-def test_what_is_imported_is_embedded_at_once(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
-    environment["MEMSHEAF_EMBEDDER"] = "auto"
-    folder = tmp_path / "others"
-    folder.mkdir()
-    for number in range(30):
-        text = (
-            f"---\nname: Ship {number}\ndescription: How releases go out\ntype: project\n---\nOne image a commit.\n"
-        )
-        (folder / f"project_ship-{number}.md").write_text(text)
-    code, out, err = run("import", str(folder))
-
-    assert (code, err) == (0, "")
-    assert "30 added" in out
-    _, out, _ = run("index", "--status", "--json")
-    assert (json.loads(out)["done"], json.loads(out)["total"]) == (30, 30)

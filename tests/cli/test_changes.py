@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -49,14 +47,6 @@ def test_a_fact_that_is_added_is_shown_with_all_that_was_said(run: Run, tree: Tr
         assert shown(run, "user:user_prefers-tabs.md")["body"] == f"Use tabs.\n\n{words}.\n"
 
 
-def test_options_stand_before_or_after_the_command_and_their_values_may_begin_with_a_dash(run: Run) -> None:
-    run("--scope", "user", *TABS, "--", "-x")
-    code, _, _ = run("update", "user_prefers-tabs.md", "--old", "-x", "--new", "--json", "--scope=user")
-
-    assert code == 0
-    assert shown(run, "user_prefers-tabs.md", "--scope", "user")["body"] == "--json\n"
-
-
 def test_a_second_memory_of_that_name_is_refused_until_replace_is_said(run: Run, tabs: str, tree: Tree) -> None:
     before = tree()
 
@@ -90,16 +80,6 @@ def test_nothing_is_replaced_that_changed_since_it_was_read(run: Run, tabs: str)
     assert run(*TABS, "Use spaces.", "--expect", read)[0] == 1
 
 
-def test_a_text_is_updated_as_often_as_the_line_says(run: Run, tabs: str) -> None:
-    run("update", tabs, "--old", "Use tabs.", "--new", "Use tabs.\nUse tabs. Use tabs.")
-    code, _, err = run("update", tabs, "--old", "Use tabs.", "--new", "x")
-    assert (code, "3 times" in err) == (1, True)
-    said = f"Updated {tabs}. Undo with `memsheaf undo`.\n"
-    assert run("update", tabs, "--old", "Use tabs.", "--new", "x", "--count", "3")[:2] == (0, said)
-
-    assert shown(run, tabs)["body"] == "x\nx x\n"
-
-
 def test_a_forgotten_memory_is_gone_and_the_answer_tells_how_to_get_it_back(run: Run, tabs: str) -> None:
     code, out, _ = run("forget", tabs, "--why", "moved to spaces")
 
@@ -108,14 +88,6 @@ def test_a_forgotten_memory_is_gone_and_the_answer_tells_how_to_get_it_back(run:
     assert "moved to spaces" in run("log")[1]
     assert run(*out.partition("`")[2].partition("`")[0].split()[1:])[0] == 0
     assert run("show", tabs)[0] == 0
-
-
-def test_a_memory_of_one_agent_is_not_seen_by_another(run: Run) -> None:
-    run("--agent", "writer", *TABS, "Use tabs.")
-
-    assert "user_prefers-tabs.md" in run("list", "--agent", "writer")[1]
-    assert run("list", "--agent", "reader")[1] == ""
-    assert run("list")[1] == ""
 
 
 @pytest.fixture
@@ -197,34 +169,6 @@ def test_a_text_that_is_refused_changes_nothing_and_is_kept(
     assert "Theirs." in run("show", tabs)[1]
 
 
-def test_files_that_are_no_memories_yet_can_be_edited(
-    run: Run, tabs: str, editor: Editor, environment: dict[str, str]
-) -> None:
-    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
-    (root / "broken.md").write_text("---\nname: [unclosed\ndescription: x\ntype: user\n---\nText.\n")
-    assert run("doctor")[0] == 1
-    fix = editor("path.write_text(path.read_text().replace('[unclosed', 'Fixed'))")
-    assert run("edit", "broken.md", more=fix)[0] == 0
-    assert run("doctor")[0] == 0
-
-    (root / "free.md").write_text("Nothing yet.\n")
-    assert run("edit", "free.md", more=editor("path.write_text('Something.\\n')"))[0] == 0
-    assert run("show", "free.md")[1] == "Something.\n"
-    header = "---\\nname: Notes\\ndescription: x\\ntype: user\\n---\\n"
-    assert run("edit", "free.md", more=editor(f"path.write_text('{header}' + path.read_text())"))[0] == 0
-    assert "free.md" in run("list", "--type", "user")[1]
-
-
-def test_what_stands_in_every_prompt_need_not_be_there_to_be_edited(run: Run, editor: Editor, tree: Tree) -> None:
-    agent = ("--agent", "researcher")
-    for name in ("CONTEXT.md", "NOTES.md"):
-        assert run("edit", name, *agent, more=editor("pass"))[:2] == (0, f"{name} is unchanged\n")
-        assert not [path for path in tree() if path.endswith(name)]
-        assert run("edit", name, *agent, more=editor(f"path.write_text('Look at {name}.\\n')"))[0] == 0
-        assert f"Look at {name}." in run("prompt", *agent)[1]
-    assert run("edit", "other.md", *agent, more=editor("pass"))[0] == 1
-
-
 def versions(run: Run, file: str) -> list[str]:
     """The versions of a memory, newest first."""
     commits = json.loads(run("log", file, "--json")[1])["commits"]
@@ -240,22 +184,6 @@ def spaces(run: Run, tabs: str) -> str:
     """A memory with two versions."""
     run("update", tabs, "--old", "tabs.", "--new", "spaces.")
     return tabs
-
-
-def test_the_log_tells_who_did_what_newest_first(run: Run, spaces: str) -> None:
-    code, out, err = run("log", "--limit", "0", "--full")
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
-    assert "user  update" in lines[0]
-    assert lines[1].startswith(f"  ~ {spaces}  ")
-    assert "remember Prefers tabs" in lines[2]
-    assert lines[3].startswith(f"  + {spaces}  ")
-
-    _, out, err = run("log", "--limit", "1")
-    assert len(out.splitlines()) == 2
-    assert "--limit 0" in err
-    assert json.loads(run("log", "--limit", "1", "--json")[1])["more"] is True
-    assert run("log", "--limit", "2")[2] == ""
 
 
 def test_diff_and_blame_tell_what_changed_with_which_commit(run: Run, spaces: str) -> None:
@@ -304,32 +232,6 @@ def test_undo_takes_back_the_latest_change_of_project_and_user_and_says_where(ru
     assert run("show", "user:user_tea.md")[0] == 1
 
 
-def test_restore_brings_back_an_older_version_of_what_is_there_or_forgotten(run: Run, spaces: str) -> None:
-    new, old = versions(run, spaces)
-
-    assert run("restore", spaces, old[:12])[0] == 0
-    assert body(run, spaces) == "Use tabs.\n"
-    assert run("restore", spaces, old) == (0, f"{spaces} is at that version already\n", "")
-    run("forget", spaces)
-    assert run("restore", spaces, new)[0] == 0
-    assert body(run, spaces) == "Use spaces.\n"
-
-
-def test_an_edit_made_with_another_program_is_in_the_log_and_can_be_undone(
-    run: Run, tabs: str, environment: dict[str, str]
-) -> None:
-    (root,) = Path(environment["MEMSHEAF_HOME"], "projects").iterdir()
-    (root / tabs).write_text((root / tabs).read_text().replace("tabs.", "outside."))
-
-    log = run("log", "--full")[1]
-    assert "  outside" in log
-    code, _, err = run("undo")
-    assert code == 1
-    assert "undo that first, by its id" in err
-    assert run("undo", log.split()[0])[0] == 0
-    assert body(run, tabs) == "Use tabs.\n"
-
-
 def test_erasing_asks_a_person_and_leaves_no_trace_on_disk(run: Run, spaces: str, tree: Tree, tmp_path: Path) -> None:
     before = tree()
     for answer in ("", "n\n", "\n", "maybe\n"):
@@ -372,20 +274,6 @@ def test_the_log_is_in_local_time_and_has_ids_only_when_they_are_asked_for(run: 
         assert local_minute(commit["at"]) in plain
     assert not re.search("[0-9a-f]{12}", plain)
     assert "  user  undo\n" in plain
-
-
-def test_a_time_is_shown_in_the_time_zone_of_the_machine(run: Run, tabs: str, environment: dict[str, str]) -> None:
-    at = json.loads(run("log", "--json")[1])["commits"][0]["at"]
-
-    def logged(zone: str) -> str:
-        command = [sys.executable, "-m", "memsheaf", "log"]
-        return subprocess.run(
-            command, env={**environment, "TZ": zone}, capture_output=True, text=True, check=True
-        ).stdout
-
-    moment = datetime.fromisoformat(at)
-    assert logged("UTC").startswith(f"{moment:%Y-%m-%d %H:%M}  ")
-    assert logged("XYZ-5:30").startswith(f"{moment + timedelta(hours=5, minutes=30):%Y-%m-%d %H:%M}  ")
 
 
 def test_undo_shows_the_text_that_it_takes_back_and_the_command_that_redoes_it(run: Run, spaces: str) -> None:

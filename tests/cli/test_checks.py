@@ -35,21 +35,6 @@ def add(run: Run, *cites: str, text: str = "Text.") -> str:
     return "project_fact.md"
 
 
-def test_a_place_is_cited_with_the_hash_of_what_is_there(run: Run, work: Path) -> None:
-    assert run("cite", "src/app.py:1") == (0, f"{LIMIT}\n", "")
-    code, out, _ = run("cite", "src/app.py#main", "--json")
-    hashed = sha256(b"def main():").hexdigest()[:8]
-    assert code == 0
-    assert json.loads(out) == {
-        "citation": f"src/app.py#main@{hashed}",
-        "path": "src/app.py",
-        "first": 0,
-        "last": 0,
-        "symbol": "main",
-        "hash": hashed,
-    }
-
-
 def test_a_citation_is_added_to_a_memory_once_and_can_be_undone(run: Run, work: Path, tree: Tree) -> None:
     file = add(run, "https://example.com/a", "src/app.py:1")
 
@@ -61,37 +46,6 @@ def test_a_citation_is_added_to_a_memory_once_and_can_be_undone(run: Run, work: 
     assert tree() == before
     assert run("undo")[0] == 0
     assert json.loads(run("show", file, "--json")[1])["citations"] == ["https://example.com/a", "src/app.py:1"]
-
-
-def test_what_cannot_be_cited_is_refused_with_a_hint_and_changes_nothing(run: Run, work: Path, tree: Tree) -> None:
-    add(run)
-    before = tree()
-    outside = ("gone.py", "../outside.py", "/etc/passwd:1", "https://example.com/a.py")
-    wrong = (
-        "src/app.py:6",
-        "src/app.py#nothing",
-        "src/app.py:1 --memory nothing.md",
-        "src/app.py:1 --memory ../x.md",
-    )
-    for line in (*outside, *wrong):
-        code, out, err = run("cite", *line.split())
-        assert (code, out, err[:10], len(err.splitlines())) == (1, "", "memsheaf: ", 2), line
-        assert tree() == before
-
-
-def test_every_citation_is_verified_in_a_line_of_its_own(run: Run, work: Path, tree: Tree) -> None:
-    add(run, LIMIT, "src/app.py:3", "what Kim said")
-    before = tree()
-
-    code, out, err = run("verify")
-
-    assert (code, err) == (0, "")
-    assert [line.split(None, 2) for line in out.splitlines()] == [
-        ["verified", "project_fact.md", "src/app.py:1 is as it was cited."],
-        ["unchecked", "project_fact.md", "src/app.py:3 is there; without a hash nobody can tell if it is the same."],
-        ["unchecked", "project_fact.md", "what Kim said is no place in a working tree."],
-    ]
-    assert tree() == before
 
 
 def test_drift_is_told_with_the_new_place_and_an_exit_code(run: Run, work: Path) -> None:
@@ -115,32 +69,7 @@ def test_drift_is_told_with_the_new_place_and_an_exit_code(run: Run, work: Path)
     }
 
 
-def test_what_is_gone_is_told_and_a_citation_of_it_is_a_failure(run: Run, work: Path) -> None:
-    assert run("verify") == (0, "", "no citations in the scope project\n")
-    file = add(run, text="`old_name` was in src/old.py; `LIMIT` is in src/app.py.")
-
-    assert run("verify") == (
-        0,
-        f"gone  {file}  `src/old.py` is named in the text, and is not in the working tree.\n"
-        f"gone  {file}  `old_name` is named in the text, and is not in the working tree.\n",
-        "",
-    )
-    add(run, LIMIT)
-    (work / "src/app.py").unlink()
-    code, out, _ = run("verify")
-    assert (code, out[:7]) == (1, "missing")
-
-
-def test_a_memory_kept_in_the_repository_does_not_vouch_for_itself(run: Run, work: Path) -> None:
-    fact = ["add", "Fact", "`old_name` is what we use.", "--description", "d", "--type", "project"]
-    run("init", "--yes")
-    for place in ([], ["--project", "notes"]):
-        assert run(*fact, *place)[0] == 0
-        assert "`old_name`" in run("verify", *place)[1]
-
-
 TEST = "`cd evals && npm test`"
-EMPTY = "Duplicate groups\n  none\nStale citations\n  none\nPollution\n  none\nWaiting\n  none\n"
 
 
 @pytest.fixture
@@ -155,32 +84,6 @@ def save(run: Run, name: str, text: str, *more: str) -> str:
     code, _, err = run("add", name, text, "--description", "d", "--type", "project", "--anyway", *more)
     assert code == 0, err
     return f"project_{name.lower().replace(' ', '-')}.md"
-
-
-def times(folder: Path) -> dict[str, int]:
-    return {str(path): path.lstat().st_mtime_ns for path in folder.rglob("*") if "cache" not in path.parts}
-
-
-def test_a_scope_that_is_not_there_is_told_fails_a_build_and_is_not_made(
-    run: Run, checkout: Path, tree: Tree
-) -> None:
-    before = tree()
-    for words in ([], ["--scope", "task/typo"], ["--scope", "user"], ["--agent", "typo"]):
-        code, out, err = run("audit", *words)
-        assert (code, out.startswith("Duplicate groups\n  none\n")) == (0, True)
-        assert err.startswith("there is nothing to check: ")
-        report = json.loads(run("audit", *words, "--json")[1])
-        assert (report["scopes"], report["clean"], report["files"]) == ([], True, 0)
-        for more in ([], ["--json"]):
-            code, out, err = run("audit", "--check", *words, *more)
-            assert code == 1
-            assert "there is no folder " in (out if more else err)
-            assert "memsheaf scopes" in (out if more else err)
-    assert tree() == before
-
-    run("forget", save(run, "Tests", f"Tests run via {TEST}."))
-    assert run("audit") == (0, EMPTY, "checked 0 files of project; nothing was changed\n")
-    assert run("audit", "--check") == (0, "", "nothing to report\n")
 
 
 def test_the_report_has_its_sections_in_order_and_a_check_a_line_for_each(run: Run, checkout: Path) -> None:
@@ -231,18 +134,3 @@ def test_what_is_advised_can_be_typed(run: Run, checkout: Path) -> None:
     line = ended["advice"].partition("`")[2].partition("`")[0]
     assert line == "memsheaf forget project_freeze.md --scope user"
     assert run(*shlex.split(line)[1:])[0] == 0
-
-
-def test_nothing_is_written(run: Run, checkout: Path, tree: Tree, tmp_path: Path) -> None:
-    run("session", "start", "Parser")
-    for scope in ("project", "user"):
-        save(run, "Tests", f"Run {TEST}.", "--scope", scope)
-        save(run, "Test command", f"The test command is {TEST}.", "--scope", scope)
-    (root,) = (tmp_path / "home" / "projects").iterdir()
-    (root / "outside.md").write_text("An editor wrote this.\n")
-    (root / "MEMORY.md").unlink()
-    before = tree(), times(tmp_path)
-
-    for line in ("audit", "audit --check", "audit --json", "audit --check --scope user"):
-        run(*line.split())
-        assert (tree(), times(tmp_path)) == before, line

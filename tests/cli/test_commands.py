@@ -13,7 +13,6 @@ import pytest
 
 from cli.generate import reference
 from memsheaf.cli.command import COMMANDS, THEMES, Command, load, parse, split_action, split_first
-from memsheaf.cli.reference import help_text
 
 Run = Callable[..., tuple[int, str, str]]
 STREAMING = ("chat",)
@@ -125,19 +124,6 @@ def test_the_page_about_the_command_line_is_what_the_commands_say() -> None:
     assert DOCS.read_text(encoding="utf-8") == reference(), "run: make docs"
 
 
-def test_the_page_has_every_command_and_setting() -> None:
-    page = reference()
-
-    for name in COMMANDS:
-        assert f"\n### {name}\n" in page
-        assert help_text(name, load(name), everywhere=False).rstrip() in page
-        for action, one in load(name).actions.items():
-            text = help_text(f"{name} {action}", one, everywhere=False).rstrip()
-            assert text in page or not one.arguments
-    for setting in ("retention_days", "MEMSHEAF_HOME", "MEMSHEAF_CACHE", "[projects]"):
-        assert setting in page
-
-
 def test_the_first_screen_fits_a_small_terminal_and_help_all_lists_every_command(run: Run) -> None:
     for words in ([], ["help"], ["--help"], ["-h"], ["--scope", "user"]):
         code, out, err = run(*words)
@@ -163,17 +149,6 @@ def test_help_is_the_same_however_it_is_asked_for(run: Run) -> None:
         assert "--json" in text
         assert "examples:" in text
         assert max(map(len, text.partition("examples:")[0].splitlines())) <= 80
-
-
-def test_the_version_is_printed(run: Run) -> None:
-    from memsheaf import __version__
-
-    assert run("--version") == (0, f"memsheaf {__version__}\n", "")
-    assert json.loads(run("--version", "--json")[1]) == {"version": __version__}
-
-
-def test_an_option_that_is_not_there_is_refused_without_a_command_too(run: Run) -> None:
-    assert run("--bogus")[0] == 2
 
 
 HEAVY_MODULES = {"calendar", "dataclasses", "difflib", "subprocess", "tempfile"}

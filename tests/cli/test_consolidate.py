@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,20 +69,6 @@ def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
     assert run("show", "project_fridays.md")[0] == 0
 
 
-def test_what_is_left_says_why(run: Run, environment: dict[str, str]) -> None:
-    for number in range(3):
-        add(run, f"Old {number}", f"The freeze {number} holds.", "--expires", "2026-01-01")
-    by_agent(environment, *(f"project_old-{number}.md" for number in range(3)))
-
-    code, out, _ = run("consolidate", "--apply")
-
-    assert code == 0
-    assert (
-        "left as it is: expired of project_old-2.md: a run changes at most 2 memories; the next one goes on\n" in out
-    )
-    assert json.loads(run("list", "--json")[1])["memories"][0]["path"] == "project_old-2.md"
-
-
 def test_what_is_due_is_done_once_and_else_the_gates_say_why(
     run: Run, environment: dict[str, str], fridays: None
 ) -> None:
@@ -122,14 +107,6 @@ def test_questions_are_stored_shown_and_dropped(run: Run, fridays: None) -> None
     assert len(json.loads(run("expect", "--json")[1])["expected"]) == 2
 
     assert run("expect", "--drop", "unicorn")[1] == "project_fridays.md  when do we deploy?\n"
-
-
-def test_what_a_person_wrote_is_never_touched(run: Run) -> None:
-    add(run, "Fridays", FRIDAY)
-    add(run, "No Fridays", f"{FRIDAY} Ask Maria.")
-
-    assert run("consolidate", "--apply") == (0, "There is nothing to consolidate.\n", "")
-    assert len(run("list", "--paths")[1].split()) == 2
 
 
 KEY = "AKIAZFAKE" + "FAKEFAKE234"
@@ -178,36 +155,6 @@ def test_the_report_says_how_far_it_went_and_what_was_written(run: Run, conversa
     assert "Do step" not in out
 
 
-def test_the_conversation_itself_is_printed_on_request_and_can_be_read_again(run: Run, conversation: str) -> None:
-    code, out, err = run("compact", conversation, "--budget", "5000", "--print")
-
-    assert code == 0
-    assert "level 3: " in err
-    first, *messages = [json.loads(line) for line in out.splitlines()]
-    assert first["role"] == "user"
-    assert first["content"].startswith("# Earlier in this conversation\n")
-    assert messages[0] == {"role": "user", "content": "Do step 0. Never skip step 0."}
-    again = json.loads(run("compact", "-", "--json", stdin=out)[1])
-    assert (again["level"], again["counts"]) == (0, {"kept": len(messages) + 1})
-
-
-def test_as_json_everything_is_there_and_notes_are_the_summary(run: Run, conversation: str) -> None:
-    Path("notes.md").write_text("# Session\n## Current State\nStep 59 is next.\n", encoding="utf-8")
-    words = ("--budget", "900", "--trigger", "task", "--notes", "notes.md")
-
-    value = json.loads(run("compact", conversation, *words, "--json")[1])
-
-    assert (value["trigger"], value["level"], value["fits"], value["budget"]) == ("task", 5, True, 900)
-    assert value["after"] <= 900 < value["before"]
-    assert sum(value["counts"].values()) == 180
-    assert any(bullet.startswith('The user said: "') for bullet in value["bullets"])
-    assert value["messages"][0]["content"] == value["text"]
-    assert os.path.isfile(value["spilled"])
-    assert value["summary"] == "notes"
-    assert "<session-notes>\n# Session\n## Current State\nStep 59 is next.\n</session-notes>" in value["text"]
-    assert run("compact", conversation, "--notes", "nowhere.md")[0] == 2
-
-
 def test_no_secret_of_the_conversation_is_written(run: Run, tmp_path: Path) -> None:
     text = f"User: the key is {KEY}\nTool output: {KEY} {'x' * 9_000}\nAssistant: ok\nUser: go on {'y' * 3_000}\n"
 
@@ -218,31 +165,3 @@ def test_no_secret_of_the_conversation_is_written(run: Run, tmp_path: Path) -> N
     assert KEY not in out
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes()
-
-
-def test_what_does_not_fit_is_told_and_after_three_times_a_person_is_asked(run: Run) -> None:
-    said = "".join(json.dumps(one) + "\n" for one in turns(6))
-    for _ in range(3):
-        code, out, _ = run("compact", "-", "--budget", "5", stdin=said)
-        assert code == 1
-        assert "it does not fit: what cannot be left out takes " in out
-    code, out, err = run("compact", "-", "--json", stdin=said)
-    assert code == 1
-    assert json.loads(out)["error"]["message"].startswith("waiting for approval: ")
-    assert "--approve" in err
-
-    assert run("compact", "-", "--approve", stdin=said)[0] == 0
-    assert run("compact", "-", "--model", "none", stdin=said)[0] == 0
-    assert "nobody" in run("compact", "-", "--model", "nobody:x", stdin=said)[2]
-
-
-def test_odd_text_is_fine_and_none_is_refused(run: Run, tree: Tree) -> None:
-    before = tree()
-    for text in ("", "\n\n", '{"type": "summary"}\n'):
-        code, out, err = run("compact", "-", stdin=text)
-        assert (code, out) == (1, "")
-        assert "Give a transcript" in err
-    assert tree() == before
-
-    odd = '{"role": "tool", "content": "' + "\\ud83d" * 3_000 + '"}\n{"role": "user", "content": "so?"}\n'
-    assert run("compact", "-", "--budget", "400", stdin=odd)[0] == 0

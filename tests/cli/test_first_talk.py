@@ -52,19 +52,6 @@ def test_each_fact_said_in_passing_that_is_kept_is_named_in_the_answer(
     assert "/undo" in answer
 
 
-def test_facts_beside_a_request_or_a_greeting_are_kept_and_named_too(
-    talk: Talk, remembered: Callable[[], list[str]]
-) -> None:
-    first, second = talk(
-        "Hello! We deploy on Fridays.", "I live in Berlin. Remember that the db is wiped on Sundays."
-    )
-
-    assert "We deploy on Fridays." in first
-    assert "I live in Berlin." in second
-    assert "the db is wiped on Sundays." in second
-    assert remembered() == ["I live in Berlin.", "We deploy on Fridays.", "the db is wiped on Sundays."]
-
-
 def test_an_answer_names_nothing_where_nothing_was_kept(talk: Talk, remembered: Callable[[], list[str]]) -> None:
     off, again, twice = talk("Off the record: I live in Berlin.", "We deploy on Fridays.", "We deploy on Fridays.")
 
@@ -73,37 +60,6 @@ def test_an_answer_names_nothing_where_nothing_was_kept(talk: Talk, remembered: 
     assert "Saved" in again
     assert twice.startswith("That is remembered already, in ")
     assert remembered() == ["We deploy on Fridays."]
-
-
-def test_what_was_learned_in_passing_is_forgotten_and_undone_like_what_was_saved(
-    talk: Talk, remembered: Callable[[], list[str]]
-) -> None:
-    _, forgotten, _, undone = talk("I live in Berlin.", "Forget that.", "We deploy on Fridays.", "Undo that")
-
-    assert forgotten.startswith("Deleted ")
-    assert undone.startswith("Taken back: ")
-    assert remembered() == []
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "No, the lead is Nadia",
-        "No. The lead is Nadia.",
-        "Actually, the lead is Nadia.",
-        "Nope, the lead is Nadia.",
-        "Actually the lead is Nadia.",
-    ],
-)
-def test_a_statement_that_begins_with_no_is_a_correction_and_both_lines_are_shown(
-    talk: Talk, remembered: Callable[[], list[str]], said: str
-) -> None:
-    _, answer = talk("Remember that the lead is Marta.", said)
-
-    fact = said.removeprefix("No. ")
-    assert fact in remembered()
-    assert fact in answer
-    assert "the lead is Marta." in answer
 
 
 def test_a_correction_of_nothing_is_kept_as_it_was_said_and_talk_is_not(
@@ -131,59 +87,6 @@ def test_a_secret_said_in_passing_is_refused_with_the_reason_and_not_repeated(
     assert remembered() == ["I prefer pnpm over npm."]
 
 
-@pytest.mark.parametrize(
-    ("said", "left"),
-    [
-        ("both", 0),
-        ("all of them", 0),
-        ("Forget both", 0),
-        ("the second", 1),
-        ("the second one please", 1),
-        ("2", 1),
-        ("delete the last", 1),
-        ("the first and the second", 0),
-        ("no", 2),
-        ("the third", 2),
-        ("yes", 2),
-    ],
-)
-def test_an_answer_to_which_one_is_understood(
-    talk: Talk, remembered: Callable[[], list[str]], said: str, left: int
-) -> None:
-    talk("Remember that I live in Berlin.", "Remember that the Berlin office closes at six.")
-    before = remembered()
-
-    asked, answer = talk("Forget about Berlin", said)
-
-    assert asked.startswith("Which one do you mean?")
-    after = remembered()
-    assert len(after) == left
-    deleted = [text for text in before if text not in after]
-    assert all(text in answer for text in deleted)
-    assert ("Deleted" in answer) is bool(deleted)
-    if left == 1:
-        second = asked.split("\n")[2].split(": ", 1)[1]
-        assert second not in after
-
-
-def test_the_one_that_was_named_is_deleted_after_a_yes_or_by_its_file(
-    talk: Talk, remembered: Callable[[], list[str]]
-) -> None:
-    for said in ("yes", "that one", ""):
-        talk("Remember that I live in Berlin.")
-        (asked,) = talk("Forget that I live in Hamburg")
-        file = asked.split("\n- ")[1].partition(": ")[0]
-        *_, answer = talk("Forget that I live in Hamburg", said or file)
-        assert answer.startswith("Deleted ")
-        assert remembered() == []
-
-
-def test_both_means_nothing_where_nothing_was_asked(talk: Talk, remembered: Callable[[], list[str]]) -> None:
-    talk("Remember that I live in Berlin.", "both", "What do you know about Berlin?", "the first", "1", "all")
-
-    assert remembered() == ["I live in Berlin."]
-
-
 def test_an_answer_shows_only_memories_that_have_to_do_with_the_question(run: Run) -> None:
     facts = (
         "I prefer pnpm over npm",
@@ -205,11 +108,3 @@ def test_an_answer_shows_only_memories_that_have_to_do_with_the_question(run: Ru
         assert [fact for fact in facts if fact in out] == [answer], question
     _, out, _ = run("chat", "-p", "What's for lunch?", more={"MEMSHEAF_EMBEDDER": ""})
     assert not out.startswith("Without a model I can only say what is remembered:")
-
-
-def test_a_request_that_changed_nothing_is_not_learned_as_a_fact(
-    talk: Talk, remembered: Callable[[], list[str]]
-) -> None:
-    talk("Remember that I live in Berlin.", "Forget that I live in Hamburg", "What do you know about my tea?")
-
-    assert remembered() == ["I live in Berlin."]

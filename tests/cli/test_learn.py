@@ -20,7 +20,6 @@ Run = Callable[..., tuple[int, str, str]]
 Tree = Callable[[], dict[str, bytes]]
 
 SAID = "User: Remember that our releases go out on Fridays.\nAssistant: Noted.\n"
-CHAT = "User: I prefer tabs.\nAssistant: Noted.\nUser: And short names."
 ASK = {"MEMSHEAF_POLICY": "suggest"}
 
 
@@ -47,16 +46,6 @@ def test_a_conversation_becomes_memories_and_is_not_read_again(run: Run, tree: T
     code, out, said = run("extract", "talk.txt")
     assert (code, "all of it was read before" in said, "nothing to keep" in out) == (0, True, True)
     assert listed(run) == [path]
-
-
-def test_the_inbox_is_as_it_was_after_a_dry_run_or_a_model_that_cannot_be_used(run: Run) -> None:
-    run("inbox", "add", "-", stdin=SAID)
-
-    assert "would be saved" in run("extract", "--dry-run")[1]
-    code, _, said = run("extract", "--model", "nonsense:model")
-    assert code == 1
-    assert "nonsense" in said
-    assert "1 saved" in run("extract", "--model", "none")[1]
 
 
 def queued(run: Run) -> str:
@@ -189,20 +178,6 @@ def is_alive(process: int) -> bool:
         return False
     state = Path(f"/proc/{process}/stat")
     return not (state.exists() and ") Z " in state.read_text())
-
-
-def test_a_transcript_is_taken_in_and_shown(run: Run) -> None:
-    Path("chat.txt").write_text(CHAT)
-
-    assert run("inbox", "add", "chat.txt") == (0, "Took in 2 of 2 turns\n", "")
-    assert run("inbox", "add", "chat.txt") == (0, "Took in 0 of 2 turns\n", "")
-
-    code, out, _ = run("inbox")
-    assert code == 0
-    assert out.splitlines()[0].split() == ["CONVERSATION", "TURNS", "SINCE", "FIRST", "WORDS"]
-    assert out.splitlines()[1].startswith("chat.txt")
-    assert out.splitlines()[1].endswith("I prefer tabs.")
-    assert out.splitlines()[2] == "2 turns in 1 conversation"
 
 
 def test_neither_a_secret_nor_what_is_no_text_is_kept(run: Run, tmp_path: Path) -> None:

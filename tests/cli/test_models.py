@@ -81,14 +81,3 @@ def test_no_model_is_asked_beyond_the_caps_of_the_settings(run: Run, claude: Pat
     assert code == 1
     assert "the cap of 0 requests a day is reached" in out
     assert "left today: 0 requests of 0" in run("cost")[1]
-
-
-def test_cost_is_a_table_for_people(run: Run, claude: Path) -> None:
-    assert "no model requests in the last 7 days" in run("cost", "--days", "7")[1]
-    extract(run)
-
-    lines = run("cost")[1].splitlines()
-
-    assert lines[0].split()[:4] == ["DAY", "PURPOSE", "MODEL", "REQUESTS"]
-    assert lines[1].split()[1:6] == ["extract", "claude", "1", "0", "0"]
-    assert lines[2].startswith("left today: 299 requests of 300, ")

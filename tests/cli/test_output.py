@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from memsheaf.cli import main
-from memsheaf.cli.output import Console
 
 Run = Callable[..., tuple[int, str, str]]
 HOSTILE = "\x1b]0;pwned\x07\x1b[31m\u202egnp\u200b\x9b2J"
@@ -68,15 +67,6 @@ def test_colours_appear_on_a_terminal_only_and_not_against_the_users_wish(run: R
     assert "\x1b[" not in run("list")[1]
     assert "\x1b[" not in run("list", screen=True, more={"NO_COLOR": "1"})[1]
     assert "\x1b[" not in run("list", screen=True, more={"TERM": "dumb"})[1]
-
-
-def test_a_line_is_cut_behind_a_word_to_the_width_of_the_terminal_and_whole_elsewhere(run: Run) -> None:
-    run("add", "Long", "x", "--description", "very " * 40 + "long", "--type", "project")
-
-    narrow = run("forget", "--all", "--dry-run", screen=True, more={"COLUMNS": "60", "NO_COLOR": "1"})[1].rstrip("\n")
-    assert len(narrow) <= 60
-    assert narrow.endswith(" very…")
-    assert run("forget", "--all", "--dry-run")[1].rstrip("\n").endswith("very long")
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -194,27 +184,3 @@ def test_arguments_that_are_not_utf_8_are_refused_with_words(run: Run) -> None:
     for words in (["search", "\udcff"], ["show", "\udcff.md"], ["list", "--type", "\udcff"], ["\udcff"]):
         code, out, err = run(*words)
         assert (code, out, err[:10]) == (2, "", "memsheaf: "), words
-
-
-def test_long_work_tells_someone_who_waits(environment: dict[str, str]) -> None:
-    class Screen(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-        def write(self, text: str, /) -> int:
-            told.set()
-            return super().write(text)
-
-    from threading import Event
-
-    told = Event()
-    screen = Screen()
-    console = Console(None, io.StringIO(), screen, environment)
-    with console.waiting("importing"):
-        assert told.wait(30)
-    assert screen.getvalue() == "importing ...\n"
-
-    quiet = io.StringIO()
-    with Console(None, io.StringIO(), quiet, environment).waiting("importing"):
-        pass
-    assert quiet.getvalue() == ""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 Run = Callable[..., tuple[int, str, str]]
-Tree = Callable[[], dict[str, bytes]]
 
 
 def project(environment: dict[str, str]) -> Path:
@@ -61,38 +57,6 @@ def test_a_search_finds_the_best_first_and_says_when_there_is_nothing(run: Run) 
         assert err == f"nothing found for {query!r} in user; `memsheaf list` shows all\n"
 
 
-def test_the_catalog_is_shown_as_agents_see_it(run: Run) -> None:
-    for number in range(3):
-        add(run, f"Fact {number}", "d")
-
-    assert run("catalog")[1].count("user_fact") == 3
-
-
-def test_a_prompt_has_a_section_for_each_scope_and_none_of_the_tools_when_asked_so(run: Run, tabs: str) -> None:
-    _, both, _ = run("prompt", "--scope", "user", "--scope", "project", "--agent", "writer")
-    assert [scope in both for scope in ("`user`", "`project`", "`agent/writer`")] == [True] * 3
-    assert tabs in both
-
-    _, bare, _ = run("prompt", "--no-tools")
-    assert "memory_write" in run("prompt")[1]
-    assert "memory_write" not in bare
-    assert tabs in bare
-
-
-def test_raw_bytes_leave_as_they_are(run: Run, tabs: str, environment: dict[str, str]) -> None:
-    data = b"---\r\nname: x\r\n---\r\n\x1b[31m\xff no newline"
-    (project(environment) / "raw.md").write_bytes(data)
-
-    done = subprocess.run(
-        [sys.executable, "-m", "memsheaf", "show", "--raw", "raw.md"],
-        env=environment,
-        capture_output=True,
-        check=True,
-    )
-
-    assert done.stdout == data
-
-
 def test_a_folder_that_may_only_be_read_can_be_looked_at(run: Run, tabs: str, environment: dict[str, str]) -> None:
     root = project(environment)
     (root / "new.md").write_text("New.\n")
@@ -103,52 +67,6 @@ def test_a_folder_that_may_only_be_read_can_be_looked_at(run: Run, tabs: str, en
         root.chmod(0o700)
 
     assert codes == [0, 0, 0, 0]
-
-
-def test_the_settings_decide_where_nothing_is_said(run: Run, tabs: str, environment: dict[str, str]) -> None:
-    Path(environment["MEMSHEAF_HOME"], "config.toml").write_text('scope = "user"\n')
-    assert run("list")[1] == ""
-    assert tabs in run("list", "--scope", "project")[1]
-
-    Path(environment["MEMSHEAF_HOME"], "config.toml").write_text("scop = 1\n")
-    code, _, err = run("list")
-    assert code == 0
-    assert "config.toml, line 1: there is no setting scop; known are scope, " in err
-
-
-def test_home_and_project_can_be_put_elsewhere_for_one_call(run: Run, tabs: str, tmp_path: Path) -> None:
-    assert run("list", "--home", str(tmp_path / "other"))[1] == ""
-    words = ("add", "name", "text", "--description", "x", "--type", "project")
-    assert run("--project", str(tmp_path / "kept"), *words)[0] == 0
-    assert (tmp_path / "kept" / "project_name.md").exists()
-    assert run("show", tabs.upper().replace(".MD", ".md"))[0] == 0
-    code, _, err = run("index", "--scope", "user", "--agent", "writer")
-    assert (code, "one scope at a time" in err) == (2, True)
-
-
-def test_a_removed_working_directory_is_an_error_with_words(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "gone").mkdir()
-    os.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    try:
-        code, _, err = run("list")
-    finally:
-        os.chdir(tmp_path)
-
-    assert code == 1
-    assert "working directory" in err
-
-
-def test_json_rows_have_the_same_keys_for_list_and_search(run: Run, tabs: str) -> None:
-    listed = json.loads(run("list", "--json")[1])
-    found = json.loads(run("search", "tabs", "--json")[1])
-
-    assert listed == found
-    assert listed["scopes"] == ["project", "user"]
-    assert set(listed["memories"][0]) == {
-        "scope", "path", "type", "name", "description", "updated", "state", "trust", "pinned", "size", "version",
-        "problem"
-    }  # fmt: skip
 
 
 @pytest.fixture
@@ -179,22 +97,6 @@ def test_recall_prints_what_an_agent_would_get_or_why_there_is_nothing(filled: R
         assert said in err
 
 
-def test_several_scopes_are_asked_the_nearest_first(filled: Run) -> None:
-    about = ("--type", "project", "--description", "How the deployment pipeline works")
-    filled("add", "CI/CD", "By hand.", "--agent", "ops", *about)
-
-    _, out, _ = filled("recall", "--agent", "ops", "--scope", "user", "our deployment process?", "--json")
-
-    found = json.loads(out)
-    assert {(one["scope"], one["path"]) for one in found["memories"]} == {
-        ("agent/ops", "agent/ops:project_ci-cd.md"),
-        ("user", "project_ci-cd-considerations.md"),
-    }
-    assert found["bytes"] == len(found["text"].encode())
-    assert (found["gate"], found["selector"]) == ("", "local")
-    assert "candidates" not in found
-
-
 def test_why_lists_every_candidate_and_counts_nothing(filled: Run, tmp_path: Path) -> None:
     about = ("--scope", "user", "--type", "project", "--description", "The deployment of old")
     filled("add", "Old deployment", "By ftp.", *about, "--expires", "2020-01-01")
@@ -216,38 +118,6 @@ def test_why_lists_every_candidate_and_counts_nothing(filled: Run, tmp_path: Pat
     assert found["embedding"] == {"user": nothing}
     numbers = {"score", "likely", "common", "near"}
     assert set(found["candidates"][0]) == {"scope", "path", *numbers, "chosen", "why", "cut"}
-
-
-def test_why_names_files_as_other_commands_read_them_and_the_gate(filled: Run) -> None:
-    question = ("why", "what is our deployment process?")
-    (path,) = {one["path"] for one in json.loads(filled(*question, "--json")[1])["candidates"] if one["chosen"]}
-
-    assert path.startswith("user:")
-    assert f" {path} " in filled(*question)[1]
-    assert filled("show", path)[0] == 0
-    for message, said in {"hello": "no memory shares a word", "tell me a joke": "no memory shares a word"}.items():
-        assert said in filled("why", "--scope", "user", message)[1]
-
-
-def test_why_says_whether_meaning_counted(filled: Run, environment: dict[str, str]) -> None:
-    environment["MEMSHEAF_EMBEDDER"] = "auto"
-    assert "\nuser: found by words and meaning\n" in filled("why", "--scope", "user", "shipping our software")[1]
-    environment["MEMSHEAF_EMBEDDER"] = "nonsense"
-    said = filled("why", "--scope", "user", "what is our deployment process?")[1]
-    assert "\nuser: found by words, because the encoder failed: there is no encoder 'nonsense'" in said
-
-
-def test_a_list_is_newest_first_over_all_scopes(run: Run) -> None:
-    for name, kind in (("beta", "project"), ("Alpha", "user"), ("gamma", "project")):
-        run("add", name, f"{name} is what we call the {name} machine.", "--description", name, "--type", kind)
-
-    def names(*options: str) -> list[str]:
-        return [row["name"] for row in json.loads(run("list", "--json", *options)[1])["memories"]]
-
-    assert names() == ["gamma", "Alpha", "beta"]
-    assert names("--type", "project") == ["gamma", "beta"]
-    run("update", "beta", "--old", "machine", "--new", "host")
-    assert names() == ["beta", "gamma", "Alpha"]
 
 
 @pytest.mark.parametrize("embedder", ["none", "auto"])

@@ -144,59 +144,6 @@ def test_forget_shows_the_text_that_it_forgot_and_how_to_undo_it(run: Run) -> No
     assert out == "Forgot project_deploy-fridays.md\n  - We deploy on Fridays\nUndo with `memsheaf undo`.\n"
 
 
-@pytest.mark.parametrize("wrong", ["frobnicate", "stash", "monitor", "xyz"])
-def test_nothing_is_suggested_that_is_not_near(run: Run, wrong: str) -> None:
-    run("remember", "The team meets on Mondays at the station")
-
-    assert "did you mean" not in run(wrong)[2]
-    assert "did you mean" not in run("show", wrong)[2]
-    assert "did you mean" not in run("config", "set", wrong, "x")[2]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "meant"), [("serach", "search"), ("remeber", "remember"), ("udno", "undo"), ("lsit", "list")]
-)
-def test_a_slip_of_the_fingers_is_recognised(run: Run, wrong: str, meant: str) -> None:
-    assert f"did you mean {meant}?" in run(wrong)[2]
-
-
-def test_a_whole_word_is_found_before_the_beginning_of_one(run: Run) -> None:
-    run("remember", "The team meets on Mondays")
-    run("remember", "I drink tea, not coffee")
-
-    found = json.loads(run("search", "tea", "--json")[1])["memories"]
-
-    assert found[0]["path"].startswith("user:")
-    assert json.loads(run("search", "tea", "--limit", "1", "--json")[1])["memories"] == found[:1]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        f"remember|{TWO_FACTS}",
-        "undo",
-        "log",
-        "show|a memory that nobody ever saved and that has a long name of many words",
-        "forget|--all|--matching",
-        "forget|staging",
-        "search|zzzzzz yyyyyy xxxxxx wwwwww vvvvvv uuuuuu tttttt ssssss rrrrrr",
-    ],
-)
-def test_answers_and_errors_are_wrapped_between_words_on_a_terminal_and_nowhere_else(run: Run, line: str) -> None:
-    run("remember", "In this project the staging database is wiped every Sunday night by a job on the build machine")
-
-    _, out, err = run(*line.split("|"), screen=True, more={"COLUMNS": "60", "NO_COLOR": "1"})
-
-    printed = (out + err).splitlines()
-    assert printed
-    assert [text for text in printed if len(text) > 60 and " " in text.strip()] == []
-
-
-def test_piped_answers_are_not_wrapped(run: Run) -> None:
-    fact = "In this project the staging database is wiped every Sunday night by a job on the build machine"
-    assert f"  {fact}\n" in run("remember", fact, more={"COLUMNS": "60"})[1]
-
-
 def test_doctor_and_audit_look_at_project_and_user_unless_one_is_named(run: Run, environment: dict[str, str]) -> None:
     run("remember", TWO_FACTS)
     home = Path(environment["MEMSHEAF_HOME"])

@@ -231,37 +231,6 @@ def test_the_users_own_instructions_hold_everywhere_but_are_not_the_users_word(
     assert not any("source: user\n" in ask("show", path)["text"] for path in rows)
 
 
-def test_a_memory_of_claude_code_keeps_its_header_and_its_name(
-    ask: Ask, source: Callable[[str], list[str]], tmp_path: Path
-) -> None:
-    ask("import", "--from", *source("claude-code"), "--yes")
-
-    theirs = (SOURCES / "claude-code" / "user_role.md").read_text().split("---\n")
-    ours = (tmp_path / "ours" / "user" / "user_role.md").read_text().split("---\n")
-    assert ours[1].startswith(theirs[1])
-    assert ours[2] == theirs[2]
-    assert ask("show", "user:user_role.md")["type"] == "user"
-
-
-def test_a_name_that_is_taken_gets_another(run: Run, ask: Ask, source: Callable[[str], list[str]]) -> None:
-    run(
-        "add",
-        "Other",
-        "Zebras are striped.",
-        "--description",
-        "d",
-        "--type",
-        "project",
-        "--file",
-        "feedback_tests.md",
-    )
-
-    done = ask("import", "--from", *source("claude-code"), "--yes")
-
-    assert "feedback_feedback-tests.md" in done["added"]
-    assert ask("show", "feedback_tests.md")["body"] == "Zebras are striped.\n"
-
-
 def test_secrets_stay_out_and_are_not_told(run: Run, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -299,38 +268,6 @@ def test_what_nobody_vouched_for_does_not_come_back_confirmed(
     assert "it was forgotten on" in run(*words)[1]
     done = ask(*words, "--anyway")
     assert (len(done["added"]), done["unconfirmed"]) == (1, 1)
-
-
-def test_the_same_thing_twice_in_one_source_comes_in_once(ask: Ask, tmp_path: Path) -> None:
-    said = "The invoice export runs every night at two on the small worker machine in Dublin"
-    (tmp_path / "mem0.json").write_text(json.dumps([{"memory": said}, {"memory": f"{said}."}, {"memory": "x" * 40}]))
-
-    done = ask("import", "--from", "mem0", str(tmp_path / "mem0.json"), "--yes")
-
-    assert len(done["added"]) == 2
-    assert "says the same already" in done["refused"][0]["why"]
-
-
-def test_one_scope_takes_everything_where_it_is_named(ask: Ask, source: Callable[[str], list[str]]) -> None:
-    done = ask("import", "--from", *source("claude-code"), "--yes", "--scope", "agent/writer")
-
-    assert len(done["added"]) == 5
-    assert len(ask("list", "--scope", "agent/writer")["memories"]) == 5
-
-
-def test_a_person_is_shown_what_comes_and_asked(run: Run, ask: Ask, source: Callable[[str], list[str]]) -> None:
-    words = ("import", "--from", *source("mem0"))
-
-    code, out, err = run(*words, stdin="n\n", screen=True)
-    assert (code, ask("list")["memories"]) == (1, [])
-    assert "I prefer light roast coffee" in out
-    assert "Import 2 memories?" in out + err
-    code, out, _ = run(*words)
-    assert code == 2
-    assert ask("list")["memories"] == []
-
-    code, out, err = run(*words, stdin="y\n", screen=True)
-    assert (code, len(ask("list")["memories"])) == (0, 2)
 
 
 def test_a_folder_that_is_a_repository_or_a_link_into_one_is_unconfirmed(
@@ -426,31 +363,6 @@ def test_an_export_without_measure_is_refused(run: Run, tmp_path: Path) -> None:
     assert "larger than 64 MiB" in err
 
 
-def test_an_export_of_wrong_values_gives_what_is_sound(ask: Ask, tmp_path: Path) -> None:
-    odd: list[object] = [
-        {"memory": 5},
-        None,
-        [],
-        {"memory": ""},
-        {"memory": "The gate opens at nine", "updated_at": 12},
-        {"text": "\0"},
-    ]
-    (tmp_path / "mem0.json").write_text(json.dumps(odd))
-    lines = [
-        '{"type":"entity","name":"A","entityType":5,"observations":["is sound",7]}', "broken", "[1]",
-        '{"type":"entity"}', '{"type":"relation","from":"nobody","to":"A","relationType":"x"}',
-        '{"type":"entity","name":"B","observations":{}}',
-    ]  # fmt: skip
-    (tmp_path / "memory.jsonl").write_text("\n".join(lines))
-
-    mem0 = ask("import", "--from", "mem0", str(tmp_path / "mem0.json"), "--yes")
-    graph = ask("import", "--from", "server-memory", str(tmp_path / "memory.jsonl"), "--yes")
-
-    assert (len(mem0["added"]), len(mem0["refused"])) == (1, 5)
-    assert graph["added"] == ["project_a.md"]
-    assert [one["path"] for one in graph["refused"]] == ["line 2", "line 3", "line 4", "line 5", "entity B"]
-
-
 def test_a_database_that_never_ends_or_is_no_table_is_refused(run: Run, tmp_path: Path) -> None:
     endless = (
         "CREATE VIEW history AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
@@ -473,27 +385,6 @@ def test_a_database_is_left_as_it_was(run: Run, source: Callable[[str], list[str
     run("import", "--from", *words, "--yes")
 
     assert {path.name: path.read_bytes() for path in (tmp_path / "home" / ".claude-mem").iterdir()} == before
-
-
-def test_files_that_are_no_texts_are_named(ask: Ask, tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
-    (notes / "deep").mkdir(parents=True)
-    (notes / "fine.md").write_text("The fine note says that cranes are orange.\n")
-    (notes / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
-    (notes / "large.md").write_bytes(b"x" * (300 << 10))
-    (notes / "empty.md").write_text(" \n")
-    (notes / "zero.txt").write_bytes(b"a\0b")
-    (notes / "header.md").write_text("---\nname: [\n---\nBroken header.\n")
-    (notes / "link.md").symlink_to("/etc/passwd")
-    (notes / "deep" / "folder").symlink_to(tmp_path)
-    os.mkfifo(notes / "pipe")
-
-    done = ask("import", "--from", "basic-memory", str(notes), "--yes")
-
-    assert done["added"] == ["fine.md"]
-    assert sorted(one["path"] for one in done["refused"]) == [
-        "deep/folder", "empty.md", "header.md", "large.md", "link.md", "picture.png", "pipe", "zero.txt"
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("what", ["cursor-rules", "agents-md", "claude-code"])
@@ -572,25 +463,6 @@ def test_a_file_that_has_no_end_is_refused_and_not_waited_for(words: list[str], 
         assert done.returncode in (1, 2), done.stdout
         assert "Traceback" not in done.stderr
         assert done.stderr
-
-
-def test_what_has_no_end_in_a_folder_is_left_out_and_named(tmp_path: Path) -> None:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    endless_sources(folder)
-    (folder / "loop").symlink_to(folder)
-    (folder / "tea.md").write_text("---\nname: Tea\ndescription: Tea at four\ntype: user\n---\nTea at four.\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "memsheaf", "import", "--json", str(folder)],
-        env={**os.environ, "MEMSHEAF_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)},
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert all(name in done.stdout for name in ("tea.md", "pipe", "link", "zeros", "loop")), done.stdout
 
 
 def test_a_worktree_whose_files_have_no_end_holds_up_no_hook(tmp_path: Path) -> None:

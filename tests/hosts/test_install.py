@@ -243,29 +243,6 @@ def test_a_changed_command_file_stays(home: Path) -> None:
     assert path.read_text() == "mine, about memsheaf"
 
 
-def test_another_home_is_handed_on(home: Path) -> None:
-    other = home / "my memories"
-    run(home, "install", "codex", "opencode", "--yes", "--home", str(other))
-    server = tomllib.loads((home / ".codex" / "config.toml").read_text())["mcp_servers"]["memsheaf"]
-    assert server["args"][-2:] == ["--home", str(other)]
-    hooks = json.loads((home / ".codex" / "hooks.json").read_text())["hooks"]
-    assert hooks["Stop"][0]["hooks"][0]["command"].startswith(f"MEMSHEAF_HOME='{other}' ")
-    assert f'"MEMSHEAF_HOME={other}"' in (home / ".config" / "opencode" / "plugin" / "memsheaf.js").read_text()
-    run(home, "uninstall", "--yes", "--home", str(other))
-    assert not (home / ".codex").exists()
-
-
-def test_what_reads_conversations_is_kept_in_the_settings(home: Path) -> None:
-    (home / "claude").write_text("#!/bin/sh\n")
-    (home / "claude").chmod(0o755)
-    config = home / ".memsheaf" / "config.toml"
-    run(home, "install", "codex", "--yes", "--learn-with", "claude", path=str(home))
-    assert tomllib.loads(config.read_text())["model"]["name"] == "claude"
-    run(home, "install", "codex", "--yes", "--learn-with", "rules")
-    assert tomllib.loads(config.read_text())["model"]["name"] == ""
-    assert "no command codex" in run(home, "install", "codex", "--yes", "--learn-with", "codex", code=2)
-
-
 def test_the_mode_and_the_link_of_a_file_stay(home: Path) -> None:
     (home / "dotfiles").mkdir()
     real = home / "dotfiles" / "claude.json"
@@ -521,17 +498,6 @@ def test_a_killed_installation_leaves_the_old_or_the_new_file(tmp_path: Path) ->
 def test_an_installation_may_be_killed_at_each_system_call(tmp_path: Path) -> None:
     calls = "fchmod,fsync,fdatasync,renameat2,rename,renameat,unlink,unlinkat,mkdir,rmdir"
     assert check_strikes(tmp_path, calls) >= 80
-
-
-def test_a_version_that_was_added_goes_with_our_hooks(home: Path) -> None:
-    (home / ".cursor").mkdir()
-    path = home / ".cursor" / "hooks.json"
-    path.write_text('{\n  "hooks": {"stop": [{"command": "say done"}]}\n}\n')
-    run(home, "install", "cursor", "--yes")
-    assert json.loads(path.read_text())["version"] == 1
-    path.write_text(path.read_text().replace("say done", "say more"))
-    run(home, "uninstall", "--yes")
-    assert path.read_text() == '{\n  "hooks": {"stop": [{"command": "say more"}]}\n}\n'
 
 
 def test_hooks_of_an_older_version_go_whatever_their_event(home: Path) -> None:

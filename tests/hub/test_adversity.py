@@ -809,17 +809,6 @@ def test_what_a_running_process_saves_goes_to_the_hub_that_its_scope_has_now(
     assert files(other) == {"a.md": b"one"}
 
 
-def test_a_queued_change_costs_the_same_however_many_wait(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = machine("m1", queue=True)
-    plug(here).out = "all"
-    put(here, "0.md", b"text")
-    with monkeypatch.context() as patch:
-        patch.setattr("memsheaf.hub.merge.Merge.waiting", lambda *_: pytest.fail("all that waits is read"))
-        for number in range(1, 6):
-            put(here, f"{number}.md", b"text")
-    assert len(here.state().pending) == 6
-
-
 @pytest.mark.parametrize(
     ("url", "shown"),
     [

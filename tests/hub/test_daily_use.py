@@ -189,27 +189,6 @@ def test_the_page_shows_hubs_and_what_comes(two: tuple[Machine, Machine], bare: 
         assert str(bare) in site.ask("POST", "/settings/hubs", {"csrf": token[1]}).text
 
 
-def test_without_a_hub_nothing_of_it_is_loaded(tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "laptop")
-    machine.save("Dashboards")
-    for words, data in ((["list"], ""), (["hook", "claude-code", "SessionStart"], json.dumps(EVENT))):
-        loaded = machine.loaded(*words, data=data)
-        assert "memsheaf.scope" in loaded
-        assert not {one for one in loaded if one.startswith(("memsheaf.hub", "psycopg", "subprocess"))}
-
-
-def test_a_hook_itself_loads_nothing_that_a_hub_needs(tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "laptop")
-    machine.save("Dashboards", "team/core")
-    machine.configure("[hub]", "start_seconds = 0", "[teams]", f'"{machine.work}" = "core"')
-    with Folder.open(str(machine.home / "team" / "core" / ".history")) as history:
-        write_settings(history, HubSettings("postgresql://ana:x@127.0.0.1:1/team", "acme:team", "m1", "laptop"))
-    for event, said in (("SessionStart", {}), ("UserPromptSubmit", {"prompt": "Where are the dashboards?"})):
-        loaded = machine.loaded("hook", "claude-code", event, data=json.dumps({**EVENT, **said}))
-        assert "memsheaf.hub.replica" in loaded
-        assert not {one for one in loaded if one.startswith(("psycopg", "subprocess", "memsheaf.hub.git"))}
-
-
 # while a process runs
 
 

@@ -502,35 +502,6 @@ def test_settings_and_variables_of_the_user_do_not_change_what_is_stored(
     assert mode & 0o077 == 0
 
 
-def test_few_programs_are_run(bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "git").write_text(
-        f'#!/bin/sh\necho "$1" >> {tmp_path}/ran\nexec {shutil.which("git")} "$@"\n'
-    )
-    (tmp_path / "bin" / "git").chmod(0o755)
-    other, one = open_git(bare, "other"), open_git(bare)
-    push(one, "a.md", None, b"1")
-    cursor = one.pull().cursor
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    hub = open_git(bare)
-
-    def ran() -> list[str]:
-        found = (tmp_path / "ran").read_text().split()
-        (tmp_path / "ran").unlink()
-        return found
-
-    hub.pull(cursor)
-    assert ran() == ["fetch"]
-    push(hub, "b.md", None, b"1")
-    assert ran() == ["ls-tree", "fast-import", "push"]  # the names, as this one is new
-    push(hub, "b.md", b"1", b"2")
-    assert ran() == ["fast-import", "push"]
-    for number in range(5):
-        push(other, f"{number}.md", None, b"1")
-    assert len(hub.pull(cursor).commits) == 7
-    assert len(ran()) <= 4
-
-
 # what goes wrong
 
 

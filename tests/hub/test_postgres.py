@@ -425,19 +425,3 @@ def test_versions_that_do_not_fit_are_told_or_refused(postgres: Server, team: Te
     assert migrate_database(postgres.url("dba", "dba", database)) == (99, 99)
     with closing(PostgresHub(other.settings("ana", "m1"))) as hub:
         assert len(hub.pull().commits) == 2, "reading goes on"
-
-
-def test_no_session_compiles_its_statements_on_a_server_with_default_settings(
-    opened: Open, postgres: Server, team: Team
-) -> None:
-    with psycopg.connect(postgres.url()) as plain:
-        query = "SELECT setting = boot_val FROM pg_settings WHERE name = 'jit'"
-        assert plain.execute(query).fetchall() == [(True,)]
-    assert opened()._ask("SHOW jit") == [("off",)]
-    service = HubService(team.url("ana"))
-    try:
-        assert service.ask("", "SHOW jit") == [("off",)]
-        with psycopg.connect(service.url, **service.options) as jobs:
-            assert jobs.execute("SHOW jit").fetchall() == [("off",)]
-    finally:
-        service.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from memsheaf.hub.replica import Replica
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
 from memsheaf.store.commit_queries import commit_authors
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.journal import Head, Journal
+from memsheaf.store.journal import Head
 
 Machines = Callable[..., Replica]
 SECRET = b"The key is AKIA" + b"Z7QX4WVUTSRQPONM"
@@ -126,25 +125,6 @@ def test_what_one_machine_commits_the_other_has_after_a_sync(machine: Machines) 
     one.sync()
     assert files(one) == {"tabs.md": b"spaces"}
     consistent(one, two)
-
-
-def test_a_commit_costs_the_same_whatever_was_committed_before(
-    machine: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = machine("m1")
-    history = tmp_path / "m1" / ".history"
-    with monkeypatch.context() as patch:
-        patch.delattr(Journal, "heads")  # it reads all that is known
-        written = (history / "hub-state.json").stat().st_mtime_ns
-        sizes = []
-        for number in range(6):
-            put(here, f"{number}.md", b"text")
-            sizes.append((history / "hub-ahead.jsonl").stat().st_size)
-        assert (history / "hub-state.json").stat().st_mtime_ns == written
-
-    assert {after - before for before, after in pairwise(sizes)} == {sizes[0]}
-    assert here.sync().pulled
-    assert not (history / "hub-ahead.jsonl").exists()
 
 
 def test_another_members_commits_come_under_their_name_and_are_not_undone_unasked(machine: Machines) -> None:

@@ -157,14 +157,6 @@ def test_arguments_that_are_no_object_are_handed_on_and_do_not_keep_the_next_req
 
 
 @each_case("name", NAMES)
-def test_calls_of_one_id_are_told_apart(name: str) -> None:
-    with SERVERS[name]([call("read", id="same") + call("write", id="same")]) as server:
-        _, step = told(talker(server, name))
-
-    assert len({one.id for one in step.said.calls}) == 2
-
-
-@each_case("name", NAMES)
 def test_thoughts_come_aside_and_are_no_part_of_what_was_said(name: str) -> None:
     with SERVERS[name]([think("Hm, ", "well.") + say("Yes.")]) as server:
         *pieces, step = talker(server, name).talk(ASK)
@@ -172,27 +164,6 @@ def test_thoughts_come_aside_and_are_no_part_of_what_was_said(name: str) -> None
     assert pieces == [Spoken("Hm, ", aside=True), Spoken("well.", aside=True), Spoken("Yes.")]
     assert isinstance(step, Step)
     assert step.said == Said("assistant", "Yes.")
-
-
-def test_thoughts_before_a_call_go_back_with_their_signature_when_it_is_answered() -> None:
-    with anthropic_server([think("Hm.") + call("read", {"path": "a"}, id="c1"), say("Done.")]) as server:
-        one = talker(server, NAMES[0])
-        _, step = told(one)
-        answer = Said("tool", "text", answers="c1", tool="read")
-        told(one, ASK._replace(conversation=[*ASK.conversation, step.said, answer]))
-
-    thought = server.requests[1].body["messages"][1]["content"][0]
-    assert (thought["type"], thought["thinking"], thought["signature"]) == ("thinking", "Hm.", "c2lnbmVk")
-
-
-def test_a_call_that_was_changed_since_goes_back_as_it_is_now() -> None:
-    with anthropic_server([call("read", {"path": "secret"}, id="c1"), say("Done.")]) as server:
-        one = talker(server, NAMES[0])
-        _, step = told(one)
-        masked = step.said._replace(calls=(ToolCall("c1", "read", '{"path": "…"}'),))
-        told(one, ASK._replace(conversation=[*ASK.conversation, masked, Said("tool", "x", answers="c1")]))
-
-    assert "secret" not in server.requests[1].text
 
 
 @each_case("name", NAMES)
@@ -230,35 +201,6 @@ def test_a_conversation_goes_to_anthropic_in_turns() -> None:
     ]
     text = third["content"][2]["text"]
     assert text == "<memory>b</memory>\n\n<memory>a</memory>\n\nAnd half ? of it?"
-
-
-def test_a_conversation_goes_to_openai_in_turns() -> None:
-    with openai_server([say("ok")]) as server:
-        told(talker(server, NAMES[1]), ASK._replace(conversation=TALK))
-
-    messages = server.requests[0].body["messages"]
-    assert [one["role"] for one in messages] == ["system", "user", "assistant", "tool", "tool", "user"]
-    assert [one["id"] for one in messages[2]["tool_calls"]] == ["c1", "c2"]
-    assert messages[3]["tool_call_id"] == "c2"
-    assert messages[5]["content"].endswith("And half ? of it?")
-
-
-@each_case("name", NAMES)
-def test_what_a_conversation_lacks_is_no_reason_to_refuse_it(name: str) -> None:
-    strange = [
-        Said("tool", "nobody asked", answers="c9", tool="read"),
-        Said("assistant", "  ", (ToolCall("c1", "read it!", "{}"), ToolCall("", "", ""))),
-        Said("user", "stop"),
-        Said("assistant", "", (ToolCall("c1", "read", "{}"),)),
-        Said("tool", "late", answers="c1", tool="read"),
-    ]
-    with SERVERS[name]([say("ok")]) as server:
-        told(talker(server, name), ASK._replace(conversation=strange, system="", tools=()))
-
-    sent = server.requests[0].text
-    assert "nobody asked" in sent
-    assert sent.count("it was interrupted") == 2
-    assert "late" in sent
 
 
 def test_tools_system_and_the_conversation_are_marked_for_the_cache_of_anthropic() -> None:
@@ -337,24 +279,6 @@ def test_a_server_that_says_how_long_to_wait_is_waited_for_that_long_and_no_long
     assert pauses == [17]
 
 
-def test_whoever_has_spent_all_their_money_is_not_asked_to_wait() -> None:
-    spent = {"error": {"type": "insufficient_quota", "code": "insufficient_quota", "message": "no credit is left"}}
-    with openai_server([status(429, body=spent), say("never")]) as server:
-        _, error = failure(talker(server, NAMES[1]))
-
-    assert "no credit is left" in str(error)
-    assert len(server.requests) == 1
-
-
-def test_a_conversation_that_is_too_long_says_what_to_do() -> None:
-    long = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 3 > 2"}}
-    with anthropic_server([status(400, body=long)]) as server:
-        _, error = failure(talker(server, NAMES[0]))
-
-    assert "prompt is too long" in str(error)
-    assert "make it shorter" in error.hint
-
-
 @each_case("name", NAMES)
 def test_nobody_there_is_told(name: str) -> None:
     pauses = Pauses()
@@ -392,13 +316,6 @@ def test_what_was_said_before_an_answer_broke_off_stays_said(name: str, reply: R
 def test_an_answer_that_is_none_is_refused(name: str, reply: Reply) -> None:
     with SERVERS[name]([reply]) as server:
         failure(talker(server, name))
-
-
-def test_an_error_before_the_first_word_is_like_a_server_that_is_busy() -> None:
-    with anthropic_server([error_event(), say("Here.")]) as server:
-        pieces, _ = told(talker(server, NAMES[0]))
-
-    assert pieces == ["Here."]
 
 
 @each_case("name, said", crossed(NAMES, [["one"], []]))
@@ -470,27 +387,6 @@ with openai_server([hangs("one")]) as server:
     assert rest == "stopped True []\n"
 
 
-@each_case("name", NAMES)
-def test_threads_may_share_a_talker(name: str) -> None:
-    together = threading.Barrier(4)
-    heard: list[str] = []
-
-    with SERVERS[name]([say("one ", "two")] * 4) as server:
-        one = talker(server, name)
-
-        def listen() -> None:
-            together.wait(30)
-            heard.append("".join(told(one)[0]))
-
-        listeners = [threading.Thread(target=listen) for _ in range(4)]
-        for each in listeners:
-            each.start()
-        for each in listeners:
-            each.join()
-
-    assert heard == ["one two"] * 4
-
-
 @pytest.mark.parametrize("name", ["ollama:qwen3:8b", "llama.cpp:any", "openai-compatible:gpt-4o"])
 def test_what_speaks_like_openai_is_talked_to_without_a_key_or_a_price(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -503,64 +399,6 @@ def test_what_speaks_like_openai_is_talked_to_without_a_key_or_a_price(
     assert step.said.text == "Yes."
     assert step.dollars is None
     assert KEY not in " ".join(server.requests[0].headers.values())
-
-
-def test_a_refusal_is_told_in_the_words_of_the_model() -> None:
-    def chunk(delta: dict[str, object], finish: str | None = None) -> str:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        whole = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-        return f"data: {json.dumps(whole)}\n\n"
-
-    refusal = chunk({"refusal": "Not\nthis."}) + chunk({}, "stop") + "data: [DONE]\n\n"
-    with openai_server([garbage(refusal)]) as server:
-        _, error = failure(talker(server, NAMES[1]))
-
-    assert "gave an empty answer: Not this." in str(error)
-
-
-def test_openai_itself_is_talked_to_in_its_own_way_and_asked_to_keep_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its Responses: each event with its name, the whole response in the last."""
-
-    def event(kind: str, **fields: object) -> str:
-        return f"event: {kind}\ndata: {json.dumps({'type': kind, 'sequence_number': 0, **fields})}\n\n"
-
-    part = {"type": "output_text", "text": "Yes.", "annotations": []}
-    item = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": [part]}
-    response = {
-        "id": "r1", "object": "response", "created_at": 1, "model": "gpt-4o", "status": "completed", "output": [item],
-        "parallel_tool_calls": False, "tool_choice": "auto", "tools": [],
-        "usage": {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18,
-                  "input_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 0},
-                  "output_tokens_details": {"reasoning_tokens": 0}},
-    }  # fmt: skip
-    place = {"item_id": "m1", "output_index": 0, "content_index": 0}
-    begun = event("response.created", response={**response, "status": "in_progress", "output": [], "usage": None})
-    begun += event(
-        "response.output_item.added", output_index=0, item={**item, "status": "in_progress", "content": []}
-    )
-    said = "".join(event("response.output_text.delta", delta=piece, logprobs=[], **place) for piece in ("Ye", "s."))
-    done = event("response.output_item.done", output_index=0, item=item)
-    ended = event("response.completed", response=response)
-    with openai_server([garbage(begun + said + done + ended), garbage(begun + said)]) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        one = ServedTalker("openai:gpt-4o", environment={"OPENAI_API_KEY": KEY})
-        pieces, step = told(one)
-        _, error = failure(one)
-
-    assert pieces == ["Ye", "s."]
-    assert (step.said.text, step.input, step.output, step.cached) == ("Yes.", 11, 7, 5)
-    assert server.requests[0].path == "/v1/responses"
-    assert server.requests[0].body["store"] is False
-    assert "closed the connection before its answer was complete" in str(error)
-
-
-def test_a_key_that_has_gone_is_told() -> None:
-    environment = {"ANTHROPIC_API_KEY": KEY}
-    one = load_talker(NAMES[0], environment=environment)
-    environment.clear()
-
-    with pytest.raises(ModelFailed, match="ANTHROPIC_API_KEY"):
-        next(iter(one.talk(ASK)))
 
 
 @each_case("name", ["claude", "codex", "claude:haiku", "nobody:model", "gpt-4o", ""])

@@ -136,13 +136,6 @@ def test_a_command_that_is_not_installed_is_named_with_how_to_get_it(tmp_path: P
         assert "npm install" in caught.value.hint
 
 
-def test_a_command_that_vanished_since_is_told(install: Install, tmp_path: Path) -> None:
-    model = install("")
-    (tmp_path / "bin" / "claude").unlink()
-
-    assert "not on the PATH" in str(failure(model))
-
-
 def test_it_is_not_asked_from_within_itself(install: Install) -> None:
     assert "from within itself" in str(failure(install(f"print({result()!r})", MEMSHEAF_INSIDE="1")))
 
@@ -166,29 +159,6 @@ def test_it_is_not_asked_from_within_itself(install: Install) -> None:
 )
 def test_whatever_is_no_answer_is_told_in_one_line(install: Install, program: str, said: str) -> None:
     assert said in str(failure(install(program)))
-
-
-def test_a_result_as_text_is_read_strictly(install: Install) -> None:
-    fenced = '```json\n{"ok": true}\n```'
-
-    assert install(f"print({result(result=fenced)!r})").ask(QUESTION, deadline=30).value == {"ok": True}
-
-
-def test_a_long_question_and_much_noise_do_not_block_each_other(install: Install) -> None:
-    model = install(f"""
-sys.stderr.write("x" * 500_000)
-assert len(sys.stdin.buffer.read()) == 2_000_000
-sys.stderr.write("x" * 500_000)
-print({result(structured_output={"ok": True})!r})
-""")
-
-    assert model.ask(QUESTION._replace(text="y" * 2_000_000), deadline=60).value == {"ok": True}
-
-
-def test_a_command_that_does_not_read_its_question_may_answer_all_the_same(install: Install) -> None:
-    model = install(f"print({result(structured_output={'ok': True})!r})")
-
-    assert model.ask(QUESTION._replace(text="y" * 2_000_000), deadline=60).value == {"ok": True}
 
 
 def test_a_flood_is_left_at_its_size(install: Install, alive: Path) -> None:

@@ -8,11 +8,8 @@ import select
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -141,58 +138,6 @@ def test_a_hostile_name_leads_nowhere(room: Room, case: Any) -> None:
         Path(path).unlink()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
-def test_links_and_strange_files_lead_nowhere(room: Room) -> None:
-    root, secret = room.place.root, room.place.folder / "secret.md"
-    (root / "link.md").symlink_to(secret)
-    (root / "dangling.md").symlink_to(room.place.folder / "nowhere.md")
-    (root / "loop.md").symlink_to(root / "loop.md")
-    (root / "elsewhere").symlink_to(room.place.folder)
-    (root / "folder.md").mkdir()
-    os.mkfifo(root / "pipe.md")
-    with open(os.fsencode(root) + b"/\xff\xfe.md", "wb") as strange:
-        strange.write(b"bytes")
-    for name in (
-        "link.md",
-        "dangling.md",
-        "loop.md",
-        "elsewhere/secret.md",
-        "folder.md",
-        "pipe.md",
-        "\udcff\udcfe.md",
-    ):
-        for tool, arguments in (
-            ("memory_read", {}),
-            ("memory_update", {"old_text": "a", "new_text": "b"}),
-            ("memory_insert", {"line": 0, "text": "b"}),
-            ("memory_write", {"content": f"{HEADER}New text.\n"}),
-        ):
-            room.text(tool, filename=name, **arguments)
-        room.ask("resources/read", {"uri": FILE + quote(name, errors="surrogateescape")})
-    room.text("memory_list")
-    room.text("memory_view")
-    room.ask("resources/list", {})
-    assert not (room.place.folder / "nowhere.md").exists()
-    for name in ("link.md", "dangling.md", "loop.md", "elsewhere", "pipe.md"):
-        (root / name).unlink()
-    (root / "folder.md").rmdir()
-    os.unlink(os.fsencode(root) + b"/\xff\xfe.md")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
-def test_a_journal_that_leads_elsewhere_is_refused_as_a_result(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.root.mkdir(parents=True)
-    (tmp_path / "elsewhere").mkdir()
-    (place.root / ".history").symlink_to(tmp_path / "elsewhere")
-    with served(place) as server:
-        new = {"name": "N", "description": "d", "type": "user", "content": "Something durable."}
-        for _ in range(2):
-            assert server.wire.text("memory_write", **new).startswith("Error: ")
-        assert code_of(server.wire.ask("resources/read", {"uri": "memory://catalog"})) != INTERNAL
-    assert not list((tmp_path / "elsewhere").iterdir())
-
-
 # texts
 
 
@@ -249,57 +194,6 @@ def test_every_injection_is_stored_as_data_or_refused(room: Room) -> None:
 
 
 # arguments
-
-
-ODD: list[Any] = [
-    None, True, -1, 10**400, ["x"], {"a": 1}, "", "\x00", "\ud800", "../x", "x" * 100_000, "\n---\n",
-]  # fmt: skip
-ARGUMENTS = {
-    "memory_view": ["target", "page"],
-    "memory_read": ["filename"],
-    "memory_write": ["content", "name", "description", "type", "filename"],
-    "memory_update": ["filename", "old_text", "new_text", "count"],
-    "memory_insert": ["filename", "line", "text"],
-    "memory_list": ["type", "page"],
-    "memory_search": ["query", "limit"],
-}
-
-
-@pytest.mark.parametrize("tool", ARGUMENTS)
-def test_odd_arguments_are_refused_or_harmless(room: Room, tool: str) -> None:
-    good = {
-        "filename": "no.md",
-        "old_text": "a",
-        "new_text": "b",
-        "line": 0,
-        "text": "b",
-        "query": "x",
-        "content": "c",
-    }
-    for name in ARGUMENTS[tool]:
-        for value in ODD:
-            given = {key: value for key, value in good.items() if key in ARGUMENTS[tool]}
-            room.text(tool, **(given | {name: value}))
-    for extra in ("scope", "\ud800", "x" * 5000, "__class__", "desk", "sheaf", "replace", "trust", "by"):
-        assert room.text(tool, **{extra: "user"}).startswith("Error: ")
-    odd: list[Any] = [[], "x", 7, None, {"a": {"b": [[[[]]]]}}]
-    for arguments in odd:
-        room.ask("tools/call", {"name": tool, "arguments": arguments})
-
-
-def test_texts_that_are_no_texts_are_refused_everywhere(room: Room) -> None:
-    for text in ("\ud800", "a\x00b", "\udfff" * 100, "x%_!" * 30_000):
-        for method, params in (
-            ("resources/read", {"uri": text}),
-            ("resources/read", {"uri": FILE + text}),
-            ("resources/list", {"cursor": text}),
-            ("prompts/get", {"name": text}),
-            ("prompts/get", {"name": "recall", "arguments": {"query": text}}),
-            ("prompts/get", {"name": "remember", "arguments": {"fact": text, "type": text}}),
-            ("tools/call", {"name": text}),
-            (text, {}),
-        ):  # fmt: skip
-            room.ask(method, params)
 
 
 def test_a_message_that_is_too_long_is_refused_and_a_long_one_answered(room: Room) -> None:
@@ -361,73 +255,6 @@ def test_for_a_client_that_stops_listening_nothing_more_is_begun(tmp_path: Path)
         assert server.hang_up() == 0
     # the first answer goes to the read that was under way, the second to nobody
     assert len(list(place.root.glob("project_order-*.md"))) <= 2
-
-
-class Slow(BaseHTTPRequestHandler):
-    """A service that embeds one text at once, and of several none before it is told to."""
-
-    asked, go = threading.Event(), threading.Event()
-
-    def do_POST(self) -> None:
-        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
-        if len(texts) > 1:
-            self.asked.set()
-            self.go.wait(PATIENCE)
-            return
-        body = json.dumps({"data": [{"index": 0, "embedding": [1.0, 0.0]}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *values: object) -> None:
-        pass
-
-
-def test_a_server_ends_at_once_though_its_vectors_are_still_being_made(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.fill(20)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as service:
-        threading.Thread(target=service.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{service.server_port}/v1"
-        with served(place, told={"MEMSHEAF_EMBEDDER": "ollama:slow", "MEMSHEAF_EMBEDDER_URL": url}) as server:
-            assert "user_fact-00007.md" in server.wire.text("memory_search", query="Fact 7")
-            assert Slow.asked.wait(PATIENCE)
-            started = time.monotonic()
-            assert server.hang_up() == 0
-            assert time.monotonic() - started < 1.5  # it used to wait for two seconds
-        Slow.go.set()
-        service.shutdown()
-
-
-GONE = """
-import os, subprocess, sys, threading
-server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-lines = sys.stdin.buffer.read()
-threading.Thread(target=lambda: (server.stdin.write(lines), server.stdin.flush()), daemon=True).start()
-for _ in range(5):
-    server.stdout.readline()
-os._exit(0)
-"""
-"""A client that sends all it has, reads a little, and is gone."""
-
-
-def test_for_a_client_that_is_gone_the_rest_is_not_done(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-    asked = [{"id": 0, "method": "initialize", "params": greeting}]
-    asked += [{"id": number, "method": "tools/call", "params": new(number)} for number in range(1, 1001)]
-    lines = b"".join(json.dumps({"jsonrpc": "2.0"} | one).encode() + b"\n" for one in asked)
-    subprocess.run(  # it returns when the server has ended, too, which holds the same stderr
-        [sys.executable, "-c", GONE, *place.words()],
-        input=lines,
-        stderr=subprocess.PIPE,
-        env=os.environ | place.environment,
-        cwd=tmp_path,
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert 1 <= len(list(place.root.glob("project_order-*.md"))) < 500
 
 
 @pytest.mark.skipif(os.name == "nt", reason="locks and pipes of POSIX")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import http.client
 import json
@@ -24,10 +23,8 @@ from mcp import Client
 from mcp.client.subscriptions import ResourcesListChanged
 from mcp.shared.exceptions import MCPError
 
-from memsheaf.mcp.offer import Offer
-
 sys.path.append(str(Path(__file__).parent))
-from mcp_server.mcp_peer import PATIENCE, Place, envelope, stdio_server
+from mcp_server.mcp_peer import PATIENCE, Place, envelope
 from mcp_server.mcp_site import ACCEPTED, JSON, Heard, Site, said, site
 
 pytestmark = [
@@ -126,20 +123,6 @@ async def test_a_conversation_that_was_ended_is_gone(server: Site) -> None:
     assert server.ask(headers=[server.bearer, ACCEPTED, JSON, number], body=ping).status == 404
 
 
-async def test_a_client_of_the_handshake_is_told_what_others_change(server: Site, home: Place) -> None:
-    came = anyio.Event()
-
-    async def hear(message: Any) -> None:
-        if getattr(message, "method", "") == "notifications/resources/list_changed":
-            came.set()
-
-    async with server.client("legacy", message_handler=hear) as client:
-        await client.list_resources()
-        await anyio.to_thread.run_sync(home.save, "Heard", "Heard by those who began with a handshake.")
-        with anyio.fail_after(PATIENCE):
-            await came.wait()
-
-
 async def test_a_modern_client_is_told_what_others_change(server: Site, home: Place) -> None:
     async with (
         server.client("2026-07-28") as client,
@@ -148,31 +131,6 @@ async def test_a_modern_client_is_told_what_others_change(server: Site, home: Pl
         await anyio.to_thread.run_sync(home.save, "Streamed", "Told on a stream that a client opened.")
         with anyio.fail_after(PATIENCE):
             assert isinstance(await anext(aiter(changes)), ResourcesListChanged)
-
-
-async def test_a_long_call_tells_how_far_it_is_and_can_be_given_up(place: Place) -> None:
-    with site(place) as server:
-        for era in ERAS:
-            heard, given_up = list[float](), False
-            async with server.client(era) as client:
-
-                async def note(progress: float, total: float | None, message: str | None) -> None:
-                    heard.append(progress)  # noqa: B023 - called before the next round
-
-                while heard[-2:] != [200, 400]:  # the server may have looked by itself, just before
-                    place.fill(450)
-                    found = await client.call_tool("memory_list", {}, progress_callback=note)
-                    assert "user_fact-" in said(found)
-                while not given_up:
-                    place.fill(450)
-                    with anyio.CancelScope() as scope:
-
-                        async def leave(progress: float, total: float | None, message: str | None) -> None:
-                            scope.cancel()
-
-                        await client.call_tool("memory_list", {}, progress_callback=leave)
-                    given_up = scope.cancelled_caught
-                assert "user_fact-" in said(await client.call_tool("memory_list", {}))
 
 
 # many at once
@@ -243,29 +201,6 @@ def answered(server: Site, request: bytes) -> tuple[int, Any]:
 
 def connect(server: Site) -> socket.socket:
     return socket.create_connection(("127.0.0.1", int(server.netloc.rpartition(":")[2])), PATIENCE)
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        ("memory_read", {"filename": "user_first-of-all.md"}),
-        ("memory_read", {"filename": "nothing.md"}),
-        ("memory_read", {"filename": 7}),
-        ("memory_read", {}),
-        ("memory_update", {"filename": "user_first.md", "old_text": "a" * 300_000, "new_text": ""}),
-        ("nothing", {"a": [None, 1.5, "\ud800"]}),
-        ("memory_read", None),
-        ("memory_read", [1]),
-    ],
-)
-async def test_a_call_is_answered_as_over_stdio(server: Site, home: Place, tool: str, arguments: object) -> None:
-    with home.sheaf() as sheaf, stdio_server(lambda: Offer(sheaf), modern=True) as wire:
-        wire.open()
-        expected = wire.ask("tools/call", {"name": tool, "arguments": arguments})
-    status, told = answered(server, call(server, tool, arguments))
-    assert status == (400 if "error" in expected else 200)
-    assert told.get("error") == expected.get("error")
-    assert told.get("result", {}).get("content") == expected.get("result", {}).get("content")
 
 
 @pytest.mark.parametrize(
@@ -384,52 +319,6 @@ async def is_closed(server: Site) -> bool:
     return False
 
 
-async def test_a_second_signal_ends_at_once(place: Place) -> None:
-    place.save("Tabs")
-    with site(place, quiet=False) as server:
-        async with AsyncExitStack() as stack:
-            stack.push(lambda *problem: True)
-            client = await stack.enter_async_context(server.client("2026-07-28"))
-            with locked(place):
-                async with anyio.create_task_group() as group:
-                    group.start_soon(keep_writing, client, 0, [], [])
-                    await begun(server, client)
-                    server.process.send_signal(signal.SIGTERM)
-                    with anyio.fail_after(PATIENCE):
-                        while not await is_closed(server):
-                            pass
-                    server.process.send_signal(signal.SIGTERM)
-                    code = await anyio.to_thread.run_sync(server.process.wait, PATIENCE)
-        assert code == -signal.SIGTERM
-    assert not list(place.root.glob("user_writer*"))
-
-
-async def test_streams_of_both_eras_are_ended_in_order_with_the_server(place: Place) -> None:
-    heard: list[object] | None = None
-    with site(place, quiet=False) as server:
-        begun = await anyio.to_thread.run_sync(server.greet)
-        head = f"GET /mcp HTTP/1.1\r\nHost: {server.netloc}\r\nAuthorization: Bearer {server.token}\r\n"
-        head += f"Accept: text/event-stream\r\nMcp-Session-Id: {begun.headers['mcp-session-id']}\r\n\r\n"
-        with connect(server) as raw:
-            raw.sendall(head.encode())
-            told = raw.recv(10_000)
-            assert told.startswith(b"HTTP/1.1 200")
-            async with AsyncExitStack() as stack:
-                stack.push(lambda *problem: True)  # a client whose server is gone may leave in a fright
-                client = await stack.enter_async_context(server.client("2026-07-28"))
-                changes = await stack.enter_async_context(client.listen(resources_list_changed=True))
-                server.process.send_signal(signal.SIGINT)
-                with anyio.fail_after(PATIENCE):
-                    heard = [event async for event in changes]
-                await anyio.to_thread.run_sync(server.process.wait, PATIENCE)
-            while more := raw.recv(10_000):
-                told += more
-        assert told.endswith(b"0\r\n\r\n")  # a whole answer, not one that breaks off
-        assert server.process.wait(PATIENCE) == 130
-    assert heard == []
-    assert server.log.read_text("utf-8") == "memsheaf: interrupted\n"
-
-
 # sessions and streams, as raw requests
 
 
@@ -489,17 +378,3 @@ async def test_a_modern_request_stands_alone(server: Site) -> None:
     asked = {"jsonrpc": "2.0", "id": 1, "method": "nothing", "params": {"_meta": envelope()}}
     assert post(server, asked, era, ("Mcp-Method", "nothing")).status == 404
     assert post(server, asked, era).status == 400  # the header that repeats the method is missing
-
-
-async def test_a_name_that_is_not_ascii_comes_in_base64(server: Site, home: Place) -> None:
-    uri = "memory://file/☕.md"
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": uri, "_meta": envelope()}}
-    headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "resources/read")]
-    for name, expected in (
-        (base64.b64encode(uri.encode()).decode(), "no memory at"),
-        ("eA==", "does not match"),
-        ("x", "does not match"),
-    ):
-        heard = post(server, asked, *headers, ("Mcp-Name", f"=?base64?{name}?="))
-        assert heard.status == 400
-        assert expected in json.loads(heard.body)["error"]["message"]

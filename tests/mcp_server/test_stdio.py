@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -34,7 +33,6 @@ pytestmark = [
 ]
 
 READING = {"memory_view", "memory_read", "memory_list", "memory_search", "memory_recall", "memory_brief"}
-WRITING = {"memory_write", "memory_update", "memory_insert", "memory_delete"}
 CATALOG, CONTEXT, FILE = "memory://catalog", "memory://context", "memory://file/"
 HOSTILE: list[tuple[str, dict[str, Any]]] = [
     ("memory_read", {}),
@@ -181,31 +179,6 @@ async def test_the_instructions_hold_the_head_of_the_catalog(opened: Opened, pla
         assert "Obey" not in told
 
 
-async def test_tools_are_listed_with_what_they_do_and_cost_little(opened: Opened) -> None:
-    async with opened() as client:
-        listed = await client.list_tools()
-        tools = {tool.name: tool for tool in listed.tools}
-        assert set(tools) == READING | WRITING
-        for name, tool in tools.items():
-            assert tool.annotations is not None
-            assert bool(tool.annotations.read_only_hint) is (name in READING)
-            assert tool.input_schema["type"] == "object"
-        hints = {name: tools[name].annotations for name in WRITING}
-        destructive = {name for name, hint in hints.items() if hint and hint.destructive_hint is not False}
-        idempotent = {name for name, hint in hints.items() if hint and hint.idempotent_hint}
-        assert destructive == set()  # `memsheaf undo` brings everything back
-        assert all(tool.annotations and tool.annotations.open_world_hint is False for tool in tools.values())
-        assert idempotent == {"memory_write", "memory_delete"}
-        assert not [name for name, tool in tools.items() if tool.output_schema]
-
-
-def test_the_list_of_tools_costs_at_most_a_thousand_tokens(place: Place) -> None:
-    with stdio_server(lambda: Offer(place.sheaf()), modern=False) as wire:
-        wire.open()
-        result = wire.ask("tools/list")["result"]
-    assert len(json.dumps(result, separators=(",", ":"), ensure_ascii=False).encode()) <= 4000
-
-
 async def test_every_tool_does_what_it_says(opened: Opened, place: Place) -> None:
     async with opened("--scope", "user") as client:
         await client.list_tools()  # so that the client knows the schemas it checks answers with
@@ -251,43 +224,6 @@ async def test_every_resource_is_read_as_its_tool_tells_it(opened: Opened, place
             assert await text_of(client, uri) == said(await client.call_tool(name, arguments))
 
 
-async def test_resources_come_page_by_page_and_each_once(opened: Opened, place: Place) -> None:
-    place.fill(130)
-    async with opened() as client:
-        pages, cursor = [], None
-        while True:
-            page = await client.list_resources(cursor=cursor)
-            pages.append([resource.uri for resource in page.resources])
-            if (cursor := page.next_cursor) is None:
-                break
-        assert [len(page) for page in pages] == [102, 30]
-        uris = [str(uri) for page in pages for uri in page]
-        assert uris[:2] == [CATALOG, CONTEXT]
-        assert set(uris[2:]) == {f"{FILE}user_fact-{number:05}.md" for number in range(130)}
-        for wrong in ("0", "1", "-1", "x", "99999999999", "²", "2\n"):
-            with pytest.raises(MCPError):
-                await client.list_resources(cursor=wrong)
-        assert (await client.list_resources(cursor="7")).resources == []
-
-
-async def test_a_file_is_found_by_its_address(opened: Opened, place: Place) -> None:
-    paths = {
-        "facts/release day.md": ["facts/release%20day.md", "facts%2Frelease%20day.md", "facts/release day.md"],
-        "café/地図.md": ["caf%C3%A9/%E5%9C%B0%E5%9B%B3.md", "café/地図.md"],
-        "a/b/c/d/deep.md": ["a/b/c/d/deep.md"],
-    }
-    for path in paths:
-        text = f"---\nname: {path}\ndescription: It is here\ntype: project\n---\nHere it is.\n"
-        (place.root / path).parent.mkdir(parents=True)
-        (place.root / path).write_text(text, "utf-8")
-    async with opened() as client:
-        listed = [str(resource.uri) for resource in (await client.list_resources()).resources]
-        assert {*listed[2:]} == {FILE + uris[0] for uris in paths.values()}
-        for path, uris in paths.items():
-            for uri in uris:
-                assert f"name: {path}" in await text_of(client, FILE + uri)
-
-
 async def test_what_is_no_resource_is_refused_and_the_session_goes_on(opened: Opened) -> None:
     async with opened() as client:
         for uri in NO_RESOURCE:
@@ -296,12 +232,6 @@ async def test_what_is_no_resource_is_refused_and_the_session_goes_on(opened: Op
             assert caught.value.error.code in (-32002, -32602), uri
             assert "Internal" not in caught.value.error.message
         assert await text_of(client, CATALOG)
-
-
-async def test_the_template_names_files(opened: Opened) -> None:
-    async with opened() as client:
-        (template,) = (await client.list_resource_templates()).resource_templates
-        assert template.uri_template == "memory://file/{+path}"
 
 
 # prompts
@@ -414,32 +344,6 @@ def test_a_client_of_the_handshake_hears_of_the_list_once_it_has_seen_it(place: 
 
 
 # progress and cancelling
-
-
-async def test_a_long_first_look_tells_how_far_it_is(opened: Opened, place: Place) -> None:
-    place.fill(450)
-    heard = list[tuple[float, str | None]]()
-
-    async def report(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, message))
-
-    async with opened() as client:
-        found = await client.call_tool("memory_view", {}, progress_callback=report)
-        assert "user_fact-" in said(found)
-        assert [done for done, _ in heard] == [200, 400]
-        assert all(message for _, message in heard)
-
-
-async def test_a_client_that_gives_up_can_go_on(opened: Opened, place: Place) -> None:
-    place.fill(450)
-    async with opened() as client:
-        with anyio.CancelScope() as scope:
-
-            async def report(progress: float, total: float | None, message: str | None) -> None:
-                scope.cancel()
-
-            await client.call_tool("memory_view", {}, progress_callback=report)
-        assert "user_fact-" in said(await client.call_tool("memory_list", {}))
 
 
 class Slow:

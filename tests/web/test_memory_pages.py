@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from memsheaf import Settings, Sheaf
 from memsheaf.guard.citations import make
 from memsheaf.worktree import WorkingTree
-from web.conftest import PHONE, OpenPage, Serving
+from web.conftest import OpenPage, Serving
 from web.test_access import csrf_of
 from web.web_site import Site
 
@@ -39,14 +39,6 @@ def site(layers: Sheaf, serving: Serving, tmp_path: Path) -> Site:
 
 def names(page: Page) -> list[str]:
     return page.locator("#results .memory").all_inner_texts()
-
-
-def test_a_list_is_paged_on_a_phone(sample_site: Site, open_page: OpenPage) -> None:
-    page = open_page(sample_site, "/memories?sort=name&page=3", width=PHONE, dark=True)
-    expect(page.locator("#results")).to_contain_text("page 3 of 4")
-    page.get_by_role("link", name="Next").click()
-    expect(page.locator("#results")).to_contain_text("page 4 of 4")
-    expect(page.locator("#results .memory")).not_to_have_count(0)
 
 
 def test_one_searches_while_typing_filters_and_changes_many(

@@ -9,10 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from memsheaf import Settings, Sheaf
-from memsheaf.limits import Caps
-from memsheaf.llm.spend import Ledger, Spent
 from web.conftest import OpenPage, Serving
-from web.test_access import settings_of
 from web.web_site import Site
 
 
@@ -33,27 +30,6 @@ def test_the_navigation_names_every_page_and_the_removed_ones_are_not_found(samp
     assert [sample_site.ask("GET", address).status for address in pages] == [200] * len(pages)
     for address in ("/dream", "/work", "/work/project", "/work/project/audit", "/map", "/conversations"):
         assert sample_site.ask("GET", address).status == 404, address
-
-
-def test_the_numbers_and_the_days_of_the_first_page_lead_to_what_they_count(
-    sample_site: Site, open_page: OpenPage
-) -> None:
-    page = open_page(sample_site)
-    expect(page.locator(".stat").first).to_contain_text("127")
-    days = page.locator(".days a")
-    said = days.last.get_attribute("aria-label") or ""
-    days.last.click()
-    count = page.locator("li.commit").count()
-    assert f": {count} change" in said
-
-
-def test_the_first_page_counts_the_tokens_of_today(serving: Serving, tabs: Path) -> None:
-    ledger = Ledger.of(settings_of(tabs).state)
-    ledger.settle(ledger.reserve(Caps(), Spent(model="m", input=70)), Spent(input=50, output=5))
-
-    page = serving(home=tabs).ask("GET", "/").text
-
-    assert '<span class="big">55</span><span>tokens today</span>' in page
 
 
 def test_the_timeline_is_filtered_by_who_and_what_without_javascript(sample_site: Site, open_page: OpenPage) -> None:

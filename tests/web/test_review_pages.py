@@ -134,12 +134,6 @@ def test_review_many_at_once_without_javascript(
     assert answer.status == 404
 
 
-def test_what_an_agent_proposes_meanwhile_appears(layers: Sheaf, site: Site, open_page: OpenPage) -> None:
-    page = open_page(site, "/review")
-    layers.write("Page", "d", "project", "A page says to mail the ops.", trust="unconfirmed")
-    expect(page.locator("[data-card]")).to_have_count(5)
-
-
 @pytest.mark.parametrize(("width", "dark"), [(DESKTOP, True), (PHONE, False)])
 def test_the_recall_lab_explains_a_message_and_counts_nothing(
     layers: Sheaf, site: Site, open_page: OpenPage, check_accessibility: Check, width: int, dark: bool

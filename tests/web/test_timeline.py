@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 import time
-from collections import Counter
-from datetime import date
 from pathlib import Path
 
 import pytest
 
-from memsheaf import Settings, Sheaf, history
-from memsheaf.recall.turns import Message, Turn
-from memsheaf.sheaf import AllScopes
+from memsheaf import Settings, Sheaf
 from memsheaf.web.activity import ShownCommit, TimelineFilter, timeline
-from memsheaf.web.home import count_days, count_scope
 
 TODAY = time.strftime("%Y-%m-%d")
 EVERY_COMMIT = TimelineFilter()
@@ -88,47 +82,3 @@ def test_it_is_filtered_by_who_what_type_text_and_day_and_paged(pair: dict[str, 
     assert story(pair, TimelineFilter(since="2999-01-01")) == []
     page, total = timeline(pair, EVERY_COMMIT, limit=2, offset=1)
     assert ([one.told for one in page], total) == (["removed 'Deploys on Friday'", "added 'Deploys on Friday'"], 4)
-
-
-def test_days_are_counted_by_who_and_follow_what_is_new_and_what_was_erased(pair: dict[str, Sheaf]) -> None:
-    sheaf = pair["user"]
-    add(sheaf, "Prefers tabs")
-    assert count_days(pair.values()) == {TODAY: Counter(user=1)}
-
-    path = add(sheaf, "Lives in Berlin")
-    pair["agent/helper"].by = "extraction"
-    add(pair["agent/helper"], "Speaks German")
-    assert count_days(pair.values()) == {TODAY: Counter(user=2, extraction=1)}
-
-    sheaf.erase(path)
-    told = commits(pair)
-    assert not any("Berlin" in one.told or "berlin" in str(one.changes) for one in told)
-    assert count_days(pair.values())[TODAY].total() == len(told)
-
-
-def test_sentences_count_what_is_many(sheaf: Sheaf) -> None:
-    paths = [add(sheaf, name) for name in ("Tabs", "Helix", "Berlin")]
-    sheaf.forget_many([(path, "") for path in paths])
-
-    assert commits({"user": sheaf})[0].told == "removed 3 memories"
-    assert doctest.testmod(history).failed == 0
-
-
-def test_the_numbers_follow_what_is_added_and_waits(settings: Settings, tmp_path: Path) -> None:
-    with AllScopes(settings, str(tmp_path)) as scopes:
-        known = scopes.find("user")
-        user = scopes.sheaf(known)
-        assert count_scope(known, user, date.today()).total == 0
-
-        add(user, "Prefers tabs")
-        gone = add(user, "Lives in Berlin", "project")
-        user.forget(gone)
-        user.write("Maybe", "Unsure", "user", "Perhaps so.", trust="unconfirmed")
-        user.learn(Turn("c1", (Message("user", "I always use helix."),)))
-        numbers = count_scope(known, user, date.today())
-        days = count_days([user])
-
-    assert (numbers.key, numbers.total, numbers.counts.rows.kinds) == ("user", 2, {"user": 2})
-    assert [memory.name for memory in numbers.counts.new] == ["Maybe", "Prefers tabs"]
-    assert (numbers.waiting, numbers.inbox) == (1, 1)
-    assert days[TODAY].total() == 4
