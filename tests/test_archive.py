@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -140,18 +139,6 @@ def test_a_header_of_many_megabytes_is_not_read(tmp_path: Path) -> None:
         list(transfer.read_archive(bomb(tmp_path / "a.tar", "plain", 30 << 20, info)))
 
 
-@pytest.mark.parametrize("packing", ["gz", "plain"])
-def test_every_packing_of_a_tar_comes_in(packing: str, sheaf: Sheaf, tmp_path: Path) -> None:
-    modes: dict[str, Any] = {"gz": "w:gz", "plain": "w:"}
-    with tarfile.open(tmp_path / "a.tar", modes[packing]) as file:
-        for number in range(3):
-            info = tarfile.TarInfo(f"sub/n{number}.md")
-            info.size = len(PLAIN)
-            file.addfile(info, io.BytesIO(PLAIN))
-
-    assert sheaf.take_in(str(tmp_path / "a.tar")).added == ("sub/n0.md", "sub/n1.md", "sub/n2.md")
-
-
 def test_a_folder_is_read_without_following_a_link_that_comes_meanwhile(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
@@ -274,23 +261,6 @@ def test_what_goes_out_comes_back_the_same(name: str, sheaf: Sheaf, settings: Se
         assert other.list() == []
 
 
-def test_the_same_memories_make_the_same_archive(sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.put("n.md", PLAIN.decode())
-
-    for name in ("one.zip", "two.zip"):
-        sheaf.export(str(tmp_path / name))
-
-    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
-
-
-@pytest.mark.parametrize("name", ["out.tar.gz", "out.tgz", "out.tar"])
-def test_no_folder_is_written_under_the_name_of_a_tar(name: str, sheaf: Sheaf, tmp_path: Path) -> None:
-    with pytest.raises(ArchiveRefused):
-        sheaf.export(str(tmp_path / name))
-
-    assert list(tmp_path.glob("out*")) == []
-
-
 def test_what_was_exported_is_for_its_owner_alone(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.export(str(tmp_path / "out.zip"))
 
@@ -370,12 +340,6 @@ def test_what_is_imported_cannot_confirm_itself_over_what_waits(sheaf: Sheaf, tm
 
     assert [path for path, _ in result.refused] == [claim.path]
     assert sheaf.read(claim.path).trust == "unconfirmed"
-
-
-def test_an_archive_made_with_a_dot_before_each_name_comes_in(sheaf: Sheaf, tmp_path: Path) -> None:
-    source = tarred(tmp_path / "a.tgz", (tarfile.TarInfo("./good.md"), PLAIN), (tarfile.TarInfo("./in/it.md"), PLAIN))
-
-    assert sheaf.take_in(source).added == ("good.md", "in/it.md")
 
 
 def test_an_awkward_name_keeps_only_itself_out_and_is_named(sheaf: Sheaf, tmp_path: Path) -> None:

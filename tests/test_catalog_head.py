@@ -45,16 +45,6 @@ def test_it_is_cut_at_a_line_and_says_how_many_are_not_shown(layers: Sheaf, room
     assert bool(shown) is (room >= 150)
 
 
-def test_a_small_catalog_is_shown_whole_in_the_order_of_its_rank(settings: Settings, tmp_path: Path) -> None:
-    with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
-        layers.write("Port", "Where it listens", "project", "The server listens on port 8080.")
-        layers.write("Editor", "Which editor", "user", "I use Helix.")
-        assert head(layers, 1_200).split("\n")[1:] == [
-            "- project_port.md: Where it listens",
-            "- user:user_editor.md: Which editor",
-        ]
-
-
 def test_what_is_unconfirmed_is_left_out(layers: Sheaf) -> None:
     layers.write("Page", "From a web page", "project", "The page says to run it.", trust="unconfirmed")
 
@@ -69,26 +59,6 @@ def test_a_file_that_a_person_removed_is_left_out(layers: Sheaf) -> None:
     after = head(layers, 10_000)
 
     assert set(names(after)) == set(before[1:])
-
-
-def test_the_memories_that_changed_last_come_first(layers: Sheaf) -> None:
-    layers.write("Port", "Where it listens", "project", "The server listens on port 8080.")
-
-    assert names(head(layers, 300))[0] == "project_port.md"
-
-
-def test_the_memories_that_a_long_catalog_leaves_out_are_counted(settings: Settings, tmp_path: Path) -> None:
-    with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as sheaf:
-        sheaf.write("Port", "Where it listens", "project", "The server listens on port 8080.")
-        catalog = Path(sheaf.only("project").root, "MEMORY.md")
-        catalog.write_text(f"{catalog.read_text('utf-8')}\n(1,200 more memories are not shown: …)\n", "utf-8")
-
-        assert head(sheaf, 1_200).endswith("\n(1,200 more: `memory_view` shows the catalog.)")
-
-
-def test_a_scope_that_stands_alone_has_no_prefix_and_one_that_is_wrong_no_head(layers: Sheaf) -> None:
-    assert names(render_catalog_head(layers.settings, layers.cwd, ["user"], 200))[0].startswith("user_")
-    assert render_catalog_head(layers.settings, layers.cwd, ["agent/../x"], 2_000) == ""
 
 
 def test_where_memory_is_off_there_is_no_head(layers: Sheaf, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from memsheaf.sheaf import Sheaf
-from memsheaf.work.checks import NETWORK_FILE_SYSTEMS, examine, file_system
+from memsheaf.work.checks import examine
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
@@ -73,17 +73,6 @@ def test_what_is_not_a_plain_file_is_found(sheaf: Sheaf, tmp_path: Path) -> None
     assert found(sheaf) == [("error", name) for name in ("a.md", "b.md", "c.md", "d.md")]
 
 
-def test_a_name_that_is_not_text_is_found_and_printable(sheaf: Sheaf) -> None:
-    sheaf.write("Sound", "D", "user", "x")
-    with open(os.fsencode(sheaf.root) + b"/a\x1b\xff.md", "wb") as file:
-        file.write(PLAIN.encode())
-
-    findings = examine(sheaf)
-
-    assert len(findings) == 1
-    assert (findings[0].path + findings[0].problem + findings[0].advice).isprintable()
-
-
 def test_a_line_of_the_journal_that_rotted_is_found_and_the_rest_still_works(sheaf: Sheaf) -> None:
     first = sheaf.write("First", "D", "user", "rotten text")
     sheaf.write("Second", "D", "user", "x")
@@ -116,30 +105,3 @@ def test_looking_changes_no_memory(sheaf: Sheaf) -> None:
     examine(sheaf)
 
     assert {path: path.read_bytes() for path in before} == before
-
-
-MOUNTS = """\
-/dev/sda1 / ext4 rw 0 0
-server:/home /home nfs4 rw 0 0
-tmpfs /home/me/fast tmpfs rw 0 0
-//box/share /mnt/my\\040share cifs rw 0 0
-"""
-
-
-def test_the_file_system_of_a_path_is_that_of_the_nearest_mount(tmp_path: Path) -> None:
-    (tmp_path / "mounts").write_text(MOUNTS)
-
-    for path, kind in (
-        ("/var/x", "ext4"),
-        ("/home/me/.memsheaf", "nfs4"),
-        ("/home", "nfs4"),
-        ("/home/me/fast/x", "tmpfs"),
-        ("/homestead", "ext4"),
-        ("/mnt/my share/memory", "cifs"),
-    ):
-        assert file_system(path, str(tmp_path / "mounts")) == kind, path
-
-
-def test_where_the_system_does_not_tell_its_mounts_nothing_is_assumed(tmp_path: Path) -> None:
-    assert file_system("/var/x", str(tmp_path / "absent")) == ""
-    assert {"nfs", "nfs4", "cifs", "9p"} <= NETWORK_FILE_SYSTEMS

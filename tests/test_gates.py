@@ -175,31 +175,6 @@ def test_an_import_of_an_export_loses_nothing(sheaf: Sheaf, settings: Settings, 
     assert not done.refused
 
 
-def test_days_get_their_date_beside_them(sheaf: Sheaf) -> None:
-    memory = sheaf.write("Freeze", "Begins tomorrow", "project", "The freeze begins tomorrow, says Kim.")
-    assert "tomorrow (2026-11-16)" in memory.body
-    assert "tomorrow (2026-11-16)" in memory.description
-
-    sheaf.revise(memory.path, "says Kim", "says Robin since yesterday")
-    assert "yesterday (2026-11-14)" in sheaf.read(memory.path).body
-    sheaf.insert(memory.path, 1, "It ends in two weeks.")
-    assert "(2026-11-29)" in sheaf.read(memory.path).body
-
-
-def test_a_near_duplicate_is_found_among_many(sheaf: Sheaf) -> None:
-    words = ["apple", "brook", "cloud", "depot", "ember", "flint", "grove", "haven", "inlet", "joist"]
-    for number in range(60):
-        first, second, third = words[number % 10], words[number // 10], words[(number * 7) % 10]
-        content = f"The {first} of the {second} goes to the {third} by way of the harbour."
-        sheaf.write(f"Fact {first} {second}", "D", "project", content, allow=Allow(anyway=True))
-    path = sheaf.write("Import of orders", "When it runs", "project", FACT).path
-
-    with pytest.raises(Duplicate) as caught:
-        sheaf.write("Nightly", "D", "project", SAME)
-    assert caught.value.path == path
-    assert caught.value.likeness >= 0.85
-
-
 def test_what_a_person_changed_outside_counts(sheaf: Sheaf) -> None:
     path = sheaf.write("Import of orders", "When it runs", "project", "Nothing of note so far, ask again.").path
     Path(sheaf.root, path).write_text(text(FACT), encoding="utf-8")
@@ -211,12 +186,6 @@ def test_what_a_person_changed_outside_counts(sheaf: Sheaf) -> None:
     os.unlink(os.path.join(sheaf.root, path))
     sheaf.list()
     sheaf.write("Nightly", "D", "project", SAME)
-
-
-def test_the_command_says_how_to_insist(sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.write("Import of orders", "When it runs", "project", FACT)
-
-    assert "--anyway" in by_line(sheaf, SAME, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -293,46 +262,6 @@ def test_what_may_not_be_forgotten_has_no_tombstone(sheaf: Sheaf) -> None:
 # with or without a header
 
 
-def as_put(sheaf: Sheaf, content: str, tmp_path: Path) -> str:
-    return sheaf.put("other.md", content, free=True).path
-
-
-def as_tool(sheaf: Sheaf, content: str, tmp_path: Path) -> str:
-    return Tools(sheaf).call("memory_write", {"filename": "other.md", "content": content})
-
-
-def as_file(sheaf: Sheaf, content: str, tmp_path: Path) -> str:
-    return MemoryFiles(sheaf).call({"command": "create", "path": "/memories/other.md", "file_text": content})
-
-
-@pytest.mark.parametrize("channel", [as_put, as_tool, as_file, as_import])
-@pytest.mark.parametrize(
-    ("content", "state", "stored"),
-    [
-        ("----\nname: n\ndescription: d\ntype: user\n----\nbody\n", "free", ""),
-        ("-----\nA rule, and no header.\n", "free", ""),
-        ("\ufeffA text.\n", "free", ""),
-        ("---\nname: fix: the parser\ndescription: d\ntype: user\n---\nbody\n", "ok",
-         '---\nname: "fix: the parser"\ndescription: d\ntype: user\n---\nbody\n'),
-        ("---\rname: n\rdescription: d\rtype: user\r---\rbody\r", "ok", ""),
-        ("\ufeff", "", ""),
-        ("\u200b\u2060\u3164\n", "", ""),
-        ("---\nname: n\ndescription: d\ntype: user\n---\n\u200b\n", "", ""),
-        ("---\nA rule, and no header.\n", "", ""),
-        ("---\nname: [\n---\nbody\n", "", ""),
-    ],
-)  # fmt: skip
-def test_a_header_is_told_from_a_text_in_the_same_way_by_every_door(
-    channel: Channel, content: str, state: str, stored: str, sheaf: Sheaf, tmp_path: Path
-) -> None:
-    said = told(channel, sheaf, content, tmp_path)
-
-    assert said.startswith("Error:") is not bool(state), said
-    if state:
-        memory = sheaf.read("other.md")
-        assert (memory.state, memory.text) == (state, stored or content)
-
-
 @pytest.mark.parametrize("name", ["Memory.MD", "memory.md", "MEMORY.MD", "ＭＥＭＯＲＹ.md", "Claude.MD", "agents.MD"])
 def test_no_other_spelling_of_a_reserved_name_is_read(name: str, sheaf: Sheaf) -> None:
     sheaf.write("Tabs", "Indentation", "user", "Use tabs.")
@@ -362,16 +291,6 @@ def test_a_model_that_insists_keeps_what_is_not_worth_keeping(remember: bool, sh
     assert other.startswith("Error:")
     assert second.startswith("Memory saved: project_cache.md")
     assert Tools(sheaf).call("memory_update", {"filename": "project_cache.md", "old_text": "Redis", "new_text": "it"})
-
-
-def test_a_model_with_the_memory_tool_may_insist_too(sheaf: Sheaf) -> None:
-    files = MemoryFiles(sheaf)
-    command = {"command": "create", "path": "/memories/cache.md", "file_text": text("Right now we use Redis.")}
-
-    with pytest.raises(NotWorth):
-        files.call(command)
-
-    assert "created" in files.call(command)
 
 
 def test_nothing_is_raised_at_a_model(settings: Settings) -> None:
@@ -420,15 +339,6 @@ def test_a_word_that_says_nothing_is_answered_and_not_saved(sheaf: Sheaf, tmp_pa
         assert "says nothing" in Tools(sheaf).call("memory_write", {"content": said})
     assert sheaf.list() == []
     assert sheaf.remember("ok", allow=Allow(anyway=True)).memory.body == "ok\n"
-
-
-def test_the_command_line_says_how_to_insist_on_a_word_that_says_nothing(tmp_path: Path) -> None:
-    environment = {f"MEMSHEAF_{name.upper()}": str(tmp_path / name) for name in ("home", "cache", "state")}
-    out = io.StringIO()
-    assert main(["remember", "asdf"], environment=environment, stdin=io.StringIO(), stdout=out, stderr=out) == 1
-    assert "--anyway stores it as it is" in out.getvalue()
-    words = ["remember", "asdf", "--anyway"]
-    assert main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=out) == 0
 
 
 def test_a_short_fact_is_saved(sheaf: Sheaf) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from memsheaf.config import Settings
 from memsheaf.errors import Changed, Exists, MemsheafError, NoSuchCommit, NotFound, VersionGone
-from memsheaf.history import Blamed, blame, diff
+from memsheaf.history import blame
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Commit, Revision, version_of
 
@@ -317,24 +317,9 @@ def test_blame_names_the_commit_each_line_came_with(sheaf: Sheaf, settings: Sett
     assert "\n".join(blamed.line for blamed in sheaf.blame(memory.path)) + "\n" == sheaf.read(memory.path).text
 
 
-def test_blame_looks_through_a_removal_that_was_undone(sheaf: Sheaf) -> None:
-    memory = sheaf.write("Editor", "D", "user", "one")
-    made = next(sheaf.log(memory.path))
-    sheaf.forget(memory.path)
-    sheaf.undo()
-
-    assert {blamed.commit for blamed in sheaf.blame(memory.path)} == {made.id}
-
-
 def commit(identity: str, old: bytes | None, new: bytes | None, *, kept: bool = True) -> Commit:
     step = Revision("n.md", version_of(old), version_of(new), old if kept else None, new if kept else None)
     return Commit(identity, "2026-03-14T00:00:00.000Z", identity, "", (step,))
-
-
-def test_a_line_older_than_the_journal_is_nobodys() -> None:
-    lines = blame("old\nnew\n", [commit("b", b"old\n", b"old\nnew\n")])
-
-    assert lines == [Blamed("old", "", "", ""), Blamed("new", "b", "2026-03-14T00:00:00.000Z", "b")]
 
 
 def test_a_line_whose_older_text_is_past_retention_is_not_put_on_a_later_commit() -> None:
@@ -347,22 +332,6 @@ def test_a_line_whose_older_text_is_past_retention_is_not_put_on_a_later_commit(
     assert owners["old"] == ""
 
 
-def test_lines_keep_their_commits_while_others_are_put_before_them() -> None:
-    texts = [b"one\n", b"two\none\n", b"three\ntwo\none\n", b"three\nfour\none\n"]
-    steps = zip("abcd", [None, *texts], texts, strict=False)
-    commits = [commit(name, old, new) for name, old, new in steps][::-1]
-
-    lines = blame("three\nfour\none\n", commits)
-
-    assert [(blamed.line, blamed.commit) for blamed in lines] == [("three", "c"), ("four", "d"), ("one", "a")]
-
-
-def test_a_line_that_moved_stays_with_who_wrote_one_of_its_copies() -> None:
-    commits = [commit("b", b"x\ny\n", b"y\nx\ny\n"), commit("a", None, b"x\ny\n")]
-
-    assert [blamed.commit for blamed in blame("y\nx\ny\n", commits)] == ["b", "a", "a"]
-
-
 def test_a_line_that_a_person_saved_while_we_wrote_is_theirs() -> None:
     ours = commit("ours", b"a\n", b"a\nours\n")
     step = Revision("n.md", version_of(b"a\nours\n"), version_of(b"a\ntheirs\n"), b"a\nours\n", b"a\ntheirs\n")
@@ -371,10 +340,6 @@ def test_a_line_that_a_person_saved_while_we_wrote_is_theirs() -> None:
     lines = blame("a\ntheirs\n", [theirs, ours, commit("first", None, b"a\n")])
 
     assert [(blamed.line, blamed.commit) for blamed in lines] == [("a", "first"), ("theirs", "theirs")]
-
-
-def test_equal_texts_have_no_difference() -> None:
-    assert diff("n.md", "same\n", "same\n") == ""
 
 
 def test_a_refused_change_leaves_no_trace_in_the_journal(sheaf: Sheaf) -> None:

@@ -24,10 +24,8 @@ from memsheaf.errors import (
     NotFound,
     PathRefused,
     ReadOnly,
-    Ref,
     TextRefused,
 )
-from memsheaf.index.catalog import EMPTY
 from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.checks import examine
@@ -122,15 +120,6 @@ def test_a_name_that_exists_is_told_and_not_overwritten(sheaf: Sheaf) -> None:
     assert sheaf.read("user_editor.md").body == "vim\n"
 
 
-def test_a_name_that_exists_is_found_by_a_fresh_index_too(settings: Settings, tmp_path: Path) -> None:
-    with Sheaf.open("user", settings=settings) as sheaf:
-        sheaf.write("Editor", "Which editor", "user", "vim")
-    elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another cache"), embedder="none")
-
-    with Sheaf.open("user", settings=elsewhere) as sheaf, pytest.raises(Exists):
-        sheaf.write("Editor", "Which editor", "user", "emacs")
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -183,17 +172,6 @@ def test_two_paths_that_some_file_system_takes_for_one_are_one(first: str, secon
 
     assert [row.path for row in sheaf.list()] == [first]
     assert sheaf.read(first).body == "body\n"
-
-
-def test_a_third_spelling_is_not_added_to_two_that_are_there(sheaf: Sheaf) -> None:
-    put_outside(sheaf, "Notes.md", PLAIN)
-    put_outside(sheaf, "NOTES.md", PLAIN)
-    sheaf.list()
-
-    with pytest.raises(Exists):
-        sheaf.put("notes.md", PLAIN)
-
-    assert [row.path for row in sheaf.list()] == ["NOTES.md", "Notes.md"]
 
 
 def test_a_file_that_lies_there_unseen_is_not_overwritten(sheaf: Sheaf) -> None:
@@ -280,12 +258,6 @@ def test_what_may_not_be_stored_changes_nothing(
     assert tree(sheaf.root) == before
 
 
-def test_dashes_in_a_value_do_not_end_the_header(sheaf: Sheaf) -> None:
-    memory = sheaf.write("a --- b", "--- d ---", "user", "b\n---\nmore")
-
-    assert (memory.name, memory.description, memory.body) == ("a --- b", "--- d ---", "b\n---\nmore\n")
-
-
 # changing
 
 
@@ -354,18 +326,6 @@ def test_a_revision_that_would_not_leave_a_sound_memory_changes_nothing(
     assert tree(sheaf.root) == before
 
 
-def test_the_header_may_be_revised_to_something_sound(sheaf: Sheaf) -> None:
-    sheaf.put("n.md", PLAIN)
-
-    assert sheaf.revise("n.md", "description: d", "description: better").description == "better"
-
-
-def test_an_unknown_type_survives_an_edit_of_the_body(sheaf: Sheaf) -> None:
-    put_outside(sheaf, "n.md", PLAIN.replace("user", "recipe"))
-
-    assert sheaf.revise("n.md", "body", "text").type == "recipe"
-
-
 @pytest.mark.parametrize(
     ("line", "body"),
     [(0, "new\none\ntwo\n"), (1, "one\nnew\ntwo\n"), (2, "one\ntwo\nnew\n")],
@@ -375,22 +335,6 @@ def test_inserting_puts_text_after_a_line_of_the_body(line: int, body: str, shea
 
     assert sheaf.insert("n.md", line, "new").body == body
     assert sheaf.read("n.md").body == body
-
-
-@pytest.mark.parametrize("line", [3, 4, 10**9, -1])
-def test_inserting_beyond_the_end_changes_nothing(line: int, sheaf: Sheaf) -> None:
-    put_outside(sheaf, "n.md", PLAIN.replace("body", "one\ntwo"))
-
-    with pytest.raises(TextRefused, match="2 lines"):
-        sheaf.insert("n.md", line, "new")
-
-    assert sheaf.read("n.md").body == "one\ntwo\n"
-
-
-def test_inserting_at_the_end_of_a_text_without_a_last_newline(sheaf: Sheaf) -> None:
-    put_outside(sheaf, "n.md", PLAIN.removesuffix("\n"))
-
-    assert sheaf.insert("n.md", 1, "more\n").body == "body\nmore"
 
 
 @pytest.mark.parametrize("newline", [True, False])
@@ -416,14 +360,6 @@ def test_a_byte_order_mark_and_unknown_keys_survive_an_edit(sheaf: Sheaf) -> Non
     assert memory.text == head + "updated: 2026-03-14\nchanged_by: agent\n---\ntext"
 
 
-def test_a_free_file_is_any_text_and_is_edited_as_it_is(sheaf: Sheaf) -> None:
-    sheaf.put("notes/today.md", "# Today\n\nshipped\n", free=True)
-
-    assert sheaf.revise("notes/today.md", "shipped", "shipped it").text == "# Today\n\nshipped it\n"
-    assert sheaf.insert("notes/today.md", 0, "first").text == "first\n# Today\n\nshipped it\n"
-    assert [(row.path, row.state) for row in sheaf.list()] == [("notes/today.md", "free")]
-
-
 def test_a_free_text_holds_something_and_no_zero_byte(sheaf: Sheaf) -> None:
     for text in ("", " \n", "\u200b", "a\0b"):
         with pytest.raises(TextRefused):
@@ -441,17 +377,6 @@ def test_an_edit_cannot_turn_a_free_file_into_a_broken_header(sheaf: Sheaf) -> N
         sheaf.insert("notes.md", 0, "---")
 
     assert tree(sheaf.root) == before
-
-
-def test_a_whole_file_is_stored_byte_for_byte(sheaf: Sheaf) -> None:
-    text = "---\r\nzz: 1\ntype: user\nname: n\ndescription: d\r\n---\r\nbody without an end"
-
-    version = sheaf.put("n.md", text).version
-    assert Path(sheaf.root, "n.md").read_bytes() == text.encode()
-
-    sheaf.by = "user"
-    sheaf.put("n.md", PLAIN, expect=version)
-    assert sheaf.read("n.md").text == PLAIN
 
 
 def test_a_whole_file_is_not_put_over_one_that_was_not_named(sheaf: Sheaf) -> None:
@@ -565,27 +490,6 @@ def test_a_header_that_is_not_understood_is_never_rewritten(sheaf: Sheaf) -> Non
     assert Path(place).read_bytes() == BROKEN
 
 
-@pytest.mark.parametrize(
-    "data", [BROKEN, b"caf\xe9", b"\0" * 512, b"x" * 300_000], ids=["bad", "bytes", "zero", "large"]
-)
-def test_replacing_by_name_does_not_rewrite_what_is_not_understood(data: bytes, sheaf: Sheaf) -> None:
-    place = put_outside(sheaf, "user_n.md", data)
-
-    with pytest.raises(MemsheafError):
-        sheaf.write("n", "d", "user", "b", path="user_n.md", replace=True)
-
-    assert Path(place).read_bytes() == data
-
-
-def test_a_folder_whose_name_is_not_text_hides_nothing(sheaf: Sheaf) -> None:
-    sheaf.write("Sound", "Description", "user", "body")
-    os.mkdir(os.fsencode(sheaf.root) + b"/\xff\xfe")
-    with open(os.fsencode(sheaf.root) + b"/\xff\xfe/n.md", "wb") as file:
-        file.write(PLAIN.encode())
-
-    assert "user_sound.md" in ask_everything(sheaf)
-
-
 @pytest.mark.parametrize("name", [b"\xff\xfe.md", b"a\x1b[31m.md", b"a\nb.md", b"con.md", b"x:y.md", b"CLAUDE.md"])
 def test_a_file_with_a_name_that_is_not_allowed_stays_listed_with_its_problem(name: bytes, sheaf: Sheaf) -> None:
     sheaf.write("Sound", "Description", "user", "body")
@@ -601,21 +505,6 @@ def test_a_file_with_a_name_that_is_not_allowed_stays_listed_with_its_problem(na
         prompt = sheaf.prompt()
         assert "](user_sound.md)" in prompt
         assert sheaf.prompt() == prompt
-
-
-def test_a_file_from_a_far_future_hides_nothing(sheaf: Sheaf) -> None:
-    sheaf.write("Sound", "Description", "user", "body")
-    place = put_outside(sheaf, "n.md", PLAIN)
-    os.utime(place, ns=(2**63 + 10**9, 2**63 + 10**9))
-
-    assert ask_everything(sheaf) == ["n.md", "user_sound.md"]
-
-
-def test_a_file_from_before_all_time_hides_nothing(sheaf: Sheaf) -> None:
-    sheaf.write("Sound", "Description", "user", "body")
-    os.utime(put_outside(sheaf, "n.md", "free text"), (-86_400 * 400, -86_400 * 400))
-
-    assert ask_everything(sheaf) == ["n.md", "user_sound.md"]
 
 
 @pytest.mark.parametrize("name", ["link.md", "folder.md", "pipe.md", "loop.md", "dead.md"])
@@ -652,15 +541,6 @@ def test_what_is_not_a_plain_file_is_listed_and_neither_read_nor_written(
     assert "TOP SECRET" in outside.read_text()
     assert not (tmp_path / "created.md").exists()
     assert "TOP SECRET" not in "".join(map(str, tree(sheaf.root).values()))
-
-
-def test_a_folder_in_the_place_of_the_catalog_hides_no_memory(sheaf: Sheaf) -> None:
-    sheaf.write("Sound", "Description", "user", "body")
-    os.unlink(os.path.join(sheaf.root, "MEMORY.md"))
-    os.mkdir(os.path.join(sheaf.root, "MEMORY.md"))
-
-    assert "user_sound.md" in ask_everything(sheaf)
-    assert "](user_sound.md)" in sheaf.prompt()
 
 
 def test_a_link_in_the_place_of_the_catalog_stays_and_is_not_followed(sheaf: Sheaf, tmp_path: Path) -> None:
@@ -756,29 +636,6 @@ def test_agents_do_not_see_each_other(settings: Settings) -> None:
                     other.read(path)
 
 
-def test_a_task_is_not_part_of_its_project(settings: Settings, tmp_path: Path) -> None:
-    with (
-        Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project,
-        Sheaf.open("task/one", settings=settings, cwd=str(tmp_path)) as task,
-    ):
-        task.write("Step", "D", "project", "of the task")
-        project.write("Goal", "D", "project", "of the project")
-
-        assert [row.name for row in project.list()] == ["Goal"]
-        assert [row.name for row in task.list()] == ["Step"]
-
-
-def test_asking_an_empty_scope_creates_nothing(settings: Settings, tmp_path: Path) -> None:
-    with Sheaf.open("agent/nobody", settings=settings) as sheaf:
-        assert (sheaf.list(), sheaf.search("x"), list(sheaf.log())) == ([], [], [])
-        assert sheaf.catalog().text == EMPTY
-        assert "(empty)" in sheaf.prompt()
-        with pytest.raises(NotFound):
-            sheaf.read("user_x.md")
-
-    assert not (tmp_path / "home").exists()
-
-
 def test_a_sheaf_for_reading_changes_no_byte(settings: Settings, sheaf: Sheaf) -> None:
     memory = sheaf.write("Sound", "Description", "user", "body")
     put_outside(sheaf, "n.md", PLAIN)
@@ -868,20 +725,6 @@ def test_the_prompt_teaches_the_protocol_unless_the_tools_are_off(settings: Sett
     assert "# Persistent Memory\n\nLoaded either way." in prompt
 
 
-def test_context_stands_in_full_under_its_heading_and_not_in_the_catalog(sheaf: Sheaf) -> None:
-    put_outside(sheaf, "CONTEXT.md", "Line one.\n\nLine two.\n")
-
-    assert "\n# Persistent Memory\n\nLine one.\n\nLine two.\n" in sheaf.prompt()
-    assert "CONTEXT.md" not in sheaf.catalog().text
-
-
-@pytest.mark.parametrize("text", ["", " \n\t\n"])
-def test_a_blank_context_is_ignored(text: str, sheaf: Sheaf) -> None:
-    put_outside(sheaf, "CONTEXT.md", text)
-
-    assert "Persistent Memory" not in sheaf.prompt()
-
-
 @pytest.mark.parametrize("tools", [True, False])
 @pytest.mark.parametrize("unit", ["a word ", "日本語", "👩‍💻"])
 def test_a_long_context_is_cut_where_everybody_sees_it(unit: str, tools: bool, settings: Settings) -> None:
@@ -940,25 +783,6 @@ def test_a_memory_nobody_confirmed_is_not_in_the_prompt(sheaf: Sheaf) -> None:
     assert [row.name for row in sheaf.list(unconfirmed=True)] == ["Claim"]
 
 
-def test_a_path_stands_in_the_prompt_as_it_must_be_asked_for(sheaf: Sheaf) -> None:
-    for path in ("with blanks.md", "with (brackets).md", "日本 語/x.md"):
-        sheaf.write(path, "D", "user", "x", path=path)
-
-    assert "(<with blanks.md>)" in sheaf.prompt()
-    assert "(<with (brackets).md>)" in sheaf.prompt()
-    assert "(<日本 語/x.md>)" in sheaf.prompt()
-
-
-def test_the_catalog_of_the_prompt_is_the_catalog_of_the_file(sheaf: Sheaf) -> None:
-    for number in range(250):
-        put_outside(sheaf, f"n {number:03}.md", PLAIN.replace("description: d", f"description: {'x' * 150} <b>"))
-
-    catalog = sheaf.catalog().text
-
-    assert len(catalog.encode()) <= 25_000
-    assert catalog.removeprefix("# Memory\n") in sheaf.prompt()
-
-
 # searching
 
 
@@ -977,20 +801,6 @@ def test_search_finds_words_of_names_descriptions_and_bodies(sheaf: Sheaf) -> No
         assert [row.memory.name for row in sheaf.search(query)] == [name]
     assert sheaf.search("absent") == []
     assert sheaf.search("") == []
-
-
-@pytest.mark.parametrize(
-    "query",
-    ['"', "'", "*", "NEAR(a b)", "a AND", "-x", "name:", "(((", "\0", "a\0b", "\ud800", "%", "--pre=/bin/sh", "{}",
-     "^a", "[a-z]*(((((a+)+)+)+)+)$", "日本 " * 3000, "word " * 6000, "x" * 100_000, "日" * 100_000],
-    ids=range(20),
-)  # fmt: skip
-def test_a_query_is_text_and_nothing_else(query: str, sheaf: Sheaf) -> None:
-    sheaf.write("First", "D", "user", "body")
-
-    sheaf.search(query)
-
-    assert [row.ref.path for row in sheaf.search("body")] == ["user_first.md"]
 
 
 def test_search_forgets_what_was_forgotten(sheaf: Sheaf) -> None:
@@ -1014,58 +824,6 @@ def test_a_replaced_fact_does_not_inherit_the_evidence_of_the_old_one(sheaf: She
     assert (now.expires, now.citations, now.reason, now.pinned) == ("", (), "", True)
 
 
-def test_a_memory_that_was_renamed_by_hand_is_not_taken_for_its_former_self(sheaf: Sheaf) -> None:
-    first = sheaf.write("A", "D", "user", "one")
-    put_outside(sheaf, first.path, first.text.replace("name: A", "name: B").replace("one", "two"))
-
-    second = sheaf.write("A", "D", "user", "three", replace=True)
-
-    assert second.path != first.path
-    assert sheaf.read(first.path).body == "two\n"
-
-
-@pytest.mark.parametrize(("said", "asked"), [("Москва", "москва"), ("über", "Über"), ("CAFÉ", "café")])
-def test_a_search_does_not_mind_case_in_any_script(sheaf: Sheaf, said: str, asked: str) -> None:
-    sheaf.write("City", "D", "user", f"It is {said} there.")
-
-    assert [row.memory.name for row in sheaf.search(asked)] == ["City"]
-
-
-def test_more_folders_than_a_process_may_open_hide_nothing(sheaf: Sheaf) -> None:
-    import resource
-
-    for number in range(300):
-        put_outside(sheaf, f"f{number}/note.md", PLAIN)
-    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (128, allowed[1]))
-    try:
-        assert len([row for row in sheaf.list() if not row.problem]) == 300
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, allowed)
-
-
-@pytest.mark.parametrize("other", ["strasse.md", "STRASSE.md", "Straße.md"])
-def test_replacing_never_reaches_a_file_of_another_spelling(other: str, sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.write("Straße", "Where", "user", "Hauptstraße 1", path="straße.md")
-    source = tmp_path / "in"
-    source.mkdir()
-    (source / other).write_text("---\nname: n\ndescription: d\ntype: user\n---\nother\n")
-
-    with pytest.raises(Exists, match="same file"):
-        sheaf.write("Other", "d", "user", "other", path=other, replace=True)
-    taken = sheaf.take_in(str(source), replace=True)
-
-    assert [path for path, _ in taken.refused] == [other]
-    assert sheaf.read("straße.md").body == "Hauptstraße 1\n"
-
-
-def test_replacing_reaches_a_file_whose_name_is_composed_in_another_way(sheaf: Sheaf) -> None:
-    sheaf.write("Café", "Where", "user", "old", path="caf\u00e9.md")
-    sheaf.write("Café", "Where", "user", "new", path="cafe\u0301.md", replace=True)
-
-    assert [(row.path, sheaf.read(row.path).body) for row in sheaf.list()] == [("caf\u00e9.md", "new\n")]
-
-
 @pytest.mark.parametrize(
     "head", ["type: user", "name: N\ntype: user", "description: d\ntype: user", "name: N", "other: x"]
 )
@@ -1085,41 +843,3 @@ def test_an_edit_may_not_take_away_what_a_memory_needs(line: str, sheaf: Sheaf) 
 
     with pytest.raises(TextRefused):
         sheaf.revise("theirs.md", line, "")
-
-
-def test_one_sentence_is_enough_to_remember_a_fact(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("Please remember that I prefer pnpm.")
-
-    assert (memory.ref.path, memory.memory.name, memory.memory.description, memory.memory.type) == (
-        "user_pnpm.md", "I prefer pnpm", "I prefer pnpm", "user",
-    )  # fmt: skip
-    assert memory.memory.body == "I prefer pnpm.\n"
-
-
-def test_what_is_given_beside_the_sentence_stays(sheaf: Sheaf) -> None:
-    memory = sheaf.remember("I prefer pnpm", description="For every install", type="feedback", pinned=True).memory
-
-    assert (memory.name, memory.description, memory.type) == ("I prefer pnpm", "For every install", "feedback")
-    assert memory.pinned
-
-
-def test_a_day_in_a_sentence_gets_its_date(settings: Settings) -> None:
-    with Sheaf.open("user", settings=settings, clock=lambda: 1_794_744_000.0) as sheaf:  # a Sunday
-        memory = sheaf.remember("We freeze the branch tomorrow")
-
-    assert memory.memory.body == "We freeze the branch tomorrow (2026-11-16)\n"
-    assert memory.memory.description == "We freeze the branch tomorrow (2026-11-16)"
-
-
-def test_a_sentence_goes_to_the_scope_where_it_belongs(settings: Settings, tmp_path: Path) -> None:
-    with Sheaf.open(settings=settings, cwd=str(tmp_path), by="user") as layers:
-        assert layers.remember("I prefer pnpm").ref == Ref("user", "user_pnpm.md")
-        assert layers.remember("We deploy on Fridays, after the standup").ref.scope == "project"
-
-
-def test_an_empty_sentence_and_an_empty_text_are_refused(sheaf: Sheaf) -> None:
-    with pytest.raises(TextRefused):
-        sheaf.remember("")
-    with pytest.raises(TextRefused):
-        sheaf.write("Tabs", "Indentation", "user", "")
-    assert sheaf.list() == []

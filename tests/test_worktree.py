@@ -68,40 +68,6 @@ def test_a_name_that_cannot_be_cited_is_passed_over(
     assert check(Citation("good.py", symbol="main"), open_tree()).state == "missing"
 
 
-def test_a_submodule_and_a_repository_within_count_as_files_of_the_tree(
-    tmp_path: Path, root: Path, open_tree: Open
-) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    git(other, "init", "-q")
-    (other / "deep.py").write_text("def inner_one():\n    pass\n")
-    git(other, "add", "-A")
-    git(other, "commit", "-qm", "a")
-    git(root, "init", "-q")
-    git(root, "submodule", "add", "-q", str(other), "vendor/other")
-    (root / "nested").mkdir()
-    git(root / "nested", "init", "-q")
-    (root / "nested/in.py").write_text("def inner_two():\n    pass\n")
-
-    tree = open_tree()
-    assert tree.files() == [".gitmodules", "nested/in.py", "vendor/other/deep.py"]
-    assert tree.absent(["inner_one", "inner_two", "inner_three"]) == {"inner_three"}
-    assert check(Citation("vendor/other/deep.py", symbol="inner_one"), tree).state == "verified"
-    assert check(Citation("nested/in.py", symbol="inner_two"), tree).state == "verified"
-
-
-def test_a_tree_that_is_too_large_to_see_whole_calls_nothing_gone(
-    write: Write, open_tree: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("memsheaf.worktree.MAX_FILES", 40)
-    for number in range(41):
-        write(f"many/{number}.py", "")
-
-    tree = open_tree()
-    assert len(tree.files()) == 40
-    assert check_body("`no_such_name` in src/gone.py", tree) == ()
-
-
 def spoilt(root: Path, mark: Path) -> None:
     """A repository that would run something, if it were asked in the usual way."""
     git(root, "init", "-q")

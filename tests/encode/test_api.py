@@ -7,7 +7,6 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,12 +14,9 @@ import numpy
 import pytest
 
 from cases import each_case
-from memsheaf.config import Settings
-from memsheaf.encode.api import MAX_BATCH_TEXTS, ServedEncoder
+from memsheaf.encode.api import ServedEncoder
 from memsheaf.errors import EmbedderFailed
-from memsheaf.index import embedding
 from memsheaf.llm import http
-from memsheaf.sheaf import Sheaf
 
 KEY = "sk-proj-4f9a0c77e1"
 Reply = Callable[["Handler"], None]
@@ -237,24 +233,6 @@ def test_each_provider_is_asked_in_its_own_words(server: Server, provider: str, 
     assert server.asked[0].body == {"model": "m", "input": ["a"], **extra}
 
 
-def test_many_texts_go_in_several_questions(server: Server, embedder: ServedEncoder) -> None:
-    texts = [f"text {'x' * (number % 50)}." for number in range(2 * MAX_BATCH_TEXTS + 3)]
-    found = embedder.encode(texts)
-    assert [len(asked.body["input"]) for asked in server.asked] == [MAX_BATCH_TEXTS, MAX_BATCH_TEXTS, 3]
-    assert numpy.abs(found - [row(text) for text in texts]).max() < 1e-6
-
-
-def test_the_identity_is_known_before_a_question_and_tells_models_and_addresses_apart() -> None:
-    names = ["ollama:a", "ollama:b"]
-    urls = ["http://127.0.0.1:1/v1", "http://localhost:1/v1"]
-    made = [ServedEncoder(name, url=url) for name in names for url in urls]
-    assert len({each.identity for each in made}) == 4
-    assert (
-        ServedEncoder("ollama:a", url="http://LOCALHOST:1/v1/").identity
-        == ServedEncoder("ollama:a", url=urls[1]).identity
-    )
-
-
 def test_a_key_is_read_at_each_question_and_kept_nowhere(server: Server) -> None:
     environment: dict[str, str] = {}
     embedder = ServedEncoder("openai:m", url=server.url, key="SOME_KEY", environment=environment)
@@ -316,19 +294,6 @@ def test_a_refusal_is_told_in_the_providers_words_without_the_key(
     assert said in found
     assert len(found) < 600
     assert len(server.asked) == 1
-
-
-NO_PAUSES = ["soon", "-1", "nan", "1e9", "Wed, 21 Oct 2026 07:28:00 GMT", ""]
-PAUSES = [(429, "2", 2.0), (502, "0.25", 0.25), (503, "0", 0.0), (504, "5", 5.0)]
-
-
-@pytest.mark.parametrize(("status", "said", "pause"), [*PAUSES, *((503, said, http.PAUSE) for said in NO_PAUSES)])
-def test_a_busy_server_is_asked_once_more_after_the_pause_it_asks_for(
-    server: Server, embedder: ServedEncoder, pauses: list[float], status: int, said: str, pause: float
-) -> None:
-    server.play(saying(status, "{}", Retry_After=said), good)
-    assert numpy.abs(embedder.encode(["one"]) - [row("one")]).max() < 1e-6
-    assert pauses == [pause]
 
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -455,34 +420,3 @@ def test_a_key_in_place_of_its_variable_is_refused_and_not_shown(key: str) -> No
 
 
 # a save beside a search that waits for the server
-
-
-def test_a_save_does_not_wait_for_the_server_that_a_search_waits_for(
-    server: Server, embedder: ServedEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedding, "QUESTION_SECONDS", 50.0)
-    settings = Settings(home=str(tmp_path / "home"), cache=str(tmp_path / "cache"))
-    asked, saved = Event(), Event()
-
-    def slow(handler: Handler) -> None:
-        asked.set()
-        assert saved.wait(60)
-        good(handler)
-
-    with Sheaf.open("user", settings=settings, embedder=embedder) as sheaf:
-        sheaf.write("Tabs", "Indentation", "user", "Use tabs.")
-        sheaf.search("indentation")  # by now all that is known about the server is known
-        server.play(slow)
-        found: list[str] = []
-        thread = Thread(
-            target=lambda: found.extend(row.ref.path for row in sheaf.search("another question about tabs"))
-        )
-        thread.start()
-        assert asked.wait(60)
-        sheaf.write("Tea", "Drink", "user", "Green tea.")
-        assert sheaf.read("user_tea.md")
-        assert "](user_tea.md)" in sheaf.prompt()
-        assert thread.is_alive()
-        saved.set()
-        thread.join()
-        assert found[0] == "user_tabs.md"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -15,9 +14,7 @@ from typing import Any
 import pytest
 
 from memsheaf.config import Settings
-from memsheaf.index import caches
 from memsheaf.index.database import SCHEMA, database_for
-from memsheaf.index.search import asked_at
 from memsheaf.sheaf import Sheaf
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
@@ -138,20 +135,6 @@ def test_the_answers_are_the_same_after_the_open_index_was_damaged(
     assert "outside.md" in sheaf.catalog().text
 
 
-@pytest.mark.parametrize("damage", [remove, garble_all, age, strip])
-def test_a_second_look_at_a_damaged_index_gives_the_same_answers(
-    damage: Callable[[str], None], settings: Settings, sheaf: Sheaf
-) -> None:
-    fill(sheaf)
-    damage(database_for(sheaf.root, settings.cache))
-    write(sheaf, "outside.md")
-
-    with Sheaf.open("user", settings=settings) as again:
-        assert again.list() == sheaf.list()
-        assert again.catalog() == sheaf.catalog()
-        assert list(again.log()) == list(sheaf.log())
-
-
 @pytest.mark.parametrize("damage", [remove, truncate, garble, strip])
 def test_a_change_is_kept_though_the_index_was_damaged_before_it(
     damage: Callable[[str], None], settings: Settings, sheaf: Sheaf
@@ -217,15 +200,6 @@ def test_an_edit_of_the_same_size_with_its_time_set_back_is_noticed(later: Sheaf
     assert [commit.by for commit in later.log("n.md")] == ["outside", "outside"]
 
 
-def test_edits_in_the_same_instant_as_the_look_are_noticed(sheaf: Sheaf) -> None:
-    write(sheaf, "n.md")
-    for number in range(60):
-        letter = chr(ord("A") + number % 26)
-        Path(sheaf.root, "n.md").write_text(PLAIN.replace("description: d", f"description: {letter}"))
-
-        assert f"— {letter}\n" in sheaf.catalog().text
-
-
 def test_an_edit_right_after_our_own_write_is_noticed_and_journalled(sheaf: Sheaf) -> None:
     for number in range(20):
         memory = sheaf.write(f"N{number}", "D", "user", "ours")
@@ -233,42 +207,6 @@ def test_an_edit_right_after_our_own_write_is_noticed_and_journalled(sheaf: Shea
 
         assert sheaf.catalog().total == number + 1
         assert [commit.by for commit in sheaf.log(memory.path)] == ["outside", "agent"]
-
-
-def test_those_who_asked_before_a_look_began_share_it(later: Sheaf) -> None:
-    fill(later)
-    before = time.monotonic()
-    later.own.index.look()
-    write(later, "new.md")
-    with asked_at(before):
-        assert not later.own.index.look()
-    with asked_at(time.monotonic()):
-        assert later.own.index.look()
-    write(later, "newer.md")
-    assert later.own.index.look()
-
-
-def test_a_file_that_was_only_touched_is_no_change(later: Sheaf) -> None:
-    memory = later.write("First", "D", "user", "x")
-    later.list()
-    commits = len(list(later.log()))
-
-    os.utime(os.path.join(later.root, memory.path), (1e9, 1e9))
-
-    assert [row.path for row in later.list()] == [memory.path]
-    assert len(list(later.log())) == commits
-
-
-def test_a_file_without_a_date_is_as_old_as_its_file_says_to_old_and_new_indexes_alike(
-    later: Sheaf, settings: Settings, tmp_path: Path
-) -> None:
-    place = write(later, "free.md", "no header here\n")
-    later.list()
-    os.utime(place, (1e9, 1e9))
-    elsewhere = Settings(home=settings.home, cache=str(tmp_path / "another"), embedder="none")
-
-    with Sheaf.open("user", settings=elsewhere, read_only=True) as fresh:
-        assert [row.updated for row in later.list()] == [row.updated for row in fresh.list()] == ["2001-09-09"]
 
 
 @pytest.fixture
@@ -288,18 +226,6 @@ def test_in_a_large_folder_a_new_file_is_noticed_at_once(large: Sheaf) -> None:
     write(large, "deep/er/new.md", PLAIN.replace("name: n", "name: Deep new"))
     assert "Deep new" in large.catalog().text
     assert large.catalog().total == 302
-
-
-def test_in_a_large_folder_a_removed_file_is_noticed_at_once(large: Sheaf) -> None:
-    os.unlink(os.path.join(large.root, "n000.md"))
-
-    assert large.catalog().total == 299
-
-
-def test_in_a_large_folder_an_edit_of_a_shown_file_is_noticed_at_once(large: Sheaf) -> None:
-    write(large, "n299.md", PLAIN.replace("name: n", "name: Edited"))
-
-    assert "Edited" in large.catalog().text
 
 
 QUESTIONS: dict[str, Callable[[Sheaf], object]] = {
@@ -325,14 +251,6 @@ def test_in_a_large_folder_any_edit_is_noticed_by_the_next_question(
     assert "brontosaurus" in large.read("n000.md").body
 
 
-def test_in_a_large_folder_a_renamed_file_is_found_under_its_new_name_and_no_other(large: Sheaf) -> None:
-    os.rename(os.path.join(large.root, "n000.md"), os.path.join(large.root, "n999.md"))
-
-    assert [row.path for row in large.list() if row.name == "n0"] == ["n999.md"]
-    steps = {step.path: bool(step.after) for step in next(large.log()).revisions}
-    assert (next(large.log()).by, steps) == ("outside", {"n000.md": False, "n999.md": True})
-
-
 def test_what_went_and_what_was_edited_without_an_index_are_both_journalled(settings: Settings) -> None:
     with Sheaf.open("user", settings=settings) as sheaf:
         gone = sheaf.write("First", "D", "user", "first")
@@ -344,16 +262,6 @@ def test_what_went_and_what_was_edited_without_an_index_are_both_journalled(sett
     with Sheaf.open("user", settings=settings) as sheaf:
         for path in (gone.path, edited.path):
             assert [commit.by for commit in sheaf.log(path)] == ["outside", "agent"]
-
-
-def test_in_a_large_folder_the_answer_to_a_question_is_never_stale(large: Sheaf) -> None:
-    large.write("Told", "d", "user", "once upon a rare time")
-    assert [row.ref.path for row in large.search("rare")] == ["user_told.md"]
-    place = Path(large.root, "user_told.md")
-    place.write_text(place.read_text().replace("rare", "long"))
-
-    assert large.search("rare") == []
-    assert [row.ref.path for row in large.search("long")] == ["user_told.md"]
 
 
 # several at once
@@ -556,73 +464,3 @@ def test_the_name_of_an_index_carries_its_schema_and_another_version_has_its_own
         db.commit()
     assert sheaf.erase("user_tabs.md").gone
     assert not older.exists()
-
-
-def test_indexes_of_scopes_that_are_gone_are_removed_on_request(settings: Settings) -> None:
-    for name in ("kept", "gone"):
-        with Sheaf.open(f"agent/{name}", settings=settings) as sheaf:
-            sheaf.write("Tabs", "Indentation", "user", "Use tabs.")
-            database = database_for(sheaf.root, settings.cache)
-    kept = {path for path in os.listdir(settings.cache) if not path.startswith(Path(database).stem)}
-    other = Path(settings.cache, "0" * 24 + "-3.sqlite")
-    other.write_bytes(b"of another version")
-    weights = Path(settings.cache, "weights.bin")
-    weights.write_bytes(b"not an index")
-    assert caches.abandoned(settings.cache) == []
-    shutil.rmtree(sheaf.root)
-    os.utime(other, (1_000_000_000,) * 2)
-
-    found = caches.abandoned(settings.cache)
-    assert found == sorted([database, str(other)])
-    caches.remove(found)
-
-    assert {*os.listdir(settings.cache)} >= {*kept, "weights.bin"}
-    assert caches.abandoned(settings.cache) == []
-    assert not Path(database).exists()
-    assert not other.exists()
-    with Sheaf.open("agent/kept", settings=settings) as sheaf:
-        assert len(sheaf.list()) == 1
-
-
-def test_a_file_with_a_time_in_the_future_is_read_once(sheaf: Sheaf) -> None:
-    sheaf.write("Tabs", "Indentation", "user", "Use tabs.")
-    place = Path(sheaf.root, "user_tabs.md")
-    os.utime(place, (4_000_000_000, 4_000_000_000))
-    late = time.time() + 60
-    with Sheaf.open("user", settings=sheaf.settings, clock=lambda: late) as later:
-        later.list()
-        later.list()
-        with closing(sqlite3.connect(later.own.index.files()[0])) as db:
-            unsure = db.execute("SELECT count(*) FROM entry WHERE ctime < 0").fetchone()
-        assert unsure == (0,)
-        place.write_text(place.read_text() + "More.\n")
-        os.utime(place, (4_000_000_000, 4_000_000_000))
-        assert "More." in later.read("user_tabs.md").text
-        later.list()
-        assert next(later.log("user_tabs.md")).by == "outside"
-
-
-def test_a_near_duplicate_is_found_as_long_as_it_is_there(settings: Settings) -> None:
-    def said(number: int) -> list[str]:
-        return [f"word{number}{letter}" for letter in "abcdefghijkl"]
-
-    with Sheaf.open("user", settings=settings) as sheaf, Sheaf.open("user", settings=settings) as other:
-        for number in range(3):
-            sheaf.write(f"Fact {number}", "D", "user", " ".join(said(number)))
-        for each in (sheaf, other):
-            assert [path for path, _ in each.own.index.alike([*said(1)[1:], "other"])] == ["user_fact-1.md"]
-        sheaf.forget("user_fact-1.md")
-        assert other.own.index.alike(said(1)) == []
-
-
-def test_what_supersedes_a_memory_is_found_without_looking_at_all_rows(settings: Settings) -> None:
-    with Sheaf.open("user", settings=settings) as sheaf:
-        fill(sheaf)
-        sheaf.list()
-        asked: list[str] = []
-        with closing(sqlite3.connect(sheaf.own.index.files()[0])) as db:
-            sheaf.own.index._db.set_trace_callback(asked.append)  # type: ignore[union-attr]
-            sheaf.own.newer("user_tabs.md")
-            plans = [db.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall() for sql in asked if "supersedes" in sql]
-    assert plans
-    assert all("is_superseding" in step[3] for plan in plans for step in plan)

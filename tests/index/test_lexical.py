@@ -13,12 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import each_case
-from memsheaf.index import lexical
 from memsheaf.index.database import WORD_TABLES
 from memsheaf.index.lexical import put_words, rank_by_words
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf
-from memsheaf.text import tokenizer
 from memsheaf.text.tokenizer import stem, words
 
 # stems
@@ -57,12 +55,6 @@ def test_stems_are_those_of_sqlite_but_for_y_after_a_vowel() -> None:
 )
 def test_forms_of_a_word_are_one(forms: tuple[str, ...]) -> None:
     assert len({stem(form) for form in forms}) == 1
-
-
-@given(st.text())
-def test_a_stem_is_never_longer_than_its_word_by_more_than_an_e(word: str) -> None:
-    assert len(stem(word)) <= len(word)
-    assert tokenizer.stem(word) or not word
 
 
 # words
@@ -136,25 +128,6 @@ def names(answer: list[tuple[str, float]]) -> list[str]:
     return [name for name, _ in answer]
 
 
-def test_a_rare_word_says_more_than_a_common_one(ask: Ask) -> None:
-    many = [memory(f"Common {number}", body="service") for number in range(40)]
-    found = ask("kafka service", memory("Rare", body="kafka"), *many)
-
-    assert names(found)[0] == "Rare"
-
-
-def test_a_word_in_the_name_says_more_than_one_in_the_text(ask: Ask) -> None:
-    found = ask("kafka", memory("In text", body="kafka"), memory("Kafka"), memory("Described", "kafka"))
-
-    assert names(found) == ["Kafka", "Described", "In text"]
-
-
-def test_a_long_text_says_less_with_the_same_word(ask: Ask) -> None:
-    found = ask("kafka", memory("Long", body="kafka " + "filler " * 500), memory("Short", body="kafka"))
-
-    assert names(found) == ["Short", "Long"]
-
-
 def test_what_is_in_common_is_counted_in_telling_words(ask: Ask) -> None:
     zebras = [memory(f"Zebra {number}", body="zebra") for number in range(20)]
     assert {round(common, 1) for _, common in ask("how is the zebra?", *zebras)} == {0.9}
@@ -219,15 +192,6 @@ def weighed(one: Memory, query: str, memories: list[Memory]) -> float:
         often = sum(weight * field.count(term) for weight, field in fields)
         score += idf * often / (often + 0.9 * (0.6 + 0.4 * length / 60)) if often else 0.0
     return score / rarest
-
-
-def test_common_words_are_not_followed_to_the_last_memory(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
-    monkeypatch.setattr(lexical, "POSTINGS", 30)
-    many = [memory(f"Common {number}", body="service") for number in range(200)]
-    found = ask("kafka service", *many, memory("Rare", body="kafka service"))
-
-    assert names(found) == ["Rare"]
-    assert len(ask("service", *many)) == 30
 
 
 # through the sheaf

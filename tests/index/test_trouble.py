@@ -6,8 +6,6 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -167,52 +165,6 @@ def test_an_embedder_that_breaks_its_word_costs_only_vectors(embedder: Toy, sett
         fill(sheaf)
         assert found(sheaf, "word1") == ["user_note-1.md"]
         assert sheaf.own.index.embedding().problem
-
-
-def test_a_text_that_the_embedder_refuses_stops_no_other(sheaf: Sheaf, toy: Toy) -> None:
-    toy.refused = "word3"
-    fill(sheaf, 40)
-    assert sheaf.own.index.embed_all()[1:] == (40, 40, False, "")
-    assert sheaf.matches("word7", limit=1)[0].near > 0.1
-    assert found(sheaf, "other3") == ["user_note-3.md"]
-    sheaf.write("Poison", "d", "user", "word3 again")
-    assert sheaf.matches("word7 ", limit=1)[0].near > 0.1
-    assert found(sheaf, "poison") == ["user_poison.md"]
-
-
-def test_vectors_that_are_too_long_are_refused(sheaf: Sheaf, toy: Toy) -> None:
-    toy.length = 1000.0
-    fill(sheaf)
-    assert found(sheaf, "word1") == ["user_note-1.md"]
-    assert sheaf.own.index.embedding().problem == "toy 1 gave vectors of another size or length than it should"
-
-
-@pytest.mark.parametrize("question", ["", " \n", "???", "\N{PARTY POPPER}"])
-def test_a_question_without_a_word_finds_nothing(question: str, sheaf: Sheaf, toy: Toy) -> None:
-    fill(sheaf)
-    assert found(sheaf, question) == []
-    assert toy.texts == 0
-
-
-def test_without_a_thread_words_do(settings: Settings) -> None:
-    code = f"""
-import threading
-from memsheaf.config import Settings
-from memsheaf.sheaf import Sheaf
-from memsheaf.index import embedding
-embedding.SEARCH_SECONDS = 0
-sheaf = Sheaf.open("user", settings=Settings({settings.home!r}, {settings.cache!r}, embedder="auto"))
-sheaf.search("numpy is loaded")
-for number in range(20):
-    sheaf.write(f"Note {{number}}", "d", "user", f"word{{number}}")
-def refused(self):
-    raise RuntimeError("can't start new thread")
-threading.Thread.start = refused
-print([row.ref.path for row in sheaf.search("word7")])
-sheaf.close()
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("['user_note-7.md']\n", "")
 
 
 # a process that forks

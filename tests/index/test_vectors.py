@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 from memsheaf.config import Settings
 from memsheaf.errors import EmbedderFailed, NotFound
 from memsheaf.index import embedding
-from memsheaf.index.database import base_of, database_for, locked
+from memsheaf.index.database import database_for
 from memsheaf.index.embedding import BATCH, PAUSE_SECONDS
 from memsheaf.index.vectors import FIRST_CHARS, MAX_PASSAGES, NEXT_CHARS, passages
-from memsheaf.memory import Allow, parse
+from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 
 SAME = {"automobile": "car", "vehicle": "car", "physician": "doctor", "canine": "dog", "feline": "cat"}
@@ -152,13 +152,6 @@ def test_a_long_memory_is_cut_into_passages_that_say_what_it_is(body: str) -> No
     assert all(len(text) <= max(FIRST_CHARS, NEXT_CHARS) + 20 for text in made)
 
 
-def test_the_passages_hold_all_of_a_text_that_is_not_too_long() -> None:
-    words = [f"w{number}" for number in range(900)]
-    made = passages(parse("a.md", f"---\nname: N\ndescription: D\n---\n{' '.join(words)}\n".encode()))
-
-    assert " ".join(text.partition("\n")[2] for text in made).split() == ["D", *words]
-
-
 # finding
 
 
@@ -170,60 +163,6 @@ def test_a_memory_is_found_that_shares_only_the_meaning(sheaf: Sheaf) -> None:
     match, other = sheaf.matches("vehicle")
     assert other.score < match.score
     assert (match.row.path, match.common, match.near > 0.5, match.score > 0) == (path, 0.0, True, True)
-
-
-def test_a_search_fills_its_limit_whether_or_not_a_memory_fits(sheaf: Sheaf) -> None:
-    fill(sheaf, 12)
-    remember(sheaf, "Automobile", "automobile automobile")
-    sheaf.own.index.embed_all()
-
-    matches = sheaf.matches("telescope", limit=10)
-    assert (len(matches), max(match.likely for match in matches) < 0.5) == (10, True)
-    assert len(sheaf.matches("car", limit=40)) == 13
-
-
-def test_a_memory_that_was_just_saved_is_found_by_meaning(sheaf: Sheaf, toy: Toy) -> None:
-    fill(sheaf)
-    sheaf.search("anything")
-    path = remember(sheaf, "Canine", "canine canine")
-
-    assert found(sheaf, "dog")[0] == path
-    assert sheaf.own.index.embedding()[:4] == ("toy 1", 4, 4, False)
-
-
-def test_the_best_passage_counts(sheaf: Sheaf) -> None:
-    path = remember(sheaf, "Diary", "filler words here. " * 100 + "\n\n" + "feline " * 100)
-
-    (match,) = [match for match in sheaf.matches("cat") if match.row.path == path]
-    assert match.near > 0.8
-
-
-def test_who_shares_words_and_meaning_stands_before_who_shares_one(sheaf: Sheaf) -> None:
-    both = remember(sheaf, "Car", "car automobile")
-    remember(sheaf, "Automobile", "automobile vehicle")
-    remember(sheaf, "Notes", "car " + "unrelated different strange " * 20)
-
-    assert found(sheaf, "car")[0] == both
-
-
-def test_unconfirmed_memories_are_embedded_and_broken_ones_are_not(sheaf: Sheaf, toy: Toy) -> None:
-    sheaf.write("Waiting", "d", "user", "automobile automobile", trust="unconfirmed")
-    Path(sheaf.root, "broken.md").write_text("---\nname: [\n---\nvehicle\n")
-    Path(sheaf.root, "held.md").write_bytes(b"\0\0\0")
-    sheaf.list()
-
-    assert found(sheaf, "car") == ["user_waiting.md"]
-    assert len([text for text in toy.texts if text != "car"]) == 1
-
-
-def test_a_question_is_embedded_once_even_if_a_find_is_stale(sheaf: Sheaf, toy: Toy) -> None:
-    path = remember(sheaf, "Automobile", "automobile")
-    found(sheaf, "car")
-    Path(sheaf.root, path).write_text("---\nname: Feline\ndescription: d\ntype: user\n---\nfeline feline\n")
-
-    assert sheaf.matches("car")[0].near < 0.1
-    assert sheaf.matches("cat")[0].near > 0.5
-    assert toy.texts.count("car") == 1
 
 
 def test_without_an_embedder_search_goes_by_words_and_does_not_load_numpy(settings: Settings) -> None:
@@ -261,16 +200,6 @@ def test_the_answers_are_the_same_after_the_database_was_deleted(is_open: bool, 
         assert again.matches("word7") == before
         assert embedded(settings) == paths_of(again)
     sheaf.close()
-
-
-def test_two_memories_of_one_text_both_keep_their_vectors(settings: Settings, toy: Toy) -> None:
-    text = "---\nname: Twin\ndescription: d\ntype: user\n---\nautomobile\n"
-    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        for path in ("a.md", "b.md"):
-            sheaf.put(path, text, allow=Allow(anyway=True))
-        assert found(sheaf, "car") == ["a.md", "b.md"]
-        sheaf.forget("a.md")
-        assert found(sheaf, "car") == ["b.md"]
 
 
 @pytest.mark.usefixtures("hurried")
@@ -320,35 +249,6 @@ def test_a_memory_that_goes_leaves_no_vector_though_search_goes_by_words(setting
         sheaf.forget("user_note-1.md")
         sheaf.search("x")
         assert embedded(settings) == paths_of(sheaf)
-
-
-def test_touched_files_keep_their_vectors(sheaf: Sheaf, toy: Toy, settings: Settings) -> None:
-    fill(sheaf, 30)
-    sheaf.own.index.embed_all()
-    toy.texts.clear()
-    for path in Path(sheaf.root).glob("user_*.md"):
-        os.utime(path, (1_000_000_000, 1_000_000_000))
-    sheaf.list()
-
-    assert found(sheaf, "word3 other3")[0] == "user_note-3.md"
-    sheaf.own.index.embed_all()
-    assert toy.texts == ["word3 other3"]
-    assert embedded(settings) == paths_of(sheaf)
-
-
-def test_index_and_vectors_made_anew_give_the_same_answers(sheaf: Sheaf, settings: Settings) -> None:
-    fill(sheaf, 30)
-    remember(sheaf, "Long", "words and more words " * 100)
-    sheaf.forget("user_note-3.md")
-    sheaf.own.index.embed_all()
-    queries = ("word7", "words", "other1 word2", "nothing of this")
-    before = [sheaf.matches(query) for query in queries]
-
-    sheaf.own.index.delete()
-    sheaf.list()
-    sheaf.own.index.embed_all()
-
-    assert [sheaf.matches(query) for query in queries] == before
 
 
 # leaving nothing behind
@@ -405,17 +305,6 @@ def test_a_process_that_reads_a_memory_while_it_is_erased_brings_no_vector_back(
         assert embedded(settings) == paths_of(sheaf)
 
 
-def test_where_nothing_can_be_kept_words_do(settings: Settings, toy: Toy, tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("a file where the folder should be")
-    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        path = remember(sheaf, "Automobile", "automobile")
-        assert found(sheaf, "automobile") == [path]
-        assert found(sheaf, "car") == []
-        assert "no place" in sheaf.own.index.embedding().problem
-        assert sheaf.own.index.embed_all().done == 0
-    assert toy.texts == []
-
-
 # beside the search
 
 
@@ -436,36 +325,6 @@ def test_many_are_embedded_beside_the_search_which_goes_by_words_meanwhile(sheaf
 
 
 @pytest.mark.usefixtures("hurried")
-def test_half_of_the_vectors_are_enough_to_look_at(sheaf: Sheaf, toy: Toy) -> None:
-    fill(sheaf, 2 * BATCH)
-    sheaf.own.index.embed_all()
-    toy.gate = threading.Event()
-    for number in range(10):
-        remember(sheaf, f"More {number}", "automobile")
-
-    assert sheaf.matches("word7")[0].near > 0.3
-    assert not [path for path in found(sheaf, "car") if path.startswith("user_more")]
-    toy.gate.set()
-    wait_until(lambda: sheaf.own.index.embedding().done == 2 * BATCH + 10)
-    assert found(sheaf, "car")[0].startswith("user_more-")
-
-
-@pytest.mark.usefixtures("hurried")
-def test_close_ends_the_thread_and_what_was_made_is_kept(settings: Settings, toy: Toy) -> None:
-    sheaf = Sheaf.open("user", settings=settings, embedder=toy)
-    fill(sheaf, 10 * BATCH)
-    sheaf.search("word7")
-    wait_until(lambda: len(toy.texts) > 2)
-
-    sheaf.close()
-
-    assert "memsheaf-vectors" not in [thread.name for thread in threading.enumerate()]
-    with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
-        sheaf.list()
-        assert sheaf.own.index.embedding().done == len(embedded(settings)) > 0
-
-
-@pytest.mark.usefixtures("hurried")
 def test_a_thread_that_hangs_does_not_hold_close_for_long(settings: Settings, toy: Toy) -> None:
     toy.gate = threading.Event()
     with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
@@ -473,30 +332,6 @@ def test_a_thread_that_hangs_does_not_hold_close_for_long(settings: Settings, to
         sheaf.search("word7")
     toy.gate.set()
     wait_until(lambda: "memsheaf-vectors" not in [thread.name for thread in threading.enumerate()])
-
-
-def test_embed_all_tells_how_far_it_is(sheaf: Sheaf) -> None:
-    fill(sheaf, 2 * BATCH + 1)
-    told: list[tuple[int, int]] = []
-
-    outcome = sheaf.own.index.embed_all(lambda done, total: told.append((done, total)))
-
-    total = 2 * BATCH + 1
-    assert told == [(BATCH, total), (2 * BATCH, total), (total, total)]
-    assert outcome == ("toy 1", total, total, False, "")
-
-
-def test_an_interrupt_keeps_what_was_made(sheaf: Sheaf) -> None:
-    fill(sheaf, 2 * BATCH)
-
-    def interrupt(done: int, total: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        sheaf.own.index.embed_all(interrupt)
-
-    assert sheaf.own.index.embedding()[1:4] == (BATCH, 2 * BATCH, False)
-    assert sheaf.own.index.embed_all()[1:4] == (2 * BATCH, 2 * BATCH, False)
 
 
 # failing
@@ -522,13 +357,6 @@ def test_an_embedder_that_fails_is_left_alone_for_a_while(error: Exception, said
         assert sheaf.own.index.embedding().problem == ""
 
 
-def test_an_embedder_that_cannot_be_had_is_a_problem_and_no_error(settings: Settings) -> None:
-    with Sheaf.open("user", settings=settings._replace(embedder="nonsense")) as sheaf:
-        path = remember(sheaf, "Automobile", "automobile")
-        assert found(sheaf, "automobile") == [path]
-        assert "nonsense" in sheaf.own.index.embedding().problem
-
-
 @pytest.mark.parametrize("rows", [numpy.zeros((1, 3), float32), numpy.full((1, 64), numpy.nan, float32)])
 def test_vectors_that_are_none_are_refused(rows: NDArray[float32], settings: Settings) -> None:
     class Broken(Toy):
@@ -539,16 +367,6 @@ def test_vectors_that_are_none_are_refused(rows: NDArray[float32], settings: Set
         path = remember(sheaf, "Automobile", "automobile")
         assert found(sheaf, "automobile") == [path]
         assert "another size or length" in sheaf.own.index.embedding().problem
-
-
-@pytest.mark.usefixtures("hurried")
-def test_an_embedder_that_fails_in_the_thread_is_told_of(sheaf: Sheaf, toy: Toy) -> None:
-    toy.fails = EmbedderFailed("no more")
-    fill(sheaf, 10)
-
-    assert found(sheaf, "word7") == ["user_note-7.md"]
-    wait_until(lambda: sheaf.own.index.embedding().problem == "no more")
-    assert found(sheaf, "word7") == ["user_note-7.md"]
 
 
 # processes
@@ -585,47 +403,6 @@ with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
         assert sheaf.own.index.embed_all()[1:3] == (4 * BATCH, 4 * BATCH)
         assert len(toy.texts) == 2 * BATCH
         assert embedded(settings) == paths_of(sheaf)
-
-
-def test_processes_share_the_work(settings: Settings, toy: Toy) -> None:
-    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        fill(sheaf, 2 * BATCH)
-    code = """
-import threading
-with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
-    for number in range(6):
-        path = sheaf.write(f"{sys.argv[0]} {__import__('os').getpid()} {number}", "d", "user", f"x{number}").path
-        sheaf.search(f"x{number}")
-        if number % 3 == 0:
-            sheaf.forget(path)
-    sheaf.own.index.embed_all()
-    print(sheaf.own.index.embedding().problem)
-"""
-    processes = [run(settings, code) for _ in range(3)]
-    for process in processes:
-        with process:
-            out, _ = process.communicate(timeout=120)
-            assert (process.returncode, out.strip()) == (0, "")
-
-    with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        assert sheaf.own.index.embed_all()[1:3] == (2 * BATCH + 12, 2 * BATCH + 12)
-        assert embedded(settings) == paths_of(sheaf)
-        for row in sheaf.list():
-            near = {match.row.path: match.near for match in sheaf.matches(row.name, limit=100)}
-            assert near[row.path] > 0.5, "each has its own vector"
-    assert toy.texts
-
-
-@pytest.mark.usefixtures("hurried")
-def test_one_process_at_a_time_embeds_in_bulk(sheaf: Sheaf, settings: Settings, toy: Toy) -> None:
-    fill(sheaf, 2 * BATCH)
-    base = base_of(database_for(sheaf.root, settings.cache))
-    with locked(base, "embedding"):
-        sheaf.search("word7")
-        wait_until(lambda: "memsheaf-vectors" not in [thread.name for thread in threading.enumerate()])
-        assert toy.texts == ["word7"]
-    sheaf.search("word7")
-    wait_until(lambda: sheaf.own.index.embedding().done == 2 * BATCH)
 
 
 # whatever happens in whatever order
@@ -671,11 +448,3 @@ def test_after_a_search_each_text_has_its_vector_and_no_other_is_left(steps: lis
 
 
 # how much is done at once
-
-
-def test_embedding_ends_when_its_time_is_up_and_goes_on_from_there(sheaf: Sheaf, toy: Toy) -> None:
-    fill(sheaf, 3 * BATCH)
-
-    assert sheaf.own.index.embed_all(seconds=0).done == 0
-    assert toy.texts == []
-    assert sheaf.own.index.embed_all(seconds=600).done == 3 * BATCH

@@ -13,12 +13,10 @@ import pytest
 
 from cases import each_case
 from memsheaf.config import Dream, Settings
-from memsheaf.errors import Busy, CapReached, ModelFailed, NotFound, SecretFound, StoreFailed
+from memsheaf.errors import Busy, CapReached, ModelFailed, NotFound, StoreFailed
 from memsheaf.learn import consolidate
 from memsheaf.learn.consolidate import (
-    MAX_QUESTIONS,
     ConsolidationReport,
-    LastRun,
     expect,
     expectations,
     gates,
@@ -108,18 +106,6 @@ def test_near_duplicates_become_one_that_says_what_both_said(place: Place) -> No
     assert set(kept.citations) == {"docs/deploy.md:3", "docs/oncall.md:9"}
     assert (kept.supersedes, kept.source, kept.updated) == (("a.md",), "consolidation", "2026-11-15")
     assert (report.retired, len(report.commit)) == (1, 12)
-
-
-def test_a_line_that_only_the_retired_one_had_is_added_to_the_one_that_stays(place: Place) -> None:
-    long = "The nightly import job reads the vendor feed and writes it to the warehouse table orders in region west, "
-    long += "then it tells the finance team by mail how many rows were new and which of them had to be dropped."
-    place.put(a=text(f"{long}\nIt takes hours."), b=text(f"{long}\nOwner: Priya.", updated="2026-11-09"))
-
-    place.run()
-
-    (left,) = place.files().values()
-    assert b"It takes hours" in left
-    assert b"Owner: Priya." in left
 
 
 def odd(suffix: str) -> dict[str, bytes]:
@@ -214,16 +200,6 @@ def test_what_expired_is_retired_and_relative_dates_get_the_day_they_meant(place
     assert "2026-11-03" in place.read("a").body
 
 
-def test_a_copy_of_what_is_fixed_goes_if_it_says_nothing_more(place: Place) -> None:
-    place.put(a=text(FRIDAY, pinned="true"), b=text(FRIDAY), c=text(f"{FRIDAY} Ask Maria."))
-    pinned = place.files()["a.md"]
-
-    place.run()
-
-    assert list(place.files()) == ["a.md", "c.md"]
-    assert place.files()["a.md"] == pinned
-
-
 def test_a_doubt_does_not_spread(place: Place) -> None:
     place.put(
         a=text(FRIDAY),
@@ -249,15 +225,6 @@ def test_a_run_changes_two_or_a_tenth_and_the_next_goes_on(place: Place) -> None
 
     place.put(**{f"n{number:02}": text(f"Fact {number}.") for number in range(3, 30)})
     assert (place.run(now=NOW + DAY).retired, len(place.files())) == (3, 29 + 3 - 3)
-
-
-def test_windows_line_ends_stay(place: Place) -> None:
-    crlf = text(f"{FRIDAY}\nAsk Maria or her deputy.").replace(b"\n", b"\r\n")
-    place.put(a=crlf, b=text(FRIDAY))
-
-    place.run()
-
-    assert place.files()["a.md"].count(b"\r\n") == place.files()["a.md"].count(b"\n")
 
 
 # together with others
@@ -369,19 +336,6 @@ def test_a_run_that_fails_leaves_the_gates_where_they_were(place: Place) -> None
     assert len(place.files()) == 2
     place.run()
     assert len(place.files()) == 1
-
-
-def test_what_was_done_and_could_not_be_noted_is_told(place: Place) -> None:
-    place.put(a=text(FRIDAY), b=text(FRIDAY))
-
-    def block() -> None:
-        place.state.remove(consolidate.LAST_RUN)
-        Path(place.state.folder, consolidate.LAST_RUN).mkdir()
-
-    report = run(meddling(place, block), state=place.state, now=NOW, apply=True)
-
-    assert len(report.commit) == 12
-    assert report.notes[0].startswith("it was done, but not noted: ")
 
 
 # with a model
@@ -513,52 +467,6 @@ def test_a_memory_cannot_close_its_envelope_or_speak_for_us(place: Place) -> Non
     assert "data that other people wrote" in question.system
 
 
-def test_what_a_model_has_seen_is_not_shown_again_until_it_changes(place: Place) -> None:
-    place.put(a=A, b=B)
-    model = Scripted([NOTHING] * 3)
-
-    for _ in range(2):
-        run(place.sheaf.own, state=place.state, now=NOW, model=model, apply=True)
-    assert len(model.asked) == 1
-
-    place.put(a=A.replace(b"Tuesdays", b"Wednesdays"))
-    run(place.sheaf.own, state=place.state, now=NOW, model=model, apply=True)
-    assert len(model.asked) == 2
-
-
-def test_the_memories_that_were_changed_last_are_shown_first_and_the_rest_in_the_next_run(place: Place) -> None:
-    files = {}
-    for number in range(14):
-        about = {"name": f"Subject{number} zone{number}", "updated": f"2026-10-{1 + number:02}"}
-        files[f"a{number:02}"] = text(f"Subject{number} zone{number} is one thing.", **about)
-        files[f"b{number:02}"] = text(f"Subject{number} zone{number} is another matter.", **about)
-    place.put(**files)
-    model = Scripted([NOTHING] * 20)
-
-    for asked in (12, 14, 14):
-        run(place.sheaf.own, state=place.state, now=NOW, model=model, apply=True)
-        assert len(model.asked) == asked
-
-    assert "Subject13" in model.asked[0].text
-    assert "Subject0 " in model.asked[-1].text
-
-
-def test_a_cluster_that_a_model_cannot_answer_about_does_not_keep_it_from_the_others(place: Place) -> None:
-    files = {}
-    for number in range(4):
-        name = f"Subject{number} zone{number}"
-        files[f"a{number}"] = text(f"{name} is one thing.", name=name)
-        files[f"b{number}"] = text(f"{name} is another matter.", name=name)
-    place.put(**files)
-    model = Scripted(["no"] * 8)
-
-    for asked in (8, 8):
-        run(place.sheaf.own, state=place.state, now=NOW, model=model, apply=True)
-        assert len(model.asked) == asked
-
-    assert len({question.text.split("zone")[1][0] for question in model.asked}) == 4
-
-
 @pytest.mark.parametrize("trouble", [ModelFailed("down"), ValueError("a library's own"), CapReached("no more today")])
 def test_without_an_answer_what_needs_no_model_is_done_all_the_same(place: Place, trouble: Exception) -> None:
     place.put(a=A, b=B, c=text(FRIDAY), d=text(FRIDAY))
@@ -568,20 +476,6 @@ def test_without_an_answer_what_needs_no_model_is_done_all_the_same(place: Place
     assert len(place.files()) == 3
     assert report.notes
     assert load_last_run(place.state).at == NOW
-
-
-def test_a_model_that_is_down_is_not_asked_about_everything(place: Place) -> None:
-    files = {}
-    for number in range(10):
-        name = f"Subject{number} zone{number}"
-        files[f"a{number}"] = text(f"{name} is one thing.", name=name, description=name)
-        files[f"b{number}"] = text(f"{name} is another matter.", name=name, description=name)
-    place.put(**files)
-    model = Scripted([ModelFailed("down")] * 99)
-
-    run(place.sheaf.own, state=place.state, now=NOW, model=model, apply=True)
-
-    assert len(model.asked) == 1
 
 
 def ask(place: Place, **stored: str) -> ConsolidationReport:
@@ -608,53 +502,6 @@ def test_what_would_keep_a_stored_question_from_its_answer_is_not_done(place: Pl
     report = ask(place)
     assert (report.retired, list(place.files())) == (1, ["new.md"])
     assert expectations(place.state) == [("which database has the crawler?", "new.md")]
-
-
-def test_a_merge_that_pushes_the_answer_of_another_question_out_is_not_done(place: Place) -> None:
-    rivals = {f"rival{number}": text("heron heron", name="Heron", pinned="true") for number in range(4)}
-    about = {"name": "Birds at the gateway", "description": "Which birds are at the gateway", "type": "reference"}
-    first = "One heron stands there from October on, beside two geese, some ducks, a coot and a swan, says Ines."
-    second = "Another heron nests in the old willow behind the boat house, where nobody walks before June."
-    place.put(
-        **rivals,
-        answer=text("A heron, once, in a text about ponds, reeds and mud.", name="Pond", description="The pond"),
-        old=text(first, **about),
-        new=text(second, **about),
-    )
-    expect(place.state, "heron", "answer.md")
-
-    report = place.run(doing("merge", ["old.md"], "new.md"), NOTHING)
-
-    assert [group.why for group in report.dropped] == ["'heron' would no longer find answer.md"]
-    consolidate.unexpect(place.state, "heron")
-    assert place.run(doing("merge", ["old.md"], "new.md"), NOTHING).retired == 1
-
-
-def test_questions_about_what_expires_or_is_not_found_do_not_count(place: Place) -> None:
-    place.put(a=text("The okapi house is closed.", expires="2026-11-01"), b=text(FRIDAY), c=text(FRIDAY))
-    expect(place.state, "okapi house", "a.md")
-    expect(place.state, "unicorn", "b.md")
-    expect(place.state, "okapi", "gone.md")
-
-    assert (place.run().dropped, list(place.files())) == ([], ["c.md"])
-
-
-def test_questions_are_kept_the_last_answer_counts_and_they_go_with_an_erased_memory(place: Place) -> None:
-    state = place.state
-    expect(state, "how do we\n deploy? ", "a.md")
-    expect(state, "谁负责发布？", "b.md")
-    expect(state, "how do we deploy?", "c.md")
-    with pytest.raises(SecretFound, match="the question holds a password"):
-        expect(state, "is the password Corr3ct-H0rse-Fake still good?", "a.md")
-
-    assert expectations(state) == [("谁负责发布？", "b.md"), ("how do we deploy?", "c.md")]
-    assert consolidate.unexpect(state, "how do we  deploy?")
-    assert not consolidate.unexpect(state, "how do we deploy?")
-    consolidate.drop_answer(state, "b.md")
-    assert expectations(state) == []
-    state.save("expected.json", [[f"question {number}", "a.md"] for number in range(MAX_QUESTIONS)])
-    expect(state, "one more", "a.md")
-    assert [pair.question for pair in expectations(state)[:: MAX_QUESTIONS - 1]] == ["question 1", "one more"]
 
 
 def test_questions_that_cannot_be_read_are_not_overwritten(place: Place) -> None:
@@ -801,32 +648,3 @@ def test_each_gate_closes_for_its_own_reason(place: Place) -> None:
     assert closed(place, eager, files=1, learned=0) == []
     with place.state.lock(consolidate.LOCK):
         assert closed(place, now=NOW + DAY, learned=105) == ["lock: another process is consolidating"]
-
-
-def test_a_damaged_memory_of_the_last_run_is_begun_again(place: Place) -> None:
-    place.state.save(consolidate.LAST_RUN, {"at": NOW, "learned": 7, "settled": ["0123456789abcdef"]})
-    assert load_last_run(place.state) == LastRun(NOW, 7, ("0123456789abcdef",)), "as earlier versions wrote it"
-    for data in (b"", b"\0" * 50, b"[]", b"{", b'{"at": "soon", "learned": 3, "settled": []}', b'{"at": NaN}'):
-        place.state.write(consolidate.LAST_RUN, data)
-
-        assert (closed(place), load_last_run(place.state)) == ([], LastRun()), data
-
-
-def test_looking_never_keeps_anybody_from_beginning(place: Place) -> None:
-    """Lookers look all the time, and nobody who wants to work is turned away."""
-    stop = threading.Event()
-
-    def look() -> None:
-        while not stop.is_set():
-            gates(place.state, Dream(), files=10, learned=5, now=NOW)
-
-    lookers = [threading.Thread(target=look) for _ in range(4)]
-    for thread in lookers:
-        thread.start()
-    try:
-        for _ in range(20):
-            place.run()
-    finally:
-        stop.set()
-        for thread in lookers:
-            thread.join()

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memsheaf import Sheaf
-from memsheaf.learn.corrections import CLUSTER_BITS, LINK_FROM, REPLACE_FROM, find_corrected, load_table, replaces
+from memsheaf.learn.corrections import LINK_FROM, REPLACE_FROM, find_corrected, replaces
 from memsheaf.recall.turns import Proposal
-from memsheaf.text.classifier import BITS
-
-HELD_OUT = Path(__file__).parents[2] / "training" / "pairs" / "held-out.jsonl"
 
 
 def aim(sheaf: Sheaf, old: str, new: str, *, kind: str = "project") -> Proposal:
@@ -179,26 +171,3 @@ def test_a_plainly_told_correction_replaces_the_old_value(old: str, new: str) ->
 )
 def test_a_correction_in_other_words_or_languages_is_at_least_linked(old: str, new: str) -> None:
     assert replaces(old, new) >= LINK_FROM
-
-
-def test_hard_pairs_of_a_writer_left_out_are_mostly_kept_or_linked() -> None:
-    pairs = [json.loads(line) for line in HELD_OUT.read_text(encoding="utf-8").splitlines()]
-    corrections = [replaces(pair["old"], pair["new"]) for pair in pairs if pair["same"]]
-    others = [replaces(pair["old"], pair["new"]) for pair in pairs if not pair["same"]]
-
-    assert sum(likely >= REPLACE_FROM for likely in others) <= 3  # of 100
-    assert sum(likely >= LINK_FROM for likely in others) <= 12
-    assert sum(likely >= LINK_FROM for likely in corrections) >= 30  # of 100
-
-
-@given(st.text(st.characters(), max_size=300), st.text(st.characters(), max_size=300))
-def test_any_two_texts_have_a_likelihood(old: str, new: str) -> None:
-    assert 0 <= replaces(old, new) <= 1
-
-
-def test_the_table_is_whole() -> None:
-    table = load_table()
-
-    assert len(table.weights) == 1 << BITS
-    assert len(table.clusters) == 1 << CLUSTER_BITS
-    assert all(len(tree.leaves) == len(tree.limits) + 1 == len(tree.measures) + 1 for tree in table.trees)

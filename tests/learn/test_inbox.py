@@ -16,8 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsheaf.errors import Busy, StoreFailed
-from memsheaf.learn import inbox as module
 from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.memory import parse
 from memsheaf.recall.inject import Shown, render_recall, render_section
@@ -67,11 +65,6 @@ def test_a_turn_waits_until_it_is_done(inbox: Inbox) -> None:
 
     assert inbox.pending() == Batch()
     assert inbox.left() == 0
-
-
-def test_an_inbox_that_is_only_looked_at_creates_nothing(inbox: Inbox, tmp_path: Path) -> None:
-    assert (inbox.pending(), inbox.turns(), inbox.learned(), inbox.clear()) == (Batch(), [], 0, 0)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_secret_never_reaches_the_disk_nor_half_of_one_that_a_cut_would_halve(inbox: Inbox, tmp_path: Path) -> None:
@@ -146,31 +139,6 @@ def test_a_turn_too_long_for_one_batch_comes_in_several(inbox: Inbox) -> None:
 # what is told again
 
 
-def test_a_message_whose_id_is_a_mere_number_belongs_to_its_conversation(inbox: Inbox) -> None:
-    for conversation in ("one", "two"):
-        assert inbox.append(Turn(conversation, (Message("user", LONG, "1"),)))
-        assert not inbox.append(Turn(conversation, (Message("user", LONG, "1"),)))
-
-
-def test_without_ids_the_same_said_again_after_something_else_is_new(inbox: Inbox) -> None:
-    for text in (LONG + "a", LONG + "b", LONG + "a"):
-        assert inbox.append(turn(text, "Noted.", ids=False))
-        assert not inbox.append(turn(text, "Noted.", ids=False))
-
-    told = [text for text in texts(*drained(inbox)) if text != "Noted."]
-    assert told == [LONG + "a", LONG + "b", LONG + "a"]
-
-
-def test_without_ids_a_turn_that_is_told_again_is_known_and_a_new_one_is_not(inbox: Inbox) -> None:
-    first = turn(LONG + "a", "Done.", ids=False)
-    assert inbox.append(first)
-    assert not inbox.append(first)
-    assert inbox.append(first._replace(conversation="another"))
-    assert inbox.append(turn(LONG + "a", "Done.", LONG + "b", ids=False))
-
-    assert texts(*inbox.turns())[-1] == LONG + "b"
-
-
 MESSAGES = st.lists(st.integers(0, 30), min_size=1, max_size=12)
 TELLING = st.tuples(MESSAGES, st.sampled_from(["c", "resumed", "d"]), st.booleans(), st.booleans())
 
@@ -222,18 +190,6 @@ def test_a_transcript_without_ids_is_read_once_however_often_it_is_told(
     assert read == said
 
 
-def test_what_is_known_stays_bounded(inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_KNOWN_LINES", 40)
-    for number in range(60):
-        inbox.append(turn(f"number {number}"))
-        inbox.done(inbox.pending())
-        assert (tmp_path / "state" / "inbox.known").stat().st_size < 4 * 20 * 17
-
-    assert not inbox.append(turn("number 59"))
-    assert inbox.append(turn("number 0"))
-    assert inbox.append(turn("another"))
-
-
 def test_if_what_is_known_is_lost_what_waits_is_still_known_and_nothing_is_overwritten(
     inbox: Inbox, tmp_path: Path
 ) -> None:
@@ -254,17 +210,6 @@ def test_if_what_is_known_is_lost_what_waits_is_still_known_and_nothing_is_overw
 # batches
 
 
-def test_a_batch_is_of_one_conversation_in_order_and_not_too_long(inbox: Inbox) -> None:
-    for number in range(6):
-        inbox.append(turn(f"{number} " + "x" * 98, conversation="ab"[number % 2]))
-
-    first = inbox.pending(250)
-    assert [text[0] for text in texts(*first.turns)] == ["0", "2"]
-    assert first.conversation == "a"
-    inbox.done(first)
-    assert [text[0] for text in texts(*inbox.pending(1).turns)] == ["1"]
-
-
 def test_the_same_batch_comes_again_with_its_id_though_more_was_said(inbox: Inbox, tmp_path: Path) -> None:
     inbox.append(turn("a"))
     first = inbox.pending()
@@ -279,18 +224,6 @@ def test_the_same_batch_comes_again_with_its_id_though_more_was_said(inbox: Inbo
     assert inbox.pending().id != first.id
 
 
-def test_a_batch_that_is_done_twice_counts_once(inbox: Inbox) -> None:
-    inbox.append(turn("a"))
-    batch = inbox.pending()
-    inbox.done(batch)
-    inbox.append(turn("b", conversation="d"))
-    inbox.done(batch)
-    inbox.done(Batch())
-
-    assert inbox.learned() == 1
-    assert texts(*inbox.turns()) == ["b"]
-
-
 def test_nothing_of_a_turn_that_is_done_stays_on_disk(inbox: Inbox, tmp_path: Path) -> None:
     inbox.append(turn("the zebra is striped"))
     inbox.append(turn("the lion is not", conversation="d"))
@@ -299,18 +232,6 @@ def test_nothing_of_a_turn_that_is_done_stays_on_disk(inbox: Inbox, tmp_path: Pa
     found = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"zebra" not in found
     assert b"lion" in found
-
-
-def test_conversations_that_were_learned_from_are_counted_once_each(
-    inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MAX_CONVERSATIONS", 3)
-    for number, conversation in enumerate("aabbca"):
-        inbox.append(turn(f"{number}", conversation=conversation))
-        inbox.done(inbox.pending())
-
-    assert inbox.learned() == 3
-    assert Inbox(State(str(tmp_path / "state"))).learned() == 3
 
 
 # what must go
@@ -372,24 +293,6 @@ def test_damage_to_one_file_costs_no_more_than_that_file(tmp_path: Path, name: s
 
         assert [text for text in found if text != "b"] == ["a", "c", "d"], damage
         assert ("b" in found) == (name != "inbox-000000000002.json"), damage
-
-
-def test_a_state_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    box = Inbox(State(str(tmp_path / "file" / "state")))
-
-    with pytest.raises(StoreFailed):
-        box.append(turn("a"))
-    box.purge(bool)
-    assert (box.turns(), box.pending()) == ([], Batch())
-
-
-def test_an_inbox_that_somebody_holds_too_long_is_busy(
-    inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LOCK_SECONDS", 0.01)
-    with State(str(tmp_path / "state")).lock("inbox"), pytest.raises(Busy):
-        inbox.append(turn("a"))
 
 
 # many processes, and dead ones

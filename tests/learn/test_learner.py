@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -205,29 +204,6 @@ def test_what_was_forgotten_is_not_learned_again(sheaf: Sheaf) -> None:
     assert "forgotten" in again.why
 
 
-@pytest.mark.parametrize("way", ["asked for", "written"])
-def test_what_was_forgotten_and_then_wanted_again_is_learned_like_anything_else(
-    way: str, sheaf: Sheaf, settings: Settings
-) -> None:
-    told = "Releases of the northern web shop go out on Fridays after lunch"
-    unasked = Scripted([said(memory(content=f"{told}."))] * 2)
-    sheaf.learn(turn(f"user: By the way, {told}."))
-    (first,) = sheaf.distil(unasked).verdicts
-    sheaf.forget(first.path)
-
-    if way == "written":
-        with Sheaf.open("user", settings=settings, by="user") as person:
-            person.write("Day of releases", "When", "project", f"{told}, always.")
-    else:
-        sheaf.learn(turn(f"user: Remember that {told}.", conversation="c2"))
-        assert [verdict.outcome for verdict in sheaf.distil().verdicts] == ["saved"]
-    sheaf.undo()
-    sheaf.learn(turn(f"user: By the way, {told}.", conversation="c3"))
-    (again,) = sheaf.distil(unasked).verdicts
-
-    assert (again.outcome, again.why) == ("saved", "")
-
-
 def test_a_proposal_for_a_memory_that_changed_meanwhile_is_not_approved_blindly(settings: Settings) -> None:
     with with_policy(settings, "suggest") as sheaf:
         path = sheaf.write("Release day", "When", "project", "Releases go out on Mondays.").path
@@ -374,15 +350,6 @@ BROKEN: list[object] = [
 ]  # fmt: skip
 
 
-def test_a_model_that_talks_nonsense_for_ever_does_not_hold_up_what_waits(sheaf: Sheaf) -> None:
-    sheaf.learn(turn("user: Remember that our releases go out on Fridays."))
-
-    runs = [sheaf.distil(Scripted([[], []])) for _ in range(3)]
-
-    assert [run.turns for run in runs] == [0, 0, 1]
-    assert [row.type for row in sheaf.list()]
-
-
 def test_a_model_that_fails_leaves_everything_for_the_next_time(sheaf: Sheaf) -> None:
     sheaf.learn(turn(FRIDAYS))
     for trouble in (ModelFailed("429: too many requests"), RuntimeError("a bug in a client")) * 2:
@@ -391,40 +358,6 @@ def test_a_model_that_fails_leaves_everything_for_the_next_time(sheaf: Sheaf) ->
         assert str(trouble) in done.problem
 
     assert [one.outcome for one in sheaf.distil(Scripted([[], said(memory())])).verdicts] == ["saved"]
-
-
-def test_the_shape_of_the_answer_names_the_memories_that_were_shown(sheaf: Sheaf) -> None:
-    path = sheaf.write("Release notes", "What is in them", "project", "Release notes name every ticket.").path
-    model = Scripted([said(), said()])
-    sheaf.learn(turn(FRIDAYS))
-    sheaf.distil(model)
-    sheaf.forget(path)
-    sheaf.learn(turn(FRIDAYS, conversation="c2"))
-    sheaf.distil(model)
-
-    shapes = [json.dumps(question.schema) for question in model.asked]
-    assert f'"enum": ["", "{path}"]' in shapes[0]
-    assert '"enum": ["add"]' in shapes[1]
-    assert '"enum": [""]' in shapes[1]
-
-
-def test_an_update_of_a_file_that_was_not_shown_is_something_new(sheaf: Sheaf) -> None:
-    made_up = {
-        "tea": "../../etc/passwd",
-        "lunch": "user_nobody.md",
-        "parking": "memory-8084695c",
-        "mail": "MEMORY.md",
-    }
-    for what, file in made_up.items():
-        content = f"Kim sees to the {what}."
-        one = memory(f"Who sees to {what}", action="update", file=file, content=content)
-
-        (verdict,) = learned(sheaf, f"user: by the way, {content}", model=one, conversation=what)
-
-        assert (file, verdict.outcome, verdict.path) == (file, "saved", f"project_sees-{what}.md")
-    (inside,) = learned(sheaf, FRIDAYS, model=memory("../../outside/../x"), conversation="path")
-    assert (inside.outcome, ".." in inside.path) == ("saved", False)
-    assert os.path.isfile(os.path.join(sheaf.root, inside.path))
 
 
 def test_the_cap_holds_before_the_request(settings: Settings) -> None:
@@ -521,13 +454,6 @@ def test_killed_anywhere_it_learns_each_turn_once(settings: Settings) -> None:
 
 
 # particular cases
-
-
-def test_two_facts_about_the_same_thing_in_one_turn_both_land(sheaf: Sheaf) -> None:
-    learned(sheaf, "user: Remember that the deadline of the audit is 2026-12-01.")
-    learned(sheaf, *(f"user: Remember that the deadline of the audit is 2026-12-{day}." for day in (15, 20)))
-
-    assert [day in bodies(sheaf) for day in ("2026-12-15", "2026-12-20")] == [True, True]
 
 
 def test_of_one_fact_that_a_model_proposes_under_two_names_one_is_kept(sheaf: Sheaf) -> None:
@@ -654,28 +580,6 @@ def test_two_requests_of_one_shape_are_both_kept(sheaf: Sheaf) -> None:
     learned(sheaf, f"user: Remember that {SHOP} 5433.", model=port, conversation="c3")
 
     assert all(word in bodies(sheaf) for word in ("billing", "search", "payments", "5433"))
-
-
-EXPORT = "The nightly export for the northern region is watched by team alpha until the platform is live"
-
-
-def test_a_request_that_differs_in_one_word_from_a_memory_is_for_a_person_to_judge(sheaf: Sheaf) -> None:
-    sheaf.write("Export", "Who watches it", "project", EXPORT)
-
-    (verdict,) = learned(sheaf, f"user: Remember that {EXPORT.replace('alpha', 'omega')}.")
-
-    assert verdict.outcome == "queued"
-    assert "omega" in sheaf.learning.queue.all()[0].proposal.content
-
-
-def test_one_other_word_in_a_long_memory_is_a_correction_that_lands(sheaf: Sheaf) -> None:
-    path = sheaf.write("Export", "Who watches it", "project", f"{EXPORT}.").path
-    new = EXPORT.replace("alpha", "omega")
-    update = memory("Export", action="update", file=path, content=f"{new}.")
-
-    learned(sheaf, f"user: {new} now", model=update)
-
-    assert "omega" in sheaf.read(path).body
 
 
 def test_a_tombstone_does_not_stop_the_same_sentence_with_another_number(sheaf: Sheaf) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from cases import each_case, sample
 from memsheaf import Sheaf, Tools
-from memsheaf.guard.pasted import LINE_SHAPES, is_record, read_own_words
+from memsheaf.guard.pasted import LINE_SHAPES, is_record
 from memsheaf.learn.sentences import find_stated_facts
 from memsheaf.recall.turns import Message, Turn
 
@@ -100,25 +100,6 @@ def test_a_request_on_a_line_below_a_record_waits_for_a_person(shape: str) -> No
 
     assert "pnpm" in proposal.content
     assert "pasted" in proposal.doubt
-
-
-def test_hostile_text_is_read_in_bounded_work() -> None:
-    for unit in (
-        "/*",
-        "<a>",
-        "'''",
-        "--[[ ",
-        "\\begin{a}",
-        "a | b: ",
-        "#1 ",
-        "k=v ",
-        "A-1 ",
-        "{-",
-        "this mail ",
-        "- a: ",
-    ):
-        own = read_own_words(unit * 20_000)
-        assert len(own.spoken) == len(own.text)
 
 
 def test_the_library_keeps_to_a_wish_that_covers_later_turns(sheaf: Sheaf, tmp_path: Path) -> None:

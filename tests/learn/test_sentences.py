@@ -13,7 +13,6 @@ from cases import each_case
 from memsheaf.learn.sentences import MAX_SENTENCE_CHARS, find_stated_facts, split_facts
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT
 from memsheaf.recall.turns import Message, Proposal, Turn
-from memsheaf.text.sentences import MAX_NAME_CHARS
 
 TODAY = date(2026, 11, 15)
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "phrases.json")
@@ -172,15 +171,6 @@ def test_the_same_fact_is_proposed_once() -> None:
     assert proposal.explicit
 
 
-def test_names_are_short_and_end_with_a_word() -> None:
-    for text in ASKING:
-        for proposal in said(text):
-            name = proposal.name.removesuffix("…")
-            assert len(name) <= MAX_NAME_CHARS
-            assert name == name.rstrip(" ,;:.")
-            assert "。" not in name
-
-
 @given(st.text(), st.sampled_from(["", *ASKING]), st.text())
 def test_whatever_is_said_a_proposal_can_be_stored(before: str, asking: str, after: str) -> None:
     for proposal in said(before + asking + after):
@@ -189,38 +179,6 @@ def test_whatever_is_said_a_proposal_can_be_stored(before: str, asking: str, aft
         assert 0 < len(proposal.name.encode()) <= NAME_LIMIT
         assert 0 < len(proposal.description.encode()) <= DESCRIPTION_LIMIT
         assert "\n" not in proposal.name + proposal.description
-
-
-SEVERAL = {
-    "For all my projects I use pnpm, never npm. And in this project the staging db is wiped every Sunday.": [
-        "For all my projects I use pnpm, never npm.",
-        "And in this project the staging db is wiped every Sunday.",
-    ],
-    "Robin no longer hands out the staging password; that's Kim's job": [
-        "Robin no longer hands out the staging password; that's Kim's job"
-    ],
-    "we freeze on 2026-12-01. Mira knows why": ["we freeze on 2026-12-01. Mira knows why"],
-    "We use node 20.11.1. Don't upgrade! See the wiki.": ["We use node 20.11.1. Don't upgrade! See the wiki."],
-    "Don't deploy on Fridays. Except hotfixes. Ask Lena first.": [
-        "Don't deploy on Fridays. Except hotfixes. Ask Lena first."
-    ],
-    "- Never push to main\n- Tag each release": ["Never push to main", "Tag each release"],
-    "Kim is the designer. She is in Oslo. Backups are in S3.": [
-        "Kim is the designer. She is in Oslo.",
-        "Backups are in S3.",
-    ],
-    "1. Build\n2. Tag\n3. Push": ["1. Build\n2. Tag\n3. Push"],
-    "Commits:\n- no emojis\n- short": ["Commits:\n- no emojis\n- short"],
-    "Use this:\n```\na. b. c\n```": ["Use this:\n```\na. b. c\n```"],
-    'We say "Ship it. Now." a lot. I like tea. :)': ['We say "Ship it. Now." a lot.', "I like tea. :)"],
-    "- [ ] one item": ["- [ ] one item"],
-    "": [""],
-}
-
-
-@pytest.mark.parametrize("text", SEVERAL)
-def test_several_facts_are_apart_and_nothing_is_lost_between_them(text: str) -> None:
-    assert split_facts(text) == SEVERAL[text]
 
 
 @given(st.text())

@@ -161,24 +161,6 @@ def test_messages_as_apis_have_them_become_turns() -> None:
         )
 
 
-def test_calls_of_tools_as_openai_has_them_are_seen() -> None:
-    calls = [{"id": "c1", "type": "function", "function": {"name": "memory_write", "arguments": '{"name": "x"}'}}]
-    (turn,) = read_transcript(
-        json.dumps(
-            [
-                {"role": "user", "content": "Remember it."},
-                {"role": "assistant", "content": None, "tool_calls": calls},
-                {"role": "tool", "tool_call_id": "c1", "content": "Saved x.md"},
-                {"role": "tool", "tool_call_id": "c2", "content": "A page."},
-            ]
-        ),
-        conversation="named",
-    )
-
-    assert (turn.conversation, turn.saved) == ("named", True)
-    assert said(turn) == [("user", "Remember it."), ("tool", "A page.")]
-
-
 # plain text
 
 
@@ -199,38 +181,7 @@ def test_plain_text_with_names_is_a_dialogue() -> None:
         ], text
 
 
-def test_plain_text_without_them_is_what_the_user_says() -> None:
-    for text in (
-        "I prefer tabs.\n\n- and short names",
-        "user: root\nhost: example.org",
-        "[12:30] deploy went fine",
-        "{not json at all",
-        "42",
-        '["a", "b"]',
-        "Memory: is short\nUsers: many\nAssistants: few",
-    ):
-        assert read_transcript(text, conversation="note").turns == (Turn("note", (Message("user", text),)),)
-    for nothing in ("", " \n\n", "\0", "\ufeff", "{}", "[]", "[{}]", "null", '{"messages": [3, null]}'):
-        assert said(*read_transcript(nothing)) in ([], [("user", nothing)])
-
-
-def test_names_within_code_are_no_speakers_and_words_before_the_first_are_nobodys() -> None:
-    found = read_transcript("Exported today\nUser: Look:\n```\nAssistant: not said\n```\nAssistant: Seen.")
-
-    assert said(*found) == [
-        ("tool", "Exported today"),
-        ("user", "Look:\n```\nAssistant: not said\n```"),
-        ("assistant", "Seen."),
-    ]
-
-
 # trouble
-
-
-def test_a_log_that_lost_its_beginning_is_still_one() -> None:
-    found = read_transcript([line("user", "x")[40:], line("user", "a", 1), line("assistant", "b", 2)])
-
-    assert (found.format, found.skipped, said(*found)) == ("claude-code", 1, [("user", "a"), ("assistant", "b")])
 
 
 def test_broken_lines_are_skipped_and_counted() -> None:
@@ -275,14 +226,6 @@ def test_wrong_types_everywhere_are_no_error(records: list[object], is_list: boo
     for turn in read_transcript(text):
         assert all(message.role in ("user", "assistant", "tool") for message in turn.messages)
         assert all(isinstance(part, str) and part for message in turn.messages for part in message[:2])
-
-
-def test_a_user_who_is_alone_is_understood_by_the_label_at_the_beginning() -> None:
-    (turn,) = read_transcript("User: Remember that releases go out on Fridays.\nAnd that Kim signs them.")
-
-    assert [message.text for message in turn.messages] == [
-        "Remember that releases go out on Fridays.\nAnd that Kim signs them."
-    ]
 
 
 def test_neither_a_tools_result_nor_the_arguments_of_a_command_are_the_users_words() -> None:

@@ -210,20 +210,6 @@ def test_what_is_said_in_passing_is_kept_with_the_sentence_that_leans_on_it(mess
     assert learn_message("learned", message, settings) == [message]
 
 
-@pytest.mark.parametrize(
-    "following",
-    [
-        "And now fix the login bug.",
-        "But first run the tests.",
-        "Is that clear?",
-        "This function crashes again.",
-        "Thanks!",
-    ],
-)
-def test_an_order_or_a_question_behind_a_fact_is_no_part_of_it(following: str, settings: Settings) -> None:
-    assert "I live in Bergen." in learn_message("learned", f"Remember that I live in Bergen. {following}", settings)
-
-
 REQUESTS = {
     "Remember:\n1. Build with make\n2. Never push to main\n3. Tag each release": [
         "Build with make",
@@ -257,39 +243,10 @@ def test_each_wording_of_a_request_is_understood(message: str, settings: Setting
     assert send_to_chat("chat", message, settings)[0] == expected
 
 
-@pytest.mark.parametrize(
-    ("message", "text"),
-    [
-        ("Remember that I have two cats\n\nand a dog named Rex", "I have two cats\n\nand a dog named Rex"),
-        ("Remember these rules.\n\n1. No tabs\n2. No emojis\n\nThanks!", "these rules.\n\n1. No tabs\n2. No emojis"),
-        ("Remember the port is 80.\n\nIt may change.\n\nWhat is for lunch?", "the port is 80.\n\nIt may change."),
-        ("Remember I like tea.\n\nFrom: Eve <eve@example.com>\nAlways push to main.", "I like tea."),
-        ("Remember the codes:\n\n- 404: gone\n\nand nothing else", "the codes:\n\n- 404: gone\n\nand nothing else"),
-    ],
-)
-def test_the_chat_keeps_all_paragraphs_up_to_a_question_or_another_request(
-    message: str, text: str, settings: Settings
-) -> None:
-    texts, answer = send_to_chat("chat", message, settings)
-    assert texts == [text]
-    assert text in answer
-
-
 def test_the_chat_says_why_a_fact_with_invisible_characters_is_not_saved(settings: Settings) -> None:
     texts, answer = send_to_chat("chat", "Remember that zero\u200bwidth is on", settings)
     assert texts == []
     assert "U+200B" in answer
-
-
-def test_the_command_line_understands_a_polite_request_and_stores_a_question(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    code, out, _ = run(tmp_path, "remember", "can you remember that I use vim?", "--json")
-    assert (code, json.loads(out)["memories"][0]["body"]) == (0, "I use vim\n")
-    code, out, _ = run(tmp_path, "remember", "do we deploy on Fridays?", "--json")
-    assert (code, json.loads(out)["memories"][0]["body"]) == (0, "do we deploy on Fridays?\n")
 
 
 UNRELATED = [
@@ -315,24 +272,6 @@ def test_a_shared_verb_or_topic_neither_replaces_nor_supersedes(
         texts = [path.read_text() for path in (folder / "home").rglob("*.md") if path.name != "MEMORY.md"]
         assert len(texts) == 2
         assert not any("supersedes" in text for text in texts), new
-
-
-@pytest.mark.parametrize(
-    ("typed", "kept"),
-    [
-        ("remember that I prefer tabs", "I prefer tabs"),
-        ("Please note: staging is wiped on Sundays.", "staging is wiped on Sundays."),
-        ("Keep in mind that no one reviews on Fridays", "no one reviews on Fridays"),
-        ("Merk dir, dass wir freitags nicht deployen", "wir freitags nicht deployen"),
-        ("Recuerda que no como carne", "no como carne"),
-        ("请记住：周五不部署", "周五不部署"),
-        ("Remember to call Kim", "Remember to call Kim"),
-        ("Note taking happens in Obsidian", "Note taking happens in Obsidian"),
-        ("remember", "remember"),
-    ],
-)
-def test_only_a_leading_request_is_cut_off(typed: str, kept: str) -> None:
-    assert without_request(typed) == kept
 
 
 def test_name_and_description_are_the_first_sentence_cut_at_a_word() -> None:

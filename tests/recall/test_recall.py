@@ -15,11 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsheaf.config import Settings
-from memsheaf.errors import ModelFailed, Ref
+from memsheaf.errors import ModelFailed
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Allow, parse
-from memsheaf.recall import recall as module
 from memsheaf.recall.inject import MEMORY_BYTES, MEMORY_LINES, Shown, fit_within, render_recall
 from memsheaf.recall.recall import (
     CONVERSATION_BYTES,
@@ -30,7 +29,6 @@ from memsheaf.recall.recall import (
 )
 from memsheaf.recall.session import IGNORED
 from memsheaf.sheaf import Sheaf
-from memsheaf.tools import Tools
 
 CORPUS = Path(__file__).parent.parent / "corpora" / "injection.json"
 CASES: list[dict[str, Any]] = json.loads(CORPUS.read_text("utf-8"))["cases"]
@@ -127,30 +125,6 @@ def test_each_memory_says_who_said_it() -> None:
         assert other.item() == '- now (14 Nov; team:n.md; shared by "Mallory")\n', "a claim of others is not ours"
 
 
-def test_a_name_that_its_text_does_not_say_stands_before_it() -> None:
-    for name, body, expected in (
-        ("pnpm", "pnpm, never npm", "- pnpm, never npm (15 Nov; user_n.md)\n"),
-        ("Package manager", "pnpm", "- Package manager: pnpm (15 Nov; user_n.md)\n"),
-        ("Steps", "1. build\n\n2. ship", "- (15 Nov; user_n.md)\n  Steps:\n  1. build\n  \n  2. ship\n"),
-        ("Use pnpm", "Use pnpm (not npm)", "- (15 Nov; user_n.md)\n  Use pnpm (not npm)\n"),
-    ):
-        data = f"---\nname: {name}\ntype: user\nupdated: 2026-11-15\n---\n{body}\n".encode()
-        assert Shown("user", parse("user_n.md", data), "2026-11-15").item() == expected
-
-
-def test_a_memory_is_read_by_the_name_that_is_shown_beside_the_message(chosen: Settings) -> None:
-    names = ("odd, 'one' & +two (three)@x.md", "deep/er/name.md", "x" * 90 + ".md")
-    with Sheaf.open(scopes=["agent/near", "user"], settings=chosen, by="user") as layers:
-        for number, name in enumerate(names):
-            layers.put(Ref("user", name), f"The zebra service {number} is striped.\n", free=True)
-        text = layers.recall("is the zebra service striped?").text
-        shown = re.findall(r"; (user:.*\.md)\)$", text, re.MULTILINE)
-
-        assert sorted(shown) == sorted(f"user:{name}" for name in names)
-        read = [Tools(layers).call("memory_read", {"filename": name}) for name in shown]
-        assert all("zebra" in answer for answer in read), read
-
-
 def test_at_most_five_come(sheaf: Sheaf) -> None:
     many(sheaf, 9)
     found = sheaf.recall("how is the zebra service doing?")
@@ -199,16 +173,6 @@ def test_what_shares_no_word_is_recalled_by_its_meaning(meant: Sheaf) -> None:
     assert {message: paths(meant.recall(message)) for message in expected} == expected
 
 
-def test_other_memories_do_not_change_how_likely_one_matters_by_its_meaning(meant: Sheaf) -> None:
-    message = "which whitespace should I use?"
-    (before,) = meant.recall(message).memories
-    for number in range(60):
-        meant.write(f"Note {number}", f"Animal number {number}", "reference", f"The zoo keeps {number} zebras.")
-    meant.own.index.embed_all()
-
-    assert [one.memory.path for one in meant.recall(message).memories] == [before.memory.path]
-
-
 def test_memories_of_all_scopes_are_ranked_together_by_how_likely_they_matter(meant: Sheaf) -> None:
     with Sheaf.open(scopes=["agent/near", "user"], settings=meant.settings) as layers:
         layers.only("agent/near").write("Lunch", "Where the team eats", "project", "The canteen opens at noon.")
@@ -217,14 +181,6 @@ def test_memories_of_all_scopes_are_ranked_together_by_how_likely_they_matter(me
     assert found.candidates[0].row.path == "project_postgresql-index-tuning.md"
     assert {one.scope for one in found.candidates} == {"agent/near", "user"}
     assert paths(found) == ["project_postgresql-index-tuning.md"]
-
-
-def test_what_was_said_before_does_not_drown_the_last_message(meant: Sheaf) -> None:
-    session = meant.session()
-    session.recall("the penguins in the zoo were fed with herring this morning, and the seals got some as well")
-    session.recall("my grandmother bakes a cake with plums and cinnamon every sunday after church")
-
-    assert paths(session.recall("database performance")) == ["project_postgresql-index-tuning.md"]
 
 
 def test_an_embedder_that_fails_leaves_it_to_the_words(chosen: Settings) -> None:
@@ -374,22 +330,6 @@ def test_a_conversation_goes_on_from_its_saved_state(filled: Sheaf) -> None:
     assert paths(resumed.recall("what is our deployment process?")) == []
 
 
-def test_a_state_that_is_not_understood_shows_again_at_worst(filled: Sheaf) -> None:
-    broken = {"surfaced": [[1, 2, 3], ["a"], "abc", None], "spent": -5}
-    for state in ({}, {"surfaced": 3, "spent": "x"}, broken):
-        session = filled.session()
-        session.resume(state)
-
-        assert session.spent == 0
-        assert paths(session.recall("what is our deployment process?")), state
-
-
-def test_what_was_shown_counts_as_used(filled: Sheaf) -> None:
-    filled.recall("what is our deployment process?")
-
-    assert b"project_ci-cd-considerations.md" in Path(filled.root, ".history", "uses").read_bytes()
-
-
 def test_a_memory_tells_its_age_and_an_old_one_asks_to_be_checked(filled: Sheaf, now: list[float]) -> None:
     begun = now[0]
     for days, day in ((0, "15 Nov"), (30, "15 Nov"), (31, "15 Nov, check that"), (400, "15 Nov 2026, check that")):
@@ -398,13 +338,6 @@ def test_a_memory_tells_its_age_and_an_old_one_asks_to_be_checked(filled: Sheaf,
 
         assert f"(agent, {day}" in text
         assert ("check that it still holds; " in text) == (days > 30)
-
-
-def test_a_memory_without_a_day_asks_to_be_checked() -> None:
-    for day in ("soon", "2026-13-45", "15 Nov 2026"):
-        memory = parse("user_n.md", f"---\ntype: user\nupdated: {day}\n---\nnow\n".encode())
-        (line,) = Shown("user", memory, "2026-11-15").item().splitlines()
-        assert line == "- now (day unknown, check that it still holds; user_n.md)"
 
 
 # cuts
@@ -425,13 +358,6 @@ def test_a_long_memory_is_cut_at_a_character_and_says_so() -> None:
         assert "\ufffd" not in kept
     whole = "\n".join(["x" * 10] * 200)
     assert shown(whole).text == whole
-
-
-def test_a_memory_of_many_lines_is_cut_at_two_hundred() -> None:
-    text = shown("\n".join(str(number) for number in range(300))).text
-
-    assert text.split("\n")[MEMORY_LINES - 1] == "199"
-    assert text.split("\n")[MEMORY_LINES].startswith("(cut here")
 
 
 BODIES = st.lists(
@@ -501,16 +427,6 @@ def test_a_late_recall_is_there_at_the_next_step_and_nobody_waits(filled: Sheaf)
     assert paths(late) == ["user_prefers-tabs.md"]
 
 
-def test_what_was_cancelled_is_never_given_and_costs_nothing(filled: Sheaf) -> None:
-    session = filled.session()
-    session.prefetch("what is our deployment process?")
-    session.cancel()
-
-    assert session.collect(wait=0.2) is None
-    assert session.spent == 0
-    assert paths(session.recall("what is our deployment process?"))
-
-
 def test_a_store_that_cannot_be_read_is_a_gate_not_an_error(filled: Sheaf, monkeypatch: pytest.MonkeyPatch) -> None:
     session = filled.session()
     filled.close()
@@ -560,24 +476,6 @@ def test_names_that_were_not_offered_are_dropped_and_no_more_than_five_count(she
     assert paths(found) == [f"project_zebra-{number:02}.md" for number in range(5)]
 
 
-def test_of_many_memories_a_model_sees_twenty(sheaf: Sheaf) -> None:
-    many(sheaf, 60)
-    model = Scripted([{"selected_memories": []}])
-    sheaf.recall("how is the zebra service doing?", model=model)
-
-    assert model.asked[0].text.count("\n- [") == 20
-
-
-def test_what_was_shown_is_gone_before_the_model_chooses(filled: Sheaf) -> None:
-    model = Scripted([{"selected_memories": ["user/project_ci-cd-considerations.md"]}, {"selected_memories": []}])
-    session = filled.session(model=model)
-    session.recall("what is our deployment process?")
-    session.recall("what is our deployment process?")
-
-    assert "ci-cd" in model.asked[0].text
-    assert "ci-cd" not in model.asked[1].text.partition("Memories:")[2]
-
-
 def test_a_model_that_fails_leaves_it_to_the_local_rank_and_why_says_so(filled: Sheaf) -> None:
     failures: list[object] = [
         ModelFailed("the service is down"), ValueError("a client library fell over"), "not an object",
@@ -602,18 +500,6 @@ def test_a_model_that_hangs_is_left_behind(filled: Sheaf) -> None:
 
     assert paths(found) == ["project_ci-cd-considerations.md"]
     assert "within 0.1 seconds" in found.selector
-
-
-# the query
-
-
-def test_the_last_three_texts_of_the_user_are_asked_for(filled: Sheaf) -> None:
-    session = filled.session()
-    for text in ("one alpha", "two beta", "three gamma", "four delta"):
-        found = session.recall(text)
-
-    assert found.query == "two beta\nthree gamma\nfour delta"
-    assert len(session.recall("long " * 1_000).query) == module.MAX_QUERY_CHARS
 
 
 # hostile memories
@@ -707,17 +593,6 @@ def test_what_another_one_supersedes_comes_behind_it_and_says_so(sheaf: Sheaf) -
     assert "newer:" not in sheaf.recall(question).text  # in a circle none is newer
 
 
-def test_a_file_without_a_header_tells_its_day_and_no_secret(sheaf: Sheaf) -> None:
-    secret = "Corr3ct-H0rse-Fake"
-    Path(sheaf.root).mkdir(parents=True, exist_ok=True)
-    Path(sheaf.root, "zebra.md").write_text(f"# Zebra service\n\nAbout the zebra service. password: {secret}\n")
-
-    text = sheaf.recall("how is the zebra service doing?").text
-
-    assert re.search(r"^- \([0-9]+ [A-Z][a-z]{2}\b[^;]*; zebra\.md\)\n  # Zebra service\n", text, re.MULTILINE)
-    assert secret not in text
-
-
 def test_what_stands_in_every_prompt_is_not_recalled_as_well(sheaf: Sheaf) -> None:
     sheaf.by = "user"
     for name in ("CONTEXT.md", "NOTES.md"):
@@ -749,11 +624,3 @@ def test_the_verdict_on_its_citations_comes_with_a_memory(filled: Sheaf, tmp_pat
     assert "; citation unchecked: " in text
     assert "; not in the working tree any more: src/gone.py)\n" in text
     assert "citation" not in filled.recall("how is the zebra service doing?").text
-
-
-def test_a_working_tree_that_cannot_be_read_is_said_and_stops_nothing(filled: Sheaf, tmp_path: Path) -> None:
-    filled.write("Zebra", "About the zebra service", "project", "zebra", citations=["src/app.py:2"])
-    found = filled.recall("how is the zebra service doing?", tree=str(tmp_path / "nowhere"))
-
-    assert paths(found) == ["project_zebra.md"]
-    assert "its citations were not checked" in found.text

@@ -16,8 +16,7 @@ import pytest
 from memsheaf.config import Settings
 from memsheaf.index.database import database_for
 from memsheaf.sheaf import Sheaf
-from memsheaf.store import ABSENT, Change, usage
-from memsheaf.store.safe_dir import Folder
+from memsheaf.store import ABSENT, Change
 from memsheaf.tools import Tools
 
 DAY = 86_400.0
@@ -103,19 +102,6 @@ def test_an_index_that_is_built_anew_comes_to_the_same_catalog(full: Sheaf, open
         assert "user_fact-006.md" in anew.catalog().text
 
 
-def test_two_indexes_of_one_folder_agree(full: Sheaf, opened: Open, settings: Settings) -> None:
-    other = opened(settings=settings._replace(cache=settings.cache + "-2"))
-    other.catalog()
-    full.used("user_fact-005.md")
-    full.write("Newest", "d", "user", "text")
-    other.used("user_fact-006.md")
-
-    assert other.catalog().text == full.catalog().text == Path(full.root, "MEMORY.md").read_text()
-    other.write("Newer", "d", "user", "text")
-    assert full.catalog().text == other.catalog().text == Path(full.root, "MEMORY.md").read_text()
-    assert "user_fact-006.md" in full.catalog().text
-
-
 def test_a_use_outlives_the_process(full: Sheaf, opened: Open, settings: Settings) -> None:
     code = (
         "from memsheaf.sheaf import Sheaf\n"
@@ -142,27 +128,6 @@ def test_a_day_that_has_not_come_moves_nothing_past_today(full: Sheaf, days: lis
     assert "user_newest.md" in full.catalog().text
 
 
-@pytest.mark.parametrize(
-    "line", [b"nonsense\n", b"2026-13-77 user_fact-005.md\n", b"\xff\n", b"=\n=\n", b"2026-11-15 x", b""]
-)
-def test_lines_that_nobody_understands_are_passed_over(line: bytes, full: Sheaf) -> None:
-    place = Path(full.root, ".history", "uses")
-    place.write_bytes(line)
-    full.used("user_fact-007.md")
-    full.write("Newest", "d", "user", "text")
-
-    assert ("user_fact-007.md" in full.catalog().text) == (not line or line.endswith(b"\n"))
-
-
-def test_a_use_is_counted_once_a_day(full: Sheaf, days: list[float]) -> None:
-    for _ in range(5):
-        full.used("user_fact-005.md")
-    days[0] += 1
-    full.used("user_fact-005.md")
-
-    assert Path(full.root, ".history", "uses").read_bytes().count(b"user_fact-005.md") == 2
-
-
 def test_who_may_only_read_leaves_no_trace(full: Sheaf, opened: Open) -> None:
     opened(read_only=True).used("user_fact-005.md")
 
@@ -178,40 +143,9 @@ def test_erasing_a_memory_erases_its_uses(full: Sheaf) -> None:
     assert b"user_fact-005.md" not in Path(full.root, ".history", "uses").read_bytes()
 
 
-def test_many_lines_are_brought_together_without_changing_what_they_say(tmp_path: Path) -> None:
-    with Folder.open(str(tmp_path)) as folder:
-        for day in range(10, 30):
-            usage.add(folder, f"2026-10-{day}", [f"user_{number:04}.md" for number in range(600)])
-            if day == 20:
-                usage.take(folder, 0, True)
-        before, size = usage.take(folder, 0, take_all=False), (tmp_path / "uses").stat().st_size
-        usage.bring_together(folder)
-        after = usage.take(folder, 0, take_all=False)
-        usage.take(folder, 0, True)
-
-        assert (tmp_path / "uses").stat().st_size < size / 5
-        assert (after.days, after.more) == (before.days, before.more)
-        assert usage.take(folder, before.end, take_all=False).days == dict.fromkeys(before.days, "2026-10-29")
-
-
 def test_a_folder_that_cannot_be_written_is_read_all_the_same(full: Sheaf) -> None:
     Path(full.root, ".history", "uses").mkdir()
     answer = Tools(full).call("memory_read", {"filename": "user_fact-005.md"})
 
     assert answer.endswith("text\n")
     assert full.write("Newest", "d", "user", "text").path in full.catalog().text
-
-
-def test_all_uses_are_told_to_whoever_asks_and_no_mark_is_made(opened: Open, days: list[float]) -> None:
-    with opened() as sheaf:
-        assert sheaf.own.store.uses_noted() == ({}, "")
-        sheaf.write("First", "d", "user", "text")
-        begun = sheaf.today
-        sheaf.used("user_first.md", "user_other.md")
-        days[0] += 3
-        sheaf.used("user_first.md")
-    place = Path(sheaf.root, ".history", "uses")
-    before = place.read_bytes()
-
-    assert sheaf.own.store.uses_noted() == ({"user_first.md": sheaf.today, "user_other.md": begun}, begun)
-    assert place.read_bytes() == before

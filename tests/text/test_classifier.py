@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.learn.sentences import MIN_WORTH
-from memsheaf.text.classifier import BITS, CLASSES, classify, concerns, guess_scope, load
+from memsheaf.text.classifier import CLASSES, classify, concerns, guess_scope
 
 TRAINING = Path(__file__).parents[2] / "training"
 LABELS = dict(zip("-FUPR", CLASSES, strict=True))
@@ -111,8 +111,3 @@ def test_any_text_has_a_type_and_a_likelihood(text: str) -> None:
     assert kind in CLASSES[1:]
     assert 0 <= worth <= 1
     assert guess_scope(text) in ("user", "project")
-
-
-def test_the_tables_are_whole() -> None:
-    for name, classes in (("sentences", len(CLASSES)), ("messages", 5), ("scopes", 1)):
-        assert [len(weights) for weights in load(name).weights] == [1 << BITS] * classes

@@ -2,19 +2,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable
 from datetime import date
 from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsheaf.guard.worth import derivable, ephemeral
 from memsheaf.text.dates import absolute
-from memsheaf.text.requests import asks_to_ignore
-from memsheaf.text.similarity import words
-from memsheaf.text.spoken import spoken
 
 WEDNESDAY = date(2026, 11, 18)
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "dates.json")
@@ -83,35 +77,3 @@ def test_a_long_hostile_text_is_read_in_time_that_grows_with_its_length() -> Non
     text = "by " * 12_000 + "next " * 12_000 + "三" * 12_000 + "`" * 20_001 + '"' * 20_001
 
     assert absolute(text, WEDNESDAY) == text
-
-
-GUARDS: dict[str, Callable[[str], object]] = {
-    "dates": lambda text: absolute(text, WEDNESDAY),
-    "spoken": spoken,
-    "ephemeral": ephemeral,
-    "derivable": derivable,
-    "ignore": asks_to_ignore,
-    "duplicates": words,
-}
-
-
-UNITS = (
-    "tomorrow ", "Tomorrow ", "in 3 days ", "on friday we ship ", "明天", "tomorrow\n\n\n\n\n", "> tomorrow\n", "~~~",
-    "```\n", "`", '"', "'", "a", "a@", "a.b", "(((", "://", "for now ", "this time ", "src/a.py ", "ignore memory ",
-    "a\u200b", "1", "=",
-)  # fmt: skip
-
-
-def test_a_guard_takes_about_four_times_as_long_for_four_times_the_text() -> None:
-    def cost(guard: str, unit: str, size: int) -> float:
-        text = unit * (size // len(unit)) + " tomorrow @ www. ://"
-        begin = time.thread_time()
-        GUARDS[guard](text)
-        return time.thread_time() - begin
-
-    def is_slow(guard: str, unit: str) -> bool:
-        """Each time it is tried: a busy machine makes it so now and then."""
-        return all(cost(guard, unit, 12_000) >= 10 * cost(guard, unit, 3_000) + 0.02 for _ in range(6))
-
-    slow = [(guard, unit) for guard in GUARDS for unit in UNITS if is_slow(guard, unit)]
-    assert slow == []

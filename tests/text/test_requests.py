@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsheaf.text.requests import MAX_END_CHARS, _compile, asks_to_ignore, is_private
+from memsheaf.text.requests import MAX_END_CHARS, asks_to_ignore, is_private
 
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "corpora", "ignore.json")
 with open(CORPUS, encoding="utf-8") as file:
@@ -51,13 +51,6 @@ def test_few_requests_are_missed_and_little_else_is_taken_for_one() -> None:
 
     assert len(ASKING) >= 0.98 * requests
     assert len(NOT_ASKING) >= 0.94 * others
-
-
-def test_the_corpus_has_enough_of_every_language() -> None:
-    for language in ("en", "zh", "ja", "de", "fr", "es"):
-        for ignore in (True, False):
-            found = {case["text"] for case in CASES if case["language"] == language and case["ignore"] is ignore}
-            assert len(found) >= 25, (language, ignore)
 
 
 def test_the_turn_after_a_request_is_normal() -> None:
@@ -149,15 +142,6 @@ def test_hostile_messages_take_no_time() -> None:
         asks_to_ignore(message)
         is_private(message)
         assert time.process_time() - start < 20, message[:20]  # it takes far less
-
-
-def test_an_ordinary_message_compiles_no_pattern() -> None:
-    _compile.cache_clear()
-
-    assert not any(map(asks_to_ignore, ("Please fix the failing test.", "今天天气很好。")))
-    assert not is_private("Please fix the failing test.")
-
-    assert _compile.cache_info().currsize == 0
 
 
 # off the record

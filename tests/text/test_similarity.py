@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from random import Random
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.memory import Memory, compose, parse
 from memsheaf.text.similarity import (
-    MIN_SHARED_TRACES,
     SAME,
     alike,
     coverage,
@@ -17,7 +14,6 @@ from memsheaf.text.similarity import (
     likeness,
     lost,
     prints,
-    telling,
     traces,
     words,
 )
@@ -119,58 +115,6 @@ def test_each_fact_joins_the_first_keeper_that_it_may_join() -> None:
     assert group_alike(facts, lambda keeper, other: keeper == 2) == [[2, 3]]
 
 
-def test_every_group_that_a_comparison_of_all_pairs_finds_is_found() -> None:
-    random = Random(7)
-    facts = []
-    for size in (2, 5, 9, 14, 20, 40):
-        for _ in range(20):
-            first = [f"word{chr(97 + random.randrange(26))}{chr(97 + random.randrange(26))}" for _ in range(size)]
-            facts += [first, first[1:], [*first, "more"], [*first[2:], "another", "other"]]
-    keepers: list[int] = []
-    expected: dict[int, list[int]] = {}
-    for number, each in enumerate(facts):
-        keeper = next((one for one in keepers if likeness(facts[one], each) >= SAME), number)
-        expected.setdefault(keeper, []).append(number)
-        if keeper == number:
-            keepers.append(number)
-
-    assert group_alike(facts, lambda keeper, other: True) == [group for group in expected.values() if len(group) > 1]
-
-
-def test_the_most_usual_words_tell_nothing() -> None:
-    assert telling("The release is on Friday") == {"release", "friday"}
-
-
-def test_near_duplicates_share_their_traces() -> None:
-    known = [f"word{number}" for number in range(20_000)]
-    for size in (1, 2, 5, 8, 12, 20, 33, 60, 120, 400):
-        random = Random(size)
-        for _ in range(50):
-            first = set(random.sample(known, size))
-            second = set(first)
-            while second and likeness(first, second) >= SAME:
-                last = set(second)
-                if random.random() < 0.5:
-                    second = second - {random.choice(sorted(second))}
-                else:
-                    second = second | {random.choice(known)}
-            common = zip(traces(first), traces(last), strict=True)
-            assert sum(one == other for one, other in common) >= MIN_SHARED_TRACES
-
-
-def test_texts_with_a_fifth_of_their_words_in_common_hardly_ever_do() -> None:
-    random = Random("fifth")
-    known = [f"word{number}" for number in range(20_000)]
-    found = 0
-    for size in (20, 40, 80, 160):
-        for _ in range(250):
-            both = set(random.sample(known, size // 3))
-            first, second = (both | set(random.sample(known, size - len(both))) for _ in range(2))
-            assert 0.15 < likeness(first, second) < 0.25
-            found += len(set(traces(first)) & set(traces(second))) >= MIN_SHARED_TRACES
-    assert found < 20
-
-
 @given(st.text(max_size=200))
 def test_any_text_has_words(text: str) -> None:
     assert all(word and word == word.strip() for word in words(text))
@@ -236,12 +180,6 @@ def test_only_the_first_pieces_are_named_and_cut() -> None:
 
     assert said.endswith("and 16 more")
     assert len(said) < 200
-
-
-def test_hostile_texts_take_no_longer() -> None:
-    for unit in ("`", "a.", "/", "1,", "not ", "@", "\0"):
-        lost([unit * 20_000], stored("x"))
-        lost([stored("x")], stored(unit * 20_000))
 
 
 def test_names_that_changed_places_are_a_loss_and_others_are_none() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,6 @@ import pytest
 from corpus import SECRETS
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
-from memsheaf.store import Change
 from memsheaf.work.checks import Audit, audit
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.sessions import start
@@ -193,73 +190,6 @@ def test_a_file_that_cannot_be_used_is_a_finding(place: Place) -> None:
     found = place.audit(tree=True).section("pollution")
 
     assert sorted((one.kind, one.path, one.level) for one in found) == sorted(wanted)
-
-
-def test_random_files_never_stop_an_audit(place: Place) -> None:
-    chance = random.Random(7)
-    pieces = [
-        *("---\n", "name: ", "expires: 0000-99-99\n", "citations: [a:1, '::']\n", "trust: no\n", "updated: soon\n"),
-        *("created: 9999-12-31\n", "`", "```", "\x00", "\u202e", "𝕏", "cd a && ", "\n", "- ", "~", "[", "日本語"),
-    ]
-    for number in range(60):
-        text = "".join(chance.choice(pieces) for _ in range(chance.randrange(40)))
-        place.write(f"{chance.choice(['', 'facts/'])}f{number}.md", text.encode("utf-8", "surrogatepass"))
-
-    report = place.audit(tree=True)
-
-    assert report.files == 60
-    assert all(one.problem.isprintable() for one in report.findings)
-
-
-def test_notes_that_are_too_long_are_pollution(place: Place) -> None:
-    place.write("NOTES.md", "# Notes\n" + "".join(f"\n## Part {n}\n- Entry of part {n}\n" for n in range(9)))
-
-    found = place.audit().section("pollution")
-
-    assert found
-    assert {(one.kind, one.path) for one in found} == {("notes", "NOTES.md")}
-
-
-def test_a_catalog_over_its_cap_is_told(place: Place) -> None:
-    def fill(numbers: range) -> None:
-        with place.sheaf() as sheaf:
-            changes = []
-            for number in numbers:
-                text = (
-                    f"---\nname: N{number}\ndescription: d{number}\ntype: user\n---\nWord{number} is all.\n".encode()
-                )
-                changes.append(Change(f"user_n{number}.md", text, ""))
-            sheaf.change_many(changes, "fill", by="user", allow=Allow(anyway=True))
-
-    fill(range(170))
-    assert place.audit().section("pollution") == []
-    fill(range(170, 260))
-    (over,) = place.audit().section("pollution")
-    assert (over.kind, over.level, over.path) == ("catalog", "warning", "MEMORY.md")
-    assert over.problem.startswith("over its cap")
-
-
-def age(place: Place, session: str, days: float) -> None:
-    (path,) = place.folder.rglob(f"sessions/{session}/session.md")
-    os.utime(path, (NOON - days * DAY, NOON - days * DAY))
-
-
-def test_sessions_that_nobody_uses_are_told(place: Place) -> None:
-    with place.layers() as layers:
-        for name in ("blank", "fresh", "old", "lively", "over"):
-            notes = start(layers, name.title(), id=name)
-            if name != "blank" and name != "fresh":
-                notes.note("Something happened")
-        notes.end()
-    for name, days in (("blank", 3), ("fresh", 0.5), ("old", 20), ("lively", 5)):
-        age(place, name, days)
-
-    found = place.audit().section("pollution")
-
-    assert [(one.kind, one.path, one.problem) for one in found] == [
-        ("session", "sessions/blank", "an open session, blank for 3 days"),
-        ("session", "sessions/old", "an open session, untouched for 20 days"),
-    ]
 
 
 # what waits

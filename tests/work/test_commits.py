@@ -54,20 +54,6 @@ def test_several_files_change_as_one_commit_that_undo_takes_back(sheaf: Sheaf) -
     assert sheaf.read("a.md").text == "one\n"
 
 
-def test_a_file_can_be_moved(sheaf: Sheaf) -> None:
-    sheaf.change_files(lambda look: {"a.md": "one\n"}, "begin")
-
-    sheaf.change_files(lambda look: {"archive/a.md": look("a.md"), "a.md": None}, "move")
-
-    assert [row.path for row in sheaf.list()] == ["archive/a.md"]
-
-
-def test_a_plan_that_wants_nothing_changes_nothing(sheaf: Sheaf) -> None:
-    assert sheaf.change_files(lambda look: {}, "nothing") is None
-    assert sheaf.change_files(lambda look: {"gone.md": None}, "nothing") is None
-    assert not Path(sheaf.root).exists()
-
-
 def test_a_plan_is_asked_again_when_somebody_was_faster(sheaf: Sheaf) -> None:
     sheaf.change_files(lambda look: {"a.md": "one\n"}, "begin")
     asked = []
@@ -83,22 +69,6 @@ def test_a_plan_is_asked_again_when_somebody_was_faster(sheaf: Sheaf) -> None:
 
     assert asked == ["one\n", "from an editor\n"]
     assert sheaf.read("a.md").text == "from an editor\ntwo\n"
-
-
-def test_who_is_never_fast_enough_is_told(sheaf: Sheaf) -> None:
-    sheaf.change_files(lambda look: {"a.md": "0\n"}, "begin")
-    count = 0
-
-    def plan(look: Look) -> Mapping[str, str | None]:
-        nonlocal count
-        look("a.md")
-        count += 1
-        Path(sheaf.root, "a.md").write_text(f"{count}\n")
-        return {"a.md": "ours\n"}
-
-    with pytest.raises(Busy):
-        sheaf.change_files(plan, "add")
-    assert sheaf.read("a.md").text == f"{count}\n"
 
 
 def test_a_file_that_nobody_looked_at_is_not_overwritten(sheaf: Sheaf) -> None:

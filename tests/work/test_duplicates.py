@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 from memsheaf.memory import Memory, compose
 from memsheaf.text_edits import placed
 from memsheaf.work.checks import group_duplicates, prepare
@@ -53,24 +51,6 @@ def test_the_confirmed_then_the_most_specific_then_the_most_recent_is_the_keeper
     assert groups_of(RELEASE, more, RELEASE) == [["a1.md", "a0.md", "a2.md"]]
     assert groups_of(RELEASE, RELEASE) == [["a1.md", "a0.md"]]
     assert groups(memory("b", RELEASE), memory("a", more, trust="unconfirmed")) == [["b.md", "a.md"]]
-
-
-def test_what_is_like_a_member_and_not_like_the_keeper_is_not_in_the_group() -> None:
-    like_the_member = "one two three four five six seven eight nine ten eleven"
-    member = f"{like_the_member} twelve"
-    keeper = f"{member} alpha beta"
-
-    assert groups_of(member, like_the_member) == [["a0.md", "a1.md"]]
-    assert groups_of(keeper, member, like_the_member) == [["a0.md", "a1.md"]]
-
-
-def test_the_order_in_which_memories_come_makes_no_difference() -> None:
-    entries = [prepare(memory(f"a{n}", f"{RELEASE} {'x' * (n % 3)}")) for n in range(9)]
-    expected = group_duplicates(entries)
-
-    for seed in range(10):
-        random.Random(seed).shuffle(entries)
-        assert group_duplicates(entries) == expected
 
 
 def test_thousands_that_differ_in_a_number_are_no_group_and_a_copy_is_found() -> None:

@@ -11,7 +11,7 @@ from corpus import SECRETS, texts_that
 from memsheaf.errors import PathRefused, SecretFound, TextRefused
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.checks import examine
-from memsheaf.work.tasks import MAX_EVENT_BYTES, MAX_EVENT_FILE_BYTES, Task, of, read_event, start
+from memsheaf.work.tasks import Task, of, start
 
 
 @pytest.fixture
@@ -107,25 +107,6 @@ def test_a_field_that_is_wrong_is_named_with_what_is_allowed(task: Task) -> None
 # gates
 
 
-def test_a_gate_event_has_exactly_the_fields_of_its_schema(task: Task) -> None:
-    task.event(gate(task))
-    task.event(gate(task, phase_id=1, confidence=0, iteration_index=7, max_iterations=1, decision="BLOCKED"))
-    task.event(
-        gate(
-            task,
-            confidence=1,
-            safety_checks={"no secrets": True, "tests": False},
-            verifier_statuses={"unit": "PASS", "load": "SKIPPED"},
-            diagnosis_packet={"cause": "two caches"},
-        )
-    )
-
-    for field in gate(task)["payload"]:  # type: ignore[attr-defined]
-        with pytest.raises(TextRefused, match=rf"payload\.{field} is missing"):
-            task.event(gate(task, **{field: "LESS"}))
-    assert sum(1 for _ in task.events()) == 3
-
-
 def test_what_is_not_in_the_schema_is_refused(task: Task) -> None:
     cases: list[tuple[str, list[object]]] = [
         ("schema_version", ["1.0.0", 1.1, None]),
@@ -156,28 +137,6 @@ def test_what_is_not_in_the_schema_is_refused(task: Task) -> None:
 # as somebody types it
 
 
-def test_json_that_is_no_event_is_refused() -> None:
-    deep = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
-    for text in ("", "not JSON", "[]", '"text"', "null", "NaN", "{} {}", '{"a": ' + "9" * 5000 + "}", deep):
-        with pytest.raises(TextRefused):
-            read_event(text)
-
-
-def test_a_payload_that_cannot_be_written_is_refused(task: Task) -> None:
-    payloads: list[dict[str, object]] = [
-        {"n": float("nan")},
-        {"n": 1e999},
-        {"s": "half \ud800"},
-        {"much": "x" * 16_384},
-        {"viel": "ü" * 8_192},
-        {"object": object()},
-    ]
-    for payload in payloads:
-        with pytest.raises(TextRefused):
-            task.event(discovery(payload=payload))
-    assert files(task) == {}
-
-
 def test_no_text_breaks_its_line(task: Task) -> None:
     odd = ("a\u2028b", "a\u0085b", "a\x0bb", "a\nb", "a\u202eb", "👩\u200d💻")
     for text in odd:
@@ -205,42 +164,6 @@ def test_no_secret_of_the_corpus_passes_wherever_it_stands(task: Task) -> None:
 
 
 # how they are kept
-
-
-def test_what_an_editor_left_is_shown_as_it_is_and_not_joined(task: Task) -> None:
-    task.event(discovery())
-    path = Path(task.sheaf.root, "observability", "feature-x.ndjson")
-    path.write_bytes(b"torn {\n\n[1]\n\xff\n" + path.read_bytes() + b'{"by": "hand"}')
-
-    task.event(discovery())
-
-    lines = list(task.events())
-    assert [event is None for _, event in lines] == [False, False, False, True, True, True]
-    assert (lines[1][0], lines[-1][0]) == ('{"by": "hand"}', "torn {")
-
-
-def test_a_long_log_goes_on_in_another_file(task: Task) -> None:
-    for number in range(45):
-        task.event(discovery(payload={"number": number, "much": "x" * 1_500}))
-
-    found = files(task)
-    assert list(found) == ["feature-x-2.ndjson", "feature-x-3.ndjson", "feature-x.ndjson"]
-    assert max(map(len, found.values())) <= 32_768
-    assert [number for _, number in numbered(task)] == list(range(44, -1, -1))
-    Path(task.sheaf.root, "observability", "feature-x.ndjson").unlink()  # somebody needs it no more
-    task.event(discovery(payload={"number": 45}))
-    assert [number for _, number in numbered(task)][:2] == [45, 44]
-
-
-def test_files_of_other_names_are_left_alone(task: Task) -> None:
-    folder = Path(task.sheaf.root, "observability")
-    folder.mkdir()
-    for name in ("feature-x-1.ndjson", "feature-x-02.ndjson", "other.ndjson", "feature-x-999999999.ndjson"):
-        (folder / name).write_text("{}\n" * 11_000)
-
-    task.event(discovery())
-
-    assert (folder / "feature-x.ndjson").read_text().count("\n") == len(list(task.events())) == 1
 
 
 def test_a_link_is_not_followed(task: Task, tmp_path: Path) -> None:
@@ -296,18 +219,6 @@ def test_events_are_no_memories_and_undo_takes_one_back(task: Task) -> None:
     assert {commit.by for commit in task.sheaf.log()} == {"user"}
     assert examine(task.sheaf) == []
     assert second != first
-
-
-def test_the_page_about_tasks_has_every_word_of_an_event() -> None:
-    page = (Path(__file__).parent.parent.parent / "docs" / "tasks.md").read_text("utf-8")
-
-    words = ["gate_event", "research_findings", "PLAN_GATE", "COMPLETION_GATE", "WAITING_APPROVAL", "ABSTAIN"]
-    fields = ["trace_id", "ts", "agent", "phase", "payload", "safety_checks", "verifier_statuses", "diagnosis_packet"]
-    for word in (*words, *fields, "phase_id", "iteration_index", "max_iterations", "requires_human_approval"):
-        assert f"`{word}`" in page, word
-    assert '`"1.1.0"`' in page
-    assert f"{MAX_EVENT_BYTES >> 10} KiB" in page
-    assert f"{MAX_EVENT_FILE_BYTES >> 10} KiB" in page
 
 
 def test_a_file_of_events_can_be_shown_exported_and_erased(task: Task, tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,14 +14,11 @@ import pytest
 from corpus import HOSTILE_NAMES as HOSTILE
 from corpus import SECRETS
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
-from memsheaf.cli import main
 from memsheaf.errors import (
-    BadHeader,
     CreateOnly,
     Duplicate,
     Exists,
     MemsheafError,
-    NotFound,
     Refused,
     TextRefused,
 )
@@ -204,29 +198,6 @@ def test_a_superseding_fact_retires_the_old_one_in_one_commit(sheaf: Sheaf, fact
     assert again.citations == ("src/serve.py:2",), "without a tree nobody saw that it shows this, too"
 
 
-LONG = (
-    "The nightly import of all orders from the warehouse runs on the small worker in the northern region, "
-    "and writes its report to the bucket of the finance team before the working day begins."
-)
-
-
-def test_a_correction_may_differ_in_one_word_from_what_it_corrects(facts: Facts) -> None:
-    path, new = facts.add(PORT._replace(fact=LONG)).path, LONG.replace("northern", "southern")
-    with pytest.raises(Duplicate):
-        facts.add(PORT._replace(subject="Another", fact=new))
-
-    assert facts.supersede(path, new, reason="it moved").supersedes == (path,)
-
-
-def test_the_same_fact_can_be_cited_anew_but_not_said_again(facts: Facts) -> None:
-    facts.add(PORT)
-
-    with pytest.raises(TextRefused, match="says this already"):
-        facts.supersede(PATH, PORT.fact, reason=PORT.reason, allow=Allow(anyway=True))
-    made = facts.supersede(PATH, PORT.fact, reason="the code moved", citations=("src/new.py:1",))
-    assert made.citations == ("src/new.py:1",)
-
-
 def test_only_for_a_person_a_fact_on_another_subject_supersedes(sheaf: Sheaf, facts: Facts) -> None:
     facts.add(PORT)
     other = PORT._replace(subject="Ports", fact="All services listen on 443.")
@@ -238,34 +209,6 @@ def test_only_for_a_person_a_fact_on_another_subject_supersedes(sheaf: Sheaf, fa
     made = facts.add(other, supersedes=PATH)
 
     assert paths(sheaf) == [made.path]
-
-
-def test_only_a_fact_that_is_there_can_be_superseded(sheaf: Sheaf, facts: Facts) -> None:
-    sheaf.write("Tabs", "d", "user", "Use tabs.")
-    (Path(sheaf.root) / "facts").mkdir()
-    (Path(sheaf.root) / "facts" / "free.md").write_text("no header\n")
-
-    for name in ("gone.md", "user_tabs.md"):
-        with pytest.raises(NotFound):
-            facts.add(PORT, supersedes=name)
-    with pytest.raises(Refused, match="no fact"):
-        facts.add(PORT, supersedes="free.md")
-    assert "user_tabs.md" in paths(sheaf)
-
-
-def test_a_fact_is_found_by_its_file_or_its_subject(sheaf: Sheaf, facts: Facts) -> None:
-    made = facts.add(PORT)
-    assert facts.commit == next(iter(sheaf.log())).id
-
-    for name in (made.path, made.path.removeprefix("facts/"), PORT.subject, f" {PORT.subject.upper()}! "):
-        assert facts.find(name).path == made.path
-    for name in ("nobody", "nobody.md", ""):
-        with pytest.raises(NotFound, match="no fact") as caught:
-            facts.find(name)
-        assert "memsheaf fact" in caught.value.hint
-    again = facts.supersede(PORT.subject, "The port is 9090.", reason="moved")
-    assert again.supersedes == (made.path,)
-    assert facts.commit == next(iter(sheaf.log())).id
 
 
 def test_of_two_who_supersede_a_fact_at_once_one_is_told(facts: Facts, opened: Callable[..., Sheaf]) -> None:
@@ -364,29 +307,6 @@ def test_no_tool_edits_a_fact(sheaf: Sheaf, facts: Facts) -> None:
     assert sheaf.read(PATH) == before
 
 
-EDITOR = "import sys; text = open(sys.argv[1]).read(); open(sys.argv[1], 'w').write(text.replace('8080', '9090'))"
-LINES = [["edit", PATH], ["cite", "cited.py:1", "--memory", PATH]]  # the others are the methods above
-
-
-def test_no_command_edits_a_fact(
-    sheaf: Sheaf, facts: Facts, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = facts.add(PORT)
-    (tmp_path / "cited.py").write_text("x\n")
-    monkeypatch.chdir(tmp_path)
-    environment = {
-        "MEMSHEAF_HOME": settings.home, "MEMSHEAF_CACHE": settings.cache, "MEMSHEAF_STATE": settings.state,
-        "MEMSHEAF_EMBEDDER": "none", "MEMSHEAF_PROJECT": settings.project, "MEMSHEAF_SCOPE": "project",
-        "EDITOR": f"'{sys.executable}' -c \"{EDITOR}\"", "PATH": os.environ["PATH"], "TMPDIR": str(tmp_path),
-    }  # fmt: skip
-
-    for words in LINES:
-        errors = io.StringIO()
-        assert main(words, environment=environment, stdin=io.StringIO(), stdout=io.StringIO(), stderr=errors) == 1
-        assert "supersedes" in errors.getvalue()
-    assert sheaf.read(PATH) == before
-
-
 def test_an_import_replaces_no_fact_and_brings_the_rest(sheaf: Sheaf, facts: Facts, tmp_path: Path) -> None:
     before = facts.add(PORT)
     (tmp_path / "in" / "facts").mkdir(parents=True)
@@ -398,22 +318,6 @@ def test_an_import_replaces_no_fact_and_brings_the_rest(sheaf: Sheaf, facts: Fac
     assert [path for path, _ in done.refused] == [PATH]
     assert done.added == ("user_tabs.md",)
     assert sheaf.read(PATH) == before
-
-
-def test_an_imported_fact_retires_what_it_supersedes(sheaf: Sheaf, facts: Facts, tmp_path: Path) -> None:
-    facts.add(PORT)
-    (tmp_path / "in" / "facts").mkdir(parents=True)
-    text = rewritten(sheaf).replace("\n---\n", f"\nsupersedes:\n  - {PATH}\n---\n")
-    (tmp_path / "in" / NEXT).write_text(text)
-
-    refused = sheaf.take_in(str(tmp_path / "in"))
-    assert (refused.added, [path for path, _ in refused.refused]) == ((), [NEXT])
-    assert "would retire it" in refused.refused[0][1]
-    assert paths(sheaf) == [PATH]
-
-    done = sheaf.take_in(str(tmp_path / "in"), replace=True)
-    assert (done.added, done.replaced) == ((NEXT,), (PATH,))
-    assert paths(sheaf) == [NEXT]
 
 
 def turn(text: str) -> Turn:
@@ -480,17 +384,6 @@ def test_a_person_may_forget_restore_and_erase_a_fact(opened: Callable[..., Shea
         assert paths(sheaf) == [PATH]
 
 
-def test_what_is_no_fact_in_the_folder_is_passed_over(sheaf: Sheaf, facts: Facts) -> None:
-    facts.add(PORT)
-    folder = Path(sheaf.root) / "facts"
-    (folder / "free.md").write_text("words\n")
-    (folder / "bad.md").write_bytes(b"\xff\xfe")
-
-    assert [memory.path for memory in facts.all()] == [PATH]
-    with pytest.raises((Refused, BadHeader)):
-        facts.find("bad.md")
-
-
 def test_a_correction_that_was_learned_does_not_borrow_the_evidence_of_the_old_text(
     sheaf: Sheaf, facts: Facts
 ) -> None:
@@ -519,71 +412,3 @@ def test_a_tool_is_told_how_to_correct_a_fact_and_can_do_so(sheaf: Sheaf, facts:
         tools.call("memory_write", {"filename": "facts/port.md", "content": content}) == "Memory saved: facts/port.md"
     )
     assert paths(sheaf) == ["facts/port.md"]
-
-
-def test_no_second_fact_on_a_subject_and_no_retired_name_by_any_door(sheaf: Sheaf, facts: Facts) -> None:
-    old = facts.add(PORT)
-    new = facts.supersede(old.path, "The staging service listens on port 9090.", reason="it moved")
-    more = "citations:\n  - a.py:1\nreason: y\n"
-    text = f"---\nname: {{name}}\ndescription: d\ntype: project\n{more}---\nIt is so.\n"
-
-    for path, name, why in (
-        ("facts/twin.md", PORT.subject, "it is about the same"),
-        (old.path, "Something else", "a fact had this name, and was retired"),
-    ):
-        answer = Tools(sheaf).call("memory_write", {"filename": path, "content": text.format(name=name)})
-        assert why in answer, answer
-    assert paths(sheaf) == [new.path]
-
-
-def test_a_fact_from_further_back_does_not_come_back_beside_the_last(
-    opened: Callable[..., Sheaf], tmp_path: Path
-) -> None:
-    with opened(by="user") as sheaf:
-        facts = Facts(sheaf)
-        first = facts.add(PORT)
-        second = facts.supersede(first.path, "The staging service listens on port 9090.", reason="it moved")
-        third = facts.supersede(second.path, "The staging service listens on port 7070.", reason="again")
-
-        for one in (first, second):
-            with pytest.raises(Exists):
-                sheaf.restore(one.path, one.version)
-            (tmp_path / "in" / "facts").mkdir(parents=True, exist_ok=True)
-            (tmp_path / "in" / one.path).write_bytes(one.data)
-            assert sheaf.take_in(str(tmp_path / "in")).added == ()
-        assert paths(sheaf) == [third.path]
-
-
-def test_of_facts_that_come_together_only_the_last_comes_in(
-    opened: Callable[..., Sheaf], settings: Settings, tmp_path: Path
-) -> None:
-    with opened(by="user") as sheaf:
-        facts = Facts(sheaf)
-        first = facts.add(PORT)
-        second = facts.supersede(first.path, "The staging service listens on port 9090.", reason="it moved")
-        for one in (first, second):
-            (tmp_path / "in" / "facts").mkdir(parents=True, exist_ok=True)
-            (tmp_path / "in" / one.path).write_bytes(one.data)
-    with Sheaf.open("user", settings=settings, by="user") as empty:
-        done = empty.take_in(str(tmp_path / "in"))
-
-        assert done.added == (second.path,)
-        assert done.refused == ((first.path, "another fact of this import supersedes it"),)
-        assert paths(empty) == [second.path]
-
-
-def test_a_fact_comes_in_when_the_one_that_supersedes_it_is_refused(
-    opened: Callable[..., Sheaf], settings: Settings, tmp_path: Path
-) -> None:
-    with opened(by="user") as sheaf:
-        facts = Facts(sheaf)
-        first = facts.add(PORT)
-        second = facts.supersede(first.path, "The staging service listens on port 9090.", reason="it moved")
-    (tmp_path / "in" / "facts").mkdir(parents=True)
-    (tmp_path / "in" / first.path).write_bytes(first.data)
-    (tmp_path / "in" / second.path).write_bytes(second.data + b"The key is AKIAZFAKE" + b"FAKEFAKE234.\n")
-    with Sheaf.open("user", settings=settings, by="user") as empty:
-        done = empty.take_in(str(tmp_path / "in"))
-
-        assert done.added == (first.path,)
-        assert [path for path, _ in done.refused] == [second.path]

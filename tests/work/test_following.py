@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
-from memsheaf.adapters.anthropic_memory import MemoryFiles
 from memsheaf.cli import main
-from memsheaf.errors import Duplicate, MemsheafError, Ref, ScopeRefused
+from memsheaf.errors import Duplicate, Ref, ScopeRefused
 
 TYPESCRIPT = "I prefer TypeScript, remember that"
 
@@ -211,14 +210,6 @@ def test_a_name_that_the_project_holds_as_a_link_is_not_taken_for_the_users(laye
     assert "bananas" in tools.call("memory_read", {"filename": "user:x.md"})
 
 
-def test_notes_of_the_user_are_not_taken_for_those_of_the_project(layers: Sheaf) -> None:
-    notes = "# Notes\n\n- Objective: mine\n"
-    layers.only("user").put("NOTES.md", notes, free=True)
-
-    assert "not found" in Tools(layers).call("memory_read", {"filename": "NOTES.md"})
-    assert "mine" in Tools(layers).call("memory_read", {"filename": "user:NOTES.md"})
-
-
 # learning
 
 
@@ -293,15 +284,6 @@ def test_a_crash_between_two_scopes_leaves_the_second_to_be_done_and_the_first_d
 # the chat
 
 
-def test_the_offline_talker_forgets_what_it_has_just_saved_by_the_name_it_was_given(world: World) -> None:
-    out = world.run("a", "chat", stdin=f"{TYPESCRIPT}\nForget that.\nWhat do you know about me?\n")[1]
-
-    assert "Saved user:user_" in out
-    assert out.count("user:user_") >= 2
-    with world.layers("a") as layers:
-        assert layers.list() == []
-
-
 def test_memories_of_several_scopes_are_not_changed_as_if_they_were_of_one(layers: Sheaf) -> None:
     mine = layers.only("user").write("X", "Of the user", "user", "Likes bananas.", path="x.md")
     ours = layers.only("project").write("X", "Of the project", "project", "The port is 8080.", path="x.md")
@@ -333,14 +315,3 @@ def test_a_memory_of_a_scope_that_was_not_opened_is_refused(layers: Sheaf, setti
     ):
         with pytest.raises(ScopeRefused, match="not among the scopes"):
             use()
-
-
-def test_the_adapters_use_the_home_scope_of_a_sheaf_alone(layers: Sheaf) -> None:
-    layers.only("user").put("mine.md", "Of the user.", free=True)
-    layers.only("project").put("ours.md", "Of the project.", free=True)
-    files = MemoryFiles(layers)
-
-    assert "ours.md" in files.view("/memories")
-    assert "Of the project." in files.view("/memories/ours.md")
-    with pytest.raises(MemsheafError, match="does not exist"):
-        files.view("/memories/mine.md")

@@ -59,23 +59,6 @@ def test_a_name_that_is_taken_or_refused(layers: Sheaf, tabs: str) -> None:
     assert sheaf.rename("project_spaces-2.md", "Tabs", file="deep/Ünicode & more.md").path == "deep/Ünicode & more.md"
 
 
-def test_many_are_pinned_and_confirmed_as_one_commit(layers: Sheaf, tabs: str) -> None:
-    sheaf = layers.only("project")
-    mood = sheaf.write("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
-    commit = sheaf.pin_many([(tabs, ""), (mood, sheaf.read(mood).version)])
-    assert commit is not None
-    assert len(commit.revisions) == 2
-    assert sheaf.pin_many([(tabs, "")]) is None
-    assert sheaf.read(tabs).pinned
-    assert not sheaf.pin(tabs, False).pinned
-    assert sheaf.confirm_many([(tabs, ""), (mood, "")])
-    assert sheaf.read(mood).trust == "confirmed"
-    with pytest.raises(Changed):
-        sheaf.pin_many([(tabs, "0" * 64)])
-    sheaf.undo()
-    assert sheaf.read(mood).trust == "unconfirmed"
-
-
 def test_what_is_moved_comes_back_in_both_scopes_by_one_undo(layers: Sheaf, tabs: str) -> None:
     source, target = layers.only("project"), layers.only("user")
     other = source.write("Deploys", "when", "project", "We deploy on Fridays.").path
@@ -227,13 +210,3 @@ def test_what_came_with_a_repository_is_unconfirmed_where_it_goes(layers: Sheaf,
         assert here.only("project").read("project_theirs.md").trust == "shared"
         here.only("project").move([("project_theirs.md", "")], here.only("user"))
         assert here.only("user").read("project_theirs.md").trust == "unconfirmed"
-
-
-def test_some_memories_are_exported_alone(layers: Sheaf, tabs: str, tmp_path: Path) -> None:
-    sheaf: Sheaf = layers.only("project")
-    sheaf.write("Deploys", "when", "project", "We deploy on Fridays.")
-    assert sheaf.export(str(tmp_path / "out"), only=[tabs]).written == 1
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [tabs]
-    with pytest.raises(Exception, match="nobody"):
-        sheaf.export(str(tmp_path / "more.zip"), only=["nobody.md"])
-    assert not (tmp_path / "more.zip").exists()

@@ -12,7 +12,7 @@ import pytest
 
 from corpus import SECRETS
 from memsheaf import Settings, Sheaf
-from memsheaf.errors import BadHeader, Exists, MemsheafError, Refused, SecretFound, TextRefused
+from memsheaf.errors import BadHeader, MemsheafError, SecretFound, TextRefused
 from memsheaf.work.notes import (
     ARCHIVE,
     BLOCKERS,
@@ -121,15 +121,6 @@ def test_each_rule_tells_its_line() -> None:
         assert rules(text.replace("\n", "\r\n")) == expected, text
 
 
-def test_every_problem_says_what_to_do() -> None:
-    text = "## Pending\n- DONE\n- verdict\n- x 2026-01-01 DONE\n- y\n```\n" + "z\n" * 20
-
-    found = problems(text, TODAY)
-
-    assert {one.rule for one in found} == {"length", "history", "bullets", "code", "pending", "stale", "ambiguous"}
-    assert all(one.what and one.advice for one in found)
-
-
 # pruning
 
 FULL = """Written by hand.
@@ -183,11 +174,6 @@ def test_what_is_active_stays_and_all_else_is_moved() -> None:
     assert done.review == ["the proxy, DEFERRED"]
 
 
-def test_good_notes_are_left_byte_for_byte() -> None:
-    for text in (GOOD, GOOD.replace("\n", "\r\n"), GOOD.rstrip(), "", "\ufeff" + GOOD, "# Notes\n\n\n## Phase\n1\n"):
-        assert prune(text, TODAY) == (text, [], [])
-
-
 PIECES = [
     "# Notes", "## Active objective", "## Phase", "## Blockers", "### Pending", "## Log", "#", "", "", "words", "- a",
     "- DONE", "- 2026-10-01: DONE", "- DEFERRED 2026-11-14", "  more", "\tDONE", "* b", "1. c", "```", "~~~", "---",
@@ -212,54 +198,7 @@ def test_pruning_twice_is_pruning_once_and_no_line_is_lost() -> None:
         assert not {"stale", "pending"} & {one.rule for one in problems(done.text, TODAY)}, text
 
 
-def test_what_is_left_of_odd_notes() -> None:
-    header = "---\nname: Notes\n---\n"
-    done = prune(f"{header}# Notes\nwords\n", TODAY)
-    assert (done.text, moved(done)) == (f"{header}# Notes\n", [("Notes", "words")])
-    assert prune("words\n\n## Log\n- x\n", TODAY).text == "# Notes\n"
-    assert prune("# Notes\n" + "\n" * 20 + "## Phase\n1\n", TODAY) == ("# Notes\n\n## Phase\n1\n", [], [])
-
-
-def test_the_archive_grows_at_its_end_under_one_heading_a_day() -> None:
-    text = archive("", "2026-11-14", prune("## Log\none\n", TODAY).moved)
-    text = archive(text, TODAY, prune("five\n", TODAY).moved)
-    text = archive(text, TODAY, prune("## Log\n- three\n  - four\n", TODAY).moved)
-
-    assert text == (
-        "# Notes, archived\n\n## 2026-11-14\n- Log: one\n\n## 2026-11-15\n- five\n- Log\n  three\n  - four\n"
-    )
-
-
-def test_code_in_the_archive_hides_no_later_day() -> None:
-    text = archive("", "2026-11-14", prune("## Log\n```sh\nmake\n", TODAY).moved)
-    text = archive(text, TODAY, prune("five\n", TODAY).moved)
-
-    assert text == ("# Notes, archived\n\n## 2026-11-14\n- Log\n  ```sh\n  make\n  ```\n\n## 2026-11-15\n- five\n")
-    assert archive(text, TODAY, prune("six\n", TODAY).moved) == f"{text}- six\n"
-
-
 # changing
-
-
-def test_notes_begin_with_what_is_said(notes: Notes) -> None:
-    assert notes.text == ""
-    notes.set(phase="1 of 2", objective="Ship it")
-    notes.block("No key")
-    notes.pend("Which queue?")
-
-    assert notes.text == (
-        "# Notes\n\n## Active objective\nShip it\n\n## Phase\n1 of 2\n\n"
-        "## Blockers and risks\n- 2026-11-15: No key\n\n## Pending\n- 2026-11-15: Which queue?\n"
-    )
-    assert problems(notes.text, TODAY) == []
-
-
-def test_a_new_objective_takes_the_place_of_the_old_one_and_touches_nothing_else(sheaf: Sheaf, notes: Notes) -> None:
-    text = GOOD.replace("\n", "\r\n")
-    write(sheaf, text)
-
-    assert notes.set(objective="Ship the exporter") == text.replace("importer", "exporter")
-    assert notes.set(phase="3 of 6") == text.replace("importer", "exporter").replace("2 of 6: the parser", "3 of 6")
 
 
 def test_an_entry_has_one_day_in_front_and_relative_days_get_theirs(notes: Notes) -> None:
@@ -267,18 +206,6 @@ def test_an_entry_has_one_day_in_front_and_relative_days_get_theirs(notes: Notes
     assert notes.block("the demo is tomorrow").endswith(
         "- 2026-11-01: the key\n- 2026-11-15: the demo is tomorrow (2026-11-16)\n"
     )
-
-
-def test_to_say_the_same_again_changes_nothing(sheaf: Sheaf, notes: Notes) -> None:
-    notes.set(objective="Ship it")
-    notes.block("No key")
-    before = len(list(sheaf.log()))
-
-    notes.set(objective="Ship it")
-    notes.block("no key!")
-    notes.set()
-
-    assert len(list(sheaf.log())) == before
 
 
 def test_what_is_done_moves_to_the_archive_in_one_commit(sheaf: Sheaf, notes: Notes) -> None:
@@ -298,16 +225,6 @@ def test_what_is_done_moves_to_the_archive_in_one_commit(sheaf: Sheaf, notes: No
     assert notes.finish("objective") == "Ship the importer"
     assert notes.finish("2 of 6") == "2 of 6: the parser"
     assert "- Active objective: Ship the importer (DONE 2026-11-15)\n" in sheaf.read(ARCHIVE).text
-
-
-def test_what_is_not_there_or_could_be_several_is_refused_with_what_there_is(sheaf: Sheaf, notes: Notes) -> None:
-    write(sheaf, GOOD)
-
-    for which in ("0", "5", "-1", "zebra", "", "?!", "e"):
-        with pytest.raises(Refused) as caught:
-            notes.finish(which)
-        assert "1 2026-11-01: The vendor" in caught.value.hint
-    assert notes.text == GOOD
 
 
 def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf, notes: Notes) -> None:
@@ -332,16 +249,6 @@ def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf, notes: Notes) -> None:
     assert sheaf.list() == []
 
 
-def test_an_objective_is_any_line_that_does_not_break_the_layout(sheaf: Sheaf, notes: Notes) -> None:
-    for objective in ("# Title", "## Phase", "- a bullet", "```", "1. first", "iteration 2", "\u200b"):
-        with pytest.raises(TextRefused):
-            notes.set(objective=objective)
-    assert sheaf.list() == []
-    for objective in ("中文目标", "הדגמה", "🚀 ship", "<!-- x -->", "*emphasis*", "a | b", "---", "> q"):
-        notes.set(objective=objective)
-        assert noted_under(notes.text, OBJECTIVE) == [objective]
-
-
 def test_the_fourth_blocker_and_the_second_pending_are_refused(notes: Notes) -> None:
     for text in ("a", "b", "c"):
         notes.block(text)
@@ -353,21 +260,6 @@ def test_the_fourth_blocker_and_the_second_pending_are_refused(notes: Notes) -> 
             change("e")
         assert "notes done" in caught.value.hint
     assert notes.text == before
-
-
-def test_notes_that_a_person_let_grow_can_be_made_shorter_but_not_longer(sheaf: Sheaf, notes: Notes) -> None:
-    grown = GOOD + "\n## Log\n- iteration 1\n- 2\n- 3\n- 4\n- 5\n- 6\n- 7\n"
-    write(sheaf, grown)
-
-    with pytest.raises(TextRefused, match="lines"):
-        notes.block("one more")
-    notes.set(objective="Ship the exporter")
-    notes.finish("1")
-    notes.prune(apply=True)
-
-    assert problems(notes.text, TODAY) == []
-    assert "iteration 1" in sheaf.read(ARCHIVE).text
-    notes.block("one more")
 
 
 def test_pruning_is_shown_first_and_done_once(sheaf: Sheaf, notes: Notes) -> None:
@@ -397,24 +289,6 @@ def test_notes_that_are_not_understood_are_not_rewritten(sheaf: Sheaf, notes: No
         with pytest.raises(BadHeader):
             change()
     assert (Path(sheaf.root) / "NOTES.md").read_bytes() == b"# Notes\n\xff\xfe\n"
-
-
-def test_notes_under_a_name_in_small_letters_are_named_and_left_alone(sheaf: Sheaf, notes: Notes) -> None:
-    write(sheaf, GOOD, "notes.md")
-
-    with pytest.raises(Exists, match=r"notes\.md"):
-        notes.set(phase="1")
-    assert [row.path for row in sheaf.list()] == ["notes.md"]
-
-
-def test_a_block_of_code_that_does_not_end_takes_no_heading_in(sheaf: Sheaf, notes: Notes) -> None:
-    write(sheaf, "# Notes\n```\nx\n")
-
-    with pytest.raises(TextRefused, match="would not be told from the rest"):
-        notes.set(phase="1")
-    notes.prune(apply=True)
-    notes.set(phase="1")
-    assert noted_under(notes.text, PHASE) == ["1"]
 
 
 def test_no_secret_gets_into_the_notes(notes: Notes, tmp_path: Path) -> None:

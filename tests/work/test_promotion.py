@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from threading import Barrier
 
@@ -12,7 +11,7 @@ import pytest
 
 from corpus import SECRETS
 from memsheaf.config import Settings
-from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused
+from memsheaf.errors import Blocked, MemsheafError, NotFound, Refused, ScopeRefused
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.work import sessions, tasks
@@ -98,64 +97,7 @@ def test_a_note_is_read_as_subject_fact_places_and_reason(layers: Sheaf) -> None
     assert len(item.id) == 6
 
 
-def test_a_subject_is_what_stands_before_a_colon(layers: Sheaf) -> None:
-    for note, subject, text in (
-        ("2026-11-15: Port: it is 8080", "Port", "it is 8080"),
-        ("14:32 the proxy listens on db.internal:5432", "", "the proxy listens on db.internal:5432"),
-        ("**Port**: 8080", "Port", "8080"),
-        ("see https://example.com/a", "", "see https://example.com/a"),
-        ("端口：网关监听 8080", "端口", "网关监听 8080"),
-        ("at src/app.py:12 it starts", "", "at src/app.py:12 it starts"),
-        ("One. Two: three", "", "One. Two: three"),
-    ):
-        item = noted(layers, note)
-        assert (item.subject, item.text) == (subject, text)
-        assert item.citations == (("src/app.py:12",) if "app.py" in note else ())
-
-
-def test_places_are_read_in_backticks_and_without(layers: Sheaf) -> None:
-    for note, places in (
-        ("It starts in `src/app.py:1`", ("src/app.py:1",)),
-        ("It starts in `src/app.py#main` and Makefile:2", ("src/app.py#main", "Makefile:2")),
-        ("It listens on `localhost:8080` and on `my host:8080`", ()),
-        ("Run `make check` and see Makefile:2", ("Makefile:2",)),
-    ):
-        assert noted(layers, note).citations == places, note
-
-
-def test_prose_without_bullets_is_one_item(layers: Sheaf) -> None:
-    sessions.of(layers, "s1").note("All of it.\nTwo lines.", section="Key Results", replace=True)
-
-    (item,) = items(layers.only("session/s1"))
-    assert item.text == "All of it.\nTwo lines."
-
-    up(layers, item, "user")
-    assert "All of it. (promoted: user user_two-lines.md)\nTwo lines." in sessions.of(layers, "s1").body
-    assert items(layers.only("session/s1")) == []
-
-
-def test_a_session_that_ended_still_offers_what_it_found(layers: Sheaf) -> None:
-    item = noted(layers, PUSH)
-    sessions.of(layers, "s1").end()
-
-    assert sources(layers) == ["task/feature-x"]
-    assert sources(layers, session="S1") == ["session/s1"]
-    (archived,) = items(layers.only("session/s1"))
-    assert (archived.id, archived.path) == (item.id, "archive/session.md")
-    up(layers, archived)
-    assert items(layers.only("session/s1")) == []
-
-
 # the checklist
-
-
-def test_a_type_is_proposed_by_where_a_note_stands_and_goes_and_a_given_one_holds(layers: Sheaf) -> None:
-    key, error = noted(layers, "Run `make check`"), noted(layers, "Mock nothing", "Errors & Corrections")
-
-    for item, to, kind in ((key, "project", "project"), (error, "project", "feedback"), (key, "user", "user")):
-        assert examine(item, layers.only(to)).item.kind == kind
-        assert examine(item._replace(kind="reference"), layers.only(to)).item.kind == "reference"
-    assert verdicts(examine(key._replace(kind="gossip"), layers.only("project")))["type"] == "stop"
 
 
 def test_what_is_about_the_person_goes_to_the_user_and_not_to_the_project(layers: Sheaf) -> None:
@@ -218,37 +160,6 @@ def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: S
     assert [row.path for row in layers.only("project").list()] == [new.path]
 
 
-def test_to_create_another_takes_a_rationale_and_a_subject_of_its_own(layers: Sheaf) -> None:
-    up(layers, noted(layers, PUSH))
-    item = noted(layers, "Test command: `make check` runs before each push, see Makefile:2 and docs/release.md:1")
-    item = item._replace(reason="asked")
-
-    assert (
-        verdicts(examine(item, layers.only("project"), choice=PromotionChoice(anyway="two readers")))["duplicate"]
-        == "ask"
-    )
-    other = item._replace(subject="How releases are tested")
-    memory = up(layers, other, choice=PromotionChoice(anyway="two readers"))
-
-    assert memory.reason == "asked (two readers)"
-    assert len(layers.only("project").list()) == 2
-
-
-def test_an_ordinary_memory_of_the_project_is_corrected_and_not_superseded(layers: Sheaf) -> None:
-    layers.only("project").write("Releases", "When", "project", "They go out on Mondays.")
-    item = noted(layers, FRIDAY)
-
-    found = examine(item, layers.only("project"))
-
-    assert verdicts(found)["duplicate"] == "ask"
-    assert help_of(found, "duplicate") == "--anyway RATIONALE --subject TEXT"
-    for path in ("project_releases.md", "../x.md", "facts/nothing.md"):
-        assert (
-            verdicts(examine(item, layers.only("project"), choice=PromotionChoice(supersedes=path)))["duplicate"]
-            == "stop"
-        )
-
-
 def test_the_five_fields_have_to_be_complete_for_the_project(layers: Sheaf, tree: WorkingTree) -> None:
     bare = noted(layers, "Releases go out on Fridays")
 
@@ -297,33 +208,6 @@ def test_it_climbs_from_session_to_task_to_project(layers: Sheaf) -> None:
 
     assert (fact.path, fact.reason) == ("facts/project_releases.md", "the customer tests on weekends")
     assert items(layers.only("task/feature-x")) == []
-
-
-def test_in_another_scope_an_ordinary_memory_is_replaced_by_what_supersedes_it(layers: Sheaf) -> None:
-    old = layers.only("user").write("Answers", "How long", "user", "I prefer long answers")
-    item = noted(layers, "Answers: I prefer short answers")
-    assert examine(item, layers.only("user")).supersedes == old.path
-
-    new = up(layers, item, "user", PromotionChoice(supersedes=old.path))
-
-    assert (new.path, new.body) == (old.path, "I prefer short answers\n")
-    assert len(layers.only("user").list()) == 1
-    layers.only("user").undo()
-    assert layers.only("user").read(old.path).body == "I prefer long answers\n"
-
-
-def test_crlf_and_what_a_person_wrote_around_it_stay_as_they_are(layers: Sheaf) -> None:
-    noted(layers, FRIDAY)
-    noted(layers, PUSH)
-    path = Path(layers.only("session/s1").root, "session.md")
-    text = path.read_text().replace("- Test", "---\n* not mine\n\n- Test") + "\n## Mine\n- kept\n"
-    path.write_bytes(text.replace("\n", "\r\n").encode())
-    item = next(one for one in items(layers.only("session/s1")) if one.subject == "Test command")
-
-    up(layers, item)
-
-    marked = "see Makefile:2 (promoted: facts/project_test-command.md)"
-    assert path.read_bytes() == text.replace("see Makefile:2", marked).replace("\n", "\r\n").encode()
 
 
 def test_both_sides_can_be_taken_back(layers: Sheaf) -> None:
@@ -375,21 +259,6 @@ def test_several_who_promote_the_same_note_at_once_make_one_fact_and_one_mark(
     assert sessions.of(layers, "s1").memory.text.count("(promoted:") == 1
 
 
-def test_a_mark_that_cannot_be_made_is_told_and_what_was_promoted_stays(layers: Sheaf) -> None:
-    item = noted(layers, PUSH)
-    path = Path(layers.only("session/s1").root, "session.md")
-    path.write_text(path.read_text().replace("name: Work", "name: &x Work"))
-
-    with pytest.raises(MemsheafError) as told:
-        up(layers, item)
-
-    assert told.value.__notes__ == [
-        "It was promoted to facts/project_test-command.md, and could not be marked in "
-        "session/s1 session.md Key Results."
-    ]
-    assert len(layers.only("project").list()) == 1
-
-
 # what may not move
 
 
@@ -409,19 +278,6 @@ def test_nothing_is_promoted_sideways_or_to_a_task_that_is_not_there(layers: She
         promote(item, layers.only("project"), layers.only("user"))
     assert sessions.of(layers, "s1").memory.text == before
     assert not Path(layers.only("project").root, "tasks", "nothing").exists()
-
-
-def test_a_source_that_is_open_for_reading_is_refused_before_anything_is_written(
-    layers: Sheaf, settings: Settings, work: Path
-) -> None:
-    item = noted(layers, PUSH)
-
-    with (
-        Sheaf.open(settings=settings, cwd=str(work), by="user", read_only=True) as looking,
-        pytest.raises(ReadOnly),
-    ):
-        promote(item, looking.only("session/s1"), layers.only("project"))
-    assert list(layers.only("project").list()) == []
 
 
 def test_only_a_person_who_says_so_gives_something_to_a_team(layers: Sheaf, settings: Settings, work: Path) -> None:
@@ -481,17 +337,3 @@ def test_no_secret_reaches_the_disk_however_one_insists(layers: Sheaf) -> None:
 def on_disk(layers: Sheaf) -> str:
     home = Path(layers.settings.home)
     return "\n".join(path.read_text(errors="replace") for path in home.rglob("*") if path.is_file())
-
-
-def test_whatever_is_noted_is_examined_and_promoted_or_refused(layers: Sheaf) -> None:
-    item = noted(layers, "x")
-    texts = (
-        "", "\u200b\u202e hidden: text", "🧵" * 80, "一" * 300, "a" * 20_000, "# heading: text",
-        "```\ncode: yes\n```",
-        "(promoted: facts/x.md) is not at the end", ": : :", "../../etc/passwd:1", "**" * 500, "1. " * 5_000,
-    )  # fmt: skip
-    for number, text in enumerate(texts):
-        one, to = item._replace(text=text, subject=""), ("user", "project", "task/feature-x")[number % 3]
-        assert examine(one, layers.only(to)).recommend in ("yes", "no", "defer")
-        with suppress(MemsheafError):
-            up(layers, one, to)

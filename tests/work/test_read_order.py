@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from memsheaf import Message, Row, Settings, Sheaf, Turn
-from memsheaf.errors import Changed, NotFound, Ref, ScopeRefused
+from memsheaf.errors import Changed, Ref
 from memsheaf.work import sessions, tasks
-from memsheaf.work.brief import brief, compact, standing
+from memsheaf.work.brief import brief, compact
 
 TEXT = "The zebra service runs in {}."
 
@@ -60,51 +58,6 @@ def test_the_prompt_of_the_layers_holds_no_notes_of_a_task_or_a_session(layers: 
     assert "`user`" in prompt
     assert "Feature X" not in prompt
     assert "session.md" not in prompt
-
-
-def test_of_several_none_is_asked_unless_it_is_named_and_that_is_said(
-    layers: Sheaf, settings: Settings, tmp_path: Path
-) -> None:
-    tasks.start(layers, "Second")
-
-    assert layers.scopes() == ["session/now", "project", "user"]
-    assert layers.work.unclear() == [
-        "2 tasks are active, and none was asked: name one with --task (feature-x, second)",
-    ]
-    with Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), task="Second") as named:
-        assert named.scopes()[0] == "task/second"
-        assert named.work.unclear() == []
-
-
-def test_a_name_that_is_not_there_is_refused_and_nothing_is_made(
-    layers: Sheaf, settings: Settings, tmp_path: Path
-) -> None:
-    before = sorted(str(path) for path in (tmp_path / "home").rglob("*"))
-    for name, error in (("nope", NotFound), ("../x", ScopeRefused), ("a/b", ScopeRefused)):
-        for layer in ("task", "session"):
-            with Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), **{layer: name}) as named:
-                for ask in (named.scopes, partial(brief, named), partial(standing, named), named.session):
-                    with pytest.raises(error):
-                        ask()
-    assert sorted(str(path) for path in (tmp_path / "home").rglob("*")) == before
-
-
-def test_a_place_without_layers_has_project_and_user_and_an_empty_brief(settings: Settings, tmp_path: Path) -> None:
-    with Sheaf.open(settings=settings, cwd=str(tmp_path / "work")) as layers:
-        assert layers.scopes() == ["project", "user"]
-        assert brief(layers) == ""
-        assert layers.search("anything") == []
-    assert not os.path.exists(settings.home)
-
-
-def test_the_brief_lists_what_could_be_meant(layers: Sheaf) -> None:
-    tasks.start(layers, "Second </system-reminder>")
-    sessions.start(layers, "Another", id="other")
-
-    told = brief(layers)
-
-    assert "# Active tasks\n\n- task/feature-x\n- task/second-system-reminder\n" in told
-    assert "# Open sessions\n\n- session/now\n- session/other\n" in told
 
 
 def test_the_brief_says_what_was_noted_and_leaves_out_the_rest_of_the_template(layers: Sheaf) -> None:

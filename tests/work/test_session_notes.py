@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,13 +21,11 @@ from memsheaf.errors import (
 from memsheaf.index.vectors import passages
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
-from memsheaf.text.sections import count_tokens, entries, find_section, sections
+from memsheaf.text.sections import count_tokens, find_section, sections
 from memsheaf.work.promotion import items
 from memsheaf.work.sessions import (
     ARCHIVE,
     FILE,
-    MAX_SECTION_TOKENS,
-    MAX_TOTAL_TOKENS,
     SessionNotes,
     ended_sessions,
     of,
@@ -117,46 +115,6 @@ def test_an_id_that_is_or_was_in_use_is_refused_and_its_notes_stay(layers: Sheaf
     assert notes.memory.text == before
 
 
-def test_the_users_own_template_is_taken_if_there_is_one(layers: Sheaf, settings: Settings) -> None:
-    Path(settings.home).mkdir()
-    Path(settings.home, FILE).write_bytes(
-        "\ufeff# Notizen\r\n\r\n## Stand\r\n_Wo wir sind._\r\n\r\n## 日志\r\n".encode()
-    )
-
-    notes = start(layers, id="own")
-
-    assert notes.body == "# Notizen\n\n## Stand\n_Wo wir sind._\n\n## 日志\n"
-    assert notes.note("läuft 🎉", section="日").section == "日志"
-    assert notes.body.endswith("## 日志\n- läuft 🎉\n")
-    with pytest.raises(TextRefused, match="no section 'Worklog'; there are: Stand, 日志"):
-        notes.note("there is no worklog")
-    own = start(layers, id="log", template="## work-log\n## WORKLOG\n")
-    own.note("the time goes before it")
-    assert own.body.endswith(f"- {local('%H:%M')} the time goes before it\n")
-    assert titles(start(layers, template=template_of(settings, long=True)).body)[0] == "Title"
-
-
-def test_a_file_that_is_no_template_is_refused_by_name(settings: Settings, tmp_path: Path) -> None:
-    place = tmp_path / "template.md"
-    for data in (
-        b"",
-        b"no heading at all\n",
-        b"# Only the first level\n",
-        b"## Same\n## same!\n",
-        "## 🚀\n".encode(),
-        b"## A\n\xff\n",
-        b"## A\n" + b"x\n" * 30_000,
-        b"## A\n" + "一".encode() * 16_001,
-        b"```\n## in a fence\n```\n",
-    ):
-        place.write_bytes(data)
-        with pytest.raises(TextRefused, match=r"template\.md"):
-            template_of(settings, str(place))
-    for unreadable in ("missing.md", ".", "zero\0byte"):
-        with pytest.raises(TextRefused):
-            template_of(settings, str(tmp_path / unreadable))
-
-
 # noting
 
 
@@ -175,35 +133,6 @@ def test_a_note_without_a_section_goes_to_the_worklog_with_its_time(notes: Sessi
     assert not notes.is_blank
 
 
-def test_a_section_is_named_by_its_words_or_how_it_begins(notes: SessionNotes) -> None:
-    for name in ("err", "Errors & Corrections", "ERRORS and corr", "errors, and: corrections"):
-        assert notes.note("The clock was wrong\nby an hour", section=name).section == "Errors & Corrections"
-
-    assert under(notes, "errors and corrections").startswith("- The clock was wrong\n  by an hour")
-    before = notes.memory.text
-    for name in ("nonsense", "!!!", "current state of things"):
-        with pytest.raises(TextRefused, match=r"there is no section .*; there are: Current State, Files"):
-            notes.note("x", section=name)
-    for text in ("", " \n\t", "bell\x07", "zero\0", "half \ud800 of a pair"):
-        with pytest.raises(TextRefused):
-            notes.note(text)
-    assert notes.memory.text == before
-
-
-def test_replacing_keeps_heading_and_guide_and_nothing_else_of_a_section(notes: SessionNotes) -> None:
-    notes.note("old", section="current")
-    notes.note("stays", section="files")
-
-    assert notes.note("Phase 2\n\n- next: tests  ", section="current", replace=True).section == "Current State"
-
-    assert under(notes, "Current State") == "Phase 2\n\n- next: tests"
-    assert under(notes, "Files and Functions") == "- stays"
-    assert notes.body.startswith("## Current State\n_Where the work stands:")
-    assert titles(notes.body) == SHORT
-    notes.note("no time in front", replace=True)
-    assert under(notes, "Worklog") == "no time in front"
-
-
 def test_a_text_that_would_change_the_headings_is_refused_instead_of_a_section(notes: SessionNotes) -> None:
     for text in ("## Worklog", "a\n## New", "# T\nx", "```\nnever closed", "a\n~~~\nb", "- ```", "x\r## Old Mac"):
         for name in ("current", "worklog"):
@@ -212,68 +141,7 @@ def test_a_text_that_would_change_the_headings_is_refused_instead_of_a_section(n
     assert notes.is_blank
 
 
-def test_a_bullet_holds_any_text_and_a_fence_that_is_left_open_is_refused(notes: SessionNotes) -> None:
-    texts = ("## Worklog", "a\n## New\n# T", "a\r\n## New", "---\nname: x\n---", "a\n```\n## b\n```")
-    for text in texts:
-        for name in ("current", "key", "worklog"):
-            notes.note(text, section=name)
-    with pytest.raises(TextRefused, match="headings stay"):
-        notes.note("see\n```sh\nmake", section="key")
-
-    assert titles(notes.body) == SHORT
-    assert notes.memory.name == "Move the login"
-    found = find_section(notes.body, "Key Results")
-    assert found is not None
-    assert len(entries(found)) == len(texts) + 1, "the guide, too"
-    notes.note("```sh\n## not a heading\nmake\n```")
-    assert under(notes, "Worklog").endswith(f"- {local('%H:%M')}\n  ```sh\n  ## not a heading\n  make\n  ```")
-
-
-def test_a_full_section_says_so_and_takes_what_still_matters_instead(notes: SessionNotes) -> None:
-    notes.note("一" * (MAX_SECTION_TOKENS * 4 // 3 - 40), section="key")
-
-    with pytest.raises(TextRefused, match=r"'Key Results' would have .* tokens; 2,000 is the most") as caught:
-        notes.note("x" * 200, section="key")
-    assert "--section 'Key Results' --replace" in caught.value.hint
-    notes.note("short", section="key", replace=True)
-    notes.note("x" * 200, section="key")
-    assert under(notes, "Key Results") == f"short\n\n- {'x' * 200}"
-    file_of(notes).write_text(
-        notes.memory.text + "- long\n" * 8_000
-    )  # by a person; it may get shorter, and not longer
-    with pytest.raises(TextRefused, match=f"the notes would have .* {MAX_TOTAL_TOKENS:,} is the most"):
-        notes.note("x", section="key")
-    notes.note("- long\n" * 1_500, replace=True)
-    notes.note("x", section="key")
-
-
 # what people do to the file
-
-
-def test_line_ends_of_the_file_stay_as_they_are(notes: SessionNotes) -> None:
-    file_of(notes).write_bytes(notes.memory.text.replace("\n", "\r\n").encode())
-    assert notes.is_blank
-
-    notes.note("one\ntwo")
-    notes.note("new state", section="current", replace=True)
-
-    data = file_of(notes).read_bytes()
-    assert data.count(b"\n") == data.count(b"\r\n")
-    assert under(notes, "Worklog").split("\r\n") == [f"- {local('%H:%M')} one", "  two"]
-    assert titles(notes.body) == SHORT
-
-
-def test_a_heading_that_somebody_removed_is_missed_and_nothing_is_lost(notes: SessionNotes) -> None:
-    notes.note("kept")
-    file_of(notes).write_text(notes.memory.text.replace("## Worklog\n", "") + "\n## Extra\n\nmine\n")
-    before = notes.memory.text
-
-    with pytest.raises(TextRefused, match=r"no section 'Worklog'; there are: .*, Extra") as caught:
-        notes.note("more")
-    assert "memsheaf edit" in caught.value.hint
-    assert notes.memory.text == before
-    notes.note("more", section="extra")
-    assert notes.memory.text == f"{before}\n- more\n"
 
 
 def test_a_file_that_is_not_understood_is_not_rewritten_and_can_be_archived(notes: SessionNotes) -> None:
@@ -284,40 +152,6 @@ def test_a_file_that_is_not_understood_is_not_rewritten_and_can_be_archived(note
         assert file_of(notes).read_bytes() == data
     notes.end()
     assert Path(notes.sheaf.root, ARCHIVE, FILE).read_bytes() == data
-
-
-# which one
-
-
-def test_the_session_that_is_meant_is_the_named_the_chosen_or_the_only_open_one(
-    layers: Sheaf, settings: Settings, tmp_path: Path, notes: SessionNotes
-) -> None:
-    assert of(layers).id == "one"
-    start(layers, id="two")
-    with pytest.raises(ScopeRefused, match="several could be meant: one, two") as caught:
-        of(layers)
-    assert "MEMSHEAF_SESSION" in caught.value.hint
-    assert of(layers, "TWO").id == "two"
-    with Sheaf.open(settings=settings._replace(session="one"), cwd=str(tmp_path / "work")) as chosen:
-        assert of(chosen).id == "one"
-        assert of(chosen, "two").id == "two"
-    of(layers, "two").end()
-    assert of(layers).id == "one"
-
-
-def test_without_a_session_there_is_none_and_looking_makes_none(layers: Sheaf, tmp_path: Path) -> None:
-    acts: dict[str, Callable[[], object]] = {
-        "^no session is open$": lambda: of(layers),
-        "^there is no session 'nobody'$": lambda: of(layers, "nobody"),
-        "^there is no session 'x'$": lambda: SessionNotes(layers.only("session/x")).end(),
-    }
-    for said, act in acts.items():
-        with pytest.raises(NotFound, match=said) as caught:
-            act()
-        assert "memsheaf session" in caught.value.hint
-
-    assert ended_sessions(layers) == []
-    assert bytes_below(tmp_path) == {}
 
 
 # what is found and shown of it
@@ -381,18 +215,6 @@ def test_the_end_moves_the_notes_to_the_archive_and_one_undo_brings_them_back(
     assert notes.sheaf.undo()[0].undoes == commit
     assert [row.path for row in notes.sheaf.list()] == ["deep/port.md", "session.md"]
     assert (layers.work.going("session"), ended_sessions(layers)) == (["one"], [])
-
-
-def test_what_has_ended_is_not_ended_again_nor_noted_in(notes: SessionNotes) -> None:
-    notes.note("x")
-    notes.end()
-    before = bytes_below(Path(notes.sheaf.root))
-
-    for act in (notes.end, lambda: notes.note("y"), lambda: notes.note("y", replace=True)):
-        with pytest.raises(Blocked, match="the session 'one' has ended") as caught:
-            act()
-        assert "memsheaf undo --scope session/one" in caught.value.hint
-    assert bytes_below(Path(notes.sheaf.root)) == before
 
 
 def test_a_blank_session_leaves_nothing_but_the_journal(layers: Sheaf, notes: SessionNotes) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -11,22 +10,18 @@ import pytest
 
 from corpus import HOSTILE_NAMES as NAMES
 from corpus import SECRETS
-from memsheaf import Settings
 from memsheaf.errors import (
     BadHeader,
     Blocked,
-    Exists,
     MemsheafError,
-    NotFound,
     PathRefused,
-    ScopeRefused,
     SecretFound,
     TextRefused,
 )
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.brief import brief
 from memsheaf.work.promotion import items
-from memsheaf.work.tasks import Task, every_task, of, slug_of, start
+from memsheaf.work.tasks import Task, every_task, of, start
 
 
 @pytest.fixture
@@ -54,54 +49,6 @@ def test_a_task_begins_with_a_file_that_people_can_read(task: Task) -> None:
     assert (now.phase, now.phases, now.iteration) == (1, 6, 1)
     assert UUID(now.trace_id).version == 4
     assert "Feature X" in task.sheaf.catalog().text
-
-
-def test_a_title_becomes_a_label_or_is_refused_with_what_to_do(layers: Sheaf) -> None:
-    for title, slug in (
-        ("  Log in, log OUT! (v2)  ", "log-in-log-out-v2"),
-        ("Überprüfung", "uberprufung"),
-        ("修复 API", "api"),
-        ("登录", "task-1e2df9"),
-        ("../secret.md", "secret-md"),
-        ("x" * 100, "x" * 60),
-    ):
-        assert slug_of(title.strip()) == slug
-    for title, slug, said, hint in (
-        ("Feature", "con", "Windows", "--slug"),
-        ("Com1", "", "Windows", "--slug"),
-        ("Feature\nX", "", "line break", "title"),
-    ):
-        with pytest.raises((ScopeRefused, TextRefused), match=said) as caught:
-            start(layers, title, slug=slug)
-        assert hint in caught.value.hint
-
-
-def test_the_task_that_is_meant_is_the_named_one_or_the_only_active_one(layers: Sheaf, task: Task) -> None:
-    with pytest.raises(Exists) as caught:
-        start(layers, "Feature: X", goal="another")
-    assert "--slug" in caught.value.hint
-    assert of(layers).now.goal == "Users can log in"
-    other = start(layers, "Feature: X", slug="Other")
-
-    with pytest.raises(ScopeRefused, match="feature-x, other"):
-        of(layers)
-    assert of(layers, "other").slug == "other"
-    other.done()
-    assert of(layers).slug == "feature-x"
-    of(layers).drop("no time")
-    with pytest.raises(NotFound, match="no active task"):
-        of(layers)
-    assert [(slug, state.status if state else "") for slug, state, _ in every_task(layers)] == [
-        ("feature-x", "dropped"),
-        ("other", "done"),
-    ]
-
-
-def test_to_look_for_a_task_makes_nothing(settings: Settings, work: Path, tmp_path: Path) -> None:
-    with Sheaf(settings, str(work), read_only=True) as layers, pytest.raises(NotFound, match="nobody"):
-        of(layers, "nobody")
-
-    assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
 
 # what one does with it
@@ -215,34 +162,6 @@ TABLE = """# Verified
 """
 
 
-def test_only_the_row_of_an_item_changes_in_a_table_that_people_edit(task: Task) -> None:
-    path = Path(task.sheaf.root, "verified.md")
-    task.verify("login", "One can log in")
-    assert path.read_text() == TABLE
-    path.write_text("Anna looks after this.")
-    task.verify("login", "One can log in")
-    assert path.read_text() == "Anna looks after this.\n\n" + TABLE.partition("\n\n")[2]
-    text = (
-        "Anna looks after this.\r\n\r\n| ID | Description | First | Last | Status |\r\n"
-        "| :-- | --- | --: | :-: | - |\r\n|  a|what  holds| 1 |1 | VERIFIED |\r\n\r\n"
-        "| b | more | 1 | 2 | REGRESSED |\r\n"
-    )
-    path.write_bytes(text.encode())
-    task.verify("b")
-    task.verify("hindi-हिन्दी", "last")
-    assert path.read_bytes().decode() == (
-        text.replace("1 | 2 | REGRESSED", "1 | 1 | VERIFIED") + "| hindi-हिन्दी | last | 1 | 1 | VERIFIED |\r\n"
-    )
-    descriptions = ["a | b", "|", "\\", "\\|", "a \\\\| b|", "C:\\", "`x|y`", "登录 🎉", "---", "| - |"]
-    for number, description in enumerate(descriptions):
-        task.verify(f"odd-{number}", description)
-    assert [item.description for item in task.items()[3:]] == descriptions
-    for bad in ("", "a b", "a|b", "a\\", "x" * 65, "a\nb", "a\u200bb", "\u3164"):
-        with pytest.raises(TextRefused) as caught:
-            task.verify(bad, "text")
-        assert "such as login" in caught.value.hint
-
-
 def test_a_row_that_cannot_be_read_blocks_instead_of_being_dropped(task: Task) -> None:
     path = Path(task.sheaf.root, "verified.md")
     for row in (
@@ -279,40 +198,6 @@ def test_a_report_ends_a_phase_and_the_last_one_stays(layers: Sheaf, task: Task)
             task.go_to(phase)
 
 
-def test_a_deliverable_is_kept_as_it_is(task: Task) -> None:
-    assert task.deliver("design", "# Design\n\n二") == "deliverables/design.md"
-    assert task.deliver("design.md", "# Design 2\n") == "deliverables/design.md"
-    with pytest.raises(Exists):
-        task.deliver("Design", "another")
-    assert task.sheaf.read("deliverables/design.md").text == "# Design 2\n"
-    assert task.deliverables() == ["deliverables/design.md"]
-    for name in ("../TASK", "", "con", ".hidden", "x\0"):
-        with pytest.raises(PathRefused):
-            task.deliver(name, "text")
-
-
-def test_an_ended_task_takes_notes_and_nothing_else(task: Task) -> None:
-    task.verify("login", "One can log in", regressed=True)
-    task.drop("no time")
-
-    task.note("seen again")
-    task.deliver("rest", "text")
-    assert task.sheaf.read("TASK.md").text.endswith("seen again\n\n## Dropped, 2026-11-15\n\nno time\n")
-    assert [item.text for item in items(task.sheaf)] == ["seen again"]
-    steps: list[Callable[[], object]] = [
-        task.done,
-        partial(task.drop, "x"),
-        partial(task.revise, "x"),
-        partial(task.report, "x"),
-        partial(task.go_to, 2),
-        partial(task.verify, "login"),
-    ]
-    for step in steps:
-        with pytest.raises(Blocked, match="dropped") as caught:
-            step()
-        assert "undo" in caught.value.hint
-
-
 def test_each_step_is_one_commit_that_undo_takes_back(task: Task) -> None:
     steps: list[Callable[[], object]] = [
         partial(task.note, "n"),
@@ -336,39 +221,6 @@ def test_each_step_is_one_commit_that_undo_takes_back(task: Task) -> None:
 
 
 # for whoever goes on with it
-
-
-def test_the_state_has_all_that_a_program_needs_after_a_reset(layers: Sheaf, task: Task) -> None:
-    task.report("Schema is there")
-    task.verify("login", "One can log in")
-    task.verify("logout", "One can log out", regressed=True)
-    task.revise("rate limits", "\n## Ask in batches.\nOf 50.")
-    task.deliver("design", "text")
-    task.note("Redis")
-    task.event({"event_type": "discovery", "payload": {"n": 1}})
-
-    with layers.reopen_read_only() as later:
-        state = of(later).state()
-
-    assert json.loads(json.dumps(state)) == {
-        "task": "feature-x",
-        "title": "Feature X",
-        "goal": "Users can log in",
-        "status": "active",
-        "phase": 2,
-        "phases": 6,
-        "iteration": 2,
-        "trace_id": task.now.trace_id,
-        "verified": [{"id": "login", "description": "One can log in", "first": 1, "last": 1, "status": "VERIFIED"}],
-        "regressed": [
-            {"id": "logout", "description": "One can log out", "first": 1, "last": 1, "status": "REGRESSED"}
-        ],
-        "revisions": ["Revision 2, 2026-11-15: rate limits: #### Ask in batches. Of 50."],
-        "reports": ["phases/phase-1.md: Report, 2026-11-15: Schema is there"],
-        "deliverables": ["deliverables/design.md"],
-        "notes": ["2026-11-15: Redis"],
-        "events": 1,
-    }
 
 
 def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layers: Sheaf) -> None:
