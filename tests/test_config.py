@@ -192,7 +192,7 @@ def test_caps_and_gates_are_numbers_of_the_users(tmp_path: Path) -> None:
         tmp_path, "[spend]\ntokens_per_day = 5000\nseconds_per_run = 12\n[dream]\nenabled = false\nhours = 1\n"
     )
 
-    assert (settings.caps.tokens_per_day, settings.caps.seconds_per_run) == (5_000, 12.0)
+    assert (settings.spend.tokens_per_day, settings.spend.seconds_per_run) == (5_000, 12.0)
     assert (settings.dream.enabled, settings.dream.hours, settings.dream.files) == (False, 1.0, 10)
 
 

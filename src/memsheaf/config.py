@@ -69,23 +69,30 @@ import json
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from glob import escape, glob
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from memsheaf.errors import BadSettings, ScopeRefused, hinted
 from memsheaf.limits import Caps
 from memsheaf.scope import ALONE, NAMED, Places, Scope, check_label, find_nearest, project_root
+from memsheaf.store.state import State
 
-_KNOWN = (
-    "scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend",
-    "dream", "chat", "hooks", "teams", "hub",
-)  # fmt: skip
 POLICIES = ("auto", "suggest", "manual", "log")
 OFFLINE = ("refuse", "queue")
+MAX_NUMBER = 1e15
 
-T = TypeVar("T", "Dream", "Chat", "Hooks", "HubUse", Caps)
+_KNOWN = (
+    *("scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend"),
+    *("dream", "chat", "hooks", "teams", "hub"),
+)
+_SERVICE = ("name", "url", "key")
+_SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_CHOICES = {"learning.policy": POLICIES, "hub.offline": ("", *OFFLINE)}
+_AT_LEAST_ONE = frozenset({"chat.context_tokens", "chat.answer_tokens", "chat.requests_per_turn"})
+_VARIABLE_NAME = "[A-Z_][A-Z0-9_]{0,63}"
 
 
 class Dream(NamedTuple):
@@ -143,7 +150,7 @@ class Settings(NamedTuple):
     model_key: str = ""
     policy: str = "auto"
     policies: tuple[tuple[str, str], ...] = ()
-    caps: Caps = Caps()
+    spend: Caps = Caps()
     dream: Dream = Dream()
     chat: Chat = Chat()
     hooks: Hooks = Hooks()
@@ -153,18 +160,21 @@ class Settings(NamedTuple):
     hub: HubUse = HubUse()
 
     def layers(self, cwd: str) -> list[str]:
-        """The lasting scopes around a working directory, the nearest first: project, its team if it has one, user."""
-        team = find_nearest(self.teams, self.places(cwd)) if self.teams else ""
-        return ["project", *([f"team/{team}"] if team else []), "user"]
+        """Return the lasting scopes around a folder, the nearest first: project, its team if it has one, user."""
+        team = find_nearest(self.teams, self.places(cwd))
+        return ["project", f"team/{team}", "user"] if team else ["project", "user"]
 
     def policy_of(self, scope: Scope) -> str:
-        """How this scope learns: `auto`, `suggest`, `manual` or `log`. Nothing goes to a team without a person."""
+        """Return how a scope learns: `auto`, `suggest`, `manual` or `log`. A team's changes need a person."""
         named = dict(self.policies)
-        usual = "suggest" if scope.layer == "team" and self.policy in ("auto", "log") else self.policy
-        return named.get(str(scope)) or named.get(scope.layer) or usual
+        for name in (str(scope), scope.layer):
+            if name in named:
+                return named[name]
+        needs_person = scope.layer == "team" and self.policy in ("auto", "log")
+        return "suggest" if needs_person else self.policy
 
     def places(self, cwd: str) -> Places:
-        """What the scope resolver goes by, for a working directory."""
+        """Return what decides which folder a scope has, seen from a working directory."""
         return Places(self.home, cwd, self.project, self.projects)
 
 
@@ -174,9 +184,10 @@ def load(
     platform: str = sys.platform,
     warn: Callable[[str], object] | None = None,
 ) -> Settings:
-    """Read the settings that hold for this user.
+    """Read the settings of this user.
 
-    With `warn`, a line of the file that cannot be used is told and left out, except where it limits what is learned.
+    With `warn`, it is called for each line of the file that cannot be used, and the default holds instead; except for
+    lines that limit what is learned.
 
     Raises:
         BadSettings: the file cannot be read, or a value is not what it should be.
@@ -189,77 +200,102 @@ def load(
             return _settings(home, file, environment, platform)
         except BadSettings as error:
             key = error.key
-            if not _drop(file, key):
-                raise  # it is the environment's
-            at = line_of(lines, key)[0]
-            said = f"{path}{'' if at is None else f', line {at + 1}'}: {error}"
+            if not _remove_key(file, key):
+                raise  # the value is the environment's
+            index, _ = line_of(lines, key)
+            place = path if index is None else f"{path}, line {index + 1}"
             if warn is None or key.startswith("learning"):
-                raise _bad(key, said, str(error)) from None
-            warn(f"{said}; the default is used")
+                raise _bad(key, f"{place}: {error}", str(error)) from None
+            warn(f"{place}: {error}; the default is used")
+
+
+def home_folder(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the folder of the user's memories, which `config.toml` is in."""
+    home = environment.get("MEMSHEAF_HOME") or os.path.join(_user_home(environment), ".memsheaf")
+    return os.path.abspath(os.path.expanduser(home))
+
+
+def state_folder() -> str:
+    """Return the state directory, without reading the file of settings."""
+    return _folder_beside("state", home_folder(), os.environ, sys.platform)
+
+
+def line_of(lines: Sequence[str], key: str) -> tuple[int | None, int]:
+    """Return the index of the line that sets a key, and of the line after which to insert one; -1 for the top."""
+    table, name = split_key(key)
+    setting = rf"\s*(?:{re.escape(name)}|{re.escape(json.dumps(name))})\s*="
+    present = ""
+    behind = len(lines) if table else -1
+    for index, line in enumerate(lines):
+        if header := re.fullmatch(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?", line):
+            present = header[1].strip()
+            if present == key:
+                return index, index
+            if present == table:
+                behind = index
+        elif present == table and re.match(setting, line):
+            return index, index
+    return None, behind
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Return the table of a setting, and its name there.
+
+    >>> split_key("learning.scopes.team/core"), split_key("tools")
+    (('learning.scopes', 'team/core'), ('', 'tools'))
+    """
+    if key.startswith("learning.scopes."):
+        return "learning.scopes", key.removeprefix("learning.scopes.")
+    table, dot, name = key.partition(".")
+    return (table, name) if dot else ("", key)
 
 
 def _settings(home: str, file: dict[str, object], environment: Mapping[str, str], platform: str) -> Settings:
     if unknown := sorted(set(file) - set(_KNOWN)):
         raise _bad(unknown[0], f"there is no setting {unknown[0]}; known are {', '.join(_KNOWN)}")
-    policy, policies = _learning(environment, file.get("learning", {}))
+    names = ("scope", "retention_days", "tools", "project", "task", "session")
+    from_environment = {name: environment.get(f"MEMSHEAF_{name.upper()}", "") for name in names}
+    values: dict[str, Any] = dict(from_environment)
+    for key in ("scope", "retention_days", "tools", "agent_context"):
+        default = Settings._field_defaults[key]
+        values[key] = _check(key, from_environment.get(key) or file.get(key, default), default)
+    _check_scope("scope", Scope.parse, values["scope"])
+    for name in ("spend", "dream", "chat", "hooks", "hub"):
+        values[name] = _table_of(name, Settings._field_defaults[name], file)
+    for folder in ("cache", "state"):
+        values[folder] = _folder_beside(folder, home, environment, platform)
+    values |= _service("embedder", "auto", environment, file) | _service("model", "", environment, file)
+    policy, policies = _learning(environment, file)
     return Settings(
-        home=home,
-        cache=_beside_home("cache", home, environment, platform),
-        state=_beside_home("state", home, environment, platform),
-        scope=_text("scope", environment.get("MEMSHEAF_SCOPE") or file.get("scope", "project"), Scope.parse),
-        retention_days=_days(environment.get("MEMSHEAF_RETENTION_DAYS") or file.get("retention_days", 30)),
-        tools=_flag("tools", environment.get("MEMSHEAF_TOOLS") or file.get("tools", True)),
-        agent_context=_flag("agent_context", file.get("agent_context", False)),
-        project=environment.get("MEMSHEAF_PROJECT", ""),
-        projects=_folders("projects", file.get("projects", {})),
-        **_service("embedder", environment, file.get("embedder", {})),
-        **_service("model", environment, file.get("model", {})),
-        policy=policy,
-        policies=policies,
-        caps=_numbers("spend", Caps(), file),
-        dream=_numbers("dream", Dream(), file),
-        chat=_numbers("chat", Chat(), file),
-        hooks=_numbers("hooks", Hooks(), file),
-        task=environment.get("MEMSHEAF_TASK", ""),
-        session=environment.get("MEMSHEAF_SESSION", ""),
-        teams=_folders("teams", file.get("teams", {})),
-        hub=_numbers("hub", HubUse(), file),
+        home=home, policy=policy, policies=policies, projects=_projects(file), teams=_teams(file), **values
     )
-
-
-def state_folder() -> str:
-    """The state directory, without reading the file of settings."""
-    return _beside_home("state", home_folder(), os.environ, sys.platform)
-
-
-def home_folder(environment: Mapping[str, str] = os.environ) -> str:
-    """The folder of the user's memories, which `config.toml` is in."""
-    home = environment.get("MEMSHEAF_HOME") or os.path.join(_user_home(environment), ".memsheaf")
-    return os.path.abspath(os.path.expanduser(home))
 
 
 def _user_home(environment: Mapping[str, str]) -> str:
     return environment.get("HOME") or os.path.expanduser("~")
 
 
-def _beside_home(what: str, home: str, environment: Mapping[str, str], platform: str) -> str:
+def _folder_beside(what: str, home: str, environment: Mapping[str, str], platform: str) -> str:
     """Return the folder of the cache or state: the one named, else below a named home, else the platform's.
 
     Earlier versions kept the state of a named home in the platform's folder, too. What they left there is used where
     it is, so that nothing waits twice and they still find it.
     """
-    named = environment.get(f"MEMSHEAF_{what.upper()}")
-    usual, inside = os.path.abspath(named or _platform_folder(what, environment, platform)), os.path.join(home, what)
-    if named or not environment.get("MEMSHEAF_HOME"):
+    if named := environment.get(f"MEMSHEAF_{what.upper()}"):
+        return os.path.abspath(named)
+    usual = os.path.abspath(_platform_folder(what, environment, platform))
+    if not environment.get("MEMSHEAF_HOME"):
         return usual
-    is_earlier = what == "state" and os.path.isdir(usual) and not os.path.isdir(inside)
-    return usual if is_earlier and _has_state_of(home, usual, environment) else inside
+    inside = os.path.join(home, what)
+    if what == "state" and not os.path.isdir(inside) and _has_state_of(home, usual, environment):
+        return usual
+    return inside
 
 
 def _has_state_of(home: str, state: str, environment: Mapping[str, str]) -> bool:
     """Return True if a folder holds the state of a home: of its user, the project around us, or any folder in it."""
-    from memsheaf.store.state import State
-
+    if not os.path.isdir(state):
+        return False
     roots = [os.path.join(home, "user"), *glob(f"{escape(home)}/*/*")]
     with suppress(OSError, ScopeRefused):
         roots.append(project_root(Places(home, os.getcwd(), environment.get("MEMSHEAF_PROJECT", ""))))
@@ -267,7 +303,7 @@ def _has_state_of(home: str, state: str, environment: Mapping[str, str]) -> bool
 
 
 def _platform_folder(what: str, environment: Mapping[str, str], platform: str) -> str:
-    """Where a platform has the cache or the state of programs."""
+    """Return where a platform has the cache or the state of programs."""
     home = _user_home(environment)
     if platform == "win32":
         base = environment.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
@@ -280,15 +316,13 @@ def _platform_folder(what: str, environment: Mapping[str, str], platform: str) -
 
 
 def _read_file(path: str) -> tuple[dict[str, object], list[str]]:
-    """What is in the file, and its lines."""
-    if not os.path.exists(path):
-        return {}, []
-    import tomllib  # 10 ms that most runs do not need
-
+    """Return the values in the file, and its lines."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
         return tomllib.loads(text), text.split("\n")
+    except FileNotFoundError:
+        return {}, []
     except OSError as error:
         raise BadSettings(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -296,29 +330,8 @@ def _read_file(path: str) -> tuple[dict[str, object], list[str]]:
         raise hinted(BadSettings(f"{path} is not TOML: {error}"), hint) from None
 
 
-def line_of(lines: Sequence[str], key: str) -> tuple[int | None, int]:
-    """The index of the line that sets a key, and of the line after which to insert a new one; -1 for the top."""
-    table, name = split_key(key)
-    at, behind = "", -1 if not table else len(lines)
-    for number, line in enumerate(lines):
-        if header := re.fullmatch(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?", line):
-            at = header[1].strip()
-            behind = number if at == table else behind
-            if at == key:
-                return number, number
-        elif at == table and re.match(rf"\s*(?:{re.escape(name)}|{re.escape(json.dumps(name))})\s*=", line):
-            return number, number
-    return None, behind
-
-
-def split_key(key: str) -> tuple[str, str]:
-    """The table of a setting, and its name there."""
-    table = "learning.scopes" if key.startswith("learning.scopes.") else key.partition(".")[0] if "." in key else ""
-    return table, key.removeprefix(table).removeprefix(".")
-
-
-def _drop(file: dict[str, object], key: str) -> bool:
-    """Remove a setting from the text of the file; False when it is not there."""
+def _remove_key(file: dict[str, object], key: str) -> bool:
+    """Remove a setting from the values of the file; return False if it is not there."""
     table: object = file
     tables, name = split_key(key)
     for part in filter(None, tables.split(".")):
@@ -328,122 +341,124 @@ def _drop(file: dict[str, object], key: str) -> bool:
 
 def _bad(key: str, message: str, reason: str = "") -> BadSettings:
     error = BadSettings(message)
-    error.key, error.reason = key, reason or message
+    error.key = key
+    error.reason = reason or message
     return error
 
 
-def _text(name: str, value: object, check: Callable[[str], object] = str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _bad(name, f"the setting {name} must be a text, not {value!r}")
+def _check(key: str, value: object, default: object) -> Any:
+    """Return the value of a setting in the type of its default. Raises BadSettings."""
+    if isinstance(default, bool):
+        if str(value).lower() not in _SWITCHES:
+            raise _bad(key, f"the setting {key} must be true or false, not {value!r}")
+        return _SWITCHES[str(value).lower()]
+    if isinstance(default, str):
+        if not isinstance(value, str) or (default and not value):
+            raise _bad(key, f"the setting {key} must be a text, not {value!r}")
+        if key in _CHOICES and value not in _CHOICES[key]:
+            choices = ", ".join(filter(None, _CHOICES[key]))
+            raise _bad(key, f"the setting {key} must be one of {choices}, not {value!r}")
+        return value
+    if isinstance(default, float) and isinstance(value, str):  # of the environment
+        with suppress(ValueError):
+            value = float(value)
+    least = 1 if key in _AT_LEAST_ONE else 0
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and least <= value < MAX_NUMBER
+    is_whole = isinstance(default, int)
+    if not is_number or (is_whole and value != int(value)):  # type: ignore[call-overload]
+        kind = "whole number" if is_whole else "number"
+        raise _bad(key, f"the setting {key} must be a {kind}, {least} or more, not {value!r}")
+    return type(default)(value)  # type: ignore[call-arg]
+
+
+def _check_scope(key: str, check: Callable[..., object], *name: str) -> None:
+    """Raise BadSettings if the name of a scope is none."""
     try:
-        check(value)
+        check(*name)
     except ScopeRefused as error:
-        raise _bad(name, f"the setting {name}: {error}") from None
-    return value
+        raise _bad(key, f"the setting {key}: {error}") from None
 
 
-def _days(value: object) -> float:
-    try:
-        days = float(str(value))
-    except ValueError:
-        days = -1.0
-    if not 0 <= days < float("inf"):
-        raise _bad("retention_days", f"the setting retention_days must be a number of days, not {value!r}")
-    return days
+def _table(name: str, file: Mapping[str, object], known: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a table of the file, {} if it is not there. Raises BadSettings, also for a key that is not `known`."""
+    table = file.get(name, {})
+    if not isinstance(table, dict):
+        raise _bad(name, f"the setting {name} must be a table")
+    if known and (unknown := sorted(set(table) - set(known))):
+        message = f"the setting {name} has no {unknown[0]!r}, only {', '.join(known)}"
+        raise _bad(f"{name}.{unknown[0]}", message)
+    return table
 
 
-def _flag(name: str, value: object) -> bool:
-    text = str(value).lower()
-    if text in ("1", "true", "yes", "on", "0", "false", "no", "off"):
-        return text in ("1", "true", "yes", "on")
-    raise _bad(name, f"the setting {name} must be true or false, not {value!r}")
+def _table_of(name: str, defaults: Any, file: Mapping[str, object]) -> object:
+    """Return a table of numbers and switches, with the defaults for what the file does not set."""
+    known = defaults._asdict()
+    table = _table(name, file, tuple(known))
+    return defaults._replace(**{key: _check(f"{name}.{key}", value, known[key]) for key, value in table.items()})
 
 
-def _folders(name: str, value: object) -> tuple[tuple[str, str], ...]:
-    """Return the table `projects` or `teams`: of each folder the root of its memory, or the name of its team."""
-    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise _bad(name, f'the setting {name} must be a table of folder = "text"')
-    paths = [*value, *value.values()] if name == "projects" else [*value]
-    if loose := [path for path in paths if not os.path.isabs(os.path.expanduser(path))]:
-        raise _bad(name, f"the setting {name} needs whole paths, from / or ~: {loose[0]!r} is not one")
-    for label in value.values() if name == "teams" else ():
-        _text(name, label, lambda label: check_label(label, "team"))
-    return tuple(value.items())
+def _projects(file: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Return the folders that have their memory elsewhere, each with that place."""
+    table = _folders("projects", file)
+    for place in table.values():
+        _require_whole_path("projects", place)
+    return tuple(table.items())
 
 
-def _service(what: str, environment: Mapping[str, str], value: object) -> dict[str, Any]:
+def _teams(file: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Return the folders that have a team, each with its name."""
+    table = _folders("teams", file)
+    for name in table.values():
+        _check_scope("teams", check_label, name, "team")
+    return tuple(table.items())
+
+
+def _folders(name: str, file: Mapping[str, object]) -> dict[str, str]:
+    table = _table(name, file)
+    for folder, value in table.items():
+        if not isinstance(value, str) or not value:
+            raise _bad(name, f'the setting {name} must be a table of folder = "text"')
+        _require_whole_path(name, folder)
+    return table
+
+
+def _require_whole_path(name: str, path: str) -> None:
+    if not os.path.isabs(os.path.expanduser(path)):
+        raise _bad(name, f"the setting {name} needs whole paths, from / or ~: {path!r} is not one")
+
+
+def _service(name: str, default: str, environment: Mapping[str, str], file: Mapping[str, object]) -> dict[str, str]:
     """Return the settings of a service: its name, its address, and the variable with the key.
 
     They go together: a name from the environment takes no key from the file.
     """
-    if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
-        raise _bad(what, f"the setting {what} must be a table with the texts name, url and key")
-    if unknown := sorted(set(value) - {"name", "url", "key"}):
-        raise _bad(what, f"the setting {what} has no {unknown[0]!r}, only name, url and key")
-    variable = f"MEMSHEAF_{what.upper()}"
-    named = environment.get(variable, "")
-    table = {} if named else value
-    usual = "auto" if what == "embedder" else ""
-    name = named or table.get("name", usual)
-    if what == "embedder":
-        _text("embedder.name", name)
+    table = _table(name, file, _SERVICE)
+    for part, value in table.items():
+        _check(f"{name}.{part}", value, default if part == "name" else "")
+    variable = f"MEMSHEAF_{name.upper()}"
+    if environment.get(variable):
+        table = {"name": environment[variable]}
     url = environment.get(f"{variable}_URL") or table.get("url", "")
     key = environment.get(f"{variable}_KEY") or table.get("key", "")
-    if key and not re.fullmatch("[A-Z_][A-Z0-9_]{0,63}", key):  # it may be the key itself, so it is not shown
+    if key and not re.fullmatch(_VARIABLE_NAME, key):  # it may be the key itself, so it is not shown
         raise _bad(
-            what,
-            f"the setting {what}.key must be the name of an environment variable, such as OPENAI_API_KEY: "
+            name,
+            f"the setting {name}.key must be the name of an environment variable, such as OPENAI_API_KEY: "
             "not the key itself, which does not belong into a file",
         )
-    return {what: name, f"{what}_url": url, f"{what}_key": key}
+    return {name: table.get("name", default), f"{name}_url": url, f"{name}_key": key}
 
 
-def _learning(environment: Mapping[str, str], value: object) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The policy, and those of single scopes. One from the environment holds for all."""
-    if not isinstance(value, dict) or not isinstance(value.get("scopes", {}), dict):
-        raise _bad("learning", "the setting learning must be a table with policy and a table scopes")
-    if unknown := sorted(set(value) - {"policy", "scopes"}):
-        raise _bad(f"learning.{unknown[0]}", f"the setting learning has no {unknown[0]!r}, only policy and scopes")
-    named = environment.get("MEMSHEAF_POLICY", "")
-    scopes = {} if named else value.get("scopes", {})
-    policy = named or value.get("policy", "auto")
-    for scope, chosen in {"": policy, **scopes}.items():
-        name = f"learning.scopes.{scope}" if scope else "learning.policy"
-        if scope and scope.partition("/")[0] not in ALONE + NAMED:
-            raise _bad(name, f"{scope!r} is no scope, such as user, project or agent/NAME")
-        if chosen not in POLICIES:
-            raise _bad(name, f"the setting {name} must be one of {', '.join(POLICIES)}, not {chosen!r}")
-    return policy, tuple(scopes.items())
-
-
-MOST = 1e15  # a number in the settings
-_AT_LEAST_ONE = ("chat.context_tokens", "chat.answer_tokens", "chat.requests_per_turn")
-
-
-def _numbers(what: str, usual: T, file: Mapping[str, object]) -> T:
-    """Return a table of numbers and switches of the file, in the shape of the usual ones."""
-    value = file.get(what, {})
-    if not isinstance(value, dict):
-        raise _bad(what, f"the setting {what} must be a table")
-    known = usual._asdict()
-    if unknown := sorted(set(value) - set(known)):
-        raise _bad(f"{what}.{unknown[0]}", f"the setting {what} has no {unknown[0]!r}, only {', '.join(known)}")
-    for name, found in value.items():
-        wanted, key = known[name], f"{what}.{name}"
-        if isinstance(wanted, bool):
-            value[name] = _flag(key, found)
-            continue
-        least, whole = int(key in _AT_LEAST_ONE), "whole " * isinstance(wanted, int)
-        if isinstance(wanted, str):
-            if found not in ("", *OFFLINE):
-                raise _bad(key, f"the setting {key} must be refuse or queue, not {found!r}")
-        elif (
-            not isinstance(found, int | float)
-            or isinstance(found, bool)
-            or not least <= found < MOST
-            or type(wanted)(found) != found
-        ):
-            raise _bad(key, f"the setting {key} must be a {whole}number, {least} or more, not {found!r}")
-        else:
-            value[name] = type(wanted)(found)
-    return usual._replace(**value)
+def _learning(environment: Mapping[str, str], file: Mapping[str, object]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the policy, and those of single scopes. One from the environment holds for all."""
+    table = _table("learning", file, ("policy", "scopes"))
+    scopes = _table("scopes", table)
+    for scope, policy in scopes.items():
+        key = f"learning.scopes.{scope}"
+        if scope.partition("/")[0] not in ALONE + NAMED:
+            raise _bad(key, f"{scope!r} is no scope, such as user, project or agent/NAME")
+        if policy not in POLICIES:
+            raise _bad(key, f"the setting {key} must be one of {', '.join(POLICIES)}, not {policy!r}")
+    if named := environment.get("MEMSHEAF_POLICY"):
+        table, scopes = {"policy": named}, {}
+    return _check("learning.policy", table.get("policy", "auto"), "auto"), tuple(scopes.items())

@@ -1478,7 +1478,7 @@ class Sheaf:
         if model is None or isinstance(model, Metered):
             return model
         ledger = Ledger.of(settings.state or os.path.join(settings.home, "state"), clock=self.clock)
-        return Metered(model, ledger, settings.caps, purpose)
+        return Metered(model, ledger, settings.spend, purpose)
 
     # Beyond this folder
 

@@ -260,7 +260,7 @@ def test_a_team_spends_no_more_than_its_cap(
     service: HubService, team: Team, settings: Settings, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{model / 'bin'}:{os.environ['PATH']}")
-    capped = settings._replace(model="claude", caps=Caps(requests_per_day=1))
+    capped = settings._replace(model="claude", spend=Caps(requests_per_day=1))
     tell(service, team, "Remember that alpha is the code name of the launch.")
     tell(service, team, "Remember that beta is the code name of the party.", member="ben")
     work(service, capped)
@@ -268,7 +268,7 @@ def test_a_team_spends_no_more_than_its_cap(
     assert waiting_turns(team) == 1
     assert ("learn", "todo", "1") in waiting_jobs(team)
     time.sleep(1.1)
-    work(service, settings._replace(model="claude", caps=Caps(requests_per_day=2)))
+    work(service, settings._replace(model="claude", spend=Caps(requests_per_day=2)))
     assert len(times(model / "asked")) == 2
     assert waiting_turns(team) == 0
 

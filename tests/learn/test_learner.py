@@ -361,7 +361,7 @@ def test_a_model_that_fails_leaves_everything_for_the_next_time(sheaf: Sheaf) ->
 
 
 def test_the_cap_holds_before_the_request(settings: Settings) -> None:
-    tight = settings._replace(caps=Caps(requests_per_run=1))
+    tight = settings._replace(spend=Caps(requests_per_run=1))
     with Sheaf.open("user", settings=tight, clock=lambda: CLOCK) as sheaf:
         for number in range(3):
             sheaf.learn(turn(FRIDAYS, conversation=f"c{number}"))

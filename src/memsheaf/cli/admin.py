@@ -85,7 +85,7 @@ def cost(call: Call) -> int:
       memsheaf cost --days 7 --json
     """
     settings = call.settings()
-    ledger, caps, chat = Ledger.of(settings.state), settings.caps, settings.chat
+    ledger, caps, chat = Ledger.of(settings.state), settings.spend, settings.chat
     rows, chatted = ledger.summary(call.options.days), ledger.spent(chat=True)
     left, said = _left(ledger.spent(chat=False), caps)
     left_to_chat, said_to_chat = _left(chatted, chat)

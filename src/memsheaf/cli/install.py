@@ -263,7 +263,7 @@ def _choose_learner(call: Call, hosts: Sequence[str]) -> str:
         is_set = settings_file(call).find("model.name").origin != "default"
         if call.options.yes or not there or not call.console.interactive or is_set:
             return ""
-        caps = call.settings().caps
+        caps = call.settings().spend
         question = (
             f"What may read your conversations to learn from them? Your own `{there[0]}` finds more than rules, and "
             f"counts against your plan: at most {caps.requests_per_day:,} requests a day. Use it?"

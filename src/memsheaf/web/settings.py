@@ -146,7 +146,7 @@ def show_settings(
         model=model,
         days=ledger.by_day(SPENDING_DAYS),
         limits=(
-            ("Today, for learning and recall", ledger.spent(chat=False), settings.caps),
+            ("Today, for learning and recall", ledger.spent(chat=False), settings.spend),
             ("Today, in chats", ledger.spent(chat=True), settings.chat),
         ),
         to_toml=to_toml,

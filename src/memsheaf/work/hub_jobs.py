@@ -203,7 +203,7 @@ class HubWorker:
         if settings.model in ("", "none"):
             return None
         model = load_model(settings.model, url=settings.model_url, key=settings.model_key)
-        return Metered(model, _TeamLedger(self._service, team), settings.caps, purpose)
+        return Metered(model, _TeamLedger(self._service, team), settings.spend, purpose)
 
 
 class _TakenInbox(Inbox):

@@ -170,7 +170,7 @@ def _values(settings: Settings) -> Iterator[tuple[str, object]]:
     yield "learning.policy", settings.policy
     yield from ((f"learning.scopes.{scope}", policy) for scope, policy in settings.policies)
     for table in ("spend", "dream", "chat", "hooks", "hub"):
-        values = getattr(settings, "caps" if table == "spend" else table)
+        values = getattr(settings, table)
         yield from ((f"{table}.{name}", value) for name, value in values._asdict().items())
     yield from ((f"projects.{folder}", root) for folder, root in settings.projects)
     yield from ((f"teams.{folder}", name) for folder, name in settings.teams)
