@@ -21,7 +21,8 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import BinaryIO, NamedTuple
+from tempfile import TemporaryFile
+from typing import IO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from memsheaf.errors import (
@@ -65,20 +66,19 @@ SHARED = ".shared.json"  # lists the members that came with a repository, and so
 LINK = "it is a link, which is not followed, or no plain file"
 NO_MARKDOWN = "it is no Markdown"
 _SCOPE = re.compile(r"(user|(?:agents|team|projects)/[^/.][^/]*)/")  # the folder of one in an archive of several
-_PAST = re.compile(r"journal-[0-9]{6}\.jsonl|tombstones")
+_PAST = re.compile(rf"(?:.*/)?{re.escape(HISTORY)}/(?:journal-[0-9]{{6}}\.jsonl|tombstones)")
 _DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error, EOFError, OSError, ValueError),
     *(LookupError, RuntimeError, NotImplementedError, PathRefused),
 )
 """What unpacking raises when an archive is damaged, lies, or is locked with a password."""
 
-Load = Callable[[int], bytes]  # gives the bytes of a member, so many at most
+Load = Callable[[int], bytes]  # returns the bytes of a member, so many at most
 
 
 class Imported(NamedTuple):
-    """What an import did: paths that came in, that were the same already, and that were refused, with why.
-
-    `commits` is how many steps of the past came along.
+    """The result of an import: the paths that were added or replaced, that were the same already, and that were
+    refused, with the reason. `commits` is the number of steps of the past that came along.
     """
 
     added: Sequence[str]
@@ -89,15 +89,17 @@ class Imported(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """What an export did: how many files were written, and which were left out, with why."""
+    """The result of an export: how many files were written, and which were left out, with the reason."""
 
     written: int
     left_out: tuple[tuple[str, str], ...]
 
 
 class Member(NamedTuple):
-    """One file of a folder or an archive; with `why` it may not come in. `root` is the folder of its layer, "" for
-    the project's own, and `path` is where it is in that."""
+    """One file of a folder or an archive; with `why` it may not come in.
+
+    `root` is the folder of its layer, "" for the project's own, and `path` is where it is in that.
+    """
 
     path: str
     data: bytes = b""
@@ -110,55 +112,67 @@ class Member(NamedTuple):
         return inside(self.root, self.path)
 
 
+# Export
+
+
 def export(
     scopes: Mapping[str, Locations], target: str, *, history: bool = False, only: Collection[str] = ()
 ) -> Exported:
-    """Write every file of every layer, or `only` some of a scope itself, to a new zip or folder.
+    """Write every file of every scope, or `only` some of a single one, to a new zip or folder.
 
-    Each scope has a folder in it, by which it is named here; "" for a single one. With `history` also the journals.
-    What cannot be read whole is left out and named. What others wrote is named for who imports it.
+    Each scope is in the folder by which it is named here; "" for a single one. With `history` also the journals.
+    Files that cannot be read whole are left out and named. Those that others wrote are listed for whoever imports it.
 
     Raises:
         ArchiveRefused: the target exists already.
         StoreFailed: it cannot be written.
     """
-    files, left_out = [BACKUP], list[tuple[str, str]]()
+    files: list[tuple[str, bytes]] = []
+    left_out: list[tuple[str, str]] = []
     for folder, places in scopes.items():
         missing: list[tuple[str, str]] = []
-        files += [(inside(folder, name), data) for name, data in _outgoing(places, history, missing, only)]
+        for name, data in _list_outgoing(places, history, missing, only):
+            files.append((inside(folder, name), data))
         left_out += [(inside(folder, path), why) for path, why in missing]
-    write_archive(target, files[1:] if "" in scopes else files)
-    return Exported(len(files) - 1, tuple(left_out))
+    count = len(files)
+    if "" not in scopes:
+        files.append(BACKUP)
+    write_archive(target, files)
+    return Exported(count, tuple(left_out))
 
 
-def shared(places: Locations) -> Iterator[str]:
-    """Yield the files of all roots of a project's folder that others wrote: not written here, nor accepted."""
+def list_shared(places: Locations) -> list[str]:
+    """Return the files of all roots of a project's folder that others wrote: not written here, nor accepted."""
+    shared = []
     for root in roots(places.source):
         if ledger := ledger_of(places.source, root, places):
-            files = list_files(places.leaving(root)).files
-            yield from (
-                inside(root, path) for path, data in files.items() if not ledger.knows(path, version_of(data))
-            )
+            for path, data in list_files(places.leaving(root)).files.items():
+                if not ledger.knows(path, version_of(data)):
+                    shared.append(inside(root, path))
+    return shared
 
 
-def _outgoing(
+def _list_outgoing(
     places: Locations, history: bool, left_out: list[tuple[str, str]], only: Collection[str]
 ) -> Iterator[tuple[str, bytes]]:
-    for prefix in roots(places.source) if not only else ("",):
-        store = places.leaving(prefix)
-        found = list_files(store)
-        for path in set(only) - found.files.keys():  # one that was asked for is not left out in silence
-            why = dict(found.unfit).get(path)
-            raise PathRefused(path, why) if why else NotFound(path)
-        left_out += [(inside(prefix, path), why) for path, why in found.unfit if not only]
-        yield from ((inside(prefix, path), data) for path, data in found.files.items() if not only or path in only)
+    for root in [""] if only else roots(places.source):
+        store = places.leaving(root)
+        files, unfit = list_files(store)
+        if only:
+            for path in set(only) - files.keys():
+                why = dict(unfit).get(path)
+                raise PathRefused(path, why) if why else NotFound(path)
+            files = {path: files[path] for path in only}
+        else:
+            left_out += [(inside(root, path), why) for path, why in unfit]
+        yield from ((inside(root, path), data) for path, data in files.items())
         if history:
             if lines := [encode(commit, "") for commit in store.history()]:
-                yield inside(prefix, SEGMENT), b"".join(reversed(lines))
+                yield inside(root, SEGMENT), b"".join(reversed(lines))
             if stones := to_lines(store.buried_all()):
-                yield inside(prefix, STONES), stones
-    if theirs := [path for path in shared(places) if not only or path in only]:
-        yield SHARED, json.dumps(theirs, ensure_ascii=False).encode()
+                yield inside(root, STONES), stones
+    if shared := [path for path in list_shared(places) if not only or path in only]:
+        yield SHARED, json.dumps(shared, ensure_ascii=False).encode()
 
 
 def write_archive(target: str, files: Iterable[tuple[str, bytes]]) -> None:
@@ -172,25 +186,10 @@ def write_archive(target: str, files: Iterable[tuple[str, bytes]]) -> None:
         raise ArchiveRefused(f"{target!r} exists already")
     if target.endswith((".tar", ".tar.gz", ".tgz")):
         raise ArchiveRefused("no tar archive is written")
-    ordered = sorted(files)
     part = f"{target.rstrip(os.sep)}.part-{os.urandom(4).hex()}"
+    write = _write_zip if target.endswith(".zip") else _write_folder
     try:
-        if target.endswith(".zip"):
-            with ZipFile(part, "x", ZIP_DEFLATED) as archive:
-                for path, data in ordered:
-                    info = ZipInfo(path, (1980, 1, 1, 0, 0, 0))
-                    # what packs too well, as a journal of one text over and over, would look like a bomb to `read`
-                    is_bomb = len(data) > 1 << 20 and len(zlib.compress(data, 1)) * MAX_RATIO // 2 < len(data)
-                    info.compress_type = ZIP_STORED if is_bomb else ZIP_DEFLATED
-                    info.external_attr = 0o600 << 16
-                    archive.writestr(info, data)
-        else:
-            os.mkdir(part, 0o700)
-            for path, data in ordered:
-                place = os.path.join(part, *path.split("/"))
-                os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
-                with open(place, "xb") as file:
-                    file.write(data)
+        write(part, sorted(files))
         os.rename(part, target)
     except OSError as error:
         shutil.rmtree(part, ignore_errors=True)
@@ -199,44 +198,61 @@ def write_archive(target: str, files: Iterable[tuple[str, bytes]]) -> None:
         raise StoreFailed(f"{target!r} cannot be written: {error.strerror or error}") from error
 
 
+def _write_zip(target: str, files: Iterable[tuple[str, bytes]]) -> None:
+    with ZipFile(target, "x") as archive:
+        for path, data in files:
+            info = ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            # what packs too well, as a journal of one text over and over, would look like a bomb to `read_archive`
+            is_bomb = len(data) > 1 << 20 and len(zlib.compress(data, 1)) * MAX_RATIO // 2 < len(data)
+            info.compress_type = ZIP_STORED if is_bomb else ZIP_DEFLATED
+            info.external_attr = 0o600 << 16
+            archive.writestr(info, data)
+
+
+def _write_folder(target: str, files: Iterable[tuple[str, bytes]]) -> None:
+    os.mkdir(target, 0o700)
+    for path, data in files:
+        place = os.path.join(target, path)
+        os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+        with open(place, "xb") as file:
+            file.write(data)
+
+
+# Reading archives
+
+
 def read_archive(source: str, *, history: bool = False, below: str = "") -> Iterator[Member]:
-    """Go through the memories and events of a folder, a zip or a tar archive, and with `history` the journals.
+    """Yield the memories and events of a folder, a zip or a tar archive, and with `history` the journals.
 
-    With `below`, such as "user/", only what is in that folder of it.
-
-    The catalog and what is hidden is passed over; a link in a folder, and what is no Markdown, comes with the reason.
+    With `below`, such as "user/", only what is in that folder of it. The catalog and hidden files are passed over; a
+    link in a folder, and a file that is no Markdown, comes with the reason.
 
     Raises:
         ArchiveRefused: a name reaches outside, two names are one file, it is damaged, or it is too large.
     """
     seen: dict[str, str] = {}
     total = 0
-    if os.path.isdir(source):
-        members = folder_files(source)
-    elif not os.path.exists(source):
-        raise hinted(ArchiveRefused(f"there is no {source!r}"), "Name a folder, a zip or a tar archive.")
-    else:
-        members = _from_file(source)
-    for number, (name, load) in enumerate(members):
+    for number, (name, load) in enumerate(_open_source(source)):
         if number >= MAX_MEMBERS:
             raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
-        name = _inside(name)
+        name = _require_inside(name)
         if not name.startswith(below):
             continue
         name = name.removeprefix(below)
-        folder, _, base = name.rpartition("/")
-        is_past = folder.split("/")[-1] == HISTORY and bool(_PAST.fullmatch(base))
-        is_data = is_past or name == SHARED
-        steps = name.split("/")  # what is hidden is not for us, nor is the catalog, which is made anew
-        is_ours = not any(step.startswith(".") for step in steps) and fold(steps[-1]) != fold(CATALOG)
-        if not (is_ours or (history and is_past) or name == SHARED):
+        is_past = bool(_PAST.fullmatch(name))
+        is_data = name == SHARED or (is_past and history)
+        if not is_data and _is_passed_over(name):
             continue
-        if load is None or not (is_data or name.lower().endswith((".md", ".ndjson"))):
-            yield Member(name, why=LINK if load is None else NO_MARKDOWN)
+        if load is None:
+            yield Member(name, why=LINK)
+            continue
+        if not is_data and not name.lower().endswith((".md", ".ndjson")):
+            yield Member(name, why=NO_MARKDOWN)
             continue
         try:
             root, path = apart(name)
-            path = path if is_data else check_stored(path)
+            if not is_data:
+                path = check_stored(path)
         except PathRefused as error:
             yield Member(name, why=str(error))
             continue
@@ -256,25 +272,19 @@ def read_archive(source: str, *, history: bool = False, below: str = "") -> Iter
 
 def list_scopes(source: str) -> list[str]:
     """Return the folders of the scopes in an archive of several, such as "user"; [] for one of a single scope."""
-    members = [*read_archive(source)]
-    found = {found[1] for member in members if (found := _SCOPE.match(member.name))}
-    return sorted(found) if any(member[:2] == BACKUP for member in members) else []
+    folders: set[str] = set()
+    is_backup = False
+    for member in read_archive(source):
+        if folder := _SCOPE.match(member.name):
+            folders.add(folder[1])
+        is_backup |= (member.path, member.data) == BACKUP
+    return sorted(folders) if is_backup else []
 
 
-def _inside(name: str) -> str:
-    """The name of a member without a leading `./`. Raises ArchiveRefused when it reaches outside."""
-    while name.startswith("./"):
-        name = name[2:]
-    steps = name.split("/")
-    drive = len(name) > 1 and name[1] == ":"
-    if not name or "\\" in name or "\0" in name or name.startswith("/") or ".." in steps or drive:
-        raise ArchiveRefused(f"the member {name[:200]!r} reaches outside")
-    return name
+def list_folder(source: str) -> Iterator[tuple[str, Load | None]]:
+    """Yield the files of a folder, each readable while the folder it is in is held open.
 
-
-def folder_files(source: str) -> Iterator[tuple[str, Load | None]]:
-    """The files of a folder, each read while the folder it is in is held open: no link is followed, and None stands
-    for one. Hidden folders are passed over.
+    No link is followed; None stands for its text. Hidden folders are passed over.
 
     Raises:
         ArchiveRefused: a folder cannot be read.
@@ -284,101 +294,94 @@ def folder_files(source: str) -> Iterator[tuple[str, Load | None]]:
             waiting = [""]
             while waiting:
                 prefix = waiting.pop()
+                inner: list[str] = []
                 with walk(root, f"{prefix}any") as (folder, _):
-                    found = sorted(folder.scan(), key=lambda entry: entry.name)
-                    for entry in found:
-                        if not entry.is_dir(follow_symlinks=False):
-                            is_file = entry.is_file(follow_symlinks=False)
-                            yield prefix + entry.name, partial(read_file, folder, entry.name) if is_file else None
-                inner = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
-                shown = (name for name in reversed(inner) if name == HISTORY or not name.startswith("."))
-                waiting += [f"{prefix}{name}/" for name in shown]
+                    for entry in sorted(folder.scan(), key=lambda entry: entry.name):
+                        if entry.is_file(follow_symlinks=False):
+                            yield prefix + entry.name, partial(read_file, folder, entry.name)
+                        elif not entry.is_dir(follow_symlinks=False):
+                            yield prefix + entry.name, None
+                        elif entry.name == HISTORY or not entry.name.startswith("."):
+                            inner.append(f"{prefix}{entry.name}/")
+                waiting += reversed(inner)
     except PathRefused as error:
         raise ArchiveRefused(f"{error.path!r} cannot be read: {error.why}") from None
     except OSError as error:
         raise ArchiveRefused(f"{error.filename or source!r} cannot be read: {error.strerror}") from None
 
 
-def _from_file(source: str) -> Iterator[tuple[str, Load]]:
+def _require_inside(name: str) -> str:
+    """Return the name of a member without a leading `./`. Raises ArchiveRefused if it reaches outside."""
+    while name.startswith("./"):
+        name = name[2:]
+    if not name or re.match(r"/|.:", name) or re.search(r"[\\\0]", name) or ".." in name.split("/"):
+        raise ArchiveRefused(f"the member {name[:200]!r} reaches outside")
+    return name
+
+
+def _is_passed_over(name: str) -> bool:
+    """Return True for hidden files, which are not for us, and for the catalog, which is made anew."""
+    steps = name.split("/")
+    return fold(steps[-1]) == fold(CATALOG) or any(step.startswith(".") for step in steps)
+
+
+def _open_source(source: str) -> Iterator[tuple[str, Load | None]]:
+    if os.path.isdir(source):
+        yield from list_folder(source)
+        return
+    if not os.path.exists(source):
+        raise hinted(ArchiveRefused(f"there is no {source!r}"), "Name a folder, a zip or a tar archive.")
     try:
         with open_plain(source) as file:
-            yield from _from_zip(file) if zipfile.is_zipfile(file) else _from_tar(file)
+            yield from _list_zip(file) if zipfile.is_zipfile(file) else _list_tar(file)
     except _DAMAGED as error:
         raise ArchiveRefused(f"{source!r} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 
-def _from_zip(file: BinaryIO) -> Iterator[tuple[str, Load]]:
+def _list_zip(file: IO[bytes]) -> Iterator[tuple[str, Load]]:
     if _size_of_directory(file) > MAX_DIRECTORY_BYTES:
         raise ArchiveRefused("its list of members is too large")
     with ZipFile(file) as archive:
         members = archive.infolist()
-        unpacked, packed = sum(m.file_size for m in members), sum(m.compress_size for m in members)
-        if unpacked > MAX_TOTAL_BYTES or unpacked > max(1 << 20, MAX_RATIO * packed):
+        unpacked = sum(member.file_size for member in members)
+        if unpacked > _unpacked_limit(sum(member.compress_size for member in members)):
             raise ArchiveRefused(f"it would unpack to {unpacked:,} bytes")
         for member in members:
             if not member.filename:
                 raise ArchiveRefused("a member has no name")
-            if member.is_dir():
-                continue
             if stat.S_ISLNK(member.external_attr >> 16):
                 raise ArchiveRefused(f"{member.filename!r} is a link")
-
-            def load(limit: int, member=member) -> bytes:  # type: ignore[no-untyped-def]
-                with archive.open(member) as file:
-                    return file.read(limit)
-
-            yield member.orig_filename, load
+            if not member.is_dir():
+                yield member.orig_filename, partial(_read_zipped, archive, member)
 
 
-def _size_of_directory(file: BinaryIO) -> int:
-    """The bytes of a zip's list of members, as its last record gives them: `ZipFile` reads that list whole."""
+def _read_zipped(archive: ZipFile, member: ZipInfo, limit: int) -> bytes:
+    with archive.open(member) as file:
+        return file.read(limit)
+
+
+def _unpacked_limit(packed: int) -> int:
+    return min(MAX_TOTAL_BYTES, max(1 << 20, MAX_RATIO * packed))
+
+
+def _size_of_directory(file: IO[bytes]) -> int:
+    """Return the size of a zip's list of members, as its last record gives it: `ZipFile` reads that list whole."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - (1 << 16) - 22))
     end = file.read()
-    at = end.rfind(b"PK\5\6")
-    listed = int.from_bytes(end[at + 12 : at + 16], "little")
-    if listed == 0xFFFF_FFFF and (wide := end.rfind(b"PK\6\6", 0, at)) >= 0:
-        listed = int.from_bytes(end[wide + 40 : wide + 48], "little")
-    return listed
+    record = end.rfind(b"PK\5\6")
+    return int.from_bytes(end[record + 12 : record + 16], "little")
 
 
-class _Metered:
-    """A file as `tarfile` reads it, unpacked, that ends with an error before it gets too large."""
-
-    def __init__(self, file: BinaryIO, packed: int) -> None:
-        self._file = file
-        self._limit = min(MAX_TOTAL_BYTES, max(1 << 20, MAX_RATIO * packed))
-
-    def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, and never many at once: only headers and memories are read."""
-        if not 0 <= size <= 2 * LIMIT:
-            raise ArchiveRefused("a member has a header that is too large")
-        data = self._file.read(size)
-        self._require(self._file.tell())
-        return data
-
-    def seek(self, position: int) -> int:
-        """Go to a place, which unpacks all that is before it."""
-        self._require(position)
-        return self._file.seek(position)
-
-    def tell(self) -> int:
-        """Where the next byte is read."""
-        return self._file.tell()
-
-    def _require(self, position: int) -> None:
-        if position > self._limit:
-            raise ArchiveRefused(f"it would unpack to more than {self._limit:,} bytes")
-
-
-def _from_tar(packed: BinaryIO) -> Iterator[tuple[str, Load]]:
+def _list_tar(packed: IO[bytes]) -> Iterator[tuple[str, Load]]:
     packed.seek(0)
     is_packed = packed.read(2) == b"\x1f\x8b"
     packed.seek(0)
-    with gzip.open(packed) if is_packed else packed as file:
+    with TemporaryFile() if is_packed else packed as file:
+        if is_packed:
+            _unpack(packed, file)
         try:
-            metered = _Metered(file, os.fstat(packed.fileno()).st_size)  # type: ignore[arg-type]
-            archive = tarfile.TarFile(fileobj=metered)  # type: ignore[arg-type]
+            archive = tarfile.TarFile(fileobj=file)
         except tarfile.ReadError:
             raise ArchiveRefused("it is not a folder, a zip, a tar or a tar.gz archive") from None
         for member in archive:
@@ -386,18 +389,29 @@ def _from_tar(packed: BinaryIO) -> Iterator[tuple[str, Load]]:
                 continue
             if not member.isreg():
                 raise ArchiveRefused(f"{member.name!r} is a link or a device")
+            yield member.name, partial(_read_tarred, archive, member)
 
-            def load(limit: int, member=member) -> bytes:  # type: ignore[no-untyped-def]
-                file, data = archive.extractfile(member), bytearray()
-                while file and len(data) < limit and (piece := file.read(min(limit - len(data), LIMIT + 1))):
-                    data += piece
-                if len(data) < min(member.size, limit):
-                    raise EOFError("it was cut short")
-                return bytes(data)
 
-            yield member.name, load
-        while archive.fileobj and archive.fileobj.read(LIMIT):
-            pass  # the checksum of a packed archive stands at its very end
+def _unpack(packed: IO[bytes], unpacked: IO[bytes]) -> None:
+    """Write what is in a gzip file to another. Raises ArchiveRefused if that is too much."""
+    limit = _unpacked_limit(os.fstat(packed.fileno()).st_size)
+    with gzip.open(packed) as file:
+        while data := file.read(1 << 20):
+            unpacked.write(data)
+            if unpacked.tell() > limit:
+                raise ArchiveRefused(f"it would unpack to more than {limit:,} bytes")
+    unpacked.seek(0)
+
+
+def _read_tarred(archive: tarfile.TarFile, member: tarfile.TarInfo, limit: int) -> bytes:
+    file = archive.extractfile(member)
+    data = file.read(limit) if file else b""
+    if len(data) < min(member.size, limit):
+        raise EOFError("it was cut short")
+    return data
+
+
+# Import
 
 
 def take_in(
@@ -413,9 +427,9 @@ def take_in(
 ) -> Imported:
     """Import a folder or an archive, or what is `below` a folder of it, one commit a root.
 
-    What is refused stays out and is named. What a memory of the scope says already is refused, too, unless `allow`
-    says otherwise; whether it is worth keeping was decided where it comes from. With `history`, the past of what
-    comes in comes along.
+    Files that are refused stay out and are named. So does one that says what a memory of the scope says already,
+    unless `allow` says otherwise. With `history`, the past of what comes in comes along. `also` ends the reason of
+    each commit.
 
     Raises:
         ArchiveRefused: it reaches outside, or is too large; nothing was imported.
@@ -424,23 +438,22 @@ def take_in(
     if not allow.secrets:
         require_no_secret(None, None, why)
     by_root: dict[str, list[Member]] = {"": []}
-    shared_names: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
     for member in read_archive(source, history=history, below=below):
         if member.name == SHARED:
-            shared_names = _read_shared(member.data)
+            shared = _read_shared(member.data)
         else:
             by_root.setdefault(member.root, []).append(member)
-    imports = [_RootImport(keeper, root, shared_names, replace=replace, allow=allow) for root in by_root]
-    for each in imports:
-        each.plan(by_root[each.root])
-    commits = 0 if dry_run else sum(each.carry_out(why) for each in imports)
-    return Imported(
-        tuple(path for each in imports for path in each.added),
-        tuple(path for each in imports for path in each.replaced),
-        tuple(path for each in imports for path in each.same),
-        tuple(pair for each in imports for pair in each.refused),
-        commits,
-    )
+    imports = [_RootImport(keeper, root, shared, replace=replace, allow=allow) for root in by_root]
+    for part in imports:
+        part.plan(by_root[part.root])
+    commits = 0 if dry_run else sum(part.carry_out(why) for part in imports)
+    outcomes = [outcome for part in imports for outcome in part.outcomes]
+    paths = {
+        kind: tuple(name for name, other, _ in outcomes if other == kind) for kind in ("added", "replaced", "same")
+    }
+    refused = tuple((name, reason) for name, kind, reason in outcomes if kind == "refused")
+    return Imported(**paths, refused=refused, commits=commits)
 
 
 def _read_shared(data: bytes) -> frozenset[str]:
@@ -451,32 +464,24 @@ def _read_shared(data: bytes) -> frozenset[str]:
 
 
 class _RootImport:
-    """The import into one root: the scope's own, where every gate of its memories stands, or one inside it."""
+    """The import into one root: the scope's own, where every gate of its memories stands, or one inside it.
 
-    def __init__(
-        self,
-        keeper: OpenScope,
-        root: str,
-        shared_names: Collection[str],
-        *,
-        replace: bool,
-        allow: Allow,
-    ) -> None:
+    `outcomes` has for each file its name, the kind of the outcome, which is a field of `Imported`, and the reason.
+    """
+
+    def __init__(self, keeper: OpenScope, root: str, shared: Collection[str], *, replace: bool, allow: Allow) -> None:
         self.root = root
+        self.outcomes: list[tuple[str, str, str]] = []
         self._keeper = keeper
-        self.added: list[str] = []
-        self.replaced: list[str] = []
-        self.same: list[str] = []
-        self.refused: list[tuple[str, str]] = []
-        self._shared_names = shared_names
+        self._shared = shared
         self._replace = replace
         self._allow = allow
-        own = keeper.store
-        self._store = open_root(own.root, root, own.checkout) if root else own
-        if root and not keeper.read_only:
-            self._store.recover()
-        self._known: set[str] = set()
-        self._has_some = False
+        self._store = keeper.store
+        if root:
+            self._store = open_root(keeper.store.root, root, keeper.store.checkout)
+            if not keeper.read_only:
+                self._store.recover()
+        self._is_empty = False
         self._changes: list[Change] = []
         self._parsed: dict[str, Memory] = {}
         self._past: list[Commit] = []
@@ -484,10 +489,8 @@ class _RootImport:
 
     def plan(self, members: Sequence[Member]) -> None:
         """Decide about each file."""
-        index = self._keeper.index
-        index.look()
-        self._known = {fold(row.path) for row in index.rows()}
-        self._has_some = bool(index.total() or index.rows("trust = 'unconfirmed'"))
+        self._keeper.index.look()
+        self._is_empty = not self._keeper.index.rows()
         for member in members:
             try:
                 if member.why:
@@ -500,55 +503,59 @@ class _RootImport:
                 self._take(member)
             except (TextRefused, Exists, CreateOnly, PathRefused) as error:
                 name = without_secrets(member.name) if isinstance(error, SecretFound) else member.name
-                self.refused.append((name, str(error)))
-        self._drop_superseded()
-
-    def _drop_superseded(self) -> None:
-        """Leave out the facts that others of this import supersede."""
+                self.outcomes.append((name, "refused", str(error)))
         facts = {path: memory for path, memory in self._parsed.items() if is_fact(path)}
-        for path in sorted(facts.keys() & {path for memory in facts.values() for path in memory.supersedes}):
-            name = inside(self.root, path)
-            self._changes = [change for change in self._changes if change.path != path]
-            for names in (self.added, self.replaced, self.same):
-                names[:] = [other for other in names if other != name]
-            self.refused.append((name, "another fact of this import supersedes it"))
+        superseded = {path for memory in facts.values() for path in memory.supersedes}
+        for path in sorted(superseded & facts.keys()):
+            self._leave_out(path, "another fact of this import supersedes it")
+
+    def _leave_out(self, path: str, reason: str) -> None:
+        name = inside(self.root, path)
+        self._changes = [change for change in self._changes if change.path != path]
+        self.outcomes = [outcome for outcome in self.outcomes if outcome[0] != name]
+        self.outcomes.append((name, "refused", reason))
 
     def _take(self, member: Member) -> None:
         """Plan the change that a file makes. Raises TextRefused, Exists, CreateOnly, PathRefused."""
         present = self._find(member.path)
         memory = self._mark(member, present)
         retired: list[str] = []
-        outcome = self.added
-        if present and present.data == memory.data:
-            outcome = self.same
-        elif present:
+        if present is None:
+            outcome = "added"
+            if not self.root and is_fact(memory.path):
+                retired = self._find_retired(memory)
+        elif present.data == memory.data:
+            outcome = "same"
+        else:
+            outcome = "replaced"
             self._refuse_replacing(present, memory, member.path)
-            outcome = self.replaced
-        elif not self.root and is_fact(memory.path):
-            rules = self._keeper.fact_rules
-            others = [other for other in self._facts if other.path not in memory.supersedes]
-            rules.refuse_superseded(memory, others)
-            retired = rules.find_superseded(memory)
-            if retired and not self._replace:
-                raise Exists(retired[0], f"{memory.path!r} would retire it")
         if not self._allow.secrets:
             require_no_secret(memory, present)
-        if not (self.root or present or self._allow.anyway) and memory.state == "ok":
+        if present is None and memory.state == "ok" and not self.root and not self._allow.anyway:
             if error := find_personal(memory, self._keeper.name):
                 raise error
-            if self._has_some:
+            if not self._is_empty:
                 self._keeper.refuse_duplicate(memory)
-        outcome.append(member.name)
-        self.replaced += retired
+        self.outcomes.append((member.name, outcome, ""))
+        self.outcomes += [(path, "replaced", "") for path in retired]
         self._changes.append(Change(memory.path, memory.data, present.version if present else ABSENT))
         self._parsed[memory.path] = memory
+
+    def _find_retired(self, fact: Memory) -> list[str]:
+        """Return the facts here that a new one retires. Raises Exists unless it may."""
+        rules = self._keeper.fact_rules
+        rules.refuse_superseded(fact, [other for other in self._facts if other.path not in fact.supersedes])
+        retired = rules.find_superseded(fact)
+        if retired and not self._replace:
+            raise Exists(retired[0], f"{fact.path!r} would retire it")
+        return retired
 
     def _mark(self, member: Member, present: Memory | None) -> Memory:
         """Return the memory that a file makes here: unconfirmed if others wrote it, and never the user's own word."""
         known = present or parse(member.path, member.data)  # what it lacks, it lacked where it was made
         memory = checked_import(known.path, member.data, known)
         is_new = present is None or present.data != member.data
-        if is_new and member.name in self._shared_names:
+        if is_new and member.name in self._shared:
             if memory.state != "ok":
                 why = "was somebody else's where it was exported, and has no header to say so"
                 raise TextRefused(f"{memory.path!r} {why}")
@@ -580,21 +587,23 @@ class _RootImport:
             return 0
         commits = 0
         if self._past or self._stones:
-            there = {change.path for change in self._changes}
-            commits = self._store.graft(steps_of(self._past, there, {}), self._stones)
-        own = [change for change in self._changes if not self.root and change.path.endswith(".md")]
-        others = [change for change in self._changes if self.root or not change.path.endswith(".md")]
+            present = {change.path for change in self._changes}
+            commits = self._store.graft(steps_of(self._past, present, {}), self._stones)
+        own: list[Change] = []
+        others: list[Change] = []
+        for change in self._changes:
+            is_memory = not self.root and change.path.endswith(".md")
+            (own if is_memory else others).append(change)
         if own:
             were_looked_at = Allow(secrets=True, anyway=True)
-            alone = self._known.isdisjoint(fold(change.path) for change in own)
-            self._keeper.commit(own, why, by="import", parsed=self._parsed, alone=alone, allow=were_looked_at)
+            self._keeper.commit(own, why, by="import", parsed=self._parsed, allow=were_looked_at)
         if others:
             self._store.commit(others, by="import", why=why)
         return commits
 
     def _find(self, path: str) -> Memory | None:
         if not self.root and path.endswith(".md"):
-            return self._keeper.find(path) if fold(path) in self._known else None
+            return self._keeper.find(path)
         with suppress(MemsheafError):
             return parse(path, self._store.read(path).data)
         return None
@@ -604,10 +613,13 @@ class _RootImport:
             self._stones += from_lines(member.data)
             return
         lines = [line for line in member.data.split(b"\n") if line.startswith(b'{"commit"')]
-        commits = [commit for line in lines if (commit := decode(line))]
-        self._past += commits if self._allow.secrets else map(_without_secrets, commits)
+        commits = list(filter(None, map(decode, lines)))
         if len(commits) < len(lines):
-            self.refused.append((member.name, f"{len(lines) - len(commits)} lines of it cannot be read"))
+            reason = f"{len(lines) - len(commits)} lines of it cannot be read"
+            self.outcomes.append((member.name, "refused", reason))
+        if not self._allow.secrets:
+            commits = [_without_secrets(commit) for commit in commits]
+        self._past += commits
 
 
 def _without_secrets(commit: Commit) -> Commit:

@@ -32,7 +32,7 @@ from memsheaf.store import HISTORY
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.trust import accept, withdraw
-from memsheaf.transfer import shared
+from memsheaf.transfer import list_shared
 from memsheaf.work.relocate import MovedProject, contents, move, refuse_hub
 from memsheaf.worktree import tracked
 
@@ -333,7 +333,7 @@ def _shown_lines(
 def _count_layers(settings: Settings, root: str) -> dict[str, int]:
     """How many files of tasks, sessions and logs came with the repository."""
     counts = dict.fromkeys(("tasks", "sessions", "logs"), 0)
-    for path in shared(Locations(root, "", settings.home, settings.state, "")):
+    for path in list_shared(Locations(root, "", settings.home, settings.state, "")):
         layer = apart(path)[0].split("/")  # such as tasks/login, or tasks/login/logs
         if kind := layer[0] if len(layer) == 2 else layer[-1]:
             counts[kind] += 1

@@ -25,7 +25,7 @@ from memsheaf.scope import open_plain, refuse_links, repository_around
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.text.dates import parse_day
 from memsheaf.text.sections import fence_after, sections
-from memsheaf.transfer import LINK, NO_MARKDOWN, folder_files
+from memsheaf.transfer import LINK, NO_MARKDOWN, list_folder
 
 MAX_EXPORT_BYTES = 64 << 20
 MAX_TABLE_ROWS = 200_000
@@ -144,7 +144,7 @@ def day_of(*values: object) -> str:
 
 def _read_folder(folder: str) -> Foreign:
     """Yield the text files of a folder, without hidden ones. Raises ArchiveRefused."""
-    for name, load in folder_files(folder):
+    for name, load in list_folder(folder):
         if not any(part.startswith(".") for part in name.split("/")):
             try:
                 yield _to_text(folder, name, load(LIMIT + 1)) if load else LeftOut(name, LINK)
