@@ -26,7 +26,7 @@ ROWS = [
     {"recall"},
     {"open_scope"},
     {"learn"},
-    {"erasure", "transfer"},
+    {"transfer"},
     {"sheaf"},
     {"aio"},
     {"work"},

@@ -61,7 +61,7 @@ _HOME = {
     "MemsheafError": "errors",
     "Message": "recall.turns",
     "Page": "index.catalog",
-    "Proof": "erasure",
+    "Proof": "transfer",
     "Recall": "recall.recall",
     "Ref": "errors",
     "Revision": "store",
@@ -78,7 +78,6 @@ _HOME = {
 
 if TYPE_CHECKING:
     from memsheaf.config import Settings
-    from memsheaf.erasure import Proof
     from memsheaf.errors import MemsheafError, Ref
     from memsheaf.history import Blamed
     from memsheaf.index.catalog import Page
@@ -93,7 +92,7 @@ if TYPE_CHECKING:
     from memsheaf.sheaf import Hit, Saved, Sheaf
     from memsheaf.store import ABSENT, Commit, Revision
     from memsheaf.tools import Tools
-    from memsheaf.transfer import Exported, Imported
+    from memsheaf.transfer import Exported, Imported, Proof
     from memsheaf.work.checks import Finding
 
 

@@ -83,7 +83,6 @@ from memsheaf.text_edits import (
 )
 
 if TYPE_CHECKING:
-    from memsheaf.erasure import Proof
     from memsheaf.history import Blamed
     from memsheaf.hub.replica import Replica
     from memsheaf.hub.replica_state import Synced
@@ -94,7 +93,7 @@ if TYPE_CHECKING:
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
     from memsheaf.recall.turns import Turn
-    from memsheaf.transfer import Exported, Imported
+    from memsheaf.transfer import Exported, Imported, Proof
 
 TASK_FILE = "TASK.md"
 SCRATCH = ("task", "session")  # layers whose notes are read on demand: in no prompt, and nothing is learned there
@@ -1489,7 +1488,7 @@ class Sheaf:
             ScopeRefused: the scope has no hub.
             HubUnreachable, HubRefused, HubRestored, Busy.
         """
-        from memsheaf.erasure import synchronize
+        from memsheaf.transfer import synchronize
 
         if self.replica is None or not has_hub(self.root, self.settings.home):
             error = ScopeRefused(f"{self.scope} has no hub")
@@ -1510,7 +1509,7 @@ class Sheaf:
             NotFound: neither the files nor the history know it.
             HubUnreachable, HubRefused: nothing was erased.
         """
-        from memsheaf.erasure import erase_for_all
+        from memsheaf.transfer import erase_for_all
 
         steps = (step for commit in self.own.log(path) for step in commit.revisions)
         versions = {version for step in steps for version in (step.before, step.after) if version}
@@ -1524,7 +1523,7 @@ class Sheaf:
                     proof = proof._replace(elsewhere=(*proof.elsewhere, label))
                     continue
                 try:
-                    proof = proof.joined(where.erase(name))
+                    proof = proof.join(where.erase(name))
                 except MemsheafError as error:
                     proof = proof._replace(left=(*proof.left, f"{label} ({error})"))
         return proof

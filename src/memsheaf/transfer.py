@@ -1,4 +1,4 @@
-"""Export and import: memories as a folder, a zip or a tar archive.
+"""Export, import and erasure: how memories leave this machine and come in.
 
 An export writes a folder or a zip; an import also reads the tar archives that earlier versions wrote. The layout is
 that of a project's folder, with the journals in `.history/`; an archive of several scopes has a folder for each.
@@ -8,6 +8,7 @@ taken over.
 
 from __future__ import annotations
 
+import fnmatch
 import gzip
 import json
 import os
@@ -18,10 +19,12 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cached_property, partial
-from tempfile import TemporaryFile
+from glob import escape, glob
+from shlex import quote
+from tempfile import TemporaryFile, gettempdir
 from typing import IO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
@@ -29,6 +32,8 @@ from memsheaf.errors import (
     ArchiveRefused,
     CreateOnly,
     Exists,
+    HubRefused,
+    HubUnreachable,
     MemsheafError,
     NotFound,
     PathRefused,
@@ -39,17 +44,31 @@ from memsheaf.errors import (
 )
 from memsheaf.frontmatter import edited
 from memsheaf.gates import content_of, find_personal, require_no_secret
-from memsheaf.guard.paths import CATALOG, check_path, check_stored, fold, is_fact
+from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, is_fact
 from memsheaf.guard.secrets import new_secrets, without_secrets
+from memsheaf.hub import COPY, Machine
+from memsheaf.hub.replica import Replica
+from memsheaf.hub.replica_state import Synced
+from memsheaf.index.catalog import target
+from memsheaf.learn import conversation_file, spill
+from memsheaf.learn.consolidate import drop_answer
+from memsheaf.learn.erasure_filter import make_erasure_filter
+from memsheaf.learn.learner import Learner, forget_waiting
 from memsheaf.memory import LIMIT, STRICT, Allow, Memory, parse
 from memsheaf.open_scope import OpenScope
 from memsheaf.project_roots import LOGS, Locations, apart, inside, ledger_of, list_files, open_root, roots, steps_of
+from memsheaf.recall import recall_log
 from memsheaf.scope import open_plain
-from memsheaf.store import ABSENT, HISTORY, Change, Commit, version_of
-from memsheaf.store.journal_lines import decode, encode
+from memsheaf.store import ABSENT, HISTORY, Change, Commit, Erased, version_of
+from memsheaf.store.commit_queries import trail
+from memsheaf.store.folder import FolderStore
+from memsheaf.store.journal import KEPT
+from memsheaf.store.journal_lines import CHANGED, decode, encode
 from memsheaf.store.safe_dir import Folder, read_file, walk
+from memsheaf.store.state import State
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
 from memsheaf.text_edits import checked_import, vouched
+from memsheaf.worktree import find_in_bare, find_in_checkout
 
 MAX_MEMBERS = 200_000
 MAX_TOTAL_BYTES = 1 << 30
@@ -72,6 +91,17 @@ _DAMAGED = (
     *(LookupError, RuntimeError, NotImplementedError, PathRefused),
 )
 """What unpacking raises when an archive is damaged, lies, or is locked with a password."""
+
+MIN_PIECE_BYTES = 12  # a shorter piece of an erased text proves nothing, it is everywhere
+MIN_TITLE_WORDS = 5  # nor does a name or a description of fewer, outside of a header
+LOCK_SECONDS = 5.0
+REPORT_SECONDS = 86_400
+HOSTS = "hooks"  # folder of the state directory with what is known of hosts' conversations
+NESTED = ("tasks", "sessions")  # folders of other scopes in a project: only named, as they are erased separately
+_STEP = CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"'
+_OTHER_INDEX = r"[0-9a-f]{24}-[0-9]+\.[a-z.-]+$|\.float32$"  # indexes of other scopes, and weights
+_WORDED = (b"name", b"description", b"reason")
+_COMMON = (b"type:", b"created:", b"updated:", b"source:", b"conversation:", b"trust:", b"pinned:", b"expires:")
 
 Load = Callable[[int], bytes]  # returns the bytes of a member, so many at most
 
@@ -630,3 +660,340 @@ def _without_secrets(commit: Commit) -> Commit:
 
     steps = tuple(step._replace(old=clean(step.old), new=clean(step.new)) for step in commit.revisions)
     return commit._replace(why="" if any(new_secrets(commit.why, "")) else commit.why, revisions=steps)
+
+
+# Erasure
+
+
+class Proof(NamedTuple):
+    """The result of an erasure: what was erased, where we looked, and what is left. `left` is empty when it is gone.
+
+    `names` are those the memory has had: the journal of former ones is erased with it.
+    `elsewhere` names other memories that say the same words, and files of tasks and sessions inside: they are not
+    this one's to erase. `git` says where the repository around it has the text still, and `remedy` how to remove it.
+    With a hub, `erasures` are the ids under which its `machines` report that they erased it, too.
+    """
+
+    path: str
+    names: tuple[str, ...]
+    versions: int
+    files: int
+    bytes: int
+    left: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+    git: tuple[str, ...] = ()
+    remedy: tuple[str, ...] = ()
+    erasures: tuple[str, ...] = ()
+    machines: tuple[Machine, ...] = ()
+
+    def join(self, other: Proof) -> Proof:
+        """Return one proof of two erasures, under the path of this one."""
+        sums = {field: getattr(self, field) + getattr(other, field) for field in self._fields[2:]}
+        return self._replace(names=tuple(dict.fromkeys(self.names + other.names)), **sums)
+
+    @property
+    def waiting(self) -> tuple[Machine, ...]:
+        """The machines of the hub that have not reported yet that they erased it, and are not lost."""
+        waiting = []
+        for machine in self.machines:
+            reported = {name for name, _ in machine.erased}
+            if not machine.is_lost and not reported.issuperset(self.erasures):
+                waiting.append(machine)
+        return tuple(waiting)
+
+    @property
+    def gone(self) -> bool:
+        """True if no trace was found."""
+        return not self.left and not self.git
+
+
+def erase(path: str, scope: OpenScope, learner: Learner, state: State, *, clock: Callable[[], float]) -> Proof:
+    """Remove a memory and all its versions, wherever this machine has them, and search what is left.
+
+    Raises:
+        NotFound: neither the files nor the journal know it.
+    """
+    scope.require_writable()
+    store, index, path = scope.store, scope.index, scope.spell(path)
+    cache = os.path.dirname(index.files()[0])
+    steps = (step for commit in trail(store, path) for step in commit.revisions)
+    texts = {data for step in steps for data in (step.old, step.new) if data}
+    if present := scope.find(path):
+        texts.add(present.data)
+    for place in glob(f"{escape(cache)}/start-*.json"):  # an earlier version wrote these
+        with suppress(FileNotFoundError):
+            os.unlink(place)
+    # first what is kept beside the memories: once the journal is clean, nobody knows what to look for
+    _forget_elsewhere(sorted(texts), [path] if texts else (), learner, state, clock)
+    index.ready()
+    try:
+        erased = store.erase(path, by=scope.by)
+    except NotFound:  # or it was erased, and something kept us from seeing to the rest
+        index.purge([path])
+        raise
+    _forget_elsewhere(erased.texts, erased.names, learner, state, clock)
+    for name in erased.names:
+        drop_answer(state, name)
+    if scope.ledger:
+        scope.ledger.forget(erased.names)
+    index.purge(erased.names)
+    index.look()
+    index.close()  # to read the files of an open database would end the locks that SQLite has on them
+    directory = os.path.dirname(state.folder)
+    drafts = (place for folder in glob(f"{escape(gettempdir())}/memsheaf-*") for place in _walk_files(folder))
+    caches = (place for place in _walk_files(cache) if not re.search(_OTHER_INDEX, place))
+    others = {*index.files(), *learner.files(), *_walk_files(directory), *caches, *drafts}
+    naming = {*_walk_files(os.path.join(directory, HOSTS)), *_walk_files(state.folder)}
+    naming.update(glob(f"{escape(directory)}/*.log"))
+    return _search_traces(store, erased, others, naming, copy=os.path.join(state.folder, COPY))
+
+
+def synchronize(
+    scope: OpenScope, learner: Learner, state: State, *, clock: Callable[[], float], again: bool = False
+) -> Synced:
+    """Push what waits here and bring what others pushed; `again` as if it were the first time.
+
+    Raises:
+        HubUnreachable, HubRefused, HubRestored, Busy.
+    """
+    store = scope.store
+    assert isinstance(store, Replica)
+    scope.require_writable()
+    scope.index.look()  # what a person edited is in the journal, and so among what waits
+    eraser = store.eraser
+    store.eraser = lambda name: erase(name, scope, learner, state, clock=clock).left
+    try:
+        synced = store.rejoin() if again else store.sync()
+    finally:
+        store.eraser = eraser
+    scope.index.look()
+    now = store.state()
+    is_other = now.machine != store.settings.machine
+    if synced.whole or now.proofs or is_other or clock() - now.reported_at > REPORT_SECONDS:
+        with suppress(HubUnreachable, HubRefused):  # a later sync reports
+            store.erasures.report(clock())
+    return synced._replace(is_copy=is_other and now.machine != "")
+
+
+def erase_for_all(
+    path: str, scope: OpenScope, learner: Learner, state: State, *, clock: Callable[[], float]
+) -> Proof:
+    """Erase a memory here and on the hub, report it, and tell which machines have done so.
+
+    Raises:
+        NotFound, HubUnreachable, HubRefused: nothing was erased.
+    """
+    scope.require_person()
+    store = scope.store
+    if not isinstance(store, Replica):
+        return erase(path, scope, learner, state, clock=clock)
+    try:
+        synchronize(scope, learner, state, clock=clock)
+        before = store.state().erased
+        proof = erase(path, scope, learner, state, clock=clock)
+    except HubUnreachable as error:
+        raise hinted(error, "Nothing was erased: what all machines forget, the hub has to know.") from None
+    now = store.state()
+    erasures = tuple(erasure.id for erasure in now.erased if erasure not in before)
+    try:
+        if now.erasing:
+            raise HubUnreachable("the hub does not answer")
+        store.erasures.report(clock(), dict.fromkeys(erasures, ", ".join(proof.left)))
+        return proof._replace(erasures=erasures, machines=tuple(store.hub.users()[1]))
+    except HubUnreachable as error:
+        return proof._replace(left=(*proof.left, f"{store.settings.shown} ({error}; the next sync tells it)"))
+
+
+def _forget_elsewhere(
+    texts: Sequence[bytes], names: Sequence[str], learner: Learner, state: State, clock: Callable[[], float]
+) -> None:
+    """Take what an erased memory said, and its names, out of what is kept beside the memories of all scopes."""
+    keep = make_erasure_filter(texts)
+    learner.forget(texts)
+    _forget_in_hosts(os.path.dirname(state.folder), keep, names)
+    for other in state.beside():
+        spill.forget(other, texts)
+        conversation_file.forget(other, texts, names)
+        forget_waiting(other, texts, names, clock=clock)
+        recall_log.forget(other, texts, keep, names if other.folder == state.folder else ())
+
+
+def _forget_in_hosts(directory: str, keep: Callable[[str], bool], names: Sequence[str]) -> None:
+    """Take an erased memory out of what is known of hosts' conversations, and out of the log of failures."""
+
+    def may_stay(text: object) -> bool:
+        return keep(str(text)) and not any(name in str(text) for name in names)
+
+    conversations = State(os.path.join(directory, HOSTS))
+    for name in fnmatch.filter(conversations.names(), "*.json"):
+        with conversations.lock(name, wait=LOCK_SECONDS):
+            known = conversations.load(name)
+            if isinstance(known, dict) and not all(map(may_stay, known.values())):
+                conversations.save(name, {key: value for key, value in known.items() if may_stay(value)})
+    logs = State(directory)
+    for name in fnmatch.filter(logs.names(), "*.log"):
+        lines = (logs.read(name) or b"").decode("utf-8", "replace").split("\n")
+        if not all(map(may_stay, lines)):
+            logs.write(name, "\n".join(filter(may_stay, lines)).encode())
+
+
+# The search for traces of an erased memory. Its texts are cut into lines; those that are long enough to prove
+# something, and that no other memory says, may be in no file.
+
+
+class _TraceSearch:
+    """Reads files, each once, and counts them; files with traces, or that cannot be read, are in `left`."""
+
+    def __init__(self, store: FolderStore) -> None:
+        self.files = 0
+        self.bytes = 0
+        self.left: list[str] = []
+        self.elsewhere: set[str] = set()
+        self._folders = (store.journals, store.root)
+
+    def name(self, place: str) -> str:
+        """Return the path of a file below the journals or the root; from the root for others."""
+        for folder in self._folders:
+            if place.startswith(folder + os.sep):
+                return os.path.relpath(place, folder)
+        return os.path.relpath(place, self._folders[1])
+
+    def read(self, place: str) -> bytes:
+        """Return the bytes of a file, none when it is gone or cannot be read."""
+        try:
+            with open(place, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return b""
+        except OSError:
+            self.left.append(f"{os.path.relpath(place, self._folders[1])} (cannot be read)")
+            return b""
+        self.files += 1
+        self.bytes += len(data)
+        return data
+
+    def search_journal(self, name: str, data: bytes, erased: Erased, pieces: Set[bytes]) -> None:
+        """Look for steps of the erased memory, and for its words in those of others, which are not its own."""
+        is_log = _is_reserved(name)
+        marks = {*pieces, *(version.encode() for version in erased.versions)}
+        marks.update(json.dumps(path, ensure_ascii=False).encode() for path in erased.names)
+        if not any(mark in data for mark in marks):
+            return
+        for number, line in enumerate(data.split(b"\n"), 1):
+            steps: list[tuple[bytes, bytes, bytes]] = re.findall(_STEP, line)
+            is_own = any(not marks.isdisjoint(step) for step in steps)
+            holds_words = any(piece in line for piece in pieces)
+            if is_own or (holds_words and (is_log or not steps)):
+                self.left.append(f"{name}:{number}")
+            elif holds_words:
+                self.elsewhere.update(json.loads(path) for path, _, _ in steps)
+
+
+def _search_traces(
+    store: FolderStore, erased: Erased, others: Collection[str], naming: Collection[str], *, copy: str
+) -> Proof:
+    """Read every file of a scope and each of `others` once, and look for the erased memory in them.
+
+    In the files that are `naming` memories its bare name is a trace, too. When the scope lies in a checkout, the
+    objects of git are searched, too. So are those of a hub's `copy`.
+    """
+    search = _TraceSearch(store)
+    folders = dict.fromkeys((store.journals, store.root))
+    places = {place for place in others if f"{os.sep}{COPY}{os.sep}" not in place}
+    places.update(place for folder in folders for place in _walk_own_files(folder))
+    memories = sorted(place for place in places if _is_memory(search.name(place)))
+    pieces = _find_pieces(erased)
+    names = {form for name in erased.names if len(name) >= MIN_PIECE_BYTES for form in _spell(name.encode())}
+    for place in memories:
+        data = search.read(place)
+        shared = {piece for piece in pieces if piece in data}
+        if shared:
+            search.elsewhere.add(search.name(place))
+            pieces -= shared
+    for place in sorted(places.difference(memories)):
+        name, data = search.name(place), search.read(place)
+        if place in naming and any(form in data for form in names):
+            search.left.append(name)
+        elif place.endswith((".jsonl", f"{os.sep}{KEPT}")):
+            search.search_journal(name, data, erased, pieces)
+        elif any(piece in data for piece in pieces):
+            search.left.append(name)
+    for place in (place for folder in folders for name in NESTED for place in _walk_files(f"{folder}/{name}")):
+        data = search.read(place)
+        if any(piece in data for piece in pieces):
+            search.elsewhere.add(search.name(place))
+    if why := find_in_bare(copy, pieces):
+        search.left.append(f"{os.path.relpath(copy, store.root)} ({why})")
+    git = find_in_checkout(store.checkout, store.root, pieces) if store.checkout else []
+    return Proof(
+        erased.path,
+        erased.names,
+        len(erased.versions),
+        search.files,
+        search.bytes,
+        tuple(search.left),
+        tuple(sorted(search.elsewhere)),
+        tuple(git),
+        _describe_remedy(store, erased) if git else (),
+    )
+
+
+def _is_memory(name: str) -> bool:
+    is_inside = os.sep in name and _is_reserved(name)
+    return name.endswith(".md") and not name.startswith(".") and name != CATALOG and not is_inside
+
+
+def _is_reserved(name: str) -> bool:
+    """Return True for a file in a folder that holds no memories of this scope, such as the daily log."""
+    return name.replace(os.sep, "/").partition("/")[0].casefold() in RESERVED_FOLDERS
+
+
+def _describe_remedy(store: FolderStore, erased: Erased) -> tuple[str, ...]:
+    """Return how the text is removed from a repository."""
+    root = os.path.realpath(store.root)
+    places = sorted(os.path.relpath(os.path.join(root, name), store.checkout) for name in erased.names)
+    paths = " ".join(f"--path {quote(place)}" for place in places)
+    return (
+        f"git filter-repo --invert-paths {paths}   # rewrites every commit that had the file",
+        "git filter-repo --replace-text FILE   # for the text in other files and in messages; FILE has its lines",
+        "git reflog expire --expire=now --all && git gc --prune=now",
+        "git push --force --all && git push --force --tags   # and everybody who has a clone makes it anew",
+        "If it was a secret, change it where it is in use: whoever had a copy has it still.",
+    )
+
+
+def _find_pieces(erased: Erased) -> set[bytes]:
+    """Return the lines of the erased texts that are long enough to be telling, in all spellings.
+
+    Of a header line with words it is the value without its key. Links to the memory are pieces, too.
+    """
+    links = {f"]({target(name)})".encode() for name in erased.names}
+    pieces: set[bytes] = set()
+    for line in {line.strip() for text in erased.texts for line in text.split(b"\n")}:
+        key, _, value = line.partition(b": ")
+        if key in _WORDED and len(value.split()) >= MIN_TITLE_WORDS:
+            pieces.add(value)
+        if not line.startswith((b"```", b"~~~", b"#")) and not line.endswith(b":**"):
+            pieces.add(line)
+    telling = (piece for piece in pieces if len(piece) >= MIN_PIECE_BYTES and not piece.startswith(_COMMON))
+    return links.union(*map(_spell, telling))
+
+
+def _spell(piece: bytes) -> set[bytes]:
+    """Return a piece of text as it is, as JSON spells it with and without escapes, and as JSON in JSON does."""
+    texts = {piece.decode("utf-8", "replace")}
+    for _ in range(2):  # a call's arguments are JSON in a line of JSON
+        texts |= {json.dumps(text, ensure_ascii=ascii)[1:-1] for text in texts for ascii in (True, False)}
+    return {text.encode("utf-8", "replace") for text in texts} | {piece}
+
+
+def _walk_files(folder: str) -> Iterator[str]:
+    return (os.path.join(inner, name) for inner, _, names in os.walk(folder) for name in names)
+
+
+def _walk_own_files(root: str) -> Iterator[str]:
+    """Yield the files below a root that are not in the folders of other scopes or logs."""
+    for folder, folders, names in os.walk(root):
+        if folder == root:
+            folders[:] = [name for name in folders if name.casefold() not in RESERVED_FOLDERS]
+        yield from (os.path.join(folder, name) for name in names)

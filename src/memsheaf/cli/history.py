@@ -11,7 +11,6 @@ from itertools import islice
 from memsheaf.cli.call import Call, here, local_minute, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
-from memsheaf.erasure import Proof
 from memsheaf.errors import Changed, NoSuchCommit, NotFound, Ref, hinted
 from memsheaf.memory import parse
 from memsheaf.project_roots import Locations
@@ -19,6 +18,7 @@ from memsheaf.project_trees import find_project, record_tree
 from memsheaf.scope import project_root
 from memsheaf.sheaf import TOGETHER, AllScopes, Sheaf
 from memsheaf.store import Commit, Revision
+from memsheaf.transfer import Proof
 from memsheaf.work.relocate import move
 
 SHORT = 12
