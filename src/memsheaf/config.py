@@ -69,7 +69,6 @@ import json
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from glob import escape, glob
@@ -317,12 +316,14 @@ def _platform_folder(what: str, environment: Mapping[str, str], platform: str) -
 
 def _read_file(path: str) -> tuple[dict[str, object], list[str]]:
     """Return the values in the file, and its lines."""
+    if not os.path.exists(path):
+        return {}, []
+    import tomllib  # most runs have no such file
+
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
         return tomllib.loads(text), text.split("\n")
-    except FileNotFoundError:
-        return {}, []
     except OSError as error:
         raise BadSettings(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
