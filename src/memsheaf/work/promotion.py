@@ -175,13 +175,6 @@ def items(sheaf: Sheaf) -> list[PromotionItem]:
     return list(waiting.values())
 
 
-def promising(layers: Sheaf, source: Sheaf) -> list[PromotionItem]:
-    """Return what a session or a task has to offer to the project: the items that no step of the checklist stops."""
-    with layers.reopen_read_only() as seen:
-        project = seen.only("project")
-        return [item for item in items(source) if examine(item, project).recommend != "no"]
-
-
 def _noted_entries(path: str, text: str) -> Iterator[tuple[str, Entry]]:
     """Yield the entries of a file that may be promoted, each after its heading; not the guides."""
     for part in sections(text):

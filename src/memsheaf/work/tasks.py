@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import NamedTuple
@@ -662,7 +662,8 @@ def _encode_event(event: Mapping[str, object], trace_id: str) -> bytes:
         size = len(text)
     if size >= MAX_EVENT_BYTES:
         raise _refused_event(f"it is {size + 1} bytes long; {MAX_EVENT_BYTES} is the most: put the rest in a file")
-    for secret in find_secrets("\n".join([text, *_texts_in("", event)])):
+    plain = json.dumps(event, ensure_ascii=False, indent=0).replace('\\"', '"').replace("\\n", "\n")
+    for secret in find_secrets(plain):
         raise SecretFound(secret.kind, "the event")
     _check_fields("", event, _EVENT_FIELDS, trace_id)
     payload = event["payload"]
@@ -687,18 +688,6 @@ def _check_fields(
             raise _refused_event(f"{where}{name} has to be {wanted}")
     if values["trace_id"] != trace_id:
         raise _refused_event(f"{where}trace_id has to be the task's: {trace_id}")
-
-
-def _texts_in(name: str, value: object) -> Iterator[str]:
-    """Yield all texts of an event as plain text: after their names, without JSON escapes."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _texts_in(f"{name} {key}".strip(), inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts_in(name, inner)
-    else:
-        yield f"{name}: {value}"
 
 
 def _refused_event(why: str) -> TextRefused:
