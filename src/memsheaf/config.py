@@ -172,6 +172,10 @@ class Settings(NamedTuple):
         needs_person = scope.layer == "team" and self.policy in ("auto", "log")
         return "suggest" if needs_person else self.policy
 
+    def state_of(self, root: str) -> State:
+        """Return the state that is kept about a folder outside of it."""
+        return State.of(root, self.state or os.path.join(self.home, "state"))
+
     def places(self, cwd: str) -> Places:
         """Return what decides which folder a scope has, seen from a working directory."""
         return Places(self.home, cwd, self.project, self.projects)

@@ -42,7 +42,6 @@ from memsheaf.index.database import UNUSABLE, Match, Row, database_for
 from memsheaf.index.database import state_of as state_of_index
 from memsheaf.index.search import Index
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
-from memsheaf.project_trees import state_of
 from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.store import ABSENT, HISTORY, HUB, Change, Commit, Version
@@ -184,7 +183,7 @@ class OpenScope:
     @property
     def state(self) -> State:
         """The state that is kept about this folder outside of it: inbox, review queue, gates."""
-        return state_of(self.root, self.settings)
+        return self.settings.state_of(self.root)
 
     @property
     def today(self) -> str:
@@ -547,7 +546,7 @@ class OpenScope:
         """Say in one line each what went with its whole folder, and how it comes back."""
         if not self.store.may_have_lost():
             return []
-        from memsheaf.project_roots import find_lost
+        from memsheaf.worktree import find_lost
 
         lost = find_lost(self.store)
         option = "" if self.name in ("project", "user") else f" --scope {self.name}"
@@ -926,7 +925,7 @@ def _open_store(
     if not checkout and os.path.lexists(os.path.join(root, HISTORY, HUB)):
         from memsheaf.hub.opening import open_replica
 
-        store = open_replica(root, state_of(root, settings), clock, days, settings.hub.offline, str(scope))
+        store = open_replica(root, settings.state_of(root), clock, days, settings.hub.offline, str(scope))
         ledger = find_ledger(scope, root, settings, is_shared=store.settings.is_shared)
         store.ledger, store.eraser = ledger, None
     else:
@@ -958,7 +957,7 @@ def find_ledger(scope: Scope, root: str, settings: Settings, *, is_shared: bool 
     checkout = checkout_of(root, settings.home)
     if not (checkout or is_shared or scope.layer == "team"):
         return None
-    ledger = TrustLedger(state_of(root, settings), checkout)
+    ledger = TrustLedger(settings.state_of(root), checkout)
     has_others = checkout or os.path.lexists(os.path.join(root, HISTORY, HUB)) or ledger.stamp != (0, 0)
     return ledger if has_others else None
 

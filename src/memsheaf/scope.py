@@ -24,12 +24,14 @@ import json
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
-from memsheaf.errors import ScopeRefused
+from memsheaf.errors import PathRefused, ScopeRefused
 
 NAMED = ("session", "task", "agent", "team")
 ALONE = ("project", "user")
@@ -37,6 +39,8 @@ FOLDER = ".memory"
 JOURNALS = "memsheaf"  # folder for journals inside .git: no commit or checkout can write there
 HUB_FILE = os.path.join(".history", "hub.json")
 REPOSITORIES_FILE = "repositories.json"  # the checkouts that a person accepted; `store/trust.py` writes it
+INNER = ("tasks", "sessions")  # the folders of a project in which each folder is a scope of its own
+LOGS = "logs"
 FOLDERS = 1_000  # whose files are counted, of a `.memory` that is not used
 
 _LABEL = r"[a-z0-9][a-z0-9-]{0,63}"
@@ -88,6 +92,142 @@ def check_label(label: str, what: str) -> str:
     if not re.fullmatch(_LABEL, folded):
         raise ScopeRefused(f"the {what} name {label[:80]!r} is not allowed: use 1 to 64 letters, digits and hyphens")
     return folded
+
+
+class KnownScope(NamedTuple):
+    """A scope that has a folder. `project` is the folder of the project that it is or belongs to, "" if none.
+
+    Its `key` stands in addresses of the web page:
+
+        user   agent~NAME   team~NAME
+        project                              the project of the working directory
+        project~NAME-HASH                    another one
+        task~SLUG   session~ID               of the present project
+        project~NAME-HASH~task~SLUG          of another one
+    """
+
+    key: str
+    title: str
+    layer: str
+    root: str
+    project: str = ""
+
+    @property
+    def name(self) -> str:
+        """The scope as commands name it, within its project."""
+        return self.layer if self.layer in ALONE else f"{self.layer}/{os.path.basename(self.root)}"
+
+
+def list_scopes(places: Places, find_tree: Callable[[KnownScope], str]) -> list[KnownScope]:
+    """Return user, the present project, other projects, each with its tasks and sessions; then agents and teams.
+
+    `find_tree` gives the working tree of a project, which tells projects of one name apart.
+    """
+    present = project_root(places)
+    projects = [KnownScope("project", os.path.basename(around(places.cwd)), "project", present, present)]
+    for key, root in list_projects(places).items():
+        if root != present:
+            title = re.sub("-[0-9a-f]{16}$", "", key.partition("~")[2])
+            projects.append(KnownScope(key, title, "project", root, root))
+    counts = Counter(project.title for project in projects)
+    scopes = [KnownScope("user", "user", "user", os.path.join(places.home, "user"))]
+    for project in projects:
+        if counts[project.title] > 1:
+            where = find_tree(project) or project.key[-16:]
+            project = project._replace(title=f"{project.title} ({where})")
+        scopes.append(project)
+        for folder in INNER:
+            for inner in _list_named(project.root, folder.removesuffix("s"), folder):
+                if project.root != present:
+                    key, title = f"{project.key}~{inner.key}", f"{project.title}: {inner.title}"
+                    inner = inner._replace(key=key, title=title)
+                scopes.append(inner._replace(project=project.root))
+    return [*scopes, *_list_named(places.home, "agent", "agents"), *_list_named(places.home, "team", "team")]
+
+
+def _list_named(root: str, layer: str, folder: str) -> Iterator[KnownScope]:
+    """Yield the scopes of a layer that have a folder there; where links lead to is none."""
+    parent = os.path.join(root, folder)
+    with suppress(ScopeRefused, OSError):
+        refuse_links(root, parent)
+        for name in named_folders(parent):
+            yield KnownScope(f"{layer}~{name}", f"{layer}/{name}", layer, os.path.join(parent, name))
+
+
+def list_projects(places: Places) -> dict[str, str]:
+    """Return the folders of all projects, in MEMSHEAF_HOME or elsewhere, by the keys they have from outside."""
+    home = os.path.join(places.home, "projects")
+    projects = {f"project~{name}": os.path.join(home, name) for name in named_folders(home)}
+    elsewhere = []
+    for checkout in read_repositories(places.home) or {}:
+        with suppress(ScopeRefused):
+            if is_accepted(places.home, checkout):
+                root = os.path.join(checkout, FOLDER)
+                refuse_links(checkout, root)
+                elsewhere.append(root)
+    elsewhere += [os.path.abspath(os.path.expanduser(root)) for _, root in places.projects]
+    for root in elsewhere:
+        if os.path.isdir(root) and root not in projects.values():
+            projects[f"project~{project_name(root)}"] = root
+    return projects
+
+
+def inside(root: str, path: str) -> str:
+    """Return a path of a root as it is from the project's folder.
+
+    >>> inside("tasks/login", "TASK.md"), inside("", "a.md")
+    ('tasks/login/TASK.md', 'a.md')
+    """
+    return f"{root}/{path}" if root else path
+
+
+def split_root(name: str) -> tuple[str, str]:
+    """Return the root that a file of a project's folder is in, and its path in that. Raises PathRefused.
+
+    Each root has a journal of its own: the project's folder, `tasks/SLUG`, `sessions/ID`, and the `logs` of each.
+
+    >>> split_root("tasks/login/facts/a.md"), split_root("logs/2026/11/2026-11-15.md"), split_root("facts/a.md")
+    (('tasks/login', 'facts/a.md'), ('logs', '2026/11/2026-11-15.md'), ('', 'facts/a.md'))
+    """
+    root, path = "", name
+    first, _, rest = name.partition("/")
+    label, _, below = rest.partition("/")
+    if first in INNER and below:
+        try:
+            check_label(label, first)
+        except ScopeRefused as error:
+            raise PathRefused(name, str(error)) from None
+        root, path = f"{first}/{label}", below
+    if path.startswith(f"{LOGS}/"):
+        return inside(root, LOGS), path.removeprefix(f"{LOGS}/")
+    return root, path
+
+
+def list_roots(folder: str) -> list[str]:
+    """Return the roots in a project's folder, "" for its own; no link is followed.
+
+    >>> list_roots("/nowhere")
+    ['']
+    """
+    roots = [""]
+    for layer in INNER:
+        if not os.path.islink(os.path.join(folder, layer)):
+            roots += [f"{layer}/{name}" for name in named_folders(os.path.join(folder, layer))]
+    logs = [inside(root, LOGS) for root in roots]
+    return roots + [log for log in logs if _is_plain_folder(os.path.join(folder, log))]
+
+
+def is_log_root(root: str) -> bool:
+    """Return True for the roots of daily logs.
+
+    >>> is_log_root("logs"), is_log_root("tasks/login/logs"), is_log_root("tasks/login")
+    (True, True, False)
+    """
+    return root == LOGS or root.endswith(f"/{LOGS}")
+
+
+def _is_plain_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def named_folders(parent: str) -> list[str]:

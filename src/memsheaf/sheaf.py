@@ -53,12 +53,14 @@ from memsheaf.index.database import Match, Row
 from memsheaf.limits import retry
 from memsheaf.memory import STRICT, Allow, Memory, check, clean_field, compose, parse
 from memsheaf.open_scope import OpenScope, list_page
-from memsheaf.project_trees import KnownScope, describe_moved, find_tree, list_projects, list_scopes, record_tree
 from memsheaf.recall.inject import CONTEXT, NOTES, share_out
 from memsheaf.scope import (
+    KnownScope,
     Scope,
     check_label,
     has_hub,
+    list_projects,
+    list_scopes,
     named_folders,
     project_root,
     resolve,
@@ -81,6 +83,7 @@ from memsheaf.text_edits import (
     vouched,
     with_description,
 )
+from memsheaf.worktree import describe_moved, find_tree, record_tree
 
 if TYPE_CHECKING:
     from memsheaf.history import Blamed
@@ -89,11 +92,10 @@ if TYPE_CHECKING:
     from memsheaf.learn.consolidate import ConsolidationReport, Gate, Progress
     from memsheaf.learn.learner import Distilled, Learner
     from memsheaf.llm import Model
-    from memsheaf.project_roots import Locations
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
     from memsheaf.recall.turns import Turn
-    from memsheaf.transfer import Exported, Imported, Proof
+    from memsheaf.transfer import Exported, Imported, Locations, Proof
 
 TASK_FILE = "TASK.md"
 SCRATCH = ("task", "session")  # layers whose notes are read on demand: in no prompt, and nothing is learned there
@@ -167,7 +169,7 @@ class AllScopes(OpenFolders):
 
     def list(self) -> list[KnownScope]:
         """Return the scopes that there are."""
-        return list_scopes(self.settings, self.cwd)
+        return list_scopes(self.settings.places(self.cwd), self.tree)
 
     def find(self, key: str) -> KnownScope:
         """Return the scope with a key. Raises NotFound.
@@ -175,7 +177,7 @@ class AllScopes(OpenFolders):
         Scopes of the present project also have the key that they have when another one is present.
         """
         present = project_root(self.settings.places(self.cwd))
-        for outside, root in list_projects(self.settings).items():
+        for outside, root in list_projects(self.settings.places(self.cwd)).items():
             if root == present and f"{key}~".startswith(f"{outside}~"):
                 key = key[len(outside) + 1 :] or "project"
         for scope in self.list():
@@ -1304,7 +1306,7 @@ class Sheaf:
 
         What branches of git have, and the present commit has not, comes back only `with_git`.
         """
-        from memsheaf.project_roots import restore_lost
+        from memsheaf.worktree import restore_lost
 
         self.own.require_writable()
         return restore_lost(self.own.store, by=self.by, with_git=with_git, dismiss=dismiss)
@@ -1539,7 +1541,7 @@ class Sheaf:
 
     def locations(self) -> Locations:
         """Return where the files of the home scope are, after a look at them, to export them."""
-        from memsheaf.project_roots import Locations
+        from memsheaf.transfer import Locations
 
         own = self.own
         own.index.look()

@@ -44,7 +44,7 @@ from memsheaf.errors import (
 )
 from memsheaf.frontmatter import edited
 from memsheaf.gates import content_of, find_personal, require_no_secret
-from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, is_fact
+from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, is_fact, shown
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.hub import COPY, Machine
 from memsheaf.hub.replica import Replica
@@ -56,10 +56,10 @@ from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.learner import Learner, forget_waiting
 from memsheaf.memory import LIMIT, STRICT, Allow, Memory, parse
 from memsheaf.open_scope import OpenScope
-from memsheaf.project_roots import LOGS, Locations, apart, inside, ledger_of, list_files, open_root, roots, steps_of
 from memsheaf.recall import recall_log
-from memsheaf.scope import open_plain
+from memsheaf.scope import INNER, LOGS, checkout_of, inside, is_log_root, list_roots, open_plain, split_root
 from memsheaf.store import ABSENT, HISTORY, Change, Commit, Erased, version_of
+from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.commit_queries import trail
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import KEPT
@@ -67,8 +67,9 @@ from memsheaf.store.journal_lines import CHANGED, decode, encode
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.store.state import State
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
+from memsheaf.store.trust import TrustLedger
 from memsheaf.text_edits import checked_import, vouched
-from memsheaf.worktree import find_in_bare, find_in_checkout
+from memsheaf.worktree import find_in_bare, find_in_checkout, open_root
 
 MAX_MEMBERS = 200_000
 MAX_TOTAL_BYTES = 1 << 30
@@ -97,7 +98,6 @@ MIN_TITLE_WORDS = 5  # nor does a name or a description of fewer, outside of a h
 LOCK_SECONDS = 5.0
 REPORT_SECONDS = 86_400
 HOSTS = "hooks"  # folder of the state directory with what is known of hosts' conversations
-NESTED = ("tasks", "sessions")  # folders of other scopes in a project: only named, as they are erased separately
 _STEP = CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"'
 _OTHER_INDEX = r"[0-9a-f]{24}-[0-9]+\.[a-z.-]+$|\.float32$"  # indexes of other scopes, and weights
 _WORDED = (b"name", b"description", b"reason")
@@ -142,6 +142,100 @@ class Member(NamedTuple):
         return inside(self.root, self.path)
 
 
+# The files of a project's folder, root by root
+
+
+class Locations(NamedTuple):
+    """Where a project's folder is and shall be, and the directories beside it; for a team its ledger."""
+
+    source: str
+    target: str
+    home: str
+    state: str
+    cache: str
+    team: TrustLedger | None = None
+
+    def open_source(self, root: str) -> FolderStore:
+        """Open the store of a root where it is."""
+        return open_root(self.source, root, checkout_of(self.source, self.home))
+
+    def open_target(self, root: str) -> FolderStore:
+        """Open the store of a root where it shall be."""
+        return open_root(self.target, root, checkout_of(self.target, self.home))
+
+
+class RootFiles(NamedTuple):
+    """The files of one root with their bytes, and those that cannot be carried, with the reason."""
+
+    files: dict[str, bytes]
+    unfit: list[tuple[str, str]]
+
+
+def list_files(store: FolderStore) -> RootFiles:
+    """Read all files of a root."""
+    files: dict[str, bytes] = {}
+    unfit: dict[str, str] = {}
+    problems = {entry.path: entry.problem for entry in store.scan()}
+    for path in (*problems, *store.events()):
+        if problem := problems.get(path):
+            unfit[path] = problem
+        elif path and not path.endswith("/"):
+            try:
+                data = store.read(path).data
+            except MemsheafError as error:
+                unfit[path] = str(error)
+                continue
+            if len(data) > READ_LIMIT:
+                unfit[path] = f"it is larger than {READ_LIMIT >> 10} KiB"
+            else:
+                files[path] = data
+    for path in _list_names(store.root) - files.keys() - unfit.keys():
+        unfit[path] = NO_MARKDOWN
+    return RootFiles(dict(sorted(files.items())), sorted(unfit.items()))
+
+
+def _list_names(root: str) -> set[str]:
+    """Return the files of a root, by whatever name, without hidden ones, the catalog and what is in other roots."""
+    names: set[str] = set()
+    for folder, folders, files in os.walk(root):
+        prefix = ""
+        if folder == root:
+            folders[:] = [name for name in folders if name not in (*INNER, LOGS)]
+        else:
+            prefix = os.path.relpath(folder, root).replace(os.sep, "/") + "/"
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        names |= {shown(prefix + name) for name in files if not name.startswith(".")}
+    return names - {CATALOG}
+
+
+def find_ledger(folder: str, root: str, places: Locations) -> TrustLedger | None:
+    """Return the ledger of what this machine wrote in a root; None where no other writes."""
+    checkout = checkout_of(folder, places.home)
+    if not checkout:
+        return None if root else places.team
+    if not is_log_root(root):
+        return TrustLedger(State.of(os.path.join(folder, root), places.state), checkout)
+    owner = os.path.join(folder, root.removesuffix(LOGS)).rstrip("/")
+    return TrustLedger(State.of(owner, places.state), checkout).below(f"{LOGS}/")
+
+
+def select_steps(past: Iterable[Commit], present: Collection[str], names: Mapping[str, str]) -> list[Commit]:
+    """Return the steps of texts that are present or were removed for good; under other `names` where they got some.
+
+    A text that the past ends with and that is not there would be taken for one that somebody removed.
+    """
+    commits = list(past)
+    last = {step.path: step.after for commit in commits for step in commit.revisions}
+    wanted = {*present, *(path for path, version in last.items() if version == ABSENT)}
+    selected = []
+    for commit in commits:
+        steps = (step for step in commit.revisions if step.path in wanted)
+        revisions = tuple(step._replace(path=names.get(step.path, step.path)) for step in steps)
+        if revisions:
+            selected.append(commit._replace(revisions=revisions))
+    return selected
+
+
 # Export
 
 
@@ -174,9 +268,9 @@ def export(
 def list_shared(places: Locations) -> list[str]:
     """Return the files of all roots of a project's folder that others wrote: not written here, nor accepted."""
     shared = []
-    for root in roots(places.source):
-        if ledger := ledger_of(places.source, root, places):
-            for path, data in list_files(places.leaving(root)).files.items():
+    for root in list_roots(places.source):
+        if ledger := find_ledger(places.source, root, places):
+            for path, data in list_files(places.open_source(root)).files.items():
                 if not ledger.knows(path, version_of(data)):
                     shared.append(inside(root, path))
     return shared
@@ -185,8 +279,8 @@ def list_shared(places: Locations) -> list[str]:
 def _list_outgoing(
     places: Locations, history: bool, left_out: list[tuple[str, str]], only: Collection[str]
 ) -> Iterator[tuple[str, bytes]]:
-    for root in [""] if only else roots(places.source):
-        store = places.leaving(root)
+    for root in [""] if only else list_roots(places.source):
+        store = places.open_source(root)
         files, unfit = list_files(store)
         if only:
             for path in set(only) - files.keys():
@@ -280,7 +374,7 @@ def read_archive(source: str, *, history: bool = False, below: str = "") -> Iter
             yield Member(name, why=NO_MARKDOWN)
             continue
         try:
-            root, path = apart(name)
+            root, path = split_root(name)
             if not is_data:
                 path = check_stored(path)
         except PathRefused as error:
@@ -618,7 +712,7 @@ class _RootImport:
         commits = 0
         if self._past or self._stones:
             present = {change.path for change in self._changes}
-            commits = self._store.graft(steps_of(self._past, present, {}), self._stones)
+            commits = self._store.graft(select_steps(self._past, present, {}), self._stones)
         own: list[Change] = []
         others: list[Change] = []
         for change in self._changes:
@@ -918,7 +1012,7 @@ def _search_traces(
             search.search_journal(name, data, erased, pieces)
         elif any(piece in data for piece in pieces):
             search.left.append(name)
-    for place in (place for folder in folders for name in NESTED for place in _walk_files(f"{folder}/{name}")):
+    for place in (place for folder in folders for name in INNER for place in _walk_files(f"{folder}/{name}")):
         data = search.read(place)
         if any(piece in data for piece in pieces):
             search.elsewhere.add(search.name(place))

@@ -1,7 +1,13 @@
-"""A working tree on disk, read-only, as citations are checked against it; and what git knows of it.
+"""The working trees of projects: read-only, as citations are checked against them; what git knows of them; and where
+they were last seen.
 
 Git says which files there are and which words they hold, if it is there and answers in time; otherwise the folder is
 walked. Nothing that a repository brings along is run: no hook, no monitor, no program of its own called git.
+
+A project in no repository of its own folder is named after the path of its tree. `tree.json` in its state has that
+path, and the times at which some files and folders in the tree were changed. Where a tree has no record yet, it is
+compared with those that are gone: a folder keeps these times when it is moved, and two projects do not share them. A
+person decides: `memsheaf restore --from PATH` brings the memory, and `--dismiss` leaves it.
 """
 
 from __future__ import annotations
@@ -12,27 +18,43 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from shlex import quote
 from threading import Timer
 from typing import IO, NamedTuple
 
-from memsheaf.errors import CitationRefused, PathRefused
+from memsheaf.config import Settings
+from memsheaf.errors import CitationRefused, MemsheafError, PathRefused
 from memsheaf.guard.citations import is_inside, lines_of, parse
 from memsheaf.guard.symbols import word
-from memsheaf.scope import FOLDER, around
+from memsheaf.scope import (
+    FOLDER,
+    KnownScope,
+    around,
+    find_repository,
+    inside,
+    is_log_root,
+    list_roots,
+    named_folders,
+    private_root,
+    project_root,
+    project_tree,
+)
 from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
+from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.text.neutralize import plain_name
 
 MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 20_000
 MAX_DEPTH = 40
-MAX_CACHED_BYTES = 16 << 20
 MAX_ANSWER_BYTES = 64 << 20
 MAX_NAMED_OBJECTS = 20  # of those with an erased text
 QUESTION_SECONDS = 2.0
 PROMPT_SECONDS = 0.5  # somebody waits for a prompt
 SEARCH_SECONDS = 15.0  # for all of a repository
+TREE_RECORD = "tree.json"
+MAX_RECORDED_ENTRIES = 16
 _SKIPPED = frozenset({"node_modules", "bower_components", "__pycache__", "site-packages", "venv"})
 _QUIET = [
     *("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
@@ -48,14 +70,6 @@ _OBJECTS = [
 ]
 
 
-class _Listing(NamedTuple):
-    """The files of a tree, and those of the repositories within it, which git does not look into."""
-
-    files: Sequence[str]
-    nested: Sequence[str]
-    is_whole: bool
-
-
 class WorkingTree:
     """A working tree. Files are read once; open another to see changes.
 
@@ -69,7 +83,6 @@ class WorkingTree:
         self._git = git
         self._apart = tuple(f"{path}/" for path in apart)
         self._texts: dict[str, list[bytes] | None] = {}
-        self._room = MAX_CACHED_BYTES
 
     @classmethod
     def open(cls, folder: str, *, memories: str = "", environment: Mapping[str, str] = os.environ) -> WorkingTree:
@@ -94,14 +107,10 @@ class WorkingTree:
 
     def lines(self, path: str) -> Sequence[bytes] | None:
         """Return the lines of a text; None for what is not there, no text, over 1 MiB, or behind a link."""
-        if path in self._texts:
-            return self._texts[path]
-        data = self._read(path)
-        lines = None if data is None else lines_of(data)
-        if (size := len(data or b"")) <= self._room:
-            self._room -= size
-            self._texts[path] = lines
-        return lines
+        if path not in self._texts:
+            data = self._read(path)
+            self._texts[path] = None if data is None else lines_of(data)
+        return self._texts[path]
 
     def has(self, path: str) -> bool:
         """Return True if something is there; also when a link or a closed folder keeps us from seeing it."""
@@ -118,39 +127,43 @@ class WorkingTree:
 
     def files(self) -> Sequence[str]:
         """Return the paths of the files: those git knows or would add, and those of repositories within."""
-        return self._listing.files
+        return self._listing[0]
 
     @property
     def whole(self) -> bool:
         """True if `files` are all there are."""
-        return self._listing.is_whole
+        return self._listing[2]
 
     @cached_property
-    def _listing(self) -> _Listing:
-        files, folders = self._git.list_files() if self._git else (None, [])
-        if files is None:  # it failed or was too slow, and would be again
+    def _listing(self) -> tuple[Sequence[str], Sequence[str], bool]:
+        """The files, those of repositories within, which git does not look into, and True if these are all."""
+        listed = self._git.list_files() if self._git else None
+        if listed is None:  # it failed or was too slow, and would be again
             self._git = None
-            files, folders = [], [""]
-        walks = [self._walk(folder) for folder in folders if not folder or is_inside(folder[:-1])]
-        nested = [path for paths, _ in walks for path in paths]
+            listed = [], [""]
+        files, folders = listed
+        nested: list[str] = []
+        is_whole = True
+        for folder in folders:
+            if not folder or is_inside(folder[:-1]):
+                is_whole &= self._walk(folder, nested)
         every = sorted(path for path in (*files, *nested) if is_inside(path) and not path.startswith(self._apart))
-        is_whole = all(ended for _, ended in walks) and len(every) <= MAX_FILES
-        return _Listing(every[:MAX_FILES], nested, is_whole)
+        return every[:MAX_FILES], nested, is_whole and len(every) <= MAX_FILES
 
     def absent(self, words: Collection[str]) -> Collection[str]:
         """Return those of the words that are in no text; none when the tree is too large to tell."""
-        listing = self._listing
+        files, nested, is_whole = self._listing
         left = self._git.find_absent(words, self._apart) if self._git else None
-        files = listing.files if left is None else listing.nested
-        waiting = set(words if left is None else left)
+        waiting = set(words) if left is None else left
+        unread = files if left is None else nested
         room = MAX_ANSWER_BYTES
-        for path in files:
+        for path in unread:
             data = self._read(path) or b""
             room -= len(data)
             if not waiting or room < 0:
                 break
             waiting -= {each for each in waiting if each.encode() in data and word(each).search(data)}
-        return waiting if room >= 0 and (listing.is_whole or not files) else set()
+        return waiting if room >= 0 and (is_whole or not unread) else set()
 
     def spelled(self, text: str, cwd: str) -> str:
         """A citation that was typed in a folder of the tree, as it is written from the root."""
@@ -168,9 +181,8 @@ class WorkingTree:
             return None
         return data if len(data) <= MAX_FILE_BYTES and b"\0" not in data else None
 
-    def _walk(self, start: str) -> tuple[list[str], bool]:
-        """Return the files below a folder without those that tools made, and True if all; no link is followed."""
-        files: list[str] = []
+    def _walk(self, start: str, files: list[str]) -> bool:
+        """Add the files below a folder without those that tools made; return True if all. No link is followed."""
         waiting = [start]
         seen = 0
         while waiting:
@@ -179,14 +191,13 @@ class WorkingTree:
                 for entry in folder.scan():
                     seen += 1
                     if seen > 2 * MAX_FILES or len(files) > MAX_FILES:
-                        return files, False
+                        return False
+                    is_made = entry.name.startswith(".") or entry.name in _SKIPPED
                     if entry.is_file(follow_symlinks=False):
                         files.append(prefix + entry.name)
-                    elif entry.is_dir(follow_symlinks=False) and not (
-                        entry.name.startswith(".") or entry.name in _SKIPPED or prefix.count("/") >= MAX_DEPTH
-                    ):
+                    elif entry.is_dir(follow_symlinks=False) and not is_made and prefix.count("/") < MAX_DEPTH:
                         waiting.append(f"{prefix}{entry.name}/")
-        return files, True
+        return True
 
 
 def committers(root: str, files: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -232,23 +243,24 @@ class _Git:
         }
         return cls((program, *_QUIET, "-C", root, "--git-dir=." if bare else f"--work-tree={root}"), own)
 
-    def list_files(self) -> tuple[list[str] | None, list[str]]:
-        """Return the files that are there, None without an answer; and the folders of repositories within."""
+    def list_files(self) -> tuple[list[str], list[str]] | None:
+        """Return the files that are there, and the folders of repositories within; None without an answer."""
         answer = self.ask(*_LIST)
         if answer is None:
-            return None, []
-        kinds: dict[str, str] = {}
-        for entry in answer.split("\0"):
+            return None
+        files: dict[str, None] = {}
+        unlisted: set[str] = set()
+        repositories: dict[str, None] = {}
+        for entry in filter(None, answer.split("\0")):
             tag, _, rest = entry.partition(" ")
             mode, _, path = ("", "", rest) if tag == "?" else rest.partition("\t")
-            if tag == "R" or mode.startswith("120000"):
-                kinds[path] = "removed or a link"
+            if tag == "R" or mode.startswith("120000"):  # removed, or a link
+                unlisted.add(path)
             elif path.endswith("/") or mode.startswith("160000"):
-                kinds[path] = "repository"
-            elif path:
-                kinds.setdefault(path, "file")
-        folders = [f"{path.rstrip('/')}/" for path, kind in kinds.items() if kind == "repository"]
-        return [path for path, kind in kinds.items() if kind == "file"], folders
+                repositories[f"{path.rstrip('/')}/"] = None
+            else:
+                files[path] = None
+        return [path for path in files if path not in unlisted], list(repositories)
 
     def find_absent(self, words: Collection[str], apart: Sequence[str]) -> set[str] | None:
         """Return those of the words that are in no file outside the folders `apart`; None without an answer."""
@@ -256,11 +268,6 @@ class _Git:
         places = ("--", ":(top)", *(f":(top,exclude,literal){folder}" for folder in apart))
         answer = self.ask(*_GREP, *wanted, *places, codes=(0, 1))
         return None if answer is None else set(words).difference(answer.split("\n"))
-
-    def lines(self, *words: str) -> list[str] | None:
-        """Return what git prints, cut at zeros; None without an answer."""
-        answer = self.ask(*words)
-        return None if answer is None else answer.split("\0")[:-1]
 
     def ask(self, *words: str, seconds: float = QUESTION_SECONDS, codes: Collection[int] = (0,)) -> str | None:
         """Return what git prints; None when it takes too long or ends with another code."""
@@ -311,29 +318,29 @@ def tracked(checkout: str, root: str) -> list[str] | None:
     if git is None:
         return None
     below = _relative(os.path.realpath(root), os.path.realpath(checkout))
-    paths = git.lines("ls-files", "-z", "--cached", "--", f":(top,literal){below}")
-    return None if paths is None else [path.removeprefix(f"{below}/") for path in paths]
+    answer = git.ask("ls-files", "-z", "--cached", "--", f":(top,literal){below}")
+    return None if answer is None else [path.removeprefix(f"{below}/") for path in answer.split("\0")[:-1]]
 
 
-def in_other_commits(checkout: str, root: str, paths: Collection[str]) -> set[str]:
+def list_on_branches(checkout: str, root: str, paths: Collection[str]) -> list[str]:
     """Return the files below a root that a branch or tag of git has, and the present commit has not."""
     git = _Git.at(os.path.realpath(checkout)) if checkout else None
-    if git is None:
-        return set()
+    if git is None or not paths:
+        return []
     below = _relative(os.path.realpath(root), os.path.realpath(checkout))
-    committed = set(git.lines(*_ALL_LOG, "--", f":(top,literal){below}") or ())
+    committed = set((git.ask(*_ALL_LOG, "--", f":(top,literal){below}") or "").split("\0"))
     present = tracked(checkout, root) or ()
-    return {path for path in paths if f"{below}/{path}" in committed and path not in present}
+    return sorted(path for path in paths if f"{below}/{path}" in committed and path not in present)
 
 
-def tracked_private(checkout: str, root: str) -> list[str]:
+def list_tracked_private(checkout: str, root: str) -> list[str]:
     """Return the private files that git tracks, by their paths in the checkout: journals, sessions, logs."""
-    below = _relative(os.path.realpath(root), os.path.realpath(checkout)) if checkout else "."
-    return [
-        os.path.normpath(f"{below}/{path}")
-        for path in tracked(checkout, root) or ()
-        if HISTORY in path.split("/") or path.partition("/")[0] in ("sessions", "logs")
-    ]
+    private = []
+    for path in tracked(checkout, root) or ():
+        steps = path.split("/")
+        if HISTORY in steps or steps[0] in ("sessions", "logs"):
+            private.append(_relative(os.path.join(os.path.realpath(root), path), os.path.realpath(checkout)))
+    return private
 
 
 def bring_journal(store: FolderStore) -> None:
@@ -350,24 +357,28 @@ def find_in_checkout(checkout: str, root: str, pieces: Collection[bytes]) -> lis
     if not pieces:
         return []
     objects, is_whole = git.search(pieces)
-    places = [] if is_whole else ["git's history, which was not searched to the end"]
+    places: dict[str, None] = {}
+    if not is_whole:
+        places["git's history, which was not searched to the end"] = None
     for kind, name in objects[:MAX_NAMED_OBJECTS]:
-        commits: list[str] | None = [name[:12]]
+        commits = [name[:12]]
         if kind == "blob":
             words = ("--all", "--reflog", "--format=%h of %cs", "-n", "3", f"--find-object={name}")
-            commits = git.lines("log", "-z", *words)
-        places += [f"git's commit {commit}" for commit in commits or ()]
-        places += [] if commits else [f"git's object {name[:12]}, in no commit"]
+            commits = (git.ask("log", "-z", *words) or "").split("\0")[:-1]
+        for commit in commits:
+            places[f"git's commit {commit}"] = None
+        if not commits:
+            places[f"git's object {name[:12]}, in no commit"] = None
     until = time.monotonic() + SEARCH_SECONDS
     with WorkingTree.open(checkout, memories=root) as tree:
         for path in tree.files():
             text = b"\n".join(tree.lines(path) or ())
             if any(piece in text for piece in pieces):
-                places.append(f"the working tree: {path}")
+                places[f"the working tree: {path}"] = None
             if time.monotonic() > until:
-                places.append("the working tree, which was not searched to the end")
+                places["the working tree, which was not searched to the end"] = None
                 break
-    return list(dict.fromkeys(places))
+    return list(places)
 
 
 def find_in_bare(repository: str, pieces: Collection[bytes]) -> str:
@@ -394,3 +405,161 @@ def _find_program(path: str, root: str) -> str:
 
 def _relative(path: str, root: str) -> str:
     return os.path.relpath(os.path.normpath(path), root).replace(os.sep, "/")
+
+
+# The stores in a project's folder, and files that went with the whole folder
+
+
+class LostFiles(NamedTuple):
+    """The files of a folder and its inner roots that went with it, and those of them that git has on a branch."""
+
+    files: list[str]
+    in_git: list[str]
+
+
+def open_root(folder: str, root: str, checkout: str) -> FolderStore:
+    """Open the store of a root in a project's folder."""
+    place = os.path.join(folder, root)
+    private = ""
+    if is_log_root(root):
+        private = place
+    elif root.startswith("sessions/"):
+        private = os.path.dirname(place)
+    store = FolderStore(place, checkout=checkout, private=private)
+    if store.left_journal:
+        bring_journal(store)
+    return store
+
+
+def count_memories(root: str) -> int:
+    """Return how many Markdown files a store holds, without opening its index."""
+    return sum(1 for entry in FolderStore(root).scan() if entry.path and not entry.path.endswith("/"))
+
+
+def find_lost(store: FolderStore) -> LostFiles:
+    """Return what went with the whole folder of a scope, its tasks, sessions and logs included."""
+    files = [inside(root, path) for root, inner in _open_inner(store) for path in inner.lost()]
+    return LostFiles(files, list_on_branches(store.checkout, store.root, files))
+
+
+def restore_lost(store: FolderStore, *, by: str, with_git: bool, dismiss: bool) -> list[str]:
+    """Bring back what went with the whole folder, or `dismiss` it, and return the files that are back.
+
+    What git has on a branch, and not in the present commit, comes back only `with_git`.
+    """
+    if not store.may_have_lost():
+        return []
+    stay_away = () if with_git else find_lost(store).in_git
+    restored: list[str] = []
+    for root, inner in _open_inner(store):
+        lost = inner.lost()
+        if dismiss:
+            inner.drop_lost(lost)
+            continue
+        except_for = [path for path in lost if inside(root, path) in stay_away]
+        restored += [inside(root, path) for path in inner.restore_lost(except_for=except_for, by=by)]
+    if restored and store.root == os.path.join(os.path.realpath(store.checkout), FOLDER):
+        with Folder.open(store.root) as folder:
+            keep_out_of_git(folder, IGNORED)
+    return restored
+
+
+def _open_inner(store: FolderStore) -> Iterator[tuple[str, FolderStore]]:
+    """Yield the stores of the roots within a folder, which may be gone, and then its own."""
+    for root in list_roots(store.journals)[1:]:
+        yield root, open_root(store.root, root, store.checkout)
+    yield "", store
+
+
+# Where working trees were last seen
+
+
+def find_tree(scope: KnownScope, settings: Settings, cwd: str) -> str:
+    """Return the working tree for the citations of a scope, "" when unknown or outside of projects."""
+    project = scope.project
+    if not project:
+        return ""
+    if project == project_root(settings.places(cwd)):
+        return around(cwd)
+    if os.path.basename(project) == FOLDER:
+        return os.path.dirname(project)
+    for folder, root in settings.projects:
+        tree = os.path.abspath(os.path.expanduser(folder))
+        if os.path.abspath(os.path.expanduser(root)) == project and os.path.isdir(tree):
+            return tree
+    recorded, _ = _read_record(project, settings)
+    is_there = bool(recorded) and os.path.isdir(recorded)
+    return recorded if is_there and _is_about(project, recorded, settings.home) else ""
+
+
+def record_tree(settings: Settings, cwd: str, *, decided: bool = False) -> None:
+    """Record the working tree of the project around a folder, unless it is to be `decided` where it came from."""
+    with suppress(MemsheafError, OSError):
+        root, tree = _find_here(settings, cwd)
+        if not (decided or os.path.isdir(root)) or not _is_about(root, tree, settings.home):
+            return
+        times = _read_times(tree)
+        recorded, recorded_times = _read_record(root, settings)
+        is_recorded = recorded == tree and 4 * len(times.items() & recorded_times.items()) >= 3 * len(times)
+        if is_recorded or (not decided and describe_moved(settings, cwd)):
+            return
+        settings.state_of(root).save(TREE_RECORD, {"tree": tree, "times": times})
+
+
+def find_project(settings: Settings, tree: str) -> str:
+    """Return the folder of the project in MEMSHEAF_HOME that has or had this working tree, "" if there is none."""
+    named = private_root(settings.home, tree)
+    for root in _list_private(settings):
+        if root == named or _read_record(root, settings)[0] == tree:
+            return root
+    return ""
+
+
+def describe_moved(settings: Settings, cwd: str) -> str:
+    """Return a line about the memory of a tree that may have been moved here, "" if there is none."""
+    with suppress(MemsheafError, OSError):
+        root, tree = _find_here(settings, cwd)
+        if _read_record(root, settings)[0] or not _is_about(root, tree, settings.home):
+            return ""
+        here = _read_times(tree)
+        for other in _list_private(settings):
+            before, times = _read_record(other, settings)
+            if not times or os.path.lexists(before) or 2 * len(here.items() & times.items()) < len(times):
+                continue
+            if count := sum(name.endswith(".md") for _, _, names in os.walk(other) for name in names):
+                bring = f"`memsheaf restore --from {quote(before)}` brings it here"
+                return f"memory of {before}, which is gone, may belong here (files: {count:,}); {bring}"
+    return ""
+
+
+def _find_here(settings: Settings, cwd: str) -> tuple[str, str]:
+    """Return the folder of the project around a folder, and its tree. Raises MemsheafError, OSError."""
+    places = settings.places(cwd)
+    return project_root(places), project_tree(places)
+
+
+def _list_private(settings: Settings) -> list[str]:
+    projects = os.path.join(settings.home, "projects")
+    return [os.path.join(projects, name) for name in named_folders(projects)]
+
+
+def _read_record(root: str, settings: Settings) -> tuple[str, dict[str, int]]:
+    """Return the working tree that was recorded for a project, "" without one, and its times."""
+    match settings.state_of(root).load(TREE_RECORD):
+        case str(tree):  # an earlier version wrote that
+            return tree, {}
+        case {"tree": str(tree), "times": dict(times)}:
+            return tree, times
+    return "", {}
+
+
+def _is_about(root: str, tree: str, home: str) -> bool:
+    """Return True if a project in MEMSHEAF_HOME is the one of this working tree."""
+    return private_root(home, find_repository(tree, home)[1]) == root
+
+
+def _read_times(tree: str) -> dict[str, int]:
+    with os.scandir(tree) as entries:
+        times = {entry.name: entry.stat(follow_symlinks=False).st_mtime_ns for entry in entries}
+    times.pop(".git", None)  # each use of git changes it
+    return dict(sorted(times.items())[:MAX_RECORDED_ENTRIES])

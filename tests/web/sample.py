@@ -22,12 +22,11 @@ from memsheaf.limits import Caps
 from memsheaf.llm.model import Said
 from memsheaf.llm.spend import Ledger, Spent
 from memsheaf.memory import Allow
-from memsheaf.project_trees import record_tree
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.work import sessions, tasks
 from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.notes import Notes
-from memsheaf.worktree import WorkingTree
+from memsheaf.worktree import WorkingTree, record_tree
 
 DAY = 86_400.0
 PROJECTS = ("tidewater", "fieldnotes", "gridcast")

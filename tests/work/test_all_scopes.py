@@ -9,8 +9,7 @@ import pytest
 
 from memsheaf import Settings, Sheaf
 from memsheaf.errors import NotFound
-from memsheaf.project_trees import KnownScope
-from memsheaf.scope import private_root
+from memsheaf.scope import KnownScope, private_root
 from memsheaf.sheaf import AllScopes
 from memsheaf.store.trust import accept
 

@@ -19,7 +19,6 @@ from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
 from memsheaf.llm.model import Said
 from memsheaf.memory import Memory
-from memsheaf.project_trees import record_tree
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import TranscriptEntry, Turn
@@ -32,6 +31,7 @@ from memsheaf.text.sections import count_tokens
 from memsheaf.tools import Tools
 from memsheaf.work.compaction import Compacted
 from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
+from memsheaf.worktree import record_tree
 
 PATIENCE = 0.5  # seconds that the first request waits for local ranking; it does not wait for a model
 

@@ -15,8 +15,8 @@ from memsheaf.hub.replica_state import settings_of
 from memsheaf.limits import Caps
 from memsheaf.llm.providers import Way, way, ways
 from memsheaf.llm.spend import Ledger, Spent
-from memsheaf.project_trees import KnownScope, count_memories, list_scopes
-from memsheaf.scope import has_hub
+from memsheaf.scope import KnownScope, has_hub, list_scopes
+from memsheaf.worktree import count_memories, find_tree
 
 _ORDER = ("project", "user", "agent", "team", "task", "session", "")
 
@@ -46,7 +46,7 @@ def scopes(call: Call) -> int:
     with call.memory() as memory:
         notices = memory.notices()
     found = []
-    for scope in list_scopes(settings, here()):
+    for scope in list_scopes(settings.places(here()), lambda scope: find_tree(scope, settings, here())):
         name = "" if scope.key.startswith("project~") else scope.name
         count = count_memories(scope.root)
         found.append(ScopeFolder(name, scope.root, count, scope.key, scope.title, _hub_of(scope, settings)))

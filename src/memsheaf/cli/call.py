@@ -25,8 +25,8 @@ from memsheaf.errors import (
     hinted,
 )
 from memsheaf.memory import plural as plural  # for the commands
-from memsheaf.project_trees import describe_moved
 from memsheaf.scope import Scope, around, open_plain, resolve, unused_folder
+from memsheaf.worktree import describe_moved
 
 if TYPE_CHECKING:
     from memsheaf.cli.command import Options

@@ -13,13 +13,12 @@ from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import Changed, NoSuchCommit, NotFound, Ref, hinted
 from memsheaf.memory import parse
-from memsheaf.project_roots import Locations
-from memsheaf.project_trees import find_project, record_tree
 from memsheaf.scope import project_root
 from memsheaf.sheaf import TOGETHER, AllScopes, Sheaf
 from memsheaf.store import Commit, Revision
-from memsheaf.transfer import Proof
+from memsheaf.transfer import Locations, Proof
 from memsheaf.work.relocate import move
+from memsheaf.worktree import find_project, record_tree
 
 SHORT = 12
 FOLDED = 10  # so many changes of one commit are listed

@@ -13,8 +13,6 @@ from memsheaf.config import Settings
 from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.index.database import Row
 from memsheaf.memory import Memory
-from memsheaf.project_roots import Locations, apart
-from memsheaf.project_trees import count_memories
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.scope import (
     FOLDER,
@@ -26,15 +24,16 @@ from memsheaf.scope import (
     project_root,
     refuse_links,
     repository_around,
+    split_root,
 )
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.trust import accept, withdraw
-from memsheaf.transfer import list_shared
+from memsheaf.transfer import Locations, list_shared
 from memsheaf.work.relocate import MovedProject, contents, move, refuse_hub
-from memsheaf.worktree import tracked
+from memsheaf.worktree import count_memories, tracked
 
 _FIELDS = ("path", "name", "description", "trust", "version")
 
@@ -334,7 +333,7 @@ def _count_layers(settings: Settings, root: str) -> dict[str, int]:
     """How many files of tasks, sessions and logs came with the repository."""
     counts = dict.fromkeys(("tasks", "sessions", "logs"), 0)
     for path in list_shared(Locations(root, "", settings.home, settings.state, "")):
-        layer = apart(path)[0].split("/")  # such as tasks/login, or tasks/login/logs
+        layer = split_root(path)[0].split("/")  # such as tasks/login, or tasks/login/logs
         if kind := layer[0] if len(layer) == 2 else layer[-1]:
             counts[kind] += 1
     return {kind: count for kind, count in counts.items() if count}

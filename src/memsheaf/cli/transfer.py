@@ -13,9 +13,7 @@ from memsheaf.cli.output import Note
 from memsheaf.errors import ArchiveRefused, Ref, StoreFailed, hinted
 from memsheaf.hosts.importers import TOOLS, Foreign, Surroundings, read_foreign
 from memsheaf.hosts.importing import ImportPlan, carry_out, plan_import
-from memsheaf.project_roots import inside
-from memsheaf.project_trees import KnownScope
-from memsheaf.scope import private_root, repository_around
+from memsheaf.scope import KnownScope, inside, private_root, repository_around
 from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf, new_group
 from memsheaf.text.neutralize import one_line
 from memsheaf.transfer import Imported, list_scopes

@@ -29,8 +29,8 @@ from memsheaf.hosts.events import (
 )
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.switch import is_off
-from memsheaf.project_trees import describe_moved
 from memsheaf.scope import file_stamp, project_root, with_hub
+from memsheaf.worktree import describe_moved
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -19,10 +19,10 @@ from memsheaf.hosts.conversation import HostConversation, conversations, load, o
 from memsheaf.hosts.failure_log import note_failure
 from memsheaf.hosts.switch import is_off
 from memsheaf.learn.transcripts import read_transcript
-from memsheaf.project_trees import record_tree
 from memsheaf.scope import open_plain, with_hub
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.hub_upkeep import sync_once
+from memsheaf.worktree import record_tree
 
 SECONDS = 600  # after which the system ends it
 LEARNING = 300.0  # of them, that learning may take

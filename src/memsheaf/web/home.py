@@ -17,7 +17,7 @@ from memsheaf.learn.review_queue import ReviewQueue
 from memsheaf.llm.spend import Ledger
 from memsheaf.memory import KINDS, plural
 from memsheaf.open_scope import ScopeCounts
-from memsheaf.project_trees import KnownScope
+from memsheaf.scope import KnownScope
 from memsheaf.sheaf import Sheaf
 from memsheaf.web.page import AUTHORS, PageRequest, format_day
 

@@ -26,7 +26,7 @@ from starlette.responses import RedirectResponse, Response
 
 from memsheaf.errors import MemsheafError, ReadOnly
 from memsheaf.memory import plural
-from memsheaf.project_trees import KnownScope
+from memsheaf.scope import KnownScope
 from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf
 from memsheaf.store import Commit
 from memsheaf.web.access import FORM_KEY

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from memsheaf.errors import MemsheafError, NotFound, Ref
 from memsheaf.learn.review_queue import Decision
-from memsheaf.project_trees import KnownScope
+from memsheaf.scope import KnownScope
 from memsheaf.sheaf import SCRATCH
 from memsheaf.store import Version
 from memsheaf.web.page import PageRequest

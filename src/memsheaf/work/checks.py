@@ -35,7 +35,7 @@ from memsheaf.text.similarity import fact, group_alike, telling
 from memsheaf.work.hub_scopes import HubStatus
 from memsheaf.work.notes import ARCHIVE, problems
 from memsheaf.work.sessions import of
-from memsheaf.worktree import tracked_private
+from memsheaf.worktree import list_tracked_private
 
 DRIFTED = ("drifted", "missing")  # states of a citation that does not hold any more
 MAX_BLANK_SESSION_DAYS = 1
@@ -286,7 +286,7 @@ def check_duplicates(context: Context) -> Iterator[Finding]:
 def check_tracked(context: Context) -> Iterator[Finding]:
     """Yield the private files that git tracks."""
     problem = "git tracks it: whoever gets the repository can read what was forgotten or said in private"
-    for path in tracked_private(context.sheaf.checkout, context.sheaf.root):
+    for path in list_tracked_private(context.sheaf.checkout, context.sheaf.root):
         advice = f"git rm --cached {quote(path)}; if it was pushed, `git filter-repo` takes it out of the history"
         yield Finding(ERROR, path, problem, advice, "tracked")
 

@@ -22,7 +22,6 @@ from memsheaf.hub.replica_state import (
     write_settings,
     write_state,
 )
-from memsheaf.project_trees import state_of
 from memsheaf.scope import Scope, checkout_of, has_hub, named_folders, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.access import StoreAccess
@@ -132,7 +131,7 @@ def detach(scope: Scope, settings: Settings, cwd: str) -> HubSettings:
     hub = _settings(scope, root, settings)
     with _history(root) as history:
         remove_hub(history)
-        shutil.rmtree(os.path.join(state_of(root, settings).folder, os.path.dirname(COPY)), ignore_errors=True)
+        shutil.rmtree(os.path.join(settings.state_of(root).folder, os.path.dirname(COPY)), ignore_errors=True)
     return hub
 
 

@@ -13,13 +13,14 @@ from typing import NamedTuple
 from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.database import database_for
-from memsheaf.project_roots import Locations, inside, ledger_of, list_files, open_root, roots, steps_of
-from memsheaf.scope import checkout_of, has_hub
+from memsheaf.scope import checkout_of, has_hub, inside, list_roots
 from memsheaf.store import ABSENT, HISTORY, Change, Version, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import remove_empty
 from memsheaf.store.safe_dir import Folder, walk
 from memsheaf.store.state import State
+from memsheaf.transfer import Locations, find_ledger, list_files, select_steps
+from memsheaf.worktree import open_root
 
 
 class MovedProject(NamedTuple):
@@ -50,7 +51,7 @@ def move(places: Locations, switch: Callable[[], None], *, keep: Collection[str]
         moved = (_renamed(places, switch) if keep is None else None) or _merged(places, switch, keep or ())
     else:
         switch()
-    for root in roots(target):
+    for root in list_roots(target):
         old, new = os.path.join(source, root), os.path.join(target, root)
         State.of(new, places.state).absorb(State.of(old, places.state))
         _forget_index(old, places.cache)
@@ -70,7 +71,9 @@ def refuse_hub(places: Locations) -> None:
 
 def contents(folder: str) -> list[str]:
     """The files of all roots of a project's folder."""
-    return [inside(root, path) for root in roots(folder) for path in list_files(open_root(folder, root, "")).files]
+    return [
+        inside(root, path) for root in list_roots(folder) for path in list_files(open_root(folder, root, "")).files
+    ]
 
 
 def _renamed(places: Locations, switch: Callable[[], None]) -> MovedProject | None:
@@ -80,19 +83,19 @@ def _renamed(places: Locations, switch: Callable[[], None]) -> MovedProject | No
         if os.path.lexists(target) or os.stat(source).st_dev != os.stat(os.path.dirname(target)).st_dev:
             return None
         files: list[str] = []
-        if os.path.lexists(places.arriving("").journals):  # of a folder that somebody removed
+        if os.path.lexists(places.open_target("").journals):  # of a folder that somebody removed
             return None
-        for root in roots(source):
-            found = list_files(places.leaving(root)).files
+        for root in list_roots(source):
+            found = list_files(places.open_source(root)).files
             files += (inside(root, path) for path in found)
-            if ledger := ledger_of(target, root, places):
+            if ledger := find_ledger(target, root, places):
                 ledger.add([(path, version_of(data)) for path, data in found.items()], "user")
         switch()  # before the rename: as long as the target is not there, the source counts
         os.rename(source, target)
         for folder in {os.path.dirname(source), os.path.dirname(target)}:
             with Folder.open(folder) as opened:
                 opened.sync()
-        for root in roots(target):
+        for root in list_roots(target):
             store = FolderStore(os.path.join(target, root), checkout=checkout_of(target, places.home))
             if store.left_journal:  # it is ours, whatever git says of the place
                 store.bring_journal()
@@ -107,8 +110,8 @@ def _merged(places: Locations, switch: Callable[[], None], keep: Collection[str]
     left: list[tuple[str, str]] = []
     with ExitStack() as held:
         copied: dict[str, dict[str, str]] = {}
-        for root in roots(places.source):
-            store = places.leaving(root)
+        for root in list_roots(places.source):
+            store = places.open_source(root)
             store.adopt(None)
             held.enter_context(store.still())
             names = copied[root] = _copied(root, places)
@@ -122,8 +125,8 @@ def _merged(places: Locations, switch: Callable[[], None], keep: Collection[str]
 
 def _copied(root: str, places: Locations) -> dict[str, str]:
     """Bring the files of a root and their past into another, as one commit; gives the name of each there."""
-    store, target = places.leaving(root), places.arriving(root)
-    ours, theirs = ledger_of(places.source, root, places), ledger_of(places.target, root, places)
+    store, target = places.open_source(root), places.open_target(root)
+    ours, theirs = find_ledger(places.source, root, places), find_ledger(places.target, root, places)
     target.recover()
     present = list_files(target).files
     taken = {fold(path): path for path in present}
@@ -143,7 +146,7 @@ def _copied(root: str, places: Locations) -> dict[str, str]:
             written.append((name, version_of(data)))
             break
     past = reversed(list(store.history()))
-    target.graft(steps_of(past, names.keys(), names), store.buried_all())
+    target.graft(select_steps(past, names.keys(), names), store.buried_all())
     if changes:
         target.commit(changes, by="user", why=f"move from {places.source}")
         _keep_times(store, target, names)
@@ -181,7 +184,7 @@ def _cleared(
     places: Locations, root: str, names: Mapping[str, str], keep: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """Remove what was copied from a root, with its journal; gives what stays, and why."""
-    store, arrived = places.leaving(root), places.arriving(root)
+    store, arrived = places.open_source(root), places.open_target(root)
     found = list_files(store)
     try:
         with Folder.open(store.root) as folder:
