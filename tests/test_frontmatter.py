@@ -12,13 +12,13 @@ from memsheaf.errors import TextRefused
 from memsheaf.frontmatter import (
     HEADER_LIMIT,
     ParsedText,
-    conflicted,
-    edited,
+    compose_page,
+    edit_text,
+    has_conflict_marks,
     join,
-    quoted,
+    quote_value,
     split,
     with_quotes,
-    written,
 )
 
 # Pieces that a header is made of, thrown together at random, find more than random characters do.
@@ -58,7 +58,7 @@ def test_any_text_is_head_and_body_without_a_byte_lost(text: str) -> None:
 @given(FIELDS, TEXTS)
 def test_what_is_joined_is_read_back(fields: dict[str, str | tuple[str, ...]], body: str) -> None:
     page = split(join(fields, body))
-    assert written(fields, body) == page
+    assert compose_page(fields, body) == page
     assert page.problem == ""
     assert {field.key: field.value for field in page.fields} == fields
     assert page.body == body
@@ -73,10 +73,10 @@ def test_an_edit_leaves_every_other_line_alone(
     key = data.draw(st.one_of(st.sampled_from(sorted(fields)), KEYS))
     value = data.draw(VALUES)
     if key in fields and len(fields) > 1 and data.draw(st.booleans()):
-        after = split(edited(text, fields={key: None}))
+        after = split(edit_text(text, fields={key: None}))
         assert key not in [field.key for field in after.fields]
     else:
-        after = split(edited(text, fields={key: value}))
+        after = split(edit_text(text, fields={key: value}))
         assert after.value(key) == value
 
     def raw(of: ParsedText) -> dict[str, list[str]]:
@@ -93,9 +93,9 @@ def test_a_new_body_leaves_the_head_alone_or_is_refused(text: str, body: str) ->
     page = split(text)
     if page.problem or not page.head:
         with pytest.raises(TextRefused):
-            edited(text, body=body)
+            edit_text(text, body=body)
     else:
-        changed = edited(text, body=body)
+        changed = edit_text(text, body=body)
         assert changed.startswith(page.head)
         assert split(changed).body == body
 
@@ -107,7 +107,7 @@ def test_an_edit_to_the_same_values_changes_nothing(text: str) -> None:
         field = page.fields[-1]
         value = field.value if isinstance(field.value, str) else page.items(field.key)
         if value == field.value:
-            assert edited(text, fields={field.key: value}) == text
+            assert edit_text(text, fields={field.key: value}) == text
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_conflict_marks_count_only_together_and_at_line_starts() -> None:
     assert header("name: n", body=marks).warnings
     assert split(marks.replace("\n", "\r\n")).warnings
     for harmless in ("Title\n=======\ntext", "<<<<<<< a\n x =======\n>>>>>>> b", " " + marks.replace("\n", "\n ")):
-        assert not conflicted(harmless)
+        assert not has_conflict_marks(harmless)
 
 
 def test_fields_know_their_lines() -> None:
@@ -321,26 +321,26 @@ def test_an_edit_touches_only_the_lines_it_names(
     expected = UNTIDY.replace(old, new, 1) if old else UNTIDY
     if fields.keys() >= {"tags", "name"}:
         expected = expected.replace("tags:   # mine\r\n    - a\r\n", "")
-    assert edited(UNTIDY, fields=fields) == expected
+    assert edit_text(UNTIDY, fields=fields) == expected
 
 
 def test_an_empty_value_can_be_filled() -> None:
-    assert edited("---\na:\nb: #c\n---\n", fields={"a": "x", "b": "z"}) == "---\na: x\nb: z #c\n---\n"
+    assert edit_text("---\na:\nb: #c\n---\n", fields={"a": "x", "b": "z"}) == "---\na: x\nb: z #c\n---\n"
 
 
 def test_a_field_is_added_before_a_fence_that_ends_the_file() -> None:
-    assert edited("---\na: b\n---", fields={"c": "d"}) == "---\na: b\nc: d\n---"
+    assert edit_text("---\na: b\n---", fields={"c": "d"}) == "---\na: b\nc: d\n---"
 
 
 def test_a_switch_is_written_bare_and_nothing_else_is() -> None:
     assert join({"pinned": "true", "name": "true"}, "") == '---\npinned: true\nname: "true"\n---\n'
-    assert edited("---\npinned: true\n---\n", fields={"pinned": "false"}) == "---\npinned: false\n---\n"
+    assert edit_text("---\npinned: true\n---\n", fields={"pinned": "false"}) == "---\npinned: false\n---\n"
 
 
 def test_a_new_body_begins_on_its_own_line() -> None:
-    assert edited("---\na: b\n---", body="text") == "---\na: b\n---\ntext"
-    assert edited("---\r\na: b\r\n---", body="text") == "---\r\na: b\r\n---\r\ntext"
-    assert edited("---\na: b\n---", body="") == "---\na: b\n---"
+    assert edit_text("---\na: b\n---", body="text") == "---\na: b\n---\ntext"
+    assert edit_text("---\r\na: b\r\n---", body="text") == "---\r\na: b\r\n---\r\ntext"
+    assert edit_text("---\na: b\n---", body="") == "---\na: b\n---"
 
 
 @each_case(
@@ -358,7 +358,7 @@ def test_a_new_body_begins_on_its_own_line() -> None:
 )
 def test_an_edit_that_cannot_be_sound_is_refused(text: str, fields: dict[str, str | None]) -> None:
     with pytest.raises(TextRefused):
-        edited(text, fields=fields)
+        edit_text(text, fields=fields)
 
 
 @pytest.mark.parametrize("fields", [{}, {"a\nb": "x"}, {"-": "x"}, {"a ": "x"}, {"": "x"}])
@@ -373,7 +373,7 @@ def test_a_header_that_could_not_be_read_is_not_joined(fields: dict[str, str]) -
      ".editorconfig:3@9f2c", "é", "(x)", "1st", "3 days", "a\\b", "می\u200cخواهم"],
 )  # fmt: skip
 def test_plain_values_stay_plain(value: str) -> None:
-    assert quoted(value) == value
+    assert quote_value(value) == value
 
 
 @each_case(
@@ -384,7 +384,7 @@ def test_plain_values_stay_plain(value: str) -> None:
      "'a'", '"a"', ", a", "a\nb", "a\tb", "a\x00", "a\x85b", "a\u2028b", "\ufeffa", "=", "<<", "\u00a0a"],
 )  # fmt: skip
 def test_values_that_another_reader_would_take_for_something_else_are_quoted(value: str) -> None:
-    written = quoted(value)
+    written = quote_value(value)
     assert written.startswith('"')
     assert written.endswith('"')
     assert written[1:-1].isprintable() or "\u00a0" in written
@@ -445,4 +445,4 @@ def test_a_header_with_carriage_returns_alone_is_read_and_edited_as_it_is() -> N
 
     assert (page.get("name"), page.items("tags"), page.body) == ("n", ("a",), "body\rmore")
     assert page.head + page.body == text
-    assert edited(text, fields={"name": "m", "new": "v"}) == "---\rname: m\rtags:\r  - a\rnew: v\r---\rbody\rmore"
+    assert edit_text(text, fields={"name": "m", "new": "v"}) == "---\rname: m\rtags:\r  - a\rnew: v\r---\rbody\rmore"

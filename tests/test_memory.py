@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cases import each_case
 from memsheaf.errors import TextRefused
-from memsheaf.frontmatter import edited
+from memsheaf.frontmatter import edit_text
 from memsheaf.memory import (
     DESCRIPTION_LIMIT,
     KINDS,
@@ -352,7 +352,7 @@ def test_no_value_can_write_another_field(name: str, description: str, body: str
     ],
 )
 def test_real_dates_are_accepted(value: str) -> None:
-    assert check("x.md", edited(GOOD, fields={"expires": value})).expires == value
+    assert check("x.md", edit_text(GOOD, fields={"expires": value})).expires == value
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_real_dates_are_accepted(value: str) -> None:
 @pytest.mark.parametrize("key", ["created", "updated", "expires"])
 def test_dates_that_are_not_in_the_calendar_are_refused(key: str, value: str) -> None:
     with pytest.raises(TextRefused, match=key):
-        check("x.md", edited(GOOD, fields={key: value}))
+        check("x.md", edit_text(GOOD, fields={key: value}))
 
 
 @pytest.mark.parametrize(

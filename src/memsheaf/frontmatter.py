@@ -111,11 +111,11 @@ def join(fields: Fields, body: str) -> str:
     Raises:
         TextRefused: no fields, a key that is not a plain word, or half of a surrogate pair in a value.
     """
-    page = written(fields, body)
+    page = compose_page(fields, body)
     return page.head + page.body
 
 
-def written(fields: Fields, body: str) -> ParsedText:
+def compose_page(fields: Fields, body: str) -> ParsedText:
     """As `join`, cut into header and body already: what `split` gives for that text, without reading it."""
     if not fields:
         raise TextRefused("a header needs at least one field")
@@ -130,19 +130,19 @@ def written(fields: Fields, body: str) -> ParsedText:
     return ParsedText(head, body, tuple(parsed), "", _warn_of_conflict(body))
 
 
-def edited(
+def edit_text(
     text: str, *, fields: Mapping[str, str | Sequence[str] | None] | None = None, body: str | None = None
 ) -> str:
     """Return the same text with these fields set (None removes one) and this body; all else byte for byte.
 
-    >>> edited("---\\nname: a  # mine\\nx: 'y'\\n---\\nb", fields={"name": "c"})
+    >>> edit_text("---\\nname: a  # mine\\nx: 'y'\\n---\\nb", fields={"name": "c"})
     "---\\nname: c  # mine\\nx: 'y'\\n---\\nb"
 
     Raises:
         TextRefused: there is no header, it is not understood, or it would no longer be after the edit.
     """
     if _has_old_line_ends(text):
-        return edited(text.replace("\r", "\n"), fields=fields, body=body).replace("\n", "\r")
+        return edit_text(text.replace("\r", "\n"), fields=fields, body=body).replace("\n", "\r")
     page = split(text)
     if page.problem or not page.head:
         raise TextRefused(f"the header cannot be edited: {page.problem or 'there is none'}")
@@ -180,13 +180,13 @@ def _has_old_line_ends(text: str) -> bool:
     return "\r" in text and "\n" not in text
 
 
-def conflicted(text: str) -> bool:
+def has_conflict_marks(text: str) -> bool:
     """Return True if a merge left its marks: lines that open, divide and close two versions."""
     return "<<<<<<<" in text and all(re.search(mark, text) for mark in _CONFLICT_MARKS)
 
 
 def _warn_of_conflict(body: str) -> tuple[str, ...]:
-    return ("the text holds git conflict marks; choose one side",) if conflicted(body) else ()
+    return ("the text holds git conflict marks; choose one side",) if has_conflict_marks(body) else ()
 
 
 def _require_size(head: str) -> None:
@@ -425,10 +425,10 @@ _SWITCHES = frozenset({"pinned"})  # keys that are yes or no to every reader, so
 _WRITTEN_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 
 
-def quoted(value: str) -> str:
+def quote_value(value: str) -> str:
     """Return the value as it is written in a header: bare where every YAML reader sees the same string.
 
-    >>> [quoted(value) for value in ("Prefers tabs", "NO", "a: b", "2026-11-15")]
+    >>> [quote_value(value) for value in ("Prefers tabs", "NO", "a: b", "2026-11-15")]
     ['Prefers tabs', '"NO"', '"a: b"', '2026-11-15']
 
     Raises:
@@ -459,11 +459,11 @@ def _write_field(key: str, value: str | Sequence[str]) -> list[str]:
         raise TextRefused(f"{key!r} cannot be a key; begin with a letter, then letters, digits and ' ._/-'")
     if isinstance(value, str):
         return [f"{key}: {_write_value(key, value)}"]
-    return [f"{key}:", *(f"  - {quoted(item)}" for item in value)] if value else [f"{key}: []"]
+    return [f"{key}:", *(f"  - {quote_value(item)}" for item in value)] if value else [f"{key}: []"]
 
 
 def _write_value(key: str, value: str) -> str:
-    return value if key in _SWITCHES and value in ("true", "false") else quoted(value)
+    return value if key in _SWITCHES and value in ("true", "false") else quote_value(value)
 
 
 def _carriage(head: str) -> str:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Literal, NamedTuple
 
 from memsheaf.errors import Ref, TextRefused
-from memsheaf.frontmatter import BOM, ParsedText, conflicted, split, with_quotes, written
+from memsheaf.frontmatter import BOM, ParsedText, compose_page, has_conflict_marks, split, with_quotes
 
 Kind = Literal["user", "feedback", "project", "reference"]
 State = Literal["ok", "free", "bad", "held", "copy"]
@@ -293,7 +293,7 @@ def compose(
         clean = clean_field(key, value) if isinstance(value, str) else [clean_field(key, one) for one in value]
         if clean:
             cleaned[key] = clean
-    page = written(cleaned, body if body.endswith("\n") else body + "\n")
+    page = compose_page(cleaned, body if body.endswith("\n") else body + "\n")
     data = _encoded("", page.head + page.body)
     refuse_large(data)
     memory = Memory("", data, page)
@@ -443,7 +443,7 @@ def _check_body(memory: Memory) -> None:
         raise _refused(memory.path, "there is no text below the header; say the fact")
     if len(memory.data) > LINE_LIMIT and max(map(len, body.encode().split(b"\n"))) > LINE_LIMIT:
         raise _refused(memory.path, f"a line is longer than {LINE_LIMIT // 1024} KiB; break it into lines")
-    if conflicted(body):
+    if has_conflict_marks(body):
         raise _refused(memory.path, "it holds git conflict marks; choose one side")
 
 

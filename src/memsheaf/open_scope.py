@@ -30,7 +30,7 @@ from memsheaf.errors import (
     ReviewRequired,
     StoreFailed,
 )
-from memsheaf.frontmatter import edited
+from memsheaf.frontmatter import edit_text
 from memsheaf.gates import LAYER_FILES, FactRules, GateContext, Near, WrittenFile, citations_without_hashes
 from memsheaf.guard import without_secrets
 from memsheaf.guard.paths import CATALOG, FACTS, check_path, check_stored, file_name, fold, is_fact
@@ -705,7 +705,7 @@ class OpenScope:
                 others = (other for other in around if other is not self)
                 elsewhere = memory._replace(path="")
                 if self.doubts(memory, near) or any(other.doubts(elsewhere) for other in others):
-                    memory = self.parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
+                    memory = self.parse(memory.path, edit_text(memory.text, fields={"trust": "unconfirmed"}).encode())
         moves = was.path if was and was.path != memory.path else ""
         change = Change(memory.path, memory.data, expect, moves)
         before = {memory.path: was} if was else {}

@@ -44,7 +44,7 @@ from memsheaf.errors import (
     ScopeRefused,
     hinted,
 )
-from memsheaf.frontmatter import edited
+from memsheaf.frontmatter import edit_text
 from memsheaf.gates import find_personal, require_no_secret
 from memsheaf.guard.paths import check_path, check_stored, file_name, fold, is_fact
 from memsheaf.index.browse import EVERYTHING, Filter
@@ -1029,7 +1029,7 @@ class Sheaf:
             target = check_path(file) if file else folder + file_name(was.type, new_name, is_taken)
             if others := set(scope.index.same_file(target)) - {was.path}:
                 raise Exists(scope.ref(others.pop()))
-            named = edited(text or was.text, fields={"name": new_name, "updated": self.today})
+            named = edit_text(text or was.text, fields={"name": new_name, "updated": self.today})
             new = placed(checked(was.path, named, was, free=False), target)
             sure = Allow(allow.secrets, anyway=True)
             return self._store(scope, new, was.version, f"rename {was.name} to {new_name}", was=was, allow=sure)
@@ -1094,7 +1094,7 @@ class Sheaf:
         scope.require_writable()
         changes = []
         for memory in memories:
-            changed = checked(memory.path, edited(memory.text, fields=fields), memory, free=False)
+            changed = checked(memory.path, edit_text(memory.text, fields=fields), memory, free=False)
             if by != "user":
                 changed = vouched(changed, memory, by)
             changes.append(Change(memory.path, changed.data, memory.version))
@@ -1190,7 +1190,7 @@ class Sheaf:
             target.own.refuse_duplicate(memory._replace(path=""))
             path = file_name(memory.type, memory.name, is_taken) if is_taken(memory.path) else memory.path
             taken.add(fold(path))
-            text = edited(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
+            text = edit_text(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
             changes.append(Change(path, text.encode(), ABSENT))
         subject = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
         why = f"{MOVE}{subject} from {scope.name}{also}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
 from memsheaf.errors import NoMatch, TextRefused
-from memsheaf.frontmatter import edited
+from memsheaf.frontmatter import edit_text
 from memsheaf.memory import KINDS, Memory, check, is_blank, is_conflict_copy, parse, refuse_large
 from memsheaf.store import Change
 from memsheaf.text.sentences import is_made_from, make_description, make_name
@@ -60,7 +60,7 @@ def merged(found: Memory, fresh: Memory) -> str:
         if field.key != "created":
             listed = isinstance(field.value, tuple)
             values[field.key] = fresh.page.items(field.key) if listed else fresh.page.get(field.key)
-    return edited(found.text, fields=values, body=fresh.body)
+    return edit_text(found.text, fields=values, body=fresh.body)
 
 
 _OF_THE_FACT = ("citations", "conversation", "expires", "reason", "supersedes")
@@ -85,7 +85,7 @@ def redated(was: Memory, text: str, today: str) -> Memory:
     changed = with_description(was, checked(was.path, text, was, free=was.state == "free"))
     if changed.state == "free" or changed.updated == today:
         return changed
-    return checked(was.path, edited(changed.text, fields={"updated": today}), was, free=False)
+    return checked(was.path, edit_text(changed.text, fields={"updated": today}), was, free=False)
 
 
 def with_description(was: Memory | None, changed: Memory) -> Memory:
@@ -97,7 +97,7 @@ def with_description(was: Memory | None, changed: Memory) -> Memory:
         fields["description"] = make_description(changed.body)
     if was.name == changed.name == make_name(was.body):
         fields["name"] = make_name(changed.body)
-    return checked(was.path, edited(changed.text, fields=fields), was, free=False) if fields else changed
+    return checked(was.path, edit_text(changed.text, fields=fields), was, free=False) if fields else changed
 
 
 def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:
@@ -127,7 +127,7 @@ def vouched(memory: Memory, was: Memory | None, by: str) -> Memory:
     wanted = {"trust": trust or None, "source": source or None, "changed_by": changed or None}
     if all((value or "") == given(key) for key, value in wanted.items()):
         return memory
-    text = edited(memory.text, fields=wanted)
+    text = edit_text(memory.text, fields=wanted)
     return memory if text == memory.text else _checked(memory.path, text, was or memory)
 
 

@@ -42,7 +42,7 @@ from memsheaf.errors import (
     TextRefused,
     hinted,
 )
-from memsheaf.frontmatter import edited
+from memsheaf.frontmatter import edit_text
 from memsheaf.gates import content_of, find_personal, require_no_secret
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, is_fact, shown
 from memsheaf.guard.secrets import new_secrets, without_secrets
@@ -185,10 +185,10 @@ def list_files(store: FolderStore) -> RootFiles:
             except MemsheafError as error:
                 unfit[path] = str(error)
                 continue
-            if len(data) > READ_LIMIT:
-                unfit[path] = f"it is larger than {READ_LIMIT >> 10} KiB"
-            else:
+            if len(data) <= READ_LIMIT:
                 files[path] = data
+            else:
+                unfit[path] = f"it is larger than {READ_LIMIT >> 10} KiB"
     for path in _list_names(store.root) - files.keys() - unfit.keys():
         unfit[path] = NO_MARKDOWN
     return RootFiles(dict(sorted(files.items())), sorted(unfit.items()))
@@ -683,7 +683,7 @@ class _RootImport:
             if memory.state != "ok":
                 why = "was somebody else's where it was exported, and has no header to say so"
                 raise TextRefused(f"{memory.path!r} {why}")
-            memory = parse(memory.path, edited(memory.text, fields={"trust": "unconfirmed"}).encode())
+            memory = parse(memory.path, edit_text(memory.text, fields={"trust": "unconfirmed"}).encode())
         if not self.root:
             self._keeper.refuse_context(memory, "import")
         if is_new and memory.source == "user":  # nobody can say that for you

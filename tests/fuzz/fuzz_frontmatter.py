@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from memsheaf import frontmatter, memory
 from memsheaf.errors import TextRefused
-from memsheaf.frontmatter import edited, join, quoted, split
+from memsheaf.frontmatter import edit_text, join, quote_value, split
 
 WORDS = [
     b"---\n", b"---\r\n", b"---", b"\n", b"\r\n", b"\r", b"\xef\xbb\xbf", b"name: ", b"type: user\n",
@@ -34,11 +34,11 @@ def check(data: bytes) -> None:
 
 
 def _check_edits(text: str, page: frontmatter.ParsedText) -> None:
-    assert edited(text) == text
+    assert edit_text(text) == text
     value = page.body[:40]
     for fields in ({"updated": "2026-11-15"}, {"name": value, "new": "x"}, {"tags": (value, "b")}, {"name": None}):
         try:
-            new = edited(text, fields=fields)
+            new = edit_text(text, fields=fields)
         except TextRefused:
             continue
         after = split(new)
@@ -65,7 +65,7 @@ def _check_values(value: str) -> None:
     """What is written is read back as it was."""
     value = value[:200]
     try:
-        written = quoted(value)
+        written = quote_value(value)
         whole = join({"key": value, "list": (value, value)}, value)
     except TextRefused:
         return

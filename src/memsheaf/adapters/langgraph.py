@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from memsheaf.adapters import missing
 from memsheaf.errors import BadHeader, MemsheafError, NotFound, PathRefused, SecretFound, TextRefused
-from memsheaf.frontmatter import edited, join
+from memsheaf.frontmatter import edit_text, join
 from memsheaf.guard.paths import FOLDER_LIMIT, check_path, fold, slug
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.index.database import Match, Row
@@ -338,7 +338,7 @@ def _write_file(item: StoredItem, fields: Mapping[str, str], body: str, before: 
     if before is None:
         text = join(header | {"source": source}, body)
     else:
-        text = edited(before.text, fields=dict.fromkeys(_REPLACED_FIELDS) | header, body=body)
+        text = edit_text(before.text, fields=dict.fromkeys(_REPLACED_FIELDS) | header, body=body)
     try:
         memory = parse(place(item.namespace, item.key), text.encode())
         again = read(memory)

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
 
 from memsheaf.errors import CitationRefused
-from memsheaf.frontmatter import edited
+from memsheaf.frontmatter import edit_text
 from memsheaf.guard.symbols import defining, holding, parts, word
 from memsheaf.memory import Memory
 
@@ -239,7 +239,7 @@ def cited(memory: Memory, citation: Citation, instead: str = "") -> str:
         other = parse(text)
         if text != instead and (not other or other.place != citation.place):
             others.append(text)
-    return edited(memory.text, fields={"citations": [*others, str(citation)]})
+    return edit_text(memory.text, fields={"citations": [*others, str(citation)]})
 
 
 def _check_lines(citation: Citation, lines: Sequence[bytes]) -> Verdict:

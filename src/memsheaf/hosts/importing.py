@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.errors import Duplicate, PathRefused, Ref, SecretFound, TextRefused
-from memsheaf.frontmatter import edited
+from memsheaf.frontmatter import edit_text
 from memsheaf.gates import LAYER_FILES, require_no_secret
 from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.guard.secrets import without_secrets
@@ -99,7 +99,7 @@ class _Planner:
             require_no_secret(memory)
         self._refuse_known(memory, sheaf)
         if any(each.own.doubts(memory) for each in layers.each()):
-            memory = parse("", edited(memory.text, fields={"trust": "unconfirmed"}).encode())
+            memory = parse("", edit_text(memory.text, fields={"trust": "unconfirmed"}).encode())
         memory = placed(memory, self._free_path(one, memory, sheaf))
         self._taken[scope].add(fold(memory.path))
         for trace in traces(fact(memory)):
@@ -169,7 +169,7 @@ def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
     fields |= {"updated": day} if not was.updated else {}
     if was.trust == "confirmed":
         fields["trust"] = trust or None
-    return check("", edited(was.text, fields=fields))
+    return check("", edit_text(was.text, fields=fields))
 
 
 def _kind_of(one: ForeignMemory, was: Memory | None, body: str) -> str:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from memsheaf.config import Dream
 from memsheaf.errors import Busy, Changed, MemsheafError, ModelFailed, Refused, SecretFound, StoreFailed, TextRefused
-from memsheaf.frontmatter import edited
+from memsheaf.frontmatter import edit_text
 from memsheaf.gates import judge
 from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets
@@ -253,7 +253,7 @@ def _find_relative_dates(memories: Iterable[Memory], today: date) -> Iterator[Pl
             fields["description"] = absolute(memory.description, day)
         if body != memory.body or fields.get("description", "") != memory.description:
             with suppress(TextRefused):  # a header that cannot be edited stays as it is
-                text = edited(memory.text, fields=fields, body=body)
+                text = edit_text(memory.text, fields=fields, body=body)
                 yield PlanGroup("dates", f"relative dates, as of {day.isoformat()}", memory, text)
 
 
@@ -311,7 +311,7 @@ def _merge(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
         "citations": list(citations) or None,
         "supersedes": _superseded(sources, others),
     }
-    text = edited(keeper.text, fields=fields, body=whole.body)
+    text = edit_text(keeper.text, fields=fields, body=whole.body)
     return PlanGroup("merge", why, keeper, text, tuple(others))
 
 
@@ -463,7 +463,7 @@ def _retire(keeper: Memory, others: Sequence[Memory], today: date) -> PlanGroup:
         raise ValueError("the file to keep is about something else than those to retire")
     text = ""
     if not _is_fixed(keeper):
-        text = edited(keeper.text, fields={"supersedes": _superseded([keeper], others)})
+        text = edit_text(keeper.text, fields={"supersedes": _superseded([keeper], others)})
     return PlanGroup("contradicted", f"{keeper.path} says otherwise, and is newer", keeper, text, tuple(others))
 
 

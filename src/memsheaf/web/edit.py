@@ -9,7 +9,7 @@ from datetime import date
 from starlette.responses import Response
 
 from memsheaf.errors import Changed, Duplicate, Exists, MemsheafError, NotFound, NotWorth, SecretFound
-from memsheaf.frontmatter import edited
+from memsheaf.frontmatter import edit_text
 from memsheaf.memory import KINDS, Allow, Memory, compose, first_line, parse
 from memsheaf.store import ABSENT
 from memsheaf.web.markdown import memory_link, render_markdown
@@ -116,7 +116,7 @@ def _text_of(given: Mapping[str, str], was: Memory, today: str) -> str:
     body = given["body"] if given["body"].endswith("\n") else given["body"] + "\n"
     if changed - {"pinned"}:
         fields["updated"] = today
-    return edited(was.text, fields=fields, body=body.replace("\n", ends) if "body" in changed else None)
+    return edit_text(was.text, fields=fields, body=body.replace("\n", ends) if "body" in changed else None)
 
 
 def _allow(page: PageRequest) -> Allow:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from memsheaf.errors import Changed, HubUnreachable, MemsheafError, Ref
-from memsheaf.frontmatter import edited
+from memsheaf.frontmatter import edit_text
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, QueuedProposal, ReviewQueue
 from memsheaf.memory import Allow, Memory, parse
@@ -158,7 +158,7 @@ class Review:
         if content:
             memory = self._layers.read(ref)
             body = content.strip("\n") + "\n"
-            text = edited(memory.text, fields={"trust": "confirmed", "changed_by": None}, body=body)
+            text = edit_text(memory.text, fields={"trust": "confirmed", "changed_by": None}, body=body)
             self._layers.put(ref, text, expect=memory.version, allow=Allow(anyway=True))
         self._layers.confirm(ref)
         return self._record(ref, APPROVED, last)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from memsheaf.config import Settings
 from memsheaf.errors import Blocked, Exists, MemsheafError, NotFound, ScopeRefused, SecretFound, TextRefused, hinted
-from memsheaf.frontmatter import edited, split
+from memsheaf.frontmatter import edit_text, split
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.limits import retry
 from memsheaf.memory import Allow, Memory, compose, parse, utc_time
@@ -143,7 +143,7 @@ class SessionNotes:
                 body = append_bullet(page.body, title, text)
             _refuse_changed_headings(page.body, body)
             _refuse_overfull(page.body, body, title)
-            return {FILE: edited(old, fields={"updated": self.sheaf.today}, body=body) if page.head else body}
+            return {FILE: edit_text(old, fields={"updated": self.sheaf.today}, body=body) if page.head else body}
 
         try:
             commit = self.sheaf.change_files(plan, "replace a section" if replace else "note")
@@ -215,7 +215,7 @@ def start(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -
         source=notes.sheaf.by,
         pinned=True,
     )
-    text = edited(memory.text, fields={"started": utc_time(layers.clock()), "blank": digest(memory.body)})
+    text = edit_text(memory.text, fields={"started": utc_time(layers.clock()), "blank": digest(memory.body)})
 
     def plan(look: Look) -> Mapping[str, str]:
         scope = notes.sheaf.scope

@@ -37,7 +37,7 @@ from memsheaf.errors import (
     TextRefused,
     hinted,
 )
-from memsheaf.frontmatter import edited, join, split
+from memsheaf.frontmatter import edit_text, join, split
 from memsheaf.guard.paths import check_path
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.limits import retry
@@ -320,7 +320,7 @@ class Task:
         self._load(self.sheaf.change_files(plan_files, why))
 
     def _edit(self, task: str, body: str | None = None, **fields: str) -> str:
-        return edited(task, fields={**fields, "updated": self.sheaf.today}, body=body)
+        return edit_text(task, fields={**fields, "updated": self.sheaf.today}, body=body)
 
     def _prepare(self, label: str, text: str) -> str:
         """Return a text as it is stored: dates beside days such as "tomorrow", headings below ours.
