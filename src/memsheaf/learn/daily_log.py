@@ -19,7 +19,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count
 from typing import NamedTuple
 
 from memsheaf.errors import Busy, NotFound, PathRefused, SecretFound, StoreFailed, TextRefused, hinted
@@ -46,8 +45,12 @@ _NEVER = -36_500.0  # days: whatever the clock said, it was written before
 _CURSOR = "log.json"
 _ROLES = {"user": "user", "note": "user", "agent": "assistant"}
 _NAME = r"([0-9]{4})/([0-9]{2})/(\1-\2-[0-9]{2})(?:-([1-9][0-9]{0,5}))?\.md"
-_ENTRY = r"- ((?:[01][0-9]|2[0-3]):[0-5][0-9])(?: (user|agent|note)( \(saved\))?:)?(?:[ \t]+(.*))?"
-_LINES = rb"[^\n]*\n|[^\n]+"
+_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+# an entry with the lines below it that are indented or blank; or one line that is none
+_BLOCK = (
+    rf"- ({_TIME})(?: (user|agent|note)( \(saved\))?:)?(?:[ \t]+([^\n]*))?(?:\r*\n|\Z)((?:(?:  |\t)[^\n]*\n?|\s*\n)*)"
+    r"|[^\n]*\n|[^\n]+"
+)
 
 
 class LogEntry(NamedTuple):
@@ -68,18 +71,6 @@ class Day(NamedTuple):
     day: str
     text: str
     entries: tuple[LogEntry, ...]
-
-
-class _Block(NamedTuple):
-    """An entry of a page with its lines, or one line that is none."""
-
-    data: bytes
-    entry: LogEntry | None
-
-    @property
-    def text(self) -> str:
-        """What it says."""
-        return self.entry.text if self.entry else self.data.decode("utf-8", "replace")
 
 
 class DailyLog:
@@ -129,7 +120,7 @@ class DailyLog:
         return self._inbox.append(turn, store=lambda fresh: self._append(fresh, by))
 
     def note(self, text: str, *, by: str = "user", allow: Allow = STRICT) -> str:
-        """Log a note, as it is; returns its page.
+        """Log a note, as it is; return its page.
 
         Raises:
             SecretFound: it holds a secret, and nobody said to allow it.
@@ -147,7 +138,7 @@ class DailyLog:
         return self._add_entries([("note", text)], by=by, saved=False)
 
     def undo(self, *, by: str = "user") -> str:
-        """Undo what was logged last, as long as its page is as it was then; returns the page.
+        """Undo what was logged last, as long as its page is as it was then; return the page.
 
         Raises:
             NoSuchCommit: nothing is left to take back.
@@ -157,52 +148,51 @@ class DailyLog:
         return self._pages.undo(self._pages.last_standing(except_by="outside").id, by=by).revisions[0].path
 
     def days(self, first: str = "", last: str = "") -> list[Day]:
-        """The days that were logged, oldest first, from `first` to `last` if they are given (as "2026-11-15")."""
-        found: dict[str, list[str]] = {}
-        for path, day, _ in self._pages_in_order():
+        """Return the days that were logged, from `first` to `last` if they are given (as "2026-11-15")."""
+        texts: dict[str, str] = {}
+        for path, day, _ in self._list_pages():
             if first <= day <= (last or day) and (page := self._read(path)):
-                found.setdefault(day, []).append(page.text)
-        return [
-            Day(day, "\n".join(texts), tuple(entry for text in texts for entry in entries(text)))
-            for day, texts in found.items()
-        ]
+                texts[day] = f"{texts[day]}\n{page.text}" if day in texts else page.text
+        return [Day(day, text, tuple(entries(text))) for day, text in texts.items()]
 
     def waiting(self) -> list[Turn]:
-        """What was not handed over yet, as turns. Nothing is changed."""
-        return [turn for _, _, turns in self._changed_pages() if turns for turn in self._inbox.unseen(turns)]
+        """Return the turns that were not handed over yet. Nothing is changed."""
+        return self._inbox.unseen(self._read_changed()[0])
 
     def hand_over(self) -> int:
-        """Put what was logged since the last time into the inbox; returns how many turns were new to it.
+        """Put what was logged since the last time into the inbox; return how many turns were new to it.
 
         A page that changed is handed over as a whole, and the inbox recognizes what it has had. Only one process at
         a time may do this. Raises StoreFailed, Busy.
         """
-        pages = list(self._changed_pages())
-        added = sum(self._inbox.extend(turns) for _, _, turns in pages if turns)
-        if any(turns is not None for _, _, turns in pages):
-            self._state.save(_CURSOR, {path: stamp for path, stamp, _ in pages})
+        turns, stamps = self._read_changed()
+        added = self._inbox.extend(turns)
+        if stamps and stamps != self._state.load(_CURSOR):
+            self._state.save(_CURSOR, stamps)
         return added
 
-    def purge(self, keep: Callable[[str], bool]) -> int:
-        """Take out what is not to be kept, of the pages and of all their older texts; returns how many entries.
+    def purge(self, keep: Callable[[str], bool]) -> None:
+        """Take out what is not to be kept, of the pages and of all their older texts.
 
         After a crash it is done again as a whole. Raises StoreFailed, Busy.
         """
         if not self._is_there() and (os.path.lexists(self.root) or not os.path.isdir(self._pages.journals)):
-            return 0
+            return
         # what a person took out by hand is then not the last that the journal knows
         self._pages.adopt(None)
-        paths = [path for path, _, _ in self._pages_in_order()]
+        paths = [path for path, _, _ in self._list_pages()]
         self._pages.adopt(paths)
-        dropped = sum(self._purge_page(path, keep) for path in paths)
+        for path in paths:
+            self._purge_page(path, keep)
         self._store(_NEVER).prune()
-        return dropped
 
     def files(self) -> list[str]:
-        """The files it is kept in: pages and journal."""
-        places = {self._pages.journals, self.root} if self._is_there() else {self._pages.journals} - {self.root}
-        walked = (found for place in places for found in os.walk(place))
-        return [os.path.join(folder, name) for folder, _, names in walked for name in names]
+        """Return the files it is kept in: pages and journal."""
+        folders = {self._pages.journals, self.root}
+        if not self._is_there():
+            folders.remove(self.root)
+        walks = [walk for folder in folders for walk in os.walk(folder)]
+        return [os.path.join(folder, name) for folder, _, names in walks for name in names]
 
     def _append(self, turn: Turn, by: str) -> bool:
         texts = [("user", message.text) for message in turn.messages if message.role == "user"]
@@ -210,37 +200,43 @@ class DailyLog:
         return bool(texts and self._add_entries(texts, by=by, saved=turn.saved))
 
     def _add_entries(self, texts: Sequence[tuple[str, str]], *, by: str, saved: bool) -> str:
-        """Add entries, each a source and a text, to the page of today; returns its path."""
+        """Add entries, each a source and a text, to the page of today; return its path."""
         self._refuse_link()
         now = time.localtime(self._clock())
         day, moment = time.strftime("%Y-%m-%d", now), time.strftime("%H:%M", now)
-        added = "".join(_render(LogEntry(moment, source, _plain(text), saved)) for source, text in texts).encode()
+        added = "".join(_render(LogEntry(moment, source, _plain(text), saved)) for source, text in texts)
 
         def add() -> str:
-            path, data, version = self._page(day)
-            gap = b"" if data.endswith(b"\n") else b"\n" if data else f"# {day}\n\n".encode()
-            self._record(self._pages.commit([Change(path, data + gap + added, version)], by=by, why="log"))
+            path, data, version = self._find_page(day)
+            gap = "" if data else f"# {day}\n\n"
+            if data and not data.endswith(b"\n"):
+                gap = "\n"
+            change = Change(path, data + gap.encode() + added.encode(), version)
+            self._record(self._pages.commit([change], by=by, why="log"))
             return path
 
         return retry(add, busy=f"the log of {day} changes faster than it can be added to")
 
-    def _page(self, day: str) -> tuple[str, bytes, Version]:
+    def _find_page(self, day: str) -> tuple[str, bytes, Version]:
         """Return the page that a day goes on in: its path, and its text if it is there yet.
 
         It is the first that is not full, and did not go with the folder: that one can be restored.
         """
         lost = self._pages.lost()
-        for number in count(1):
-            path = f"{day[:4]}/{day[5:7]}/{day}{f'-{number}' if number > 1 else ''}.md"
+        number = 1
+        while True:
+            suffix = f"-{number}" if number > 1 else ""
+            path = f"{day[:4]}/{day[5:7]}/{day}{suffix}.md"
+            number += 1
             stamp = self._pages.stamps([path])[path]
-            if path not in lost and (stamp is None or stamp[2] < PAGE_BYTES):
-                try:
-                    page = self._pages.read(path)
-                except NotFound:
-                    return path, b"", ABSENT
-                if self._is_ours(page):
-                    return path, page.data, page.version
-        raise AssertionError("counting does not end")
+            if path in lost or (stamp and stamp[2] >= PAGE_BYTES):
+                continue
+            try:
+                page = self._pages.read(path)
+            except NotFound:
+                return path, b"", ABSENT
+            if self._is_ours(page):
+                return path, page.data, page.version
 
     def _record(self, commit: Commit) -> None:
         """Note in the ledger of a repository that this machine wrote these pages."""
@@ -249,57 +245,60 @@ class DailyLog:
                 self._ledger.add([(step.path, step.after) for step in commit.revisions if step.after], commit.by)
 
     def _is_ours(self, page: Document) -> bool:
-        """Whether this machine wrote the page; what came with a repository is neither learned from nor added to."""
+        """Return True if this machine wrote the page; else it is neither learned from nor added to."""
         return self._ledger is None or self._ledger.knows(page.path, page.version)
 
-    def _purge_page(self, path: str, keep: Callable[[str], bool]) -> int:
-        def purge() -> int:
+    def _purge_page(self, path: str, keep: Callable[[str], bool]) -> None:
+        def purge() -> None:
             if (page := self._read(path)) is None:
-                return 0
-            blocks = list(_blocks(page.data))
-            kept = [block for block in blocks if keep(block.text)]
-            if len(kept) == len(blocks):
-                return 0
-            change = Change(path, b"".join(block.data for block in kept), page.version)
-            try:
-                done = self._pages.commit([change], by="user", why="erase")
-            except TextRefused:  # only a person can change a file of that size; the proof will name it
-                return 0
-            if self._is_ours(page):
-                self._record(done)
-            return len(blocks) - len(kept)
+                return
+            blocks = list(_find_blocks(page.data.decode("utf-8", "surrogateescape")))
+            left = [block for block, entry in blocks if keep(entry.text if entry else block)]
+            if len(left) == len(blocks):
+                return
+            change = Change(path, "".join(left).encode("utf-8", "surrogateescape"), page.version)
+            with suppress(TextRefused):  # only a person can change a file of that size; the proof will name it
+                commit = self._pages.commit([change], by="user", why="erase")
+                if self._is_ours(page):
+                    self._record(commit)
 
-        return retry(purge, busy=f"{path!r} changes faster than it can be read")
+        retry(purge, busy=f"{path!r} changes faster than it can be read")
 
-    def _pages_in_order(self) -> list[tuple[str, str, Stamp]]:
-        """The path, the day and the stamp of every page, in the order in which they were written."""
+    def _list_pages(self) -> list[tuple[str, str, Stamp]]:
+        """Return the path, the day and the stamp of every page, in the order in which they were written."""
         if not self._is_there():
             return []
-        found = []
+        pages = []
         for entry in self._pages.scan():
-            if not entry.problem and (name := re.fullmatch(_NAME, entry.path)):
-                found.append((name[3], int(name[4] or 1), entry.path, entry.stamp))
-        return [(path, day, stamp) for day, _, path, stamp in sorted(found)]
+            name = re.fullmatch(_NAME, entry.path)
+            if name and not entry.problem:
+                pages.append((name[3], int(name[4] or 1), entry.path, entry.stamp))
+        return [(path, day, stamp) for day, _, path, stamp in sorted(pages)]
 
     def _read(self, path: str) -> Document | None:
-        """A page as it is now; None when it is gone, or not ours to read."""
+        """Return a page as it is now; None when it is gone, or not ours to read."""
         try:
             return self._pages.read(path)
         except (NotFound, PathRefused, StoreFailed):
             return None
 
-    def _changed_pages(self) -> Iterator[tuple[str, Stamp, list[Turn] | None]]:
-        """Yield each page that may be read, its stamp, and what it says if it changed since it was handed over."""
+    def _read_changed(self) -> tuple[list[Turn], dict[str, list[int]]]:
+        """Return the turns of all pages that changed since they were handed over, and the stamps of all pages."""
         saved = self._state.load(_CURSOR)
         handed_over = saved if isinstance(saved, dict) else {}
-        for path, day, stamp in self._pages_in_order():
-            if handed_over.get(path) == list(stamp):
-                yield path, stamp, None
-            elif (page := self._read(path)) and self._is_ours(page):
-                yield path, stamp, _turns(path, day, page.data)
+        turns: list[Turn] = []
+        stamps = {}
+        for path, day, stamp in self._list_pages():
+            if handed_over.get(path) != list(stamp):
+                page = self._read(path)
+                if page is None or not self._is_ours(page):
+                    continue
+                turns += _read_turns(path, day, page.text)
+            stamps[path] = list(stamp)
+        return turns, stamps
 
     def _is_there(self) -> bool:
-        """Whether there is a log: a folder, and no link to one."""
+        """Return True if there is a log: a folder, and no link to one."""
         return os.path.isdir(self.root) and not os.path.islink(self.root)
 
     def _refuse_link(self) -> None:
@@ -309,53 +308,35 @@ class DailyLog:
 
 
 def entries(text: str) -> list[LogEntry]:
-    """The entries of a page.
+    """Return the entries of a page.
 
-    >>> found = entries("# 2026-11-15\\n\\n- 14:32 user: Ship it.\\n  On Friday.\\n\\nby hand\\n- 15:00 Lunch.")
-    >>> [(entry.time, entry.source, entry.text) for entry in found]
+    >>> page = "# 2026-11-15\\n\\n- 14:32 user: Ship it.\\n  On Friday.\\n\\nby hand\\n- 15:00 Lunch."
+    >>> [(entry.time, entry.source, entry.text) for entry in entries(page)]
     [('14:32', 'user', 'Ship it.\\nOn Friday.'), ('15:00', 'note', 'Lunch.')]
     """
-    return [block.entry for block in _blocks(text.encode("utf-8", "replace")) if block.entry]
+    return [entry for _, entry in _find_blocks(text) if entry]
 
 
-def _blocks(data: bytes) -> Iterator[_Block]:
-    """A page in blocks. To an entry belong the lines below it that are indented or empty."""
-    begun: list[bytes] = []  # an entry that may go on
-    for line in re.findall(_LINES, data):
-        if begun and (not line.strip() or line.startswith((b"  ", b"\t"))):
-            begun.append(line)
-            continue
-        if begun:
-            yield _Block(b"".join(begun), _entry(begun))
-        begun = [line] if re.fullmatch(_ENTRY, _decoded(line)) else []
-        if not begun:
-            yield _Block(line, None)
-    if begun:
-        yield _Block(b"".join(begun), _entry(begun))
+def _find_blocks(text: str) -> Iterator[tuple[str, LogEntry | None]]:
+    """Yield a page in parts: an entry with its lines, or a line that is none."""
+    for block in re.finditer(_BLOCK, text):
+        time, source, saved, first, below = block.groups(default="")
+        entry = None
+        if time:
+            lines = re.sub(r"(?m)^(?:  |[ \t])", "", below.replace("\r\n", "\n"))
+            entry = LogEntry(time, source or "note", f"{first}\n{lines}".strip(), bool(saved))
+        yield block[0], entry
 
 
-def _entry(lines: Sequence[bytes]) -> LogEntry:
-    first, *more = map(_decoded, lines)
-    found = re.fullmatch(_ENTRY, first)
-    assert found
-    below = (line[2:] if line.startswith("  ") else line[1:] for line in more)
-    return LogEntry(found[1], found[2] or "note", "\n".join([found[4] or "", *below]).strip(), bool(found[3]))
-
-
-def _decoded(line: bytes) -> str:
-    return line.decode("utf-8", "replace").rstrip("\r\n")
-
-
-def _turns(path: str, day: str, data: bytes) -> list[Turn]:
-    """What a page holds, as turns: what an agent said belongs to what stands before it.
+def _read_turns(path: str, day: str, text: str) -> list[Turn]:
+    """Return a page as turns: what an agent said belongs to what stands before it.
 
     A message's id is its page and time: it stays the same whatever happens to the rest of the page, and what was
     logged twice because of a crash is read once.
     """
     turns: list[Turn] = []
-    for block in _blocks(data):
-        entry = block.entry
-        if entry is None or not entry.text:
+    for entry in entries(text):
+        if not entry.text:
             continue
         message = Message(_ROLES[entry.source], entry.text, f"{LOGS}/{path} {entry.time}")
         if entry.source == "agent" and turns:
@@ -366,20 +347,19 @@ def _turns(path: str, day: str, data: bytes) -> list[Turn]:
 
 
 def _render(entry: LogEntry) -> str:
-    """An entry as its lines."""
-    first, *more = entry.text.split("\n")
-    who = f"{entry.source} (saved)" if entry.saved else entry.source
-    below = (f"  {line}\n" if line.strip() else "\n" for line in more)
-    return f"- {entry.time} {who}: {first}\n{''.join(below)}"
+    """Return an entry as its lines."""
+    source = f"{entry.source} (saved)" if entry.saved else entry.source
+    text = re.sub(r"(?m)^\s+$", "", entry.text)
+    return f"- {entry.time} {source}: " + re.sub(r"\n(?!\n|$)", "\n  ", text) + "\n"
 
 
 def _plain(text: str) -> str:
-    """A text that a person may look at in any program: one kind of line end, and nothing that acts or hides."""
+    """Return a text as any program may show it: with one kind of line end, and nothing that acts or hides."""
     return for_terminal(re.sub(r"\r\n?", "\n", text.encode("utf-8", "replace").decode()).strip())
 
 
 def _shorten(text: str) -> str:
-    kept = cut_bytes(text, AGENT_BYTES)
-    if kept == text:
+    cut = cut_bytes(text, AGENT_BYTES)
+    if cut == text:
         return text
-    return f"{kept.rstrip()} … (cut here: {len(kept.encode()):,} of {len(text.encode()):,} bytes were kept)"
+    return f"{cut.rstrip()} … (cut here: {len(cut.encode()):,} of {len(text.encode()):,} bytes were kept)"
