@@ -333,7 +333,7 @@ def _day(memory: Memory) -> str:
 
 MAX_CLUSTERS = 12  # questions to a model in a run
 MAX_CLUSTER_MEMORIES = 6
-MAX_MEMORY_BYTES, MAX_CLUSTER_BYTES = 4_096, 12_288
+MAX_MEMORY_BYTES = 4_096
 MAX_SEARCHES = 2_000  # memories whose neighbours are searched for in a run
 MAX_NEIGHBOURS = 10
 MAX_SETTLED_CLUSTERS = 1_000  # that are remembered as seen by a model
@@ -358,28 +358,23 @@ def _find_clusters(
     long or holds a secret is not shown.
     """
     shown = [memory for memory in memories if len(memory.data) <= MAX_MEMORY_BYTES and not find_secrets(memory.text)]
-    free = {memory.path: memory for memory in shown}
     shown.sort(key=lambda memory: (_day(memory), memory.path), reverse=True)
+    free = {memory.path: memory for memory in shown}
     for first in shown[:MAX_SEARCHES]:
         if first.path not in free:
             continue
-        cluster = [free.pop(first.path)]
-        room = MAX_CLUSTER_BYTES - len(first.data)
+        cluster = [first]
         for match in scope.matches(f"{first.name} {first.description}", limit=MAX_NEIGHBOURS):
-            other = free.get(match.row.path)
-            if other is None or match.likely < RELATED or len(cluster) == min(most, MAX_CLUSTER_MEMORIES):
-                continue
+            other = free.get(match.row.path, first)
             is_like = (other.type, other.trust, other.expires) == (first.type, first.trust, first.expires)
-            if is_like and len(other.data) <= room:
+            if other is not first and is_like and match.likely >= RELATED:
                 cluster.append(other)
-                room -= len(other.data)
-        if len(cluster) == 1 or all(map(_is_fixed, cluster)):
-            free[first.path] = first
-            continue
-        for memory in cluster[1:]:
-            del free[memory.path]
-        if _cluster_id(cluster) not in settled:
-            yield cluster
+        cluster = cluster[: min(most, MAX_CLUSTER_MEMORIES)]
+        if len(cluster) > 1 and not all(map(_is_fixed, cluster)):
+            for memory in cluster:
+                del free[memory.path]
+            if _cluster_id(cluster) not in settled:
+                yield cluster
 
 
 def _cluster_id(cluster: Sequence[Memory]) -> str:
@@ -577,12 +572,10 @@ def _drop_regressions(
 ) -> None:
     """Drop the groups that would make a stored answer harder to find, with the question that shows it.
 
-    What expires is not asked for any more. What superseded an answer is the answer.
+    What expires is not asked for any more.
     """
     expired = {memory.path for group in report.groups if not group.keeper for memory in group.retired}
-    replaced = {old: memory.path for memory in memories.values() for old in memory.supersedes}
-    for question, answer in questions:
-        path = answer if answer in memories else replaced.get(answer, "")
+    for question, path in questions:
         matches = [match.row.path for match in scope.matches(question, limit=MAX_RIVALS)]
         if path not in matches[:MAX_ANSWERS] or path not in memories or path in expired:
             continue
@@ -590,23 +583,22 @@ def _drop_regressions(
         while concerned := [group for group in report.groups if not rivals.keys().isdisjoint(group.paths)]:
             touching = [group for group in concerned if path in group.paths]
             answers = {path, *(group.keeper.path for group in touching if group.keeper)}
-            if not answers.isdisjoint(_rank(question, _planned(concerned, rivals))):
+            if not answers.isdisjoint(_rank(question, _apply(concerned, rivals))):
                 break
             if not touching and path not in _rank(question, rivals):
                 break  # it is found by meaning, and stays as it is
             report.drop(touching or concerned, f"{question!r} would no longer find {path}")
 
 
-def _planned(groups: Iterable[PlanGroup], memories: Mapping[str, Memory]) -> dict[str, Memory]:
+def _apply(groups: Iterable[PlanGroup], memories: Mapping[str, Memory]) -> dict[str, Memory]:
     """Return memories as they will be after these groups."""
     planned = dict(memories)
     for group in groups:
         for memory in group.retired:
             planned.pop(memory.path, None)
         if group.keeper:
-            planned[group.keeper.path] = group.keeper
-        if group.keeper and group.text:
-            planned[group.keeper.path] = parse(group.keeper.path, group.text.encode())
+            path = group.keeper.path
+            planned[path] = parse(path, group.text.encode()) if group.text else group.keeper
     return planned
 
 

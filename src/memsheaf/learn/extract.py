@@ -324,31 +324,37 @@ def _read_answer(answer: object, known: Mapping[str, Memory], turns: Sequence[Tu
 
 def _read_proposal(memory: object, known: Mapping[str, Memory], turns: Sequence[Turn]) -> Proposal | None:
     """Return one proposal of an answer; None for what matters to the current task alone. Raises ValueError."""
-    if not isinstance(memory, dict):
-        raise ValueError("a memory is not an object")
-    fields = {}
-    for key in ("action", "file", "name", "description", "type", "content", "scope"):
-        fields[key] = memory.get(key, "")
-        if not isinstance(fields[key], str):
-            raise ValueError(f"'{key}' is not a text")
-    if fields["type"] not in KINDS:
+    match memory:
+        case {
+            "action": "add" | "update" as action,
+            "file": str(file),
+            "name": str(name),
+            "description": str(description),
+            "type": str(kind),
+            "content": str(content),
+            "scope": str(scope),
+            **more,
+        }:
+            pass
+        case _:
+            texts = "file, name, description, type, content and scope"
+            raise ValueError(f"a memory needs an 'action', add or update, and the texts {texts}")
+    if kind not in KINDS:
         raise ValueError(f"'type' must be one of {', '.join(KINDS)}")
-    if not fields["content"].strip() or not fields["name"].strip():
+    if not content.strip() or not name.strip():
         raise ValueError("'name' and 'content' must say something")
-    if fields["scope"] == "current_task":
+    if scope == "current_task":
         return None
-    if fields["action"] not in ("add", "update"):
-        raise ValueError("'action' must be add or update")
     # a memory that was not shown cannot be meant: then it is something new, and matched like all that is
-    old = known.get(fields["file"].strip()) if fields["action"] == "update" else None
+    old = known.get(file.strip()) if action == "update" else None
     return Proposal(
-        name=one_line(fields["name"], 120),
-        description=one_line(fields["description"], 300) or one_line(fields["content"], 200),
-        kind=fields["type"],
-        content=fields["content"].strip(),
+        name=one_line(name, 120),
+        description=one_line(description, 300) or one_line(content, 200),
+        kind=kind,
+        content=content.strip(),
         replaces=old.ref if old else None,
         version=old.version if old else "",
-        conversation=_find_turn(turns, memory.get("messages")),
+        conversation=_find_turn(turns, more.get("messages")),
         why="extracted",
     )
 
