@@ -222,7 +222,11 @@ def find_groups(memories: Sequence[Memory], today: date, most: int) -> list[Plan
 
     A group retires at most `most` memories.
     """
-    groups = list(_find_expired(memories, today))
+    groups = []
+    for memory in memories:
+        end = parse_day(memory.expires)
+        if end and end < today and not _is_fixed(memory):
+            groups.append(PlanGroup("expired", f"it expired on {end.isoformat()}", None, retired=(memory,)))
     groups += _find_duplicates(_without(memories, groups), today, most)
     groups += _find_relative_dates(_without(memories, groups), today)
     return groups
@@ -231,13 +235,6 @@ def find_groups(memories: Sequence[Memory], today: date, most: int) -> list[Plan
 def _is_fixed(memory: Memory) -> bool:
     """Return True if no consolidation may touch it: pinned, a person's, a fact, or not wholly understood."""
     return memory.pinned or memory.source == "user" or is_fact(memory.path) or bool(memory.warnings)
-
-
-def _find_expired(memories: Iterable[Memory], today: date) -> Iterator[PlanGroup]:
-    for memory in memories:
-        end = parse_day(memory.expires)
-        if end and end < today and not _is_fixed(memory):
-            yield PlanGroup("expired", f"it expired on {end.isoformat()}", None, retired=(memory,))
 
 
 def _find_relative_dates(memories: Iterable[Memory], today: date) -> Iterator[PlanGroup]:

@@ -28,7 +28,7 @@ from memsheaf.index.catalog import target
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.transcripts import get_list, get_text
 from memsheaf.llm.model import Said, ToolCall, Touched
-from memsheaf.scope import parse_json, parse_object
+from memsheaf.scope import parse_object
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.state import State
@@ -79,9 +79,7 @@ def clean_message(said: Said, *, privacy: str = "") -> Said:
 
 def _clean_arguments(arguments: str) -> str:
     """Return the arguments of a call, or only a note if they are too long or hold a secret."""
-    # each text by itself, too: in JSON, a line break before a secret looks like a letter of it
-    texts = [arguments, *_find_texts(parse_json(arguments))] if len(arguments) <= MAX_CHARS else []
-    if texts and all(without_secrets(text) == text for text in texts):
+    if len(arguments) <= MAX_CHARS and all(without_secrets(text) == text for text in _find_texts(arguments)):
         return arguments
     return json.dumps({"not kept": "it was too long, or held a secret"})
 
@@ -228,9 +226,11 @@ class _Eraser:
     def __init__(self, texts: Sequence[bytes], names: Sequence[str]) -> None:
         self._keep = make_erasure_filter(texts)
         self._versions = {version_of(text) for text in texts}
-        links = [re.escape(f"]({target(name)})") for name in names]
-        alone = [rf"(?<![\w.-]){re.escape(name)}(?!\w)" for name in names if not re.fullmatch(_COMMON_NAME, name)]
-        self._names = re.compile("|".join(sorted({*links, *alone})) or "(?!)")
+        patterns = {re.escape(f"]({target(name)})") for name in names}
+        for name in names:
+            if not re.fullmatch(_COMMON_NAME, name):
+                patterns.add(rf"(?<![\w.-]){re.escape(name)}(?!\w)")
+        self._names = re.compile("|".join(sorted(patterns)) or "(?!)")
 
     def may_stay(self, text: str) -> bool:
         """Return True if a text neither says what was erased nor names it."""
@@ -271,19 +271,20 @@ class _Eraser:
 
     def _clean_values(self, values: Mapping[str, object]) -> dict[str, object]:
         """Return the values of an object, with ERASED for each that says it, and for all if they say it together."""
-        clean = {
-            key: value if all(map(self.may_stay, _find_texts(value))) else ERASED
-            for key, value in values.items()
-            if self.may_stay(key)
-        }
+        clean = {key: value for key, value in values.items() if self.may_stay(key)}
+        for key, value in clean.items():
+            if not all(map(self.may_stay, _find_texts(value))):
+                clean[key] = ERASED
         return clean if self._keep("\n".join(_find_texts(clean))) else dict.fromkeys(clean, ERASED)
 
 
 def _find_texts(value: object) -> Iterator[str]:
-    """Yield the texts in a JSON value."""
+    """Yield the texts in a JSON value, and in a text that is JSON itself."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
+        # in JSON, a line break before a secret looks like a letter of it
+        value = parse_object(value)
+    if isinstance(value, Mapping):
         yield from _find_texts([*value, *value.values()])
     elif isinstance(value, list):
         for item in value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memsheaf.errors import NotFound, Ref
 from memsheaf.recall.turns import Proposal, Turn
@@ -67,7 +67,7 @@ class ReviewQueue:
     def put(self, proposal: Proposal, *, at: str, why: str) -> str:
         """Queue a proposal and return its id; the same proposal has the same id, so it waits once."""
         name = sha256("\0".join(map(str, proposal[:6])).encode("utf-8", "replace")).hexdigest()[:8]
-        if all(waiting.id != name for waiting in self.all()):
+        if name not in dict(self._load(_PROPOSAL)):
             self.save(QueuedProposal(name, at, why, proposal))
         return name
 
@@ -77,7 +77,7 @@ class ReviewQueue:
 
     def receive(self, given: Mapping[str, object], known: Collection[str]) -> None:
         """Have those wait that a hub has, by id, and none of the `known` that it has no longer."""
-        waiting = {queued.id for queued in self.all()}
+        waiting = dict(self._load(_PROPOSAL))
         for name, value in given.items():
             if name not in waiting and _is_id(name) and (queued := _parse(name, value)):
                 self.save(queued)
@@ -102,9 +102,8 @@ class ReviewQueue:
 
     def decide(self, decision: Decision) -> None:
         """Keep a decision, so that it can be undone; the proposal waits no longer."""
-        waiting = decision.waiting and decision.waiting.to_json()
-        value = {**decision._asdict(), "path": _write_ref(decision.ref), "waiting": waiting}
-        del value["ref"]
+        value = decision._asdict() | {"waiting": decision.waiting and decision.waiting.to_json()}
+        value["path"] = _write_ref(value.pop("ref"))
         self._state.save(_decision_file(decision.id), value)
         self.remove(decision.id)
         for old in self.decisions()[MAX_DECISIONS:]:
@@ -139,11 +138,13 @@ class ReviewQueue:
             if not all(map(keep, waiting.texts)):
                 self.remove(waiting.id)
         for decision in self.decisions():
-            texts = [decision.reason, *(decision.waiting.texts if decision.waiting else ())]
+            texts = [decision.reason]
+            if decision.waiting:
+                texts += decision.waiting.texts
             if not all(map(keep, texts)) or (decision.ref and decision.ref.path in names):
                 self._state.remove(_decision_file(decision.id))
 
-    def _load(self, prefix: str) -> Iterator[tuple[str, object]]:
+    def _load(self, prefix: str) -> Iterator[tuple[str, Any]]:
         """Yield the id and the JSON of each file."""
         for name in self._state.names():
             if name.startswith(prefix) and name.endswith(".json"):
@@ -158,10 +159,9 @@ def _parse(name: str, value: object) -> QueuedProposal | None:
     superseded, is_explicit = fields.pop("supersedes") or (), fields.pop("explicit") is True
     if not all(isinstance(text, str) for text in fields.values()):
         return None
-    at, why = fields.pop("at"), fields.pop("asked")
-    fields["replaces"] = _read_ref(fields["replaces"])
-    refs = [_read_ref(text) for text in superseded if isinstance(text, str)]
-    proposal = Proposal(**fields, explicit=is_explicit, supersedes=tuple(filter(None, refs)))
+    at, why, replaces = fields.pop("at"), fields.pop("asked"), _read_ref(fields.pop("replaces"))
+    refs = tuple(ref for text in superseded if isinstance(text, str) and (ref := _read_ref(text)))
+    proposal = Proposal(**fields, explicit=is_explicit, replaces=replaces, supersedes=refs)
     return QueuedProposal(name, at, why, proposal)
 
 
