@@ -74,8 +74,8 @@ def test_no_secret_and_not_all_of_a_long_message_is_kept(sheaf: Sheaf) -> None:
 
     assert token[:12] not in found.message
     assert "[removed: a GitHub token]" in found.message
-    assert len(found.message.encode()) <= recall_log.MESSAGE_BYTES + 3
-    data = sheaf.state.read(recall_log.NAME)
+    assert len(found.message.encode()) <= recall_log.MAX_MESSAGE_BYTES + 3
+    data = sheaf.state.read(recall_log.FILE)
     assert data
     assert token[:12].encode() not in data
 
@@ -86,16 +86,16 @@ def test_only_the_last_recalls_stay(sheaf: Sheaf) -> None:
 
     found = sheaf.own.recalled(PATH)
 
-    assert len(found) == recall_log.MOST
+    assert len(found) == recall_log.MAX_RECORDS
     assert found[0].message.startswith("899 ")
-    data = sheaf.state.read(recall_log.NAME)
+    data = sheaf.state.read(recall_log.FILE)
     assert data
-    assert len(data) <= recall_log.MANY_BYTES + 1000
+    assert len(data) <= recall_log.MAX_FILE_BYTES + 1000
 
 
 def test_erasing_a_memory_erases_its_recalls_and_messages_that_say_it(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.recall("how do we deploy the shop?")
-    cut = "which indentation for all code? " + "z" * (recall_log.MESSAGE_BYTES - 51) + " Deploy the shop wi"
+    cut = "which indentation for all code? " + "z" * (recall_log.MAX_MESSAGE_BYTES - 51) + " Deploy the shop wi"
     sheaf.used("user_prefers-tabs.md", message="Is it true that: Deploy the shop with `make ship`.")
     sheaf.used("user_prefers-tabs.md", message=cut + "th `make ship`.")
     sheaf.used("user_prefers-tabs.md", message="which indentation for all code?")

@@ -16,13 +16,13 @@ from memsheaf.store.state import State, line
 from memsheaf.text.neutralize import cut_bytes
 from memsheaf.text.spoken import unwrapped
 
-NAME = "recalls"
-MOST = 500
-MESSAGE_BYTES = 200
-CHECKED = 16_384  # characters that are searched for secrets: half a secret would not be recognised
-MANY_BYTES = 1 << 18  # from here on the oldest lines go
-CUT = "…"
-TAIL = 12  # characters at the end of a message that was cut, by which the begin of an erased text is found
+FILE = "recalls"
+MAX_RECORDS = 500
+MAX_MESSAGE_BYTES = 200
+MAX_SEARCHED_CHARS = 16_384  # for secrets: half a secret would not be recognised
+MAX_FILE_BYTES = 1 << 18  # then the oldest lines go
+CUT_MARK = "…"
+TAIL_CHARS = 12  # at the end of a message that was cut, by which the begin of an erased text is found
 LOCK_SECONDS = 10.0
 
 
@@ -36,45 +36,49 @@ class RecallRecord(NamedTuple):
 
 def log_recall(state: State, at: str, message: str, paths: Sequence[str]) -> None:
     """Add a recall; write errors are ignored."""
-    whole = without_secrets(unwrapped(message)[:CHECKED]).strip()
-    kept = cut_bytes(whole, MESSAGE_BYTES)
-    record = {"at": at, "message": kept if kept == whole else kept + CUT, "paths": list(paths)}
+    whole = without_secrets(unwrapped(message)[:MAX_SEARCHED_CHARS]).strip()
+    text = cut_bytes(whole, MAX_MESSAGE_BYTES)
+    if text != whole:
+        text += CUT_MARK
     with suppress(StoreFailed, Busy):
-        if state.add(NAME, line(record), durably=False) > MANY_BYTES:
-            with state.lock(NAME):
+        record = line({"at": at, "message": text, "paths": list(paths)})
+        if state.add(FILE, record, durably=False) > MAX_FILE_BYTES:
+            with state.lock(FILE):
                 _write(state, recall_records(state))
 
 
 def recall_records(state: State) -> list[RecallRecord]:
-    """The recalls that are logged, oldest first."""
-    found = []
-    for one in state.lines(NAME):
-        match one:
+    """Return the recalls that are logged, oldest first."""
+    records = []
+    for record in state.lines(FILE):
+        match record:
             case {"at": str(at), "message": str(message), "paths": list(paths)}:
-                found.append(RecallRecord(at, message, tuple(map(str, paths))))
-    return found[-MOST:]
+                records.append(RecallRecord(at, message, tuple(map(str, paths))))
+    return records[-MAX_RECORDS:]
 
 
 def forget(state: State, texts: Sequence[bytes], keep: Callable[[str], bool], names: Collection[str] = ()) -> None:
     """Drop recalls of erased memories, by their `names`, and messages that say the same. Raises StoreFailed."""
-    if not (known := recall_records(state)):
+    if not recall_records(state):
         return
-    said = [" ".join(text.decode("utf-8", "replace").split()).casefold() for text in texts]
+    erased = [_fold(text.decode("utf-8", "replace")) for text in texts]
 
-    def is_cut_short(message: str) -> bool:
-        tail = " ".join(message.removesuffix(CUT).split()).casefold()[-TAIL:]
-        return message.endswith(CUT) and any(tail in text for text in said)
+    def may_stay(record: RecallRecord) -> bool:
+        if not keep(record.message) or not set(names).isdisjoint(record.paths):
+            return False
+        tail = _fold(record.message.removesuffix(CUT_MARK))[-TAIL_CHARS:]
+        return not record.message.endswith(CUT_MARK) or not any(tail in text for text in erased)
 
-    with state.lock(NAME, wait=LOCK_SECONDS):
-        known = recall_records(state)
-        kept = [
-            one
-            for one in known
-            if keep(one.message) and not is_cut_short(one.message) and not any(name in names for name in one.paths)
-        ]
-        if len(kept) < len(known):
-            _write(state, kept)
+    with state.lock(FILE, wait=LOCK_SECONDS):
+        records = recall_records(state)
+        left = list(filter(may_stay, records))
+        if left != records:
+            _write(state, left)
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def _write(state: State, records: Sequence[RecallRecord]) -> None:
-    state.write(NAME, b"".join(line(one._asdict()) for one in records))
+    state.write(FILE, b"".join(line(record._asdict()) for record in records))

@@ -31,64 +31,66 @@ if TYPE_CHECKING:
 
 IGNORED = "the user asked to ignore memory in this turn"
 PRIVATE = "the user asked not to store anything of this turn"
-_FORMAT = 1
 
 
 class Session:
     """The memory side of one conversation, over one or several scopes, the nearest first.
 
-    In `home`, the first of them unless another is named, files are shown by their bare names. `used` is called with
-    the memories of a scope that were shown and the message, "" in a turn off the record. `tree` is the working
-    folder: what a memory cites and names is looked up there, but not among the `memories` themselves. `spent` is how
-    many bytes of memories this conversation has seen. In a turn in which the user asked to do without memory it is
-    `ignoring`: `prompt` is empty, `learn` keeps nothing, and `Tools` with this session refuse to be called.
+    In `home` files are shown by their bare names. `count_use` is called with the memories of a scope that were shown
+    and the message, "" in a turn off the record. `make_prompt` gives the section for the system prompt, and
+    `keep_turn` keeps a finished turn until it is distilled. `tree` is the working folder: what a memory cites and
+    names is looked up there, but not among the `memories` themselves.
+
+    `spent` is how many bytes of memories this conversation has seen. In a turn in which the user asked to do without
+    memory it is `ignoring`: `prompt` is empty, `learn` keeps nothing, and `Tools` with this session refuse to be
+    called. `privacy` is how far the user's wish not to store anything reaches: see `follow_privacy`.
     """
 
     def __init__(
         self,
         sources: Sequence[RecallSource],
         *,
-        home: str = "",
-        model: Model | None = None,
-        deadline: float = 5.0,
-        used: Callable[[str, Sequence[str], str], None] = lambda scope, paths, message: None,
-        prompt: Callable[[], str] | None = None,
-        learn: Callable[[Turn], bool] | None = None,
-        tree: str = "",
-        memories: str = "",
-        clock: Callable[[], float] = time.time,
+        home: str,
+        count_use: Callable[[str, Sequence[str], str], None],
+        make_prompt: Callable[[], str],
+        keep_turn: Callable[[Turn], bool],
+        model: Model | None,
+        deadline: float,
+        tree: str,
+        memories: str,
+        clock: Callable[[], float],
     ) -> None:
-        self._sources = tuple(sources)
-        self._home = home or str(self._sources[0].scope)
+        self._sources = sources
+        self._home = home
+        self._count_use = count_use
+        self._make_prompt = make_prompt
+        self._keep_turn = keep_turn
         self._model = model
         self._deadline = deadline
-        self._used = used
-        self._prompt = prompt
-        self._learn = learn
         self._tree = tree
         self._memories = memories
         self._clock = clock
         self._guard = threading.Lock()
         self._texts: list[str] = []
         self._surfaced: set[tuple[str, str, str]] = set()
-        self._running: _BackgroundRecall | None = None
         self._ignored: set[str] = set()
+        self._running: _BackgroundRecall | None = None
         self.spent = 0
         self.ignoring = False
-        self.privacy = ""  # how far the user's wish not to store anything reaches: see `follow_privacy`
+        self.privacy = ""
 
     def prompt(self) -> str:
-        """The section for the system prompt in this turn, every scope after the other; "" while ignoring."""
-        return self._prompt() if self._prompt and not self.ignoring else ""
+        """Return the section for the system prompt in this turn, every scope after the other; "" while ignoring."""
+        return "" if self.ignoring else self._make_prompt()
 
     def learn(self, turn: Turn) -> bool:
         """Keep the finished turn until it is distilled, in the nearest scope. False for one that ignores memory."""
-        said = {message.text for message in turn.messages if message.role == "user"}
-        is_ignored = not self._ignored.isdisjoint(said)
-        self._ignored -= said  # it was the turn of that message; the same words may come again
-        if (self.ignoring or is_ignored) and not turn.unkept:  # that the user wants it is noted, and nothing else
+        texts = {message.text for message in turn.messages if message.role == "user"}
+        is_ignored = self.ignoring or not self._ignored.isdisjoint(texts)
+        self._ignored -= texts  # it was the turn of that message; the same words may come again
+        if is_ignored and not turn.unkept:  # that the user wants it is noted, and nothing else
             return False
-        return bool(self._learn and self._learn(turn))
+        return self._keep_turn(turn)
 
     def refusal(self, is_reading: bool) -> str:
         """Return why a tool may not be called in this turn, "" when it may: nothing of a private turn is written."""
@@ -111,16 +113,16 @@ class Session:
         occasion = self._occasion(message)._replace(is_query=is_query)
         return self._count_shown(self._recall(occasion), message)
 
-    def verdicts(self, memory: Memory) -> list[str]:
-        """What the folder of the work says about a memory: whether its citations hold, what it names that is gone."""
-        with ExitStack() as stack:
-            return list(self._checker(stack)(memory))
-
     def why(self, message: str) -> Recall:
         """Return what `recall` would give for a person's query now, and why; nothing is counted as shown."""
         if asks_to_ignore(message):
             return Recall(gate=IGNORED)
         return self._recall(self._occasion(message, keep=False)._replace(is_query=True))
+
+    def verdicts(self, memory: Memory) -> list[str]:
+        """Say whether the citations of a memory hold in the working folder, and what it names that is gone."""
+        with ExitStack() as stack:
+            return list(self._checker(stack)(memory))
 
     def prefetch(self, message: str, *, ignore: bool = False, tools: Sequence[str] = ()) -> None:
         """Begin to recall for a message, beside whatever else goes on. One that still runs is cancelled.
@@ -133,27 +135,27 @@ class Session:
             self._running = _BackgroundRecall(message, lambda: self._recall(occasion))
 
     def collect(self, *, wait: float = 0.0) -> Recall | None:
-        """What was prefetched, once it is there; None until then, and after it was given. Waits `wait` seconds."""
+        """Return what was prefetched, once; None before it is there and afterwards. Waits at most `wait` seconds."""
         run = self._running
-        if run is None or not run.finished(wait):
+        if run is None or not run.is_finished(wait):
             return None
         self._running = None
         return self._count_shown(run.outcome, run.message)
 
-    def give_back(self, found: Recall) -> None:
+    def give_back(self, shown: Recall) -> None:
         """Take it that a recall was not shown after all: its memories may be recalled again."""
         with self._guard:
-            self.spent -= found.size
-            self._surfaced -= _versions(found)
+            self.spent -= shown.size
+            self._surfaced -= _versions(shown)
 
     def cancel(self) -> None:
         """Forget what is being prefetched: the turn was aborted, or is over."""
         self._running = None
 
     def state(self) -> dict[str, object]:
-        """What is needed to go on later, as JSON can keep it: what was shown, and how much room is used."""
+        """Return what is needed to go on later, as JSON can keep it: what was shown, and how much room is used."""
         shown = sorted(map(list, self._surfaced))
-        return {"format": _FORMAT, "spent": self.spent, "surfaced": shown, "privacy": self.privacy}
+        return {"spent": self.spent, "surfaced": shown, "privacy": self.privacy}
 
     def resume(self, state: Mapping[str, object]) -> None:
         """Go on from a saved state; what cannot be understood of it is left out, and at worst shown again."""
@@ -193,20 +195,23 @@ class Session:
             occasion = occasion._replace(check=self._checker(stack))
             return recall(self._sources, occasion, model=self._model, deadline=self._deadline)
 
-    def _count_shown(self, found: Recall, message: str) -> Recall:
-        shown: dict[str, list[str]] = {}
-        for each in found.memories:
-            shown.setdefault(each.scope, []).append(each.memory.path)
+    def _count_shown(self, shown: Recall, message: str) -> Recall:
         with self._guard:
-            self.spent += found.size
-            self._surfaced |= _versions(found)
-        for scope, paths in shown.items():
-            self._used(scope, paths, "" if is_silent(self.privacy) else message)
-        return found
+            self.spent += shown.size
+            self._surfaced |= _versions(shown)
+        paths: dict[str, list[str]] = {}
+        for each in shown.memories:
+            paths.setdefault(each.scope, []).append(each.memory.path)
+        for scope in paths:
+            self._count_use(scope, paths[scope], "" if is_silent(self.privacy) else message)
+        return shown
 
     def _checker(self, stack: ExitStack) -> Callable[[Memory], Sequence[str]]:
-        """Looks up in the working folder what memories cite and name; it is opened for the first that does."""
-        opened: list[WorkingTree] = []
+        """Return a function that looks up in the working folder what a memory cites and names.
+
+        The folder is opened for the first memory that does.
+        """
+        trees: list[WorkingTree] = []
 
         def check(memory: Memory) -> list[str]:
             if not self._tree:
@@ -217,19 +222,21 @@ class Session:
             if not memory.citations and not any(named_in(memory.body)):
                 return []
             try:
-                if not opened:
-                    opened.append(stack.enter_context(WorkingTree.open(self._tree, memories=self._memories)))
-                found = examine(memory, opened[0])
+                if not trees:
+                    trees.append(stack.enter_context(WorkingTree.open(self._tree, memories=self._memories)))
+                evidence = examine(memory, trees[0])
             except MemsheafError as error:
                 return [f"its citations were not checked: {error}"]
-            notes = [f"citation {verdict.state}: {verdict.said}" for _, verdict in found.citations]
-            return [*notes, f"not in the working tree any more: {', '.join(found.gone)}"] if found.gone else notes
+            notes = [f"citation {verdict.state}: {verdict.said}" for _, verdict in evidence.citations]
+            if evidence.gone:
+                notes.append(f"not in the working tree any more: {', '.join(evidence.gone)}")
+            return notes
 
         return check
 
 
-def _versions(found: Recall) -> set[tuple[str, str, str]]:
-    return {(each.scope, each.memory.path, each.memory.version) for each in found.memories}
+def _versions(shown: Recall) -> set[tuple[str, str, str]]:
+    return {(each.scope, each.memory.path, each.memory.version) for each in shown.memories}
 
 
 class _BackgroundRecall:
@@ -242,8 +249,8 @@ class _BackgroundRecall:
         self._thread = threading.Thread(target=self._run, name="memsheaf-recall", daemon=True)
         self._thread.start()
 
-    def finished(self, wait: float) -> bool:
-        """Whether it is done, or becomes so within `wait` seconds."""
+    def is_finished(self, wait: float) -> bool:
+        """Return True if it is done, or becomes so within `wait` seconds."""
         self._thread.join(wait)
         return not self._thread.is_alive()
 

@@ -38,7 +38,7 @@ class Turn(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The conversation and the turn, as the header `conversation` has them.
+        """Return the conversation and the turn, as the header `conversation` has them.
 
         >>> Turn("20261115-2241-3f9a", (), number=3).label
         '20261115-2241-3f9a#3'
@@ -47,15 +47,18 @@ class Turn(NamedTuple):
 
     @property
     def unkept(self) -> str:
-        """Why nothing of it may be kept, "" when the user does not say so.
+        """Return why nothing of it may be kept, "" when the user does not say so.
 
         >>> Turn("c", (Message("user", "Off the record: Quentin leaves."),)).unkept
         'the user wants it off the record'
         """
-        said = [unwrapped(message.text) for message in self.messages if message.role == "user"]
-        if any(map(is_private, said)):
+        texts = self._user_texts()
+        if any(map(is_private, texts)):
             return "the user wants it off the record"
-        return "the user wants no memory in it" if any(map(asks_to_ignore, said)) else ""
+        return "the user wants no memory in it" if any(map(asks_to_ignore, texts)) else ""
+
+    def _user_texts(self) -> list[str]:
+        return [unwrapped(message.text) for message in self.messages if message.role == "user"]
 
     def follow_privacy(self, before: str = "") -> tuple[bool, str]:
         """Return True if nothing of it may be stored, and how far the user's wish for that reaches.
