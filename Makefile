@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # tests keep their files in memory where there is room (4 GiB): the disk costs a fifth of their time
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 >= 4194304 {print "TMPDIR=/dev/shm"}')
 
-MCP_CLIENTS := $(foreach one,conformance inspector old_client,tests/mcp_server/test_$(one).py)
+MCP_CLIENTS := $(foreach one,claude_code_mcp conformance inspector old_client,tests/mcp_server/test_$(one).py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick check format bench recall month crash race hub fuzz conformance clients mutants docs screenshots site dist clean
@@ -18,14 +18,16 @@ help: ## list the targets
 demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, no server)
 	@$(BIN)/memsheaf demo
 
-# Frameworks, models and the browser take seconds to load: one process each has them, beside three for the rest. That
-# is more than there are cores, since many tests wait.
-ALONE := web chat adapters+llm+test_examples.py
-PATHS = $(patsubst %,tests/%,$(subst +, ,$(1)))
+# Five processes on two cores, since many tests wait; each imports and collects only its own part.
+PARTS := hub1 hub2 pages surfaces core
+hub1 := $(wildcard tests/hub/test_[a-o]*.py)
+hub2 := $(wildcard tests/hub/test_[p-z]*.py)
+pages := tests/web tests/chat tests/llm tests/adapters tests/test_examples.py
+surfaces := tests/cli tests/hosts tests/mcp_server tests/encode
+core := tests $(addprefix --ignore=,tests/hub $(pages) $(surfaces))
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
-	@$(foreach part,$(ALONE),$(MEMORY) $(BIN)/pytest $(call PATHS,$(part)) > $(VENV)/$(part).log 2>&1 & beside="$$beside $$!";) \
-	$(MEMORY) $(BIN)/pytest -n 3 --dist worksteal $(addprefix --ignore=,$(call PATHS,$(ALONE))); failed=$$?; \
-	for one in $$beside; do wait $$one || failed=1; done; cat $(ALONE:%=$(VENV)/%.log); exit $$failed
+	@running=; $(foreach part,$(PARTS),$(MEMORY) $(BIN)/pytest $($(part)) > $(VENV)/$(part).log 2>&1 & running="$$running $(part):$$!";) \
+	for one in $$running; do wait $${one#*:} || failed=1; echo "== $${one%:*}"; cat $(VENV)/$${one%:*}.log; done; exit $${failed:-0}
 
 quick: $(VENV)/.dev ## the inner loop: the tests of the core, in under a minute
 	$(MEMORY) $(BIN)/pytest -n 2 --dist worksteal tests/text tests/guard tests/store tests/recall tests/index/test_catalog.py tests/test_memory.py \
@@ -61,7 +63,7 @@ crash: $(VENV)/.dev tools ## kill a commit at every system call; fail its disk; 
 
 race: $(VENV)/.dev ## many writers, editors alongside, long random stories (10 minutes)
 	MEMSHEAF_LONG=1 $(BIN)/pytest -s -m long tests --ignore=tests/crash --ignore=tests/adapters \
-	  $(MCP_CLIENTS:%=--ignore=%) --ignore=tests/hosts/test_other_clients.py
+	  $(MCP_CLIENTS:%=--ignore=%) --ignore=tests/hosts/test_claude_code.py --ignore=tests/hosts/test_other_clients.py
 	MEMSHEAF_LONG=1 $(BIN)/pytest -s tests/store/test_state_machine.py tests/store/test_confinement.py tests/chat/test_offline.py
 
 hub: $(VENV)/.dev tools ## kill, cut, fill and set back hubs and their machines; long random stories (30 minutes)
@@ -76,7 +78,7 @@ fuzz: $(VENV)/.fuzz ## atheris on the header reader, the name policy and the cat
 conformance: $(VENV)/.dev ## the test suites of LangGraph's store and of the Anthropic SDK's memory tool against ours
 	$(BIN)/pytest -m long tests/adapters
 
-clients: $(VENV)/.dev ## MCP's conformance suite and inspector, an old client, five coding agents (needs npm; 2 GB, minutes)
+clients: $(VENV)/.dev ## MCP's conformance suite and inspector, an old client, six coding agents (needs npm; 2 GB, minutes)
 	$(BIN)/pytest -m long $(MCP_CLIENTS) tests/hosts
 
 mutants: $(VENV)/.dev ## introduce 87 faults, one at a time; the tests that are named with each must notice (minutes)

@@ -21,6 +21,7 @@ hypothesis_settings.register_profile(
     "untimed", deadline=None, max_examples=200 if os.environ.get("MEMSHEAF_LONG") else 25
 )
 hypothesis_settings.load_profile("untimed")
+os.environ.setdefault("MEMSHEAF_EMBEDDER", "none")  # a process that loads the encoder takes three times as long
 # A shell starts a job in the background with SIGINT ignored, and every process of a test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # until all is imported, which stays and need not be looked through

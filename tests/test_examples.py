@@ -116,7 +116,7 @@ def test_every_example_runs_without_a_key_and_prints_what_it_says(tmp_path: Path
         os.makedirs(f"{folder}/scratch")
     secret = ("MEMSHEAF_", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(secret)}
-    kept |= {"MEMSHEAF_EMBEDDER": "auto", "NO_PROXY": "127.0.0.1"}
+    kept |= {"MEMSHEAF_EMBEDDER": "none", "NO_PROXY": "127.0.0.1"}
     command = [sys.executable, "-X", "utf8", "-W", "error", "-W", LANGCHAIN, "-c", RUNNER]
 
     subprocess.run(command, input=json.dumps(jobs), env=kept, text=True, check=True)

@@ -7,11 +7,12 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from command_process import CommandProcess
 from memsheaf.hosts.installing import program_words
 
 PREPARED = Path(__file__).parent / "without_posix"
@@ -27,9 +28,18 @@ class Machine:
             folder.mkdir(parents=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MEMSHEAF_", "XDG_"))}
         self.environment = kept | {"HOME": str(self.home), "PYTHONPATH": str(PREPARED)}
-        self.environment |= {"MEMSHEAF_HOME": str(base / "memories")}
+        self.environment |= {"MEMSHEAF_HOME": str(base / "memories"), "MEMSHEAF_EMBEDDER": "none"}
+        self.commands = CommandProcess(self.environment, self.project)
 
-    def run(self, *words: str, data: str = "", code: int = 0) -> str:
+    def run(self, *words: str, code: int = 0) -> str:
+        """Run a command and return all that it printed."""
+        found, printed = self.commands.run(*words)
+        assert found == code, printed
+        assert "Traceback" not in printed
+        return printed
+
+    def run_program(self, *words: str, data: str) -> str:
+        """Run the program as a host does, with these bytes on its standard input."""
         done = subprocess.run(
             [*program_words(), *words],
             env=self.environment,
@@ -37,16 +47,16 @@ class Machine:
             input=data,
             capture_output=True,
             text=True,
-            check=False,
         )
-        assert done.returncode == code, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr, done.stderr
-        return done.stdout + done.stderr
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(tmp_path)
+    with made.commands:
+        yield made
 
 
 def test_a_memory_is_saved_found_shown_forgotten_and_brought_back(machine: Machine) -> None:
@@ -87,7 +97,7 @@ def rpc(number: int, method: str, **params: object) -> str:
 def test_the_server_lists_and_runs_its_tools(machine: Machine) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     entry = {"name": "Staging", "description": "The staging server", "type": "project", "content": "It is marlin."}
-    said = machine.run(
+    said = machine.run_program(
         "mcp",
         data=rpc(1, "initialize", **hello)
         + rpc(2, "tools/list")
@@ -103,7 +113,7 @@ def test_a_hook_answers(machine: Machine, event: str) -> None:
     data = json.dumps(
         {"session_id": "s1", "cwd": str(machine.project), "prompt": "what is the staging server called?"}
     )
-    said = machine.run("hook", "claude-code", event, data=data)
+    said = machine.run_program("hook", "claude-code", event, data=data)
     assert event in ("Stop", "SessionEnd") or "marlin" in said
     assert not list(machine.project.parent.rglob("hooks.log"))
 

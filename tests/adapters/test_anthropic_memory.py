@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -599,41 +601,25 @@ def test_what_is_saved_by_the_real_runner_another_conversation_and_the_command_l
         assert "Use 8 wide tabs." in Tools(sheaf).call("memory_read", {"filename": "user_tabs.md"})
 
 
-WRITER = """
-import sys
-from memsheaf.adapters.anthropic_memory import MemoryFiles
-from memsheaf.sheaf import Sheaf
-
-with Sheaf.open("user", by="agent") as sheaf:
-    tool = MemoryFiles(sheaf)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for at in range(10):
-        line = f"{sys.argv[1]} {at}"
-        tool.call({"command": "insert", "path": "/memories/log.txt", "insert_line": 1, "insert_text": line + " ?"})
-        tool.call({"command": "str_replace", "path": "/memories/log.txt", "old_str": line + " ?", "new_str": line})
-"""
+def write_lines(settings: Settings, name: str, ready: Barrier) -> None:
+    """Insert lines into the log, and change each of them at once."""
+    with MemoryTool.open("user", settings=settings) as tool:
+        ready.wait(60)
+        for at in range(10):
+            insert(tool, "/memories/log.txt", 1, f"{name} {at} ?")
+            replace(tool, "/memories/log.txt", f"{name} {at} ?", f"{name} {at}")
 
 
 def test_two_processes_that_edit_one_file_at_once_lose_nothing(tool: MemoryTool, settings: Settings) -> None:
     create(tool, "/memories/log.txt", "start\n")
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, name],
-            env=environment(settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )
-        for name in ("left", "right")
-    ]  # fmt: skip
+    fork = get_context("fork")
+    ready = fork.Barrier(2)
+    writers = [fork.Process(target=write_lines, args=(settings, name, ready)) for name in ("left", "right")]
     for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
+        writer.start()
     for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    for writer in writers:
-        writer.communicate()
-        assert writer.returncode == 0
+        writer.join()
+        assert writer.exitcode == 0
 
     wanted = ["start", *(f"{name} {at}" for name in ("left", "right") for at in range(10))]
     assert sorted(files(tool)["log.txt.md"].splitlines()) == sorted(wanted)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command_process import CommandProcess
 from memsheaf import Settings, Sheaf
 from memsheaf.encode import built_in, find_encoder
 from memsheaf.encode.encoder import FILES, FOLDER, BuiltInEncoder
@@ -62,41 +63,27 @@ def damaged(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def memsheaf(*words: str, home: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run the program, with a module `sitecustomize` of the folder PYTHONPATH if there is one."""
-    rest = {name: value for name, value in os.environ.items() if not name.startswith(("MEMSHEAF_", "PYTHON"))}
-    folder = home / "work"
-    folder.mkdir(parents=True, exist_ok=True)
-    environment = {**rest, "HOME": str(home), "MEMSHEAF_HOME": str(home / "memories"), **more}
-    line = [sys.executable, "-m", "memsheaf", *words]
-    return subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, check=False)
-
-
 def assert_that_words_do(home: Path, path: Path, reason: str) -> None:
     """Remember, search, recall and learn by words, with the modules in this folder; doctor and why say the reason."""
+    rest = {name: value for name, value in os.environ.items() if not name.startswith(("MEMSHEAF_", "PYTHON"))}
+    (home / "work").mkdir(parents=True)
+    environment = {**rest, "HOME": str(home), "MEMSHEAF_HOME": str(home / "memories"), "PYTHONPATH": str(path)}
+    with CommandProcess(environment, home / "work") as commands:
 
-    def run(*words: str) -> str:
-        done = memsheaf(*words, home=home, PYTHONPATH=str(path))
-        assert "Traceback" not in done.stderr
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout + done.stderr
+        def run(*words: str, data: str = "") -> str:
+            code, printed = commands.run(*words, data=data)
+            assert "Traceback" not in printed
+            assert code == 0, f"{words}: {printed}"
+            return printed
 
-    assert "Saved user:" in run("remember", "I drink tea in the morning")
-    assert "Saved" in run("remember", "The staging database is wiped every Sunday")
-    assert "tea" in run("search", "tea")
-    assert "staging database" in run("recall", "when is the staging database wiped every week?")
-    learning = """
-from memsheaf import Message, Sheaf, Turn
-with Sheaf.open("user") as sheaf:
-    sheaf.learn(Turn("c", (Message("user", "Remember that my badge number is 4711."),)))
-    print(*[verdict for verdict in sheaf.distil().verdicts])
-"""
-    environment = os.environ | {"MEMSHEAF_HOME": str(home / "memories"), "PYTHONPATH": str(path)}
-    code = [sys.executable, "-c", learning]
-    subprocess.run(code, env=environment, cwd=home, check=True, capture_output=True)
-    assert "4711" in run("search", "badge number")
-    assert f"found by words, because the encoder failed: {reason}" in run("why", "what do I drink? tea?")
-    assert "warning: encoder: the built-in encoder " in run("doctor")
+        assert "Saved user:" in run("remember", "I drink tea in the morning")
+        assert "Saved" in run("remember", "The staging database is wiped every Sunday")
+        assert "tea" in run("search", "tea")
+        assert "staging database" in run("recall", "when is the staging database wiped every week?")
+        run("extract", "-", data="User: Remember that my badge number is 4711.\nAssistant: Noted.\n")
+        assert "4711" in run("search", "badge number")
+        assert f"found by words, because the encoder failed: {reason}" in run("why", "what do I drink? tea?")
+        assert "warning: encoder: the built-in encoder " in run("doctor")
 
 
 def test_the_files_are_small_enough_for_the_wheel() -> None:
@@ -174,7 +161,7 @@ def work():
         parents.encode(["one text", "another"])
 thread = threading.Thread(target=work)
 thread.start()
-for _ in range(4):
+for _ in range(2):
     child = os.fork()
     if not child:
         mine = built_in()

@@ -12,6 +12,8 @@ import pytest
 from hosts.real_clients import PROTOCOL, RealClient, open_client, tell_and_ask, wait_for
 from memsheaf.tools import TOOLS
 
+pytestmark = pytest.mark.long  # `make clients` fetches the client
+
 
 @pytest.fixture
 def claude(tmp_path: Path) -> Iterator[RealClient]:
@@ -50,7 +52,6 @@ def test_the_plugin_does_the_same(claude: RealClient, tmp_path: Path) -> None:
     assert "memsheaf:memsheaf: How the memory of this machine works." in first
 
 
-@pytest.mark.long
 def test_what_is_told_on_one_machine_is_known_on_another_at_its_next_conversation(
     claude: RealClient, tmp_path: Path
 ) -> None:

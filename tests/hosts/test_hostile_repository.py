@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hosts.test_install import home, run
+from memsheaf.cli import main
 from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.installing import Placement, make_targets, program_words
 from web.test_access import csrf_of
@@ -153,22 +155,25 @@ COMMANDS = [
 ]
 
 
-def test_no_command_runs_what_a_repository_names(clone: Path, home: Path, mark: Path) -> None:
+def test_no_command_runs_what_a_repository_names(
+    clone: Path, home: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     subprocess.run(["git", "-C", str(clone), "status"], check=True, capture_output=True)
     assert mark.exists(), "the trap does not work"
     mark.unlink()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSHEAF_")}
     environment = kept | {"HOME": str(home), "MEMSHEAF_HOME": str(home / "memories"), "MEMSHEAF_EMBEDDER": "none"}
     event = {"session_id": "s1", "prompt": "what is the port?", "cwd": str(clone), "transcript_path": "AGENTS.md"}
+    monkeypatch.chdir(clone)
     for words in COMMANDS:
-        done = subprocess.run(
-            [*program_words(), *words],
-            env=environment,
-            cwd=clone,
-            input=json.dumps(event).encode() if words[0] == "hook" else b"",
-            capture_output=True,
-            check=False,
-        )
-        assert b"Traceback" not in done.stderr, done.stderr
-        assert done.returncode == (words[0] == "install"), (words, done.stderr)  # others' files are left alone
+        if words[0] in ("hook", "mcp"):  # as a host starts them
+            data = json.dumps(event).encode() if words[0] == "hook" else b""
+            done = subprocess.run([*program_words(), *words], env=environment, input=data, capture_output=True)
+            code, printed = done.returncode, done.stderr.decode()
+        else:
+            out = io.StringIO()
+            code = main(words, environment=environment, stdin=io.StringIO(), stdout=out, stderr=out)
+            printed = out.getvalue()
+        assert "Traceback" not in printed
+        assert code == (words[0] == "install"), (words, printed)  # others' files are left alone
         assert not mark.exists(), (words, mark.read_text())

@@ -57,9 +57,8 @@ def follow_hints(machine: ScopeOnMachine, said: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "message", [CLOSED, "You are not allowed to push code to protected branches on this project"]
+    ("message", "count"), [(CLOSED, 5), ("You are not allowed to push code to protected branches on this project", 1)]
 )
-@pytest.mark.parametrize("count", [1, 8])
 def test_a_host_that_refuses_pushes_is_reported_and_no_hint_that_is_followed_removes_a_memory(
     tmp_path: Path, bare: Path, message: str, count: int
 ) -> None:
@@ -333,7 +332,16 @@ def break_git(kind: str, bare: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[s
     return "repository", back
 
 
-GIT = ["key", "host key", "hook", "protected", "full", "no git", "emptied", "replaced", "gone"]
+LONG = ("host key", "protected", "replaced", "login")  # like others
+GIT = [
+    "key",
+    "hook",
+    "full",
+    "no git",
+    "emptied",
+    "gone",
+    *(pytest.param(kind, marks=pytest.mark.long) for kind in LONG[:3]),
+]
 
 
 @pytest.mark.parametrize("kind", GIT)
@@ -398,7 +406,7 @@ def own_team() -> Iterator[Team]:
     shutil.rmtree(folder)
 
 
-POSTGRES = ["password", "login", "role", "dropped", "away"]
+POSTGRES = ["password", "role", "dropped", "away", pytest.param("login", marks=pytest.mark.long)]
 
 
 @pytest.mark.parametrize("kind", POSTGRES)

@@ -23,6 +23,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.tools import TOOLS
 
+pytestmark = pytest.mark.long  # `make clients` fetches the client
 FOLDER = Path(__file__).resolve().parent / "claude"
 MEMORY = {
     "name": "Prefers tabs",

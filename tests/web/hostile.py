@@ -101,7 +101,7 @@ def build_hostile(place: Path) -> Path:
     tree_file = f"app{IMAGE}.py"
     (here / "app.py").write_text(f"# {PAYLOADS[0]}\nHOLD = 15\n# {IMAGE}\n", "utf-8")
     (here / tree_file).write_text(f"{IMAGE}\n", "utf-8")
-    settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="auto")
+    settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="none")
     with Sheaf.open(settings=settings, cwd=str(here), by="agent") as layers:
         _write_files(Path(layers.only("project").root))
         _write_files(Path(layers.only("user").root), few=True)

@@ -29,7 +29,7 @@ def write_memory(home: Path) -> None:
 
 
 def settings_of(home: Path) -> Settings:
-    return Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="auto")
+    return Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="none")
 
 
 @pytest.fixture

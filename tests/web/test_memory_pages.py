@@ -24,7 +24,7 @@ HOSTILE = "<img src=x onerror='window.__xss=1'> \"quoted\" [x](javascript:alert(
 def layers(tmp_path: Path) -> Iterator[Sheaf]:
     home, work = tmp_path / "home", tmp_path / "work"
     work.mkdir()
-    settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="auto")
+    settings = Settings(str(home), str(home / "cache"), state=str(home / "state"), embedder="none")
     with Sheaf.open(settings=settings, cwd=str(work), by="user") as layers:
         layers.write("Prefers tabs", "indentation of code", "user", "Use **tabs**, not spaces.")
         layers.write("Deploys", "when we deploy", "project", "Deploys are on Friday mornings.")

@@ -32,7 +32,7 @@ def layers(tmp_path: Path) -> Sheaf:
     (tmp_path / "work").mkdir()
     home = tmp_path / "home"
     settings = Settings(
-        home=str(home), cache=str(home / "cache"), state=str(home / "state"), embedder="auto", policy="suggest"
+        home=str(home), cache=str(home / "cache"), state=str(home / "state"), embedder="none", policy="suggest"
     )
     layers = Sheaf.open(settings=settings, cwd=str(tmp_path / "work"), by="user")
     layers.write("Release day", "When releases go out", "project", "Our releases go out on Mondays.")

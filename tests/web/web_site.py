@@ -116,9 +116,9 @@ class Site:
 
 
 def environment_of(home: Path) -> dict[str, str]:
-    """A home of its own, search by the small table of vectors."""
+    """A home of its own, search by words."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("MEMSHEAF_", "CLAUDE", "XDG_"))}
-    return kept | {"MEMSHEAF_HOME": str(home), "MEMSHEAF_EMBEDDER": "auto", "HOME": str(home.parent)}
+    return kept | {"MEMSHEAF_HOME": str(home), "MEMSHEAF_EMBEDDER": "none", "HOME": str(home.parent)}
 
 
 @contextmanager
