@@ -124,7 +124,7 @@ def test_every_key_of_a_header_is_in_the_format() -> None:
         f"a part has at most {paths.STEM_LIMIT} bytes, the path {paths.PATH_LIMIT}",
         f"at most {paths.FOLDER_LIMIT} folders deep",
         f"in full, up to {inject.CONTEXT_BYTES:,} bytes",
-        f"at most {catalog.MAX_LINE} characters",
+        f"at most {catalog.MAX_LINE_CHARS} characters",
         f"at most {catalog.MAX_LINES} lines and {catalog.MAX_BYTES:,} bytes",
         f"pinned ones ({catalog.MAX_PINNED} at most)",
     ],

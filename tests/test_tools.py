@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cases import each_case
 from memsheaf.config import Settings
-from memsheaf.index.catalog import EMPTY
+from memsheaf.index.catalog import EMPTY_CATALOG
 from memsheaf.memory import KINDS, LIMIT
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import TOOLS, Tools
@@ -148,13 +148,13 @@ def test_a_search_for_nonsense_finds_nothing_and_says_what_to_try(settings: Sett
 
 
 def test_an_empty_memory_says_so_in_each_tools_words(tools: Tools) -> None:
-    assert tools.call("memory_view", {}) == EMPTY
+    assert tools.call("memory_view", {}) == EMPTY_CATALOG
     assert tools.call("memory_view", {"target": "files"}) == "(no memory files yet)"
     assert tools.call("memory_list", {}) == "No memory files yet."
     assert tools.call("memory_search", {"query": "tabs"}).startswith("Nothing found")
     assert tools.call("memory_recall", {"message": "Tabs or spaces?"}).startswith("Nothing is recalled: nothing is")
     assert tools.call("memory_brief", {}).startswith("Nothing was noted")
-    assert tools.call("memory_read", {"filename": "MEMORY.md"}) == EMPTY
+    assert tools.call("memory_read", {"filename": "MEMORY.md"}) == EMPTY_CATALOG
 
 
 def test_a_saved_memory_is_viewed_listed_found_and_read(tools: Tools, sheaf: Sheaf) -> None:

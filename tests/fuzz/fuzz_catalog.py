@@ -40,7 +40,7 @@ def _line(number: int, piece: bytes) -> Line:
     assert len(text.splitlines()) == 1, text
     assert text.startswith("- [")
     assert memory.path in text
-    assert len(text) <= 2 * catalog.MAX_LINE
+    assert len(text) <= 2 * catalog.MAX_LINE_CHARS
     return memory.pinned, memory.path, memory.type, text
 
 

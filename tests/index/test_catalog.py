@@ -18,7 +18,16 @@ from hypothesis import strategies as st
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
-from memsheaf.index.catalog import EMPTY, MAX_BYTES, MAX_LINE, MAX_LINES, SECTIONS, Line, lay_out, line_of
+from memsheaf.index.catalog import (
+    EMPTY_CATALOG,
+    MAX_BYTES,
+    MAX_LINE_CHARS,
+    MAX_LINES,
+    SECTIONS,
+    Line,
+    lay_out,
+    line_of,
+)
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.trust import accept
@@ -73,7 +82,7 @@ def require_sound(text: str, total: int) -> None:
     assert text.endswith("\n")
     assert text.count("\n") <= MAX_LINES == 200
     assert len(text.encode()) <= MAX_BYTES == 25_000
-    assert all(len(line) <= MAX_LINE for line in text.split("\n"))
+    assert all(len(line) <= MAX_LINE_CHARS for line in text.split("\n"))
     paths = targets(text)
     assert len(paths) == len(set(paths)) == text.count("\n- [")
     assert len(paths) + not_shown(text) == total
@@ -83,12 +92,12 @@ def require_sound(text: str, total: int) -> None:
 
 
 def test_an_empty_catalog_says_so(sheaf: Sheaf) -> None:
-    assert sheaf.catalog().text == EMPTY == "# Memory\n\n(empty)\n"
+    assert sheaf.catalog().text == EMPTY_CATALOG == "# Memory\n\n(empty)\n"
 
     memory = sheaf.write("First", "D", "user", "x")
     sheaf.forget(memory.path)
 
-    assert published(sheaf) == EMPTY
+    assert published(sheaf) == EMPTY_CATALOG
 
 
 def test_memories_stand_one_a_line_in_groups_by_type_in_the_order_of_their_paths(sheaf: Sheaf) -> None:
@@ -167,7 +176,7 @@ def test_whatever_a_header_says_its_line_is_one_line_with_one_link(name: str, de
 
     line = line_of(parse(path, header.encode()))
 
-    assert len(line) <= MAX_LINE
+    assert len(line) <= MAX_LINE_CHARS
     assert len(line.splitlines()) == 1
     assert targets(line) == [path]
     line.encode()

@@ -117,7 +117,7 @@ def ask() -> Iterator[Ask]:
         db.execute("DELETE FROM words")
         for number, one in enumerate(memories):
             put_words(db, number, one)
-        hits = rank_by_words(db, question, total=len(memories), limit=limit)
+        hits = rank_by_words(db, question, total=len(memories))[:limit]
         return [(memories[hit.row].name, hit.common) for hit in hits]
 
     yield answer

@@ -17,17 +17,19 @@ from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
 from memsheaf.text.tokenizer import is_weak, words
 
-MOST_TERMS = 32
-QUERY_LIMIT = 2_000  # characters
-WEIGHED = 50
-POSTINGS = 3_000  # or a hundredth of all memories, if that is more
-NAME, DESCRIPTION, BODY = 4, 2, 1
-K1, B, USUAL_LENGTH = 0.9, 0.4, 60
-WEAK = 0.2
-ENOUGH, ENOUGH_MORE, MANY = 0.5, 0.135, 1_000
-LITERAL = 10.0  # weight, in telling words, of a literal match in a script without spaces
-_LITERALS = "[\u4e00-\u9fff]{2,}さん|[\u3005\u30a1-\u30ff\u3400-\u9fff]{3,}|[\uac00-\ud7af]{4,}"
-_TALK = "怎么样 为什么 什么时 么时候 没问题 有没有 是不是 能不能 可不可 不可以 谢谢你 对不起 没关系 今天天"
+MAX_TERMS = 32
+MAX_QUERY_CHARS = 2_000
+MAX_WEIGHED_ROWS = 50
+MAX_ROWS_READ = 3_000  # for each word; or a hundredth of all memories, if that is more
+# BM25: what an occurrence in each column counts, how soon more of them add little, and how much a long text costs
+COLUMN_WEIGHTS = (4, 2, 1)  # name, description, text
+SATURATION = 0.9
+LENGTH_PENALTY = 0.4
+USUAL_WORD_COUNT = 60
+WEAK_WORD_WEIGHT = 0.2
+LITERAL_MATCH_WEIGHT = 10.0  # of a match in a script without spaces, in telling words
+_LITERAL_TERMS = "[\u4e00-\u9fff]{2,}さん|[\u3005\u30a1-\u30ff\u3400-\u9fff]{3,}|[\uac00-\ud7af]{4,}"
+_SMALL_TALK = "怎么样 为什么 什么时 么时候 没问题 有没有 是不是 能不能 可不可 不可以 谢谢你 对不起 没关系 今天天"
 
 
 class WordHit(NamedTuple):
@@ -49,44 +51,43 @@ class Term(NamedTuple):
 
     needle: str
     match: str
-    often: int
+    holders: int
     weight: float
     tells: float
 
 
-def rank_by_words(
-    db: sqlite3.Connection, question: str, *, total: int, limit: int = WEIGHED, also: Iterable[int] = ()
-) -> list[WordHit]:
-    """Return the rows that answer best among a `total` of memories, best first.
+def rank_by_words(db: sqlite3.Connection, question: str, *, total: int, also: Iterable[int] = ()) -> list[WordHit]:
+    """Return the rows that answer best among a `total` of memories, best first; 50 of them at most.
 
-    The rows of `also` are weighed as well, whatever words they hold, and make the `limit` larger.
+    The rows of `also` are weighed as well, whatever words they hold.
     """
-    most = max(POSTINGS, total // 100)
-    asked = list(dict.fromkeys(words(question[:QUERY_LIMIT])))[:MOST_TERMS]
-    terms = [_look_up(db, word, total, most) for word in asked]
-    found = _candidates(db, [term for term in terms if term.often], most)
-    more = set(also).difference(found)
-    return _weighed(db, [*found, *more], terms, _literals(question), _weight(1, total))[: limit + len(more)]
+    max_rows = max(MAX_ROWS_READ, total // 100)
+    question = question[:MAX_QUERY_CHARS]
+    terms = [_look_up(db, word, total, max_rows) for word in list(dict.fromkeys(words(question)))[:MAX_TERMS]]
+    rows = _find_candidates(db, [term for term in terms if term.holders], max_rows)
+    return _weigh(db, list({*rows, *also}), terms, _find_literals(question), _weight(1, total))
 
 
-def _look_up(db: sqlite3.Connection, word: str, total: int, most: int) -> Term:
-    needle, match = f" {word} ", f'"{word}"'
-    count = _count(db, match, most)
+def _look_up(db: sqlite3.Connection, word: str, total: int, max_rows: int) -> Term:
+    needle = f" {word} "
+    match = f'"{word}"'
+    count = _count(db, match, max_rows)
     if not count:  # perhaps only the beginning of a word
-        needle, match = f" {word}", f'"{word}"*'
-        count = _count(db, match, most)
-    return Term(needle, match, count, _weight(count, total), WEAK if is_weak(word) else 1.0)
+        needle = f" {word}"
+        match += "*"
+        count = _count(db, match, max_rows)
+    return Term(needle, match, count, _weight(count, total), WEAK_WORD_WEIGHT if is_weak(word) else 1.0)
 
 
 def enough(count: int) -> float:
-    """How many telling words a memory must share with a question to be shown, given the number of memories.
+    """Return how many telling words a memory must share with a question to be shown, given the number of memories.
 
     Of many memories, one shares a word with any question. It was set so that 1 unrelated question in 20 finds one.
 
     >>> [round(enough(count), 2) for count in (1, 10, 100, 1_000, 10_000)]
     [0.5, 0.81, 1.12, 1.43, 1.43]
     """
-    return ENOUGH + ENOUGH_MORE * log(max(1, min(count, MANY)))
+    return 0.5 + 0.135 * log(max(1, min(count, 1_000)))
 
 
 def put_words(db: sqlite3.Connection, row: int | None, memory: Memory) -> None:
@@ -97,62 +98,64 @@ def put_words(db: sqlite3.Connection, row: int | None, memory: Memory) -> None:
 
 
 def _weight(count: int, total: int) -> float:
-    """The weight of a word, given how many of all memories have it (BM25)."""
+    """Return the weight of a word, given how many of all memories have it (BM25)."""
     return log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
 
 
-def _literals(question: str) -> list[str]:
-    """Terms in a question that may stand in a memory literally, as they are stored: pairs of characters in a row."""
-    found = []
-    for run in () if question.isascii() else re.findall(_LITERALS, question[:QUERY_LIMIT]):
+def _find_literals(question: str) -> list[str]:
+    """Return what of a question may stand in a memory literally, as it is stored: pairs of characters in a row."""
+    if question.isascii():
+        return []
+    terms: dict[str, None] = {}
+    for run in re.findall(_LITERAL_TERMS, question):
         size = 4 if run[0] >= "\uac00" else 3
-        found += [run[at : at + size] for at in range(len(run) - size + 1)]
-    return [f" {'  '.join(words(one)[:-1])} " for one in dict.fromkeys(found) if one not in _TALK]
+        terms.update(dict.fromkeys(run[start : start + size] for start in range(len(run) - size + 1)))
+    return [f" {'  '.join(words(term)[:-1])} " for term in terms if term not in _SMALL_TALK]
 
 
-def _count(db: sqlite3.Connection, match: str, most: int) -> int:
+def _count(db: sqlite3.Connection, match: str, limit: int) -> int:
     sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
-    return int(db.execute(sql, (match, most)).fetchone()[0])
+    return int(db.execute(sql, (match, limit)).fetchone()[0])
 
 
-def _candidates(db: sqlite3.Connection, terms: list[Term], most: int) -> list[int]:
-    """The rows with the rarest words, few enough to be scored one by one."""
+def _find_candidates(db: sqlite3.Connection, terms: list[Term], max_rows: int) -> list[int]:
+    """Return the rows with the rarest words, few enough to be weighed one by one."""
     scores: dict[int, float] = {}
-    seen = 0
-    for term in sorted(terms, key=lambda term: term.often):
-        if seen and seen + term.often > most:
+    rows_read = 0
+    for term in sorted(terms, key=lambda term: term.holders):
+        if rows_read and rows_read + term.holders > max_rows:
             break
-        seen += term.often
+        rows_read += term.holders
         # in name or description it counts twice, so that among many alike the telling ones are weighed
         for match in (term.match, f"{{name description}} : {term.match}"):
-            for (row,) in db.execute("SELECT rowid FROM words WHERE words MATCH ? LIMIT ?", (match, most)):
+            for (row,) in db.execute("SELECT rowid FROM words WHERE words MATCH ? LIMIT ?", (match, max_rows)):
                 scores[row] = scores.get(row, 0.0) + term.weight
-    return [row for _, row in nlargest(WEIGHED, zip(scores.values(), scores, strict=True))]
+    return nlargest(MAX_WEIGHED_ROWS, scores, key=lambda row: (scores[row], row))
 
 
-def _weighed(
+def _weigh(
     db: sqlite3.Connection, rows: list[int], terms: list[Term], literals: list[str], rarest: float
 ) -> list[WordHit]:
-    marks = ", ".join("?" * len(rows))
+    """Return the hits of these rows, best first; `rarest` is the weight of a word that one memory has."""
     whole = sum(term.weight for term in terms) or 1.0
     hits = []
+    marks = ", ".join("?" * len(rows))
     sql = "SELECT rowid, ' ' || name || ' ', ' ' || description || ' ', ' ' || body || ' ' FROM words"
-    for row, name, description, body in db.execute(f"{sql} WHERE rowid IN ({marks})", rows):
-        long = -1.0
+    for row, *columns in db.execute(f"{sql} WHERE rowid IN ({marks})", rows):
+        length = sum(column.count("  ") + 1 for column in columns if len(column) > 2)
+        half = SATURATION * (1 - LENGTH_PENALTY + LENGTH_PENALTY * length / USUAL_WORD_COUNT)
         score = common = 0.0
-        for needle, _, _, weight, tells in terms:
-            often = BODY * body.count(needle)
-            if needle in description:
-                often += DESCRIPTION * description.count(needle)
-            if needle in name:
-                often += NAME * name.count(needle)
+        for term in terms:
+            often = 0
+            for weight, column in zip(COLUMN_WEIGHTS, columns, strict=True):
+                if term.needle in column:
+                    often += weight * column.count(term.needle)
             if often:
-                if long < 0:
-                    length = sum(text.count("  ") + 1 for text in (name, description, body) if len(text) > 2)
-                    long = K1 * (1 - B + B * length / USUAL_LENGTH)
-                score += weight * often / (often + long)
-                common += tells * often / (often + long)
-        if any(one in text for one in literals for text in (name, description, body)):
-            score, common = score + whole, common + LITERAL
+                part = often / (often + half)
+                score += term.weight * part
+                common += term.tells * part
+        if any(literal in column for literal in literals for column in columns):
+            score += whole
+            common += LITERAL_MATCH_WEIGHT
         hits.append(WordHit(row, score / rarest, common, score / whole))
     return sorted(hits, key=lambda hit: (-hit.score, hit.row))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard.paths import fold
 from memsheaf.index.caches import of_other_versions
-from memsheaf.index.catalog import LINE, MAX_BYTES, Line, Page
+from memsheaf.index.catalog import LINE_COLUMNS, MAX_BYTES, Line, Page
 from memsheaf.index.database import (
     IN_MEMORY,
     LISTED,
@@ -34,7 +34,7 @@ from memsheaf.index.database import (
     to_row,
     writing,
 )
-from memsheaf.index.lexical import WEIGHED, enough, rank_by_words
+from memsheaf.index.lexical import enough, rank_by_words
 from memsheaf.index.refresh import Refresher
 from memsheaf.index.rows import find_alike, where_kind, wipe_rows
 from memsheaf.index.scoring import score_by_both, score_by_words
@@ -132,12 +132,12 @@ class Index:
 
     @property
     def publishes(self) -> bool:
-        """Whether MEMORY.md is ours, as far as the last look saw."""
+        """Return True if MEMORY.md is ours, as far as the last look saw."""
         return not self._refresher.catalog.is_foreign
 
     @property
     def kept(self) -> Sequence[str]:
-        """Files that a foreign MEMORY.md was moved to since this was opened."""
+        """Return the files that a foreign MEMORY.md was moved to since this was opened."""
         return self._refresher.catalog.moved
 
     def ready(self) -> None:
@@ -183,7 +183,7 @@ class Index:
     def lines(self, paths: Sequence[str]) -> tuple[list[Line], int]:
         """Return what the catalog says of these memories, best first; and how many are unconfirmed."""
         marks = ", ".join("?" * len(paths))
-        sql = f"SELECT {LINE} FROM entry WHERE path IN ({marks}) ORDER BY {RANK}"
+        sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE path IN ({marks}) ORDER BY {RANK}"
         return self.query(lambda db: (db.execute(sql, paths).fetchall(), tally(db)[WAITING]))
 
     def total(self, kind: str = "") -> int:
@@ -222,15 +222,14 @@ class Index:
         question = None
         if self._embedder and self.query(can_compare) and (vectors := self._vectors()):
             question = vectors.prepare(query)  # it may take long, so nobody holds the index meanwhile
-        return self.query(lambda db: self._search(db, query, limit, question, among))
+        return self.query(lambda db: self._search(db, query, question, among))[:limit]
 
     def embedding(self) -> Embedding:
         """Return how far the vectors are."""
-        vectors = self._vectors()
-        if vectors is None:
-            problem = "search by meaning needs numpy, which cannot be imported" if self._embedder else ""
-            return Embedding("", 0, self.query(count_memories), running=False, problem=problem)
-        return self.query(vectors.status)
+        if vectors := self._vectors():
+            return self.query(vectors.status)
+        problem = "search by meaning needs numpy, which cannot be imported" if self._embedder else ""
+        return Embedding("", 0, self.query(count_memories), running=False, problem=problem)
 
     def embed_all(
         self, progress: Callable[[int, int], None] | None = None, *, seconds: float = float("inf")
@@ -319,17 +318,17 @@ class Index:
         return self._db
 
     def _open(self) -> sqlite3.Connection:
-        for _ in range(2):
+        """Connect to the database, to a new one where it is damaged, or to one in memory where there is no place."""
+        with suppress(OSError):
+            os.makedirs(os.path.dirname(self._database), 0o700, exist_ok=True)
             try:
-                os.makedirs(os.path.dirname(self._database), 0o700, exist_ok=True)
                 return connect(self._database, self._store.root)
             except sqlite3.DatabaseError as error:
                 if _is_busy(error):
                     raise
-                with suppress(OSError):
-                    delete(self._database)  # it is damaged
-            except OSError:
-                break
+            delete(self._database)
+            with suppress(sqlite3.DatabaseError):
+                return connect(self._database, self._store.root)
         return connect(IN_MEMORY)
 
     def _discard(self) -> None:
@@ -346,39 +345,37 @@ class Index:
         self,
         db: sqlite3.Connection,
         query: str,
-        limit: int,
         question: NDArray[float32] | None,
-        among: Collection[str] | None = None,
+        among: Collection[str] | None,
     ) -> list[Match]:
+        """Return all matches, best first."""
         self._refresher.take_in_words(db)
-        near = self._semantic.compare(db, question) if self._semantic and question is not None else None
-        total = sum(tally(db))
-        most, also = (WEIGHED, near.nearest) if near else (limit, [])
+        near = None
+        if self._semantic and question is not None:
+            near = self._semantic.compare(db, question)
+        entries = near.nearest if near else []
         if among is not None:
             sql = "SELECT id FROM entry WHERE path = ?"
-            most, also = WEIGHED, [entry for path in among for (entry,) in db.execute(sql, (path,))]
-        hits = rank_by_words(db, query, total=total, limit=most, also=also)
+            entries = [entry for path in among for (entry,) in db.execute(sql, (path,))]
+        total = sum(tally(db))
+        hits = {hit.row: hit for hit in rank_by_words(db, query, total=total, also=entries)}
         if among is not None:
-            chosen = set(also)
-            hits = [hit for hit in hits if hit.row in chosen and (near or hit.common)]
-        marks = ", ".join("?" * len(hits))
+            hits = {entry: hits[entry] for entry in entries if entry in hits}
+        cosines = near.cosines_of(list(hits)) if near else {}
         used = "ifnull((SELECT day FROM used WHERE used.path = entry.path), 0)"
+        marks = ", ".join("?" * len(hits))
         sql = f"SELECT id, {used}, {ROW} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
-        rows = {entry: (to_row(row), day) for entry, day, *row in db.execute(sql, [hit.row for hit in hits])}
-        cosines = near.cosines_of(list(rows)) if near else {}
         matches = []
-        for hit in hits:
-            if hit.row not in rows:
-                continue
-            if near and hit.row in cosines:
-                score = score_by_both(hit, cosines[hit.row], near.calibration)
+        for entry, day, *row in db.execute(sql, list(hits)):
+            hit = hits[entry]
+            if near and entry in cosines:
+                score = score_by_both(hit, cosines[entry], near.calibration)
             elif hit.common:  # also one that has no vector yet
                 score = score_by_words(hit, enough(total))
             else:
                 continue
-            row, used = rows[hit.row]
-            matches.append(Match(row, *score, used))
-        return sorted(matches, key=lambda match: (-match.score, match.row.path))[:limit]
+            matches.append(Match(to_row(row), *score, day))
+        return sorted(matches, key=lambda match: (-match.score, match.row.path))
 
 
 def _is_busy(error: sqlite3.DatabaseError) -> bool:
