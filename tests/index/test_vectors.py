@@ -31,8 +31,8 @@ from memsheaf.config import Settings
 from memsheaf.errors import EmbedderFailed, NotFound
 from memsheaf.index import embedding
 from memsheaf.index.database import database_for
-from memsheaf.index.embedding import BATCH, PAUSE_SECONDS
-from memsheaf.index.vectors import FIRST_CHARS, MAX_PASSAGES, NEXT_CHARS, passages
+from memsheaf.index.embedding import BATCH_MEMORIES, PAUSE_SECONDS
+from memsheaf.index.vectors import FIRST_PASSAGE_CHARS, MAX_PASSAGES, NEXT_PASSAGE_CHARS, passages
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
 
@@ -149,7 +149,7 @@ def test_a_long_memory_is_cut_into_passages_that_say_what_it_is(body: str) -> No
     assert len(made) == MAX_PASSAGES
     assert made[0].startswith("Long one\nD\n")
     assert all(text.startswith("Long one\n") for text in made[1:])
-    assert all(len(text) <= max(FIRST_CHARS, NEXT_CHARS) + 20 for text in made)
+    assert all(len(text) <= max(FIRST_PASSAGE_CHARS, NEXT_PASSAGE_CHARS) + 20 for text in made)
 
 
 # finding
@@ -204,7 +204,7 @@ def test_the_answers_are_the_same_after_the_database_was_deleted(is_open: bool, 
 
 @pytest.mark.usefixtures("hurried")
 def test_vectors_of_another_embedder_stay_until_all_are_made_anew_and_then_go(settings: Settings) -> None:
-    total = 3 * BATCH
+    total = 3 * BATCH_MEMORIES
     with Sheaf.open("user", settings=settings, embedder=Toy("an earlier version", 32)) as sheaf:
         fill(sheaf, total)
         sheaf.own.index.embed_all()
@@ -225,7 +225,7 @@ def test_the_command_index_makes_vectors_of_an_earlier_version_anew_and_tells_ho
     settings: Settings,
 ) -> None:
     with Sheaf.open("user", settings=settings, embedder=Toy("an earlier version", 32)) as sheaf:
-        fill(sheaf, BATCH + 1)
+        fill(sheaf, BATCH_MEMORIES + 1)
         sheaf.own.index.embed_all()
         (before,) = rows_of(settings, "DISTINCT embedder")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSHEAF_")}
@@ -233,11 +233,11 @@ def test_the_command_index_makes_vectors_of_an_earlier_version_anew_and_tells_ho
     words = [sys.executable, "-m", "memsheaf", "index", "--scope", "user"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
 
-    assert f"vectors   {BATCH + 1} of {BATCH + 1} memories\n" in done.stdout
+    assert f"vectors   {BATCH_MEMORIES + 1} of {BATCH_MEMORIES + 1} memories\n" in done.stdout
     assert "embedder  memsheaf encoder" in done.stdout
     (after,) = rows_of(settings, "DISTINCT embedder")
     assert before != after
-    assert len(embedded(settings)) == BATCH + 1
+    assert len(embedded(settings)) == BATCH_MEMORIES + 1
 
 
 def test_a_memory_that_goes_leaves_no_vector_though_search_goes_by_words(settings: Settings, toy: Toy) -> None:
@@ -311,16 +311,16 @@ def test_a_process_that_reads_a_memory_while_it_is_erased_brings_no_vector_back(
 @pytest.mark.usefixtures("hurried")
 def test_many_are_embedded_beside_the_search_which_goes_by_words_meanwhile(sheaf: Sheaf, toy: Toy) -> None:
     toy.gate = threading.Event()
-    fill(sheaf, 3 * BATCH)
+    fill(sheaf, 3 * BATCH_MEMORIES)
 
     (match,) = sheaf.matches("word7")
     assert (match.row.path, match.near) == ("user_note-7.md", 0.0)
     status = sheaf.own.index.embedding()
-    assert (status.done, status.total, status.running) == (0, 3 * BATCH, True)
+    assert (status.done, status.total, status.running) == (0, 3 * BATCH_MEMORIES, True)
 
     toy.gate.set()
     wait_until(lambda: not sheaf.own.index.embedding().running)
-    assert sheaf.own.index.embedding() == ("toy 1", 3 * BATCH, 3 * BATCH, False, "")
+    assert sheaf.own.index.embedding() == ("toy 1", 3 * BATCH_MEMORIES, 3 * BATCH_MEMORIES, False, "")
     assert sheaf.matches("word7")[0].near > 0.3
 
 
@@ -388,7 +388,7 @@ def run(settings: Settings, code: str) -> subprocess.Popen[str]:
 
 def test_a_killed_process_loses_a_batch_at_most(settings: Settings, toy: Toy) -> None:
     with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        fill(sheaf, 4 * BATCH)
+        fill(sheaf, 4 * BATCH_MEMORIES)
     code = """
 import os, signal
 with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
@@ -399,9 +399,9 @@ with Sheaf.open("user", settings=settings, embedder=Toy()) as sheaf:
         assert process.wait(60) == -signal.SIGKILL
 
     with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
-        assert sheaf.own.index.embedding().done == 2 * BATCH
-        assert sheaf.own.index.embed_all()[1:3] == (4 * BATCH, 4 * BATCH)
-        assert len(toy.texts) == 2 * BATCH
+        assert sheaf.own.index.embedding().done == 2 * BATCH_MEMORIES
+        assert sheaf.own.index.embed_all()[1:3] == (4 * BATCH_MEMORIES, 4 * BATCH_MEMORIES)
+        assert len(toy.texts) == 2 * BATCH_MEMORIES
         assert embedded(settings) == paths_of(sheaf)
 
 

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from memsheaf.store.folder import FolderStore
     from memsheaf.store.trust import TrustLedger
 
-_DRIFTED = "(path, version) IN (SELECT path, version FROM drift WHERE state)"
-_FIT = f"state IN ('ok', 'free') AND listed <> {HIDDEN} AND version NOT IN ('', '{UNUSABLE}')"
+_HAS_DRIFTED = "(path, version) IN (SELECT path, version FROM drift WHERE state)"
+_IS_SOUND = f"state IN ('ok', 'free') AND listed <> {HIDDEN} AND version NOT IN ('', '{UNUSABLE}')"
 
-MAX_NAMED_PATHS = 900  # in a statement
 SORTS = {
     "newest": ("updated || char(9) || time", "updated DESC, time DESC, path"),
     "oldest": ("updated || char(9) || time", "updated, time, path DESC"),
@@ -92,22 +91,21 @@ def _where(wanted: Filter, among: Collection[str] | None = None) -> tuple[str, S
         unknown, kinds = where_kind(wanted.kind)
         condition += unknown
         values += kinds
-    elif wanted.kind:
-        condition += " AND kind = ?"
-        values.append(wanted.kind)
-    for comparison, value in (
-        ("trust =", wanted.trust),
-        ("source =", wanted.source),
-        ("updated >=", wanted.since),
-        ("updated <=", wanted.until),
-    ):
+    comparisons = {
+        "kind =": "" if wanted.kind == "other" else wanted.kind,
+        "trust =": wanted.trust,
+        "source =": wanted.source,
+        "updated >=": wanted.since,
+        "updated <=": wanted.until,
+    }
+    for comparison, value in comparisons.items():
         if value:
             condition += f" AND {comparison} ?"
             values.append(value)
     if wanted.pinned:
         condition += " AND pinned = 1"
     if wanted.drifted:
-        condition += f" AND {_DRIFTED}"
+        condition += f" AND {_HAS_DRIFTED}"
     if among is not None:
         condition += f" AND path IN ({', '.join('?' * len(among))})"
         values += among
@@ -125,9 +123,9 @@ class RowCounts(NamedTuple):
 
 def count_rows(db: sqlite3.Connection) -> RowCounts:
     """Count the memories by what a person has to decide about them."""
-    kinds = dict(db.execute(f"SELECT kind, count(*) FROM entry WHERE {_FIT} GROUP BY kind").fetchall())
+    kinds = dict(db.execute(f"SELECT kind, count(*) FROM entry WHERE {_IS_SOUND} GROUP BY kind").fetchall())
     changed = "line LIKE '%(changed by %' AND trust <> 'unconfirmed'"
-    sql = f"SELECT total(trust = 'unconfirmed'), total({changed}), total({_DRIFTED}) FROM entry WHERE {_FIT}"
+    sql = f"SELECT total(trust = 'unconfirmed'), total({changed}), total({_HAS_DRIFTED}) FROM entry WHERE {_IS_SOUND}"
     return RowCounts(kinds, *map(int, db.execute(sql).fetchone()))
 
 
@@ -158,13 +156,12 @@ def named_rows(
     db: sqlite3.Connection, paths: Collection[str] | None = None, *, memories: bool = False
 ) -> dict[str, tuple[str, str]]:
     """Return the name and the type of each file, or of these as far as they are there, by path; or of memories."""
-    where = _FIT if memories else "version <> ''"
-    values: Collection[str] = ()
-    if paths is not None and len(paths) <= MAX_NAMED_PATHS:
-        values = paths
-        where += f" AND path IN ({', '.join('?' * len(paths))})"
-    rows = db.execute(f"SELECT path, name, kind FROM entry WHERE {where}", tuple(values))
-    return {path: (name, kind) for path, name, kind in rows if paths is None or path in paths}
+    condition = _IS_SOUND if memories else "version <> ''"
+    if paths is None:
+        rows = db.execute(f"SELECT path, name, kind FROM entry WHERE {condition}")
+        return {path: (name, kind) for path, name, kind in rows}
+    sql = f"SELECT name, kind FROM entry WHERE path = ? AND {condition}"
+    return {path: row for path in paths for row in db.execute(sql, (path,))}
 
 
 def find_authors(index: Index, files: set[File], ask: Callable[[set[File]], Mapping[File, str]], /) -> dict[str, str]:
@@ -195,9 +192,10 @@ def find_members(index: Index, store: FolderStore, files: set[File]) -> dict[str
         asked = store.ask_journal(lambda journal: commit_authors(journal, unknown), nobody)
         return dict.fromkeys(unknown, "") | asked
 
-    authors = find_authors(index, files, ask)
-    own = ""
-    if not all(by.startswith(OTHERS) for by in authors.values()):  # saved by this member, maybe elsewhere
-        own = getattr(store, "member", "")
-    names = {path: plain_name(by[1:] if by.startswith(OTHERS) else own) for path, by in authors.items()}
-    return {path: name for path, name in names.items() if name}
+    members = {}
+    for path, by in find_authors(index, files, ask).items():
+        # others are named in the journal; the rest was saved by this member, maybe elsewhere
+        name = plain_name(by[1:] if by.startswith(OTHERS) else getattr(store, "member", ""))
+        if name:
+            members[path] = name
+    return members

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import chain
 from math import inf
 from typing import Any, TypeVar
 
@@ -30,15 +31,14 @@ from memsheaf.store.folder import FolderStore
 T = TypeVar("T")
 
 SEARCH_SECONDS = 1.0  # that a search spends on missing vectors
-BATCH = 32  # memories that become findable at once
-MAX_LISTED = 1_000  # memories without vectors that are asked for at once
+BATCH_MEMORIES = 32  # memories that become findable at once
+MAX_WAITING_LISTED = 1_000  # memories without vectors that are asked for at once
 MAX_CACHED_QUESTIONS = 64
 QUESTION_SECONDS = 5.0  # that a search waits for the vector of its question
 PAUSE_SECONDS = 300.0  # until an embedder that failed is asked again
 STOP_SECONDS = 2.0  # to wait for the thread; it ends by itself after the batch it is at
-GIVE_WAY_SECONDS = 0.05  # that the thread lets a question go first, before each batch
 POLL_SECONDS = 0.2  # between two looks whether another process is ready
-MAX_LENGTH = 1.1  # of a vector that should have the length 1
+MAX_VECTOR_LENGTH = 1.1  # of a vector that should have the length 1
 HARMLESS_TEXT = "memory"  # a text that no embedder refuses
 
 Progress = Callable[[int, int], None]
@@ -68,9 +68,6 @@ class SemanticSearch:
         self._problem = ""
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self.is_calm = threading.Event()
-        """Cleared while the index is used: of two threads, one waits 5 ms for the other at every look at a file."""
-        self.is_calm.set()
 
     def forget(self) -> None:
         """Forget the vectors of a database that is closed."""
@@ -105,13 +102,16 @@ class SemanticSearch:
 
     def status(self, db: sqlite3.Connection) -> Embedding:
         """Return how far the vectors are."""
-        total, done, name = count_memories(db), 0, ""
+        total = count_memories(db)
         if not is_kept(db):
             return Embedding("", 0, total, running=False, problem="there is no place to keep vectors")
+        done = 0
+        name = ""
         with self._tolerant():
             table = self._ready() or self._table
             if table and self._embedder:
-                done, name = table.count(db), self._embedder.identity
+                done = table.count(db)
+                name = self._embedder.identity
         return Embedding(name, done, total, self._is_alive(), self._problem)
 
     def embed_all(self, progress: Progress | None = None, *, seconds: float = inf) -> None:
@@ -144,14 +144,10 @@ class SemanticSearch:
             self._thread = thread
 
     def _run(self, stop: threading.Event) -> None:
-        def is_over() -> bool:
-            self.is_calm.wait(GIVE_WAY_SECONDS)
-            return stop.is_set()
-
         # if this thread cannot go on, the next search starts another
         with suppress(Busy, sqlite3.DatabaseError), self._tolerant(), locked(self._base, "embedding", wait=0):
             if self._table:
-                self._catch_up(self._table, is_over)
+                self._catch_up(self._table, stop.is_set)
 
     def _is_alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
@@ -186,11 +182,11 @@ class SemanticSearch:
 
     def _catch_up(self, table: VectorTable, is_over: Callable[[], bool], progress: Progress | None = None) -> None:
         """Make missing vectors, batch by batch, until all are made or it is over. Then those of others can go."""
-        while waiting := self._query(lambda db: table.waiting(db, MAX_LISTED)):
-            for start in range(0, len(waiting), BATCH):
+        while waiting := self._query(lambda db: table.waiting(db, MAX_WAITING_LISTED)):
+            for start in range(0, len(waiting), BATCH_MEMORIES):
                 if is_over():
                     return
-                vectors = self._embed(waiting[start : start + BATCH])
+                vectors = self._embed(waiting[start : start + BATCH_MEMORIES])
                 self._query(partial(table.add, vectors=vectors))
                 if progress:
                     progress(*self._query(lambda db: (table.count(db), count_memories(db))))
@@ -198,14 +194,13 @@ class SemanticSearch:
 
     def _embed(self, memories: Sequence[tuple[int, str]]) -> dict[int, bytes]:
         """Return the stored vectors of some memories; of one that is gone meanwhile, or refused, there are none."""
-        texts: dict[int, list[str]] = {}
+        passages_of: dict[int, list[str]] = {entry: [] for entry, _ in memories}
         for entry, path in memories:
-            texts[entry] = []
             with suppress(MemsheafError):
-                texts[entry] = passages(parse(path, self._store.read(path).data))
-        each = list(dict.fromkeys(text for some in texts.values() for text in some))
-        vectors = self._embed_texts(each) if each else {}
-        return {entry: b"".join(vectors.get(text, b"") for text in some) for entry, some in texts.items()}
+                passages_of[entry] = passages(parse(path, self._store.read(path).data))
+        texts = list(dict.fromkeys(chain.from_iterable(passages_of.values())))
+        vectors = self._embed_texts(texts) if texts else {}
+        return {entry: b"".join(vectors.get(text, b"") for text in some) for entry, some in passages_of.items()}
 
     def _embed_texts(self, texts: Sequence[str]) -> dict[str, bytes]:
         """Return the stored vectors of texts, but for those that are refused: one must not stop all."""
@@ -237,7 +232,7 @@ def _encode(embedder: Encoder, texts: Sequence[str]) -> NDArray[float32]:
     """Return the vectors of some texts. Raises EmbedderFailed, whatever else went wrong."""
     rows = _translate(lambda: numpy.asarray(embedder.encode(texts), float32))
     is_sound = rows.shape == (len(texts), embedder.dimensions)
-    if not is_sound or not (numpy.linalg.norm(rows, axis=1) < MAX_LENGTH).all():
+    if not is_sound or not (numpy.linalg.norm(rows, axis=1) < MAX_VECTOR_LENGTH).all():
         raise EmbedderFailed(f"{embedder.identity} gave vectors of another size or length than it should")
     return rows
 

@@ -153,8 +153,6 @@ class Index:
     def query(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what a function finds in the database; with one that is damaged, start over. Raises Busy."""
         with self._guard:
-            if self._semantic:
-                self._semantic.is_calm.clear()
             has_looked = self._refresher.has_looked
             try:
                 return work(self._connection())
@@ -165,9 +163,6 @@ class Index:
                 if has_looked:  # an empty database would answer "nothing"
                     self._refresher.look(self._connection())
                 return work(self._connection())
-            finally:
-                if self._semantic:
-                    self._semantic.is_calm.set()
 
     def rows(self, where: str = "1", *values: object) -> list[Row]:
         """Return all rows that match, in the order of their paths."""

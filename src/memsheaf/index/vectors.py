@@ -19,9 +19,11 @@ from memsheaf.index.database import EMBEDDABLE, state_of, writing
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
 
-FIRST_CHARS, NEXT_CHARS, MAX_PASSAGES = 600, 800, 16  # characters of the first passage and of later ones
-NEAREST = 50
-BLOCK = 512  # vectors that are multiplied at once: they stay in the processor's cache
+FIRST_PASSAGE_CHARS = 600
+NEXT_PASSAGE_CHARS = 800
+MAX_PASSAGES = 16
+MAX_NEAREST = 50
+BLOCK_VECTORS = 512  # vectors that are multiplied at once: they stay in the processor's cache
 
 Floats = NDArray[float32]
 
@@ -38,16 +40,19 @@ def passages(memory: Memory) -> list[str]:
     ([618, 804, 309], 'Ports\\nport is taken.')
     """
     name, description, body = searched_texts(memory)
-    name, rest = name[:200], body[: 2 * FIRST_CHARS + MAX_PASSAGES * NEXT_CHARS].strip()
-    piece, rest = _cut(rest, FIRST_CHARS)
-    below = {
-        name: f"{description}\n{body}",
-        description[:500]: body,
-    }  # a line that the text below repeats is left out
-    lines = [line for line, text in below.items() if not _says(text, line)]
-    texts = ["\n".join([*lines, piece]).strip()]
+    name = name[:200]
+    first, rest = _cut(
+        body[: 2 * FIRST_PASSAGE_CHARS + MAX_PASSAGES * NEXT_PASSAGE_CHARS].strip(), FIRST_PASSAGE_CHARS
+    )
+    lines = [first]
+    # a line that the text below it repeats is left out
+    if not _says(body, description[:500]):
+        lines.insert(0, description[:500])
+    if not _says(f"{description}\n{body}", name):
+        lines.insert(0, name)
+    texts = ["\n".join(lines).strip()]
     while rest and len(texts) < MAX_PASSAGES:
-        piece, rest = _cut(rest, NEXT_CHARS)
+        piece, rest = _cut(rest, NEXT_PASSAGE_CHARS)
         texts.append(f"{name}\n{piece}".lstrip("\n"))
     return texts if texts[0] else []
 
@@ -75,7 +80,8 @@ class VectorTable:
         self._embedder = int.from_bytes(digest[:6], "big")
         self._records: NDArray[Any] = numpy.empty(0, record_of(dimensions))
         self._entries: NDArray[int64] = numpy.empty(0, int64)
-        self._last = self._count = 0  # id of the last row that was read, and the number of rows
+        self._last = 0  # id of the last row that was read
+        self._count = 0  # of rows that were read
         self._state: object = None
         self._complete: object = None
         self._is_alone = False
@@ -117,11 +123,11 @@ class VectorTable:
         self._refresh(db)
         rows, count = self._records["row"], len(self._records)
         cosines = numpy.empty(count, float32)
-        floats = numpy.empty((min(BLOCK, count), rows.shape[1]), float32)
-        for start in range(0, count, BLOCK):
-            part = rows[start : start + BLOCK]
+        floats = numpy.empty((min(BLOCK_VECTORS, count), rows.shape[1]), float32)
+        for start in range(0, count, BLOCK_VECTORS):
+            part = rows[start : start + BLOCK_VECTORS]
             numpy.copyto(floats[: len(part)], part)
-            numpy.dot(floats[: len(part)], question, out=cosines[start : start + BLOCK])
+            numpy.dot(floats[: len(part)], question, out=cosines[start : start + BLOCK_VECTORS])
         cosines *= self._records["scale"]
         return cosines
 
@@ -129,10 +135,10 @@ class VectorTable:
         """Return the entries with the nearest passages, nearest first. `cosines` were just returned."""
         if not len(cosines):
             return []
-        take = min(MAX_PASSAGES * NEAREST, len(cosines))  # enough even if all are as long as can be
+        take = min(MAX_PASSAGES * MAX_NEAREST, len(cosines))  # enough even if all are as long as can be
         places = numpy.argpartition(cosines, len(cosines) - take)[len(cosines) - take :]
         best = places[numpy.lexsort((places, -cosines[places]))]
-        return list(dict.fromkeys(self._entries[best].tolist()))[:NEAREST]
+        return list(dict.fromkeys(self._entries[best].tolist()))[:MAX_NEAREST]
 
     def best_of(self, entries: Sequence[int], cosines: Floats, digits: int) -> dict[int, float]:
         """Return the cosine of the best passage of each of these entries that has any."""
@@ -150,19 +156,23 @@ class VectorTable:
         sql = "SELECT id, entry, data FROM vector WHERE embedder = ? AND id > ? ORDER BY id"
         rows = db.execute(sql, (self._embedder, self._last)).fetchall()
         if self._count + len(rows) != self.count(db):
-            self._count, self._entries, self._records = 0, self._entries[:0], self._records[:0]
+            self._count = self._last = 0
+            self._entries = self._entries[:0]
+            self._records = self._records[:0]
             rows = db.execute(sql, (self._embedder, 0)).fetchall()
-        elif not rows:
+        if not rows:
             return
-        numbers, entries, data = zip(*rows, strict=True) if rows else ((0,), (), ())
-        sizes = [len(some) / self._records.itemsize for some in data]
-        if not all(map(float.is_integer, sizes)):
-            raise sqlite3.DatabaseError("a vector has not the length that it should have")
-        self._last, self._count = numbers[-1], self._count + len(rows)
-        added = numpy.repeat(numpy.array(entries, int64), numpy.array(sizes, int64))
-        self._entries = numpy.concatenate([self._entries, added])
-        added = numpy.frombuffer(b"".join(data), self._records.dtype)
-        self._records = numpy.concatenate([self._records, added])
+        entries: list[int] = []
+        for _, entry, data in rows:
+            size, rest = divmod(len(data), self._records.itemsize)
+            if rest:
+                raise sqlite3.DatabaseError("a vector has not the length that it should have")
+            entries += [entry] * size
+        self._last = rows[-1][0]
+        self._count += len(rows)
+        records = numpy.frombuffer(b"".join(data for *_, data in rows), self._records.dtype)
+        self._entries = numpy.concatenate([self._entries, numpy.array(entries, int64)])
+        self._records = numpy.concatenate([self._records, records])
 
 
 def _says(text: str, line: str) -> bool:
