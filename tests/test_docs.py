@@ -121,7 +121,7 @@ def test_every_key_of_a_header_is_in_the_format() -> None:
         f"the header at most {frontmatter.HEADER_LIMIT >> 10} KiB",
         f"a line of the text at most {memory_module.LINE_LIMIT >> 10} KiB",
         f"at most {paths.MAX_SLUG_CHARS} characters and ends with a whole word",
-        f"a part has at most {paths.STEM_LIMIT} bytes, the path {paths.PATH_LIMIT}",
+        f"a part has at most {paths.MAX_STEM_BYTES} bytes, the path {paths.PATH_LIMIT}",
         f"at most {paths.FOLDER_LIMIT} folders deep",
         f"in full, up to {inject.CONTEXT_BYTES:,} bytes",
         f"at most {catalog.MAX_LINE_CHARS} characters",

@@ -13,8 +13,8 @@ from memsheaf.errors import PathRefused, ScopeRefused
 from memsheaf.guard.paths import (
     CATALOG,
     MAX_SLUG_CHARS,
+    MAX_STEM_BYTES,
     PATH_LIMIT,
-    STEM_LIMIT,
     check_path,
     check_stored,
     file_name,
@@ -93,14 +93,14 @@ def test_names_that_people_and_other_tools_give_are_accepted() -> None:
     for path in [
         "CONTEXT.md", "NOTES.md", "a/b/c/d/e.md", "Meeting notes (old).md", "R&D, it's @home.md", "c++.md",
         "日本語.md", "会议（旧）.md", "हिन्दी.md", "🎉 party.md", "❤\ufe0f.md", "notes/tasks.md",
-        "my/logs/x.md", "x.md/y.md", "s" * STEM_LIMIT + ".md", "—.md", "task/x.md",
+        "my/logs/x.md", "x.md/y.md", "s" * MAX_STEM_BYTES + ".md", "—.md", "task/x.md",
     ]:  # fmt: skip
         assert check_path(path) == path
 
 
 def test_names_that_could_collide_hide_or_act_are_refused() -> None:
     for path in [
-        "a/b/c/d/e/f.md", "é" * 51 + ".md", "s" * (STEM_LIMIT + 1) + ".md",
+        "a/b/c/d/e/f.md", "é" * 51 + ".md", "s" * (MAX_STEM_BYTES + 1) + ".md",
         "/".join(["s" * 99] * 4) + "/x.md", "s" * 101 + "/x.md", "MEMORY.md", "a/Memory.MD", "a/memory.md",
         "Claude.md", "a/GEMINI.md", "skill.md", "ſkill.md", "copilot-instructions.md", "ＭＥＭＯＲＹ.md",
         "tasks/x.md", "Sessions/x.md", "LOGS/2026/x.md", "x", "x.MD", "x.txt", ".md", "a/.md", "a//b.md",

@@ -21,24 +21,24 @@ from memsheaf.memory import Memory
 
 State = Literal["verified", "drifted", "missing", "unchecked"]
 
-PATH_LIMIT = 400
+MAX_PATH_CHARS = 400
 
 # These stay text until they are needed: compiling costs milliseconds.
-_CITATION = (
+_CITATION_FORM = (
     r"(?P<path>[^:#]+?)"
     r"(?:(?::|#L)(?P<first>[1-9][0-9]{0,6})(?:-L?(?P<last>[1-9][0-9]{0,6}))?)?"
     r"(?:#(?P<symbol>[\w$]+(?:(?:\.|::|-+)[\w$]+)*))?"
     r"(?:@(?P<hash>[0-9a-f]{8}))?"
 )
-_MISHASHED = r".*\.\w+@\w*"
-_FORBIDDEN = frozenset(':#\\`"<>|*?')
-_SUFFIXED = r"[^/]*\.[A-Za-z]\w{0,14}"
-_UNSUFFIXED = (
+_BAD_HASH = r".*\.\w+@\w*"
+_FORBIDDEN_SIGNS = frozenset(':#\\`"<>|*?')
+_FILE_WITH_SUFFIX = r"[^/]*\.[A-Za-z]\w{0,14}"
+_FILE_WITHOUT_SUFFIX = (
     r"(?:GNU)?[Mm]akefile|[Jj]ustfile|(?:Docker|Container|Jenkins|Vagrant|Proc|Gem|Rake)file"
     r"|LICENSE|NOTICE|README|CHANGELOG|CONTRIBUTING|AUTHORS|CODEOWNERS|VERSION|BUILD|WORKSPACE"
 )
-_DOMAIN = r"(?i)[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|edu|gov|ai)(?:/.*)?"
-_BOM = b"\xef\xbb\xbf"
+_WEB_DOMAIN = r"(?i)[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|edu|gov|ai)(?:/.*)?"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_REHASHED_LINES = 1_000_000  # in the search for lines that moved
 
 
@@ -57,12 +57,14 @@ class Citation(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of lines that are cited by number."""
-        return max(self.last, self.first) - self.first + 1 if self.first else 0
+        """Return the number of lines that are cited by number."""
+        if not self.first:
+            return 0
+        return max(self.last, self.first) - self.first + 1
 
     @property
     def place(self) -> Citation:
-        """The same without its hash."""
+        """Return the same without its hash."""
         return self._replace(hash="")
 
     def __str__(self) -> str:
@@ -105,7 +107,7 @@ class Tree(Protocol):
 
     @property
     def whole(self) -> bool:
-        """True if `files` are all there are."""
+        """Return True if `files` are all there are."""
 
 
 def parse(text: str, *, typed: bool = False) -> Citation | None:
@@ -116,12 +118,12 @@ def parse(text: str, *, typed: bool = False) -> Citation | None:
     >>> parse("src/app.py:12"), parse("https://example.com/a"), parse("what Kim said")
     (Citation(path='src/app.py', first=12, last=0, symbol='', hash=''), None, None)
     """
-    match = re.fullmatch(_CITATION, text) if len(text) <= 2 * PATH_LIMIT else None
+    match = re.fullmatch(_CITATION_FORM, text) if len(text) <= 2 * MAX_PATH_CHARS else None
     if match is None:
         return None
     path, first, last = match["path"], int(match["first"] or 0), int(match["last"] or 0)
     known = typed or match["hash"] is not None
-    if not is_inside(path) or not is_path(path, known=known) or re.fullmatch(_MISHASHED, path):
+    if not is_inside(path) or not is_path(path, known=known) or re.fullmatch(_BAD_HASH, path):
         return None
     if (" " in path and not known) or 0 < last < first:
         return None
@@ -134,7 +136,7 @@ def is_inside(path: str) -> bool:
     >>> [is_inside(path) for path in ("src/app.py", "../app.py", "/etc/passwd", "C:/app.py", ".git/config")]
     [True, False, False, False, False]
     """
-    if not 0 < len(path) <= PATH_LIMIT or not path.isprintable() or not _FORBIDDEN.isdisjoint(path):
+    if not 0 < len(path) <= MAX_PATH_CHARS or not path.isprintable() or not _FORBIDDEN_SIGNS.isdisjoint(path):
         return False
     steps = path.lower().split("/")
     return path.strip() == path and path[0] not in "~-$" and {"", ".", "..", ".git"}.isdisjoint(steps)
@@ -150,17 +152,17 @@ def is_path(path: str, *, known: bool = False) -> bool:
         return False
     if "/" in path or known:
         return path.lower() != "n/a"
-    return "@" not in path and bool(re.fullmatch(f"{_UNSUFFIXED}|{_SUFFIXED}", path))
+    return "@" not in path and bool(re.fullmatch(f"{_FILE_WITHOUT_SUFFIX}|{_FILE_WITH_SUFFIX}", path))
 
 
 def is_domain(text: str) -> bool:
     """Return True if a text begins as addresses in the web do, when people leave out the start."""
-    return bool(re.fullmatch(_DOMAIN, text))
+    return bool(re.fullmatch(_WEB_DOMAIN, text))
 
 
 def has_suffix(path: str) -> bool:
     """Return True if the last name of a path has an ending such as `.py`."""
-    return bool(re.fullmatch(_SUFFIXED, path.rpartition("/")[2]))
+    return bool(re.fullmatch(_FILE_WITH_SUFFIX, path.rpartition("/")[2]))
 
 
 def lines_of(data: bytes) -> list[bytes] | None:
@@ -171,7 +173,7 @@ def lines_of(data: bytes) -> list[bytes] | None:
     """
     if b"\0" in data:
         return None
-    data = data.removeprefix(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    data = data.removeprefix(_BYTE_ORDER_MARK).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     lines = [line.rstrip(b" \t") for line in data.split(b"\n")]
     return lines if lines[-1] else lines[:-1]
 
@@ -189,27 +191,34 @@ def make(tree: Tree, text: str) -> Citation:
     """
     citation = parse(text, typed=True)
     if citation is None:
-        raise CitationRefused(f"{text[:PATH_LIMIT]!r} is not a place in a working tree")
-    path, symbol = citation.path, citation.symbol
+        raise CitationRefused(f"{text[:MAX_PATH_CHARS]!r} is not a place in a working tree")
+    path = citation.path
     lines = tree.lines(path)
-    if lines is None:
-        if not tree.has(path):
-            raise CitationRefused(f"there is no {path!r} in the working tree")
-        if citation.first or symbol:
-            raise CitationRefused(f"{path!r} is no text that has lines")
-        hashed = citation.place
+    if lines is not None:
+        _require_place(citation, lines)
+        hashed = citation._replace(hash=digest(_cited_lines(lines, citation)))
+    elif not tree.has(path):
+        raise CitationRefused(f"there is no {path!r} in the working tree")
+    elif citation.first or citation.symbol:
+        raise CitationRefused(f"{path!r} is no text that has lines")
     else:
-        if _is_short(lines, citation):
-            raise CitationRefused(f"{path!r} has only {len(lines)} lines")
-        at = _lines_of_symbol(lines, citation)
-        if symbol and not at:
-            raise CitationRefused(f"there is no {symbol!r} in {path!r}")
-        if not _shows_symbol(lines, citation):
-            raise CitationRefused(f"{symbol!r} is not at those lines of {path!r}, but at line {at[0]}")
-        hashed = citation._replace(hash=digest(_cited(lines, citation)))
+        hashed = citation.place
     if parse(str(hashed)) != hashed:
         raise CitationRefused(f"{path!r} cannot be told from other words when it is cited")
     return hashed
+
+
+def _require_place(citation: Citation, lines: Sequence[bytes]) -> None:
+    """Raise CitationRefused unless a file has the cited lines, and the symbol in them."""
+    path = citation.path
+    symbol = citation.symbol
+    if _is_short(lines, citation):
+        raise CitationRefused(f"{path!r} has only {len(lines)} lines")
+    numbers = _lines_of_symbol(lines, citation)
+    if symbol and not numbers:
+        raise CitationRefused(f"there is no {symbol!r} in {path!r}")
+    if not _shows_symbol(lines, citation):
+        raise CitationRefused(f"{symbol!r} is not at those lines of {path!r}, but at line {numbers[0]}")
 
 
 def check(citation: Citation, tree: Tree) -> Verdict:
@@ -265,7 +274,7 @@ def _check_lines(citation: Citation, lines: Sequence[bytes]) -> Verdict:
 
 def _compare(citation: Citation, lines: Sequence[bytes], symbol_at: str) -> Verdict:
     """Return what became of cited lines, judged by their hash; a symbol that is still there tells where they were."""
-    if not _is_short(lines, citation) and digest(_cited(lines, citation)) == citation.hash:
+    if not _is_short(lines, citation) and digest(_cited_lines(lines, citation)) == citation.hash:
         return Verdict("verified", f"{citation.place} is as it was cited.")
     same = _same_lines(lines, citation)
     if same:
@@ -292,7 +301,7 @@ def _is_short(lines: Sequence[bytes], citation: Citation) -> bool:
     return citation.first > 0 and max(citation.first, citation.last) > len(lines)
 
 
-def _cited(lines: Sequence[bytes], citation: Citation) -> Sequence[bytes]:
+def _cited_lines(lines: Sequence[bytes], citation: Citation) -> Sequence[bytes]:
     """Return the lines a hash is made of: those with the numbers, or those that define the symbol, or all."""
     if citation.first:
         return lines[citation.first - 1 : citation.first - 1 + citation.size]
@@ -313,4 +322,4 @@ def _shows_symbol(lines: Sequence[bytes], citation: Citation) -> bool:
     if not citation.symbol or not citation.first:
         return True
     name = word(parts(citation.symbol)[-1])
-    return any(name.search(line) for line in _cited(lines, citation))
+    return any(name.search(line) for line in _cited_lines(lines, citation))

@@ -7,7 +7,6 @@ else, and calls it gone only when the tree was seen whole.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from memsheaf.guard.citations import Tree, Verdict, check, has_suffix, is_domain, is_inside, is_path, parse
@@ -17,28 +16,27 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.text.spoken import without_fences
 
 MAX_NAMES = 20  # of a text that are looked up
-MAX_WORDS = 2_000  # that are looked up in a tree; the others are not checked
-MAX_WORDS_AT_ONCE = 200
+MAX_WORDS = 200  # of these names that are looked up; the others are not checked
 
 # A URL, the target of a link, a piece of code, a word. Patterns stay text until they are needed: compiling costs
 # milliseconds.
-_TOKEN = (
+_NAMING_TOKEN = (
     r"(?<!\w)[A-Za-z][A-Za-z0-9+.-]{1,15}://[^\s`]+"
     r"|\]\([^()\s]*\)"
     r"|`(?P<code>[^`\n]{1,200})`"
     r"|(?<![\w./\\@~$-])(?P<bare>[\w.@+-]+(?:/[\w.@+-]+)*/?)"
 )
 _CODE_PATH = r"(?:\./)?([\w.@+-]+(?:/[\w.@+-]+)*/?)(?::[0-9]+(?:-[0-9]+)?)?"
-_FILE = (
+_FILE_NAME = (
     r".*\.(?:py|pyi|js|mjs|cjs|jsx|ts|tsx|go|rs|java|kt|cc|cpp|hpp|rb|php|swift|scala|sh|bash|zsh|fish|ps1|md|mdx"
     r"|rst|txt|toml|ya?ml|jsonl|ipynb|scss|vue|svelte|dart|lua|nix|png|jpe?g|gif|pdf)"
 )
 # An ending of files and of attributes: `package.json` and `response.json`, `Cargo.lock` and `self.lock`.
 _FILE_OR_MEMBER = r".*\.(?:json|lock|html?|xml|css|csv|c|h|cs|sql|svg|proto|ini|cfg|conf|tf|mk|tex)"
-_MEMORY = rf"(?:facts/)?(?:MEMORY|CONTEXT|NOTES|TASK|(?:{'|'.join(KINDS)})_.*)\.md"
-_SYMBOL = r"([A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*)(\([^()]*\))?"
-_TELLING = r"\w_\w|[a-z0-9][A-Z]|\.|::|[A-Z]{4}"
-_WORDS = (
+_MEMORY_FILE = rf"(?:facts/)?(?:MEMORY|CONTEXT|NOTES|TASK|(?:{'|'.join(KINDS)})_.*)\.md"
+_SYMBOL_NAME = r"([A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*)(\([^()]*\))?"
+_SYMBOL_SIGN = r"\w_\w|[a-z0-9][A-Z]|\.|::|[A-Z]{4}"
+_COMMON_NAMES = (
     r"(?:Java|Type)Script|Git(?:Hub|Lab)|PostgreSQL|MySQL|SQLite|macOS|LaTeX|NumPy|PyPI|OpenAI|TODO|FIXME|JSON|YAML"
     r"|TOML|HTML|HTTPS?|NULL|NONE|TRUE|FALSE|POST|HEAD|PATCH|DELETE|PATH|HOME|MUST|SHOULD|README|LICENSE"
 )
@@ -84,7 +82,7 @@ def named_in(body: str) -> Named:
     """
     paths: dict[str, None] = {}
     symbols: dict[str, None] = {}
-    for token in re.finditer(_TOKEN, without_fences(body)):
+    for token in re.finditer(_NAMING_TOKEN, without_fences(body)):
         code = (token["code"] or "").strip()
         if path := _bare_path(token["bare"]) if token["bare"] else _code_path(code):
             paths[path] = None
@@ -97,55 +95,51 @@ def named_in(body: str) -> Named:
 
 def check_body(body: str, tree: Tree) -> tuple[str, ...]:
     """Return which of the files and symbols that a text names are not in the tree."""
-    return gone([named_in(body)], tree)[0]
-
-
-def gone(texts: Sequence[Named], tree: Tree) -> list[tuple[str, ...]]:
-    """Return, for each of many texts, which of the files and symbols that it names are not in the tree."""
-    paths = {path for named in texts for path in named.paths}
-    symbols = {symbol for named in texts for symbol in named.symbols}
-    if not paths | symbols or not tree.files():
-        return [() for _ in texts]
-    listing = "\n" + "".join(f"/{path}\n" for path in tree.files())
-    missing = {path for path in paths if not _is_somewhere(path, tree, listing)}
-    wanted = sorted({part for symbol in symbols for part in parts(symbol)})[:MAX_WORDS]
-    absent: set[str] = set()
-    for start in range(0, len(wanted), MAX_WORDS_AT_ONCE):
-        absent.update(tree.absent(wanted[start : start + MAX_WORDS_AT_ONCE]))
-    for symbol in symbols:
+    names = named_in(body)
+    files = tree.files()
+    if not any(names) or not files:
+        return ()
+    listing = "\n" + "".join(f"/{path}\n" for path in files)
+    missing = [path for path in names.paths if not _is_somewhere(path, tree, listing)]
+    words = sorted({part for symbol in names.symbols for part in parts(symbol)})
+    absent = set(tree.absent(words[:MAX_WORDS]))
+    for symbol in names.symbols:
         if not absent.isdisjoint(parts(symbol)) and f"/{symbol}\n" not in listing:
-            missing.add(symbol)
-    return [tuple(name for name in (*named.paths, *named.symbols) if name in missing) for named in texts]
+            missing.append(symbol)
+    return tuple(missing)
 
 
 def _bare_path(token: str) -> str:
     """Return the path that a word of a sentence is; "" when it may be something else, such as and/or, Node.js."""
     path = token.rstrip(".+-")
     name = path.rpartition("/")[2]
-    if not re.fullmatch(f"{_FILE}|{_FILE_OR_MEMBER}", name) or (name == path and path.endswith(".js")):
+    if not re.fullmatch(f"{_FILE_NAME}|{_FILE_OR_MEMBER}", name) or (name == path and path.endswith(".js")):
         return ""
     return path if _is_named_path(path) else ""
 
 
 def _code_path(code: str) -> str:
-    found = re.fullmatch(_CODE_PATH, code)
-    if not found or not ("/" in found[1] or re.fullmatch(_FILE, found[1])):
+    match = re.fullmatch(_CODE_PATH, code)
+    if not match:
         return ""
-    return found[1] if _is_named_path(found[1]) else ""
+    path = match[1]
+    is_like_path = "/" in path or re.fullmatch(_FILE_NAME, path)
+    return path if is_like_path and _is_named_path(path) else ""
 
 
 def _is_named_path(path: str) -> bool:
-    if path.startswith(("@", "path/to/")) or re.fullmatch(_MEMORY, path):
+    if path.startswith(("@", "path/to/")) or re.fullmatch(_MEMORY_FILE, path):
         return False
     return is_inside(path.rstrip("/")) and is_path(path)
 
 
 def _code_symbol(code: str) -> str:
-    found = re.fullmatch(_SYMBOL, code)
-    if not found or is_domain(found[1]) or re.fullmatch(_WORDS, code):
+    match = re.fullmatch(_SYMBOL_NAME, code)
+    if not match or is_domain(match[1]) or re.fullmatch(_COMMON_NAMES, code):
         return ""
-    telling = found[2] or (re.search(_TELLING, code) and all(len(part) > 1 for part in parts(code)))
-    return found[1] if telling else ""
+    is_call = match[2] is not None
+    is_telling = re.search(_SYMBOL_SIGN, code) and all(len(part) > 1 for part in parts(code))
+    return match[1] if is_call or is_telling else ""
 
 
 def _is_somewhere(path: str, tree: Tree, listing: str) -> bool:

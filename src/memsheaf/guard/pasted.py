@@ -10,8 +10,8 @@ A paste is known by its form, in this order:
 4. The message as a whole is a letter, a table or a list of fields.
 
 In the last three nobody can see where the paste ends. So a person is asked about all that follows, or about the
-whole message, and nothing is confirmed. Words matter in step 3 (`_INTRODUCTIONS`, and `_OWN_LABEL` for labels behind
-which the user goes on, such as "remember:") and for the greetings and endings of letters.
+whole message, and nothing is confirmed. Words matter in step 3 (`_INTRODUCING_PHRASES`, and `_OWN_LABEL` for labels
+behind which the user goes on, such as "remember:") and for the greetings and endings of letters.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from memsheaf.memory import MISLEADING
 from memsheaf.text.neutralize import visible
 from memsheaf.text.spoken import SHOWN, spoken
 
-OTHERS = "\ufffb"  # stands for each character that is somebody else's, so that places in both texts are the same
+OTHERS_MARK = "\ufffb"  # stands for each character that is somebody else's, so that places in both texts are the same
 MAX_TYPED_CHARS = 400  # a longer message may be pasted
 MAX_READ_CHARS = 8_192  # of a longer message, its beginning and its end are read
 MAX_NAME_WORDS = 3  # in quotation marks; more are a quotation
-PASTED = "it may be pasted: a person has to say that these are their words"
+PASTED_DOUBT = "it may be pasted: a person has to say that these are their words"
 
-_BLOB = r"(?<![\w/+=-])(?=[\w/+-]*\d)(?=[\w/+-]*[A-Z])[\w/+-]{40,}={0,2}(?![\w/+=-])|(?<!\S)[\w/+-]{22,}={1,2}(?!\S)"
-_LINK = (
+_LONG_KEY = (
+    r"(?<![\w/+=-])(?=[\w/+-]*\d)(?=[\w/+-]*[A-Z])[\w/+-]{40,}={0,2}(?![\w/+=-])|(?<!\S)[\w/+-]{22,}={1,2}(?!\S)"
+)
+_LINKED_SENTENCE = (
     r"\[(?:[^\]\[\n\s]++\s+){3}[^\]\[\n]{0,400}\]\([^)\n]{0,400}\)"  # a sentence that is the text of a Markdown link
 )
 _ADDRESS_WITH_TEXT = r"\bhttps?://\S*[?&#]\S*=[^\W\d_]+ "  # a query with blanks goes on behind them
-_PAGE = (
+_PAGE_NUMBER = (
     r"\W{0,4}(?:(?:page|seite|página|pagina|strona)?\s?\d+ ?(?:of|von|de|sur|di|/) ?\d+|(?:page|seite) \d+)\W{0,4}$"
 )
 _SHOWN_LINE = (
@@ -45,12 +47,14 @@ _SHOWN_LINE = (
     rf"|[^\n]*[{MISLEADING}]"
 )
 _CLAUSE_END = r"\n|[.!?](?=\s|$)|:(?=\s|$)|[。！？：]|(?<=\s)[-–—](?=\s)|$"
-_BULLET = r"\s*(?:[-*•–]|\d{1,2}[.)])\s"
-_SALUTATION = r"\s*+(?:[^\W\d_]++\.?\s?){1,3}[,，]\s*$"
+_BULLET_MARK = r"\s*(?:[-*•–]|\d{1,2}[.)])\s"
+_SALUTATION_LINE = r"\s*+(?:[^\W\d_]++\.?\s?){1,3}[,，]\s*$"
 _QUOTED_ON = r"(?m)^[ \t]*>[^\n]*\n(?![ \t]*(?:>|$))"  # in Markdown the line below a quoted one is quoted, too
-_FIELD = r"\W{0,3}[\w@#/.() -]{1,30}[:：=]\s+\S"
+_FIELD_LINE = r"\W{0,3}[\w@#/.() -]{1,30}[:：=]\s+\S"
 _FIRST_PERSON = r"(?:i|we|ich|wir|je|j'|nous|on|yo|nosotros)\b|我|私"
-_LABEL = r"[A-Z]\S*(?: \S+)?|(?:.*\S )?(?:[A-Z][a-z]+ [A-Z][a-z]+|(?<=\s)[A-Z][a-z]+|\S+'s)\b.*"  # a name or title
+_NAME_OR_TITLE = (
+    r"[A-Z]\S*(?: \S+)?|(?:.*\S )?(?:[A-Z][a-z]+ [A-Z][a-z]+|(?<=\s)[A-Z][a-z]+|\S+'s)\b.*"  # a name or title
+)
 
 LINE_SHAPES = {
     "log": (
@@ -68,7 +72,7 @@ LINE_SHAPES = {
         r"\b(?:wrote|schrieb|a écrit|escribió|ha scritto|escreveu|schreef|napisał)\b[^\n]{0,80}[:：]\s*$"
     ),
     "heading": (
-        rf"{_PAGE}|\W{{0,4}}(?:version |release )?v?\d+\.\d+[\w.+-]*\]?\s*(?:[-–—(][^\n.!?]{{0,40}})?$"
+        rf"{_PAGE_NUMBER}|\W{{0,4}}(?:version |release )?v?\d+\.\d+[\w.+-]*\]?\s*(?:[-–—(][^\n.!?]{{0,40}})?$"
         r"|\W{1,4}unreleased\]?\s*$"
     ),
     "chat": (
@@ -95,7 +99,7 @@ LINE_SHAPES = {
 }
 """Shapes of a line at which a paste begins, each tried at the beginning of a line."""
 
-_NOUNS = (
+_TEXT_NOUNS = (
     r"(?:(?:e-?)?mails?|messages?|letters?|tickets?|issues?|comments?|posts?|threads?|chats?|conversation|transcript"
     r"|logs?|output|errors?|(?:stack ?)?trace|articles?|(?:web)?pages?|(?:web)?site|blog|docs?|document(?:ation)?"
     r"|readme"
@@ -111,7 +115,7 @@ _NOUNS = (
     r"|anuncio"
     r"|solicitud|respuesta|notas?)"
 )
-_SAYS = (
+_SAYING_VERBS = (
     r"(?:says|said|saying|writes|wrote|written|sent|sends|posted|posts|emailed|mailed|forwarded|messaged|texted"
     r"|replied"
     r"|answered|commented|reads|states|stated|announced|published|(?:told|tells|asks|asked|wants) (?:me|us)"
@@ -119,19 +123,19 @@ _SAYS = (
     r"|demands|schreibt|schrieb|sagte?|meinte?|schickte|geschickt|bekommen|erhalten|weitergeleitet|laut|kommentierte"
     r"|dit|écrit|reçu|envoyé|transféré|selon|d'après|dice|dijo|escribe|escribió|envió|mandó|recibí|reenvió|según)"
 )
-_THIS = (
+_POINTING_WORDS = (
     r"(?:this|these|that|those|following|attached|another|his|her|their|an?|some"
     r"|diese[rsnm]?|folgende[rsnm]?|eine[nrm]?|ein|seine|ihre|cet?|cette|ces|une?|son|sa|leur|est[ae]s?|estos"
     r"|es[ea]|un|su)"
 )
-_INTRODUCTIONS = (
-    rf"\b{_THIS} (?:[\w'-]+ ){{0,2}}{_NOUNS}\b|\b(?:here is|here's|here are|this is"
-    rf"|these are) (?:[\w'-]+ ){{1,3}}{_NOUNS}\b",
-    rf"\b{_NOUNS} (?:below|above|attached|from|(?:i|we) (?:got|received|found|copied)|unten|vom?|du|de|ci-dessous"
-    r"|suivante?"
-    r"|siguiente|abajo)\b",
-    rf"\b(?:look at|check|read|see|review|open|consider) (?:[\w'-]+ )?{_NOUNS}\b|\bof the following\b|\bversion of\b",
-    rf"\b{_SAYS}\b(?! que\b)",
+_INTRODUCING_PHRASES = (
+    rf"\b{_POINTING_WORDS} (?:[\w'-]+ ){{0,2}}{_TEXT_NOUNS}\b|\b(?:here is|here's|here are|this is"
+    rf"|these are) (?:[\w'-]+ ){{1,3}}{_TEXT_NOUNS}\b",
+    rf"\b{_TEXT_NOUNS} (?:below|above|attached|from|(?:i|we) (?:got|received|found|copied)|unten|vom?|du|de"
+    r"|ci-dessous|suivante?|siguiente|abajo)\b",
+    rf"\b(?:look at|check|read|see|review|open|consider) (?:[\w'-]+ )?{_TEXT_NOUNS}\b|\bof the following\b"
+    r"|\bversion of\b",
+    rf"\b{_SAYING_VERBS}\b(?! que\b)",
     r"\b(?:translate|summari[sz]e|proofread|rewrite|rephrase|paraphrase|tl;?dr|eli5|transcribe|grammar|thoughts|wdyt"
     r"|opinions|any ideas?|what do you (?:think|make of)|according to|here it is|check this out|(?:look|see) what)\b",
     r"\b(?:reply|respond|react|answer|write back) (?:to|on|this|that|them|him|her)\b|\b(?:got|received|found|copied"
@@ -161,15 +165,15 @@ _INTRODUCTIONS = (
 )
 """Words that introduce a text of somebody else, in the sentence before it."""
 
-_ANNOUNCES = (
+_ANNOUNCING_END = (
     r"\b(?:as follows|the following(?: \w+)?|what follows|the (?:words|text) below|folgendes|das folgende|wie folgt"
     r"|ce qui suit"
     r"|comme suit|ceci|la chose suivante|lo siguiente|lo que sigue|como sigue)\W*$"
-    rf"|\b{_SAYS} (?:(?:just|exactly|only|simply) )?(?:to (?:me|us) )?(?:this|these|below|dies|das(?: hier)?|cela"
-    r"|ça|esto|eso)\W*$"
+    rf"|\b{_SAYING_VERBS} (?:(?:just|exactly|only|simply) )?(?:to (?:me|us) )?(?:this|these|below|dies"
+    r"|das(?: hier)?|cela|ça|esto|eso)\W*$"
     r"|(?:如下|如下所述|以下内容|下面的内容|以下的话)\W*$|(?:以下|次)の(?:通り|とおり|内容)(?:です|でした)?\W*$"
 )
-_POINTS = (
+_POINTS_AT_TEXT = (
     r"\b(?:this|these|below|following|follows|attached|here|it says|above|pasted|they|s?he|das|diese?[rsn]?"
     r"|folgende[sr]?|unten"
     r"|hier|er|sie|cet?|cette|ces|ça|ceci|ci-dessous|suivant|voici|elle|est[aeo]s?|estos|eso|siguiente|abajo|aquí"
@@ -201,34 +205,33 @@ _OWN_LABEL = (
     r"|unas)"
     r"\b\W*)++"
 )
-_GREETING = (
+_GREETING_START = (
     r"\s*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day)|welcome|hallo|moin|servus|guten (?:tag"
     r"|morgen|abend)"
     r"|bonjour|bonsoir|salut|coucou|hola|buen[oa]s (?:días|tardes|noches)|您好|你好|大家好|こんにちは|お疲れ"
     r"|はじめまして|お世話になって)"
 )
-_FORMAL = (
+_FORMAL_START = (
     r"\s*(?:dear|to whom it may concern|attention|sehr geehrte|liebe[rs]?|werter?|ch[eè]re?s?|madame|monsieur"
     r"|mesdames|messieurs"
     r"|estimad[oa]s?|querid[oa]s?)\b|\s*(?:尊敬的|亲爱的|各位|大家好|拝啓|お世話になって|皆さん|皆様)"
-    rf"|{_GREETING}?[\s,]*(?:to |à |a )?(?:all|team|everyone|everybody|folks|colleagues|guys|zusammen|alle|ihr|tous"
-    r"|tout le monde"
-    r"|todos|todas|equipo)\b[,:!]"
+    rf"|{_GREETING_START}?[\s,]*(?:to |à |a )?(?:all|team|everyone|everybody|folks|colleagues|guys|zusammen"
+    r"|alle|ihr|tous|tout le monde|todos|todas|equipo)\b[,:!]"
 )
 _TO_A_PERSON = (
-    rf"{_GREETING}\s+(?!there|again|claude|assistant|chatgpt|gpt|bot|agent|ai\b|i\b|i'|my\b|can\b|could\b|please\b)"
+    rf"{_GREETING_START}\s+(?!there|again|claude|assistant|chatgpt|gpt|bot|agent|ai\b|i\b|i'|my\b|can\b|could\b|please\b)"
     r"\w+(?: \w+)?\s*[,!.\n-]|#+ "
 )
-_COURTESY = (
+_COURTESY_WORDS = (
     r"(?:please|pls|plz|ok|okay|and|also|so|thanks|thank you|thx|cheers|best|great|good|nice|remember (?:that|this"
     r"|it)|save (?:that|this)"
-    rf"|danke|bitte|merci|stp|gracias|por favor|谢谢|请|ありがとう(?:ございます)?|よろしく|{_GREETING}|\W)*+"
+    rf"|danke|bitte|merci|stp|gracias|por favor|谢谢|请|ありがとう(?:ございます)?|よろしく|{_GREETING_START}|\W)*+"
 )
-_SIGNATURE = (
+_SIGNATURE_END = (
     r"(?:^|\n)[ \t]*+(?:--\s*|(?:[–—]|--)\s*(?-i:[A-Z])[^\n.!?]{1,40})$|\s[–—]\s?(?-i:[A-Z])\w+\s*$"
     r"|(?:^|\n)[ \t]*+(?:[^\W\d_]++\s?){1,4}[,，]\s*\n\s*[^\n.!?]{2,60}(?:\n[^\n.!?]{1,60}){0,3}$"
     r"|\n[^\S\n]*\n[ \t]*+(?:[^\W\d_]++[ \t]?){1,3}\n[ \t]*+(?-i:[A-Z])[^\n.!?:]{1,40}$"
-    rf"|\n{_PAGE}"
+    rf"|\n{_PAGE_NUMBER}"
     r"|(?:^|\n|[.!?]\s)[ \t]*+(?:[^\W\d_]++\s?){1,3}[,，]\s+(?!claude|chatgpt"
     r"|gpt)(?-i:[A-Z])\w+(?:\s(?-i:[A-Z])\w+)?\.?$"
 )
@@ -251,7 +254,7 @@ class OwnWords(NamedTuple):
     def doubt(self, end: int, *, asked: bool) -> str:
         """Return why what is asked for, or merely said, up to this place needs a person first, else ""."""
         if end >= self.sure and self.sure < len(self.text):
-            return PASTED
+            return PASTED_DOUBT
         return self.odd or ("" if asked else self.said)
 
     def own(self, *, sure: bool = True) -> str:
@@ -275,22 +278,27 @@ def read_own_words(text: str) -> OwnWords:
     is_hiding = len(visible(text)) != len(text)
     if is_hiding:
         parts = re.split(f"([{MISLEADING}]+)", text)
-        text = "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
-    half, middle = MAX_READ_CHARS // 2, len(text) - MAX_READ_CHARS
-    gap = f"\n{OTHERS * middle}"[: middle - 1] + "\n"  # as long as what it stands for
-    read = text if middle <= 0 else f"{text[:half]}{gap}{text[-half:]}"
-    said = re.sub(f"{_BLOB}|{_LINK}", lambda blob: OTHERS * len(blob[0]), spoken(read))
+        parts[::2] = map(visible, parts[::2])
+        text = "".join(parts)
+    half = end = len(text)
+    read = text
+    if end > MAX_READ_CHARS:
+        half = MAX_READ_CHARS // 2
+        middle = end - MAX_READ_CHARS
+        gap = f"\n{OTHERS_MARK * middle}"[: middle - 1] + "\n"  # as long as what it stands for
+        read = text[:half] + gap + text[-half:]
+    said = re.sub(f"{_LONG_KEY}|{_LINKED_SENTENCE}", lambda match: OTHERS_MARK * len(match[0]), spoken(read))
     said = _blot_lines(_SHOWN_LINE, said)
     address = re.search(_ADDRESS_WITH_TEXT, read)
-    ends = [_find_sign(said), half if middle > 0 else len(text), address.start() if address else len(text)]
-    sign = min(ends)
+    sign = min(_find_sign(said), half, address.start() if address else end)
     said = _blot_lines(LINE_SHAPES["log"], said)
-    is_odd = is_hiding or _is_letter_or_table(read, said[:sign])
-    paragraphs = re.split(r"\n[^\S\n]*\n(?!\s*[-*•–]\s)", said[:sign])
-    full = [each for each in paragraphs if not _any_case(_COURTESY).fullmatch(each)]
-    is_long = len(full) > 1 or len(said[:sign].replace(SHOWN, "")) > MAX_TYPED_CHARS
+    own = said[:sign]
+    is_odd = is_hiding or _is_letter_or_table(read, own)
+    paragraphs = re.split(r"\n[^\S\n]*\n(?!\s*[-*•–]\s)", own)
+    full = [paragraph for paragraph in paragraphs if not _any_case(_COURTESY_WORDS).fullmatch(paragraph)]
+    is_long = len(full) > 1 or len(own.replace(SHOWN, "")) > MAX_TYPED_CHARS
     sure = sign if len(full) <= 2 else len(paragraphs[0]) + 1  # an order and a request are two; more may be a page
-    return OwnWords(text, said, sign, sure, PASTED if is_long else "", PASTED if is_odd else "")
+    return OwnWords(text, said, sign, sure, PASTED_DOUBT if is_long else "", PASTED_DOUBT if is_odd else "")
 
 
 def is_record(text: str, start: int = 0) -> bool:
@@ -313,7 +321,7 @@ def _find_sign(said: str) -> int:
             return clause
         start = ({"\n": line} | dict.fromkeys(":：-–—", clause)).get(mark, sentence)
         before, whole = (said[max(place, at - MAX_TYPED_CHARS) : at].strip(" *#") for place in (start, sentence))
-        if before and _introduces(before, whole, mark) and not _any_case(_COURTESY).fullmatch(said, end.end()):
+        if before and _introduces(before, whole, mark) and not _any_case(_COURTESY_WORDS).fullmatch(said, end.end()):
             return at if mark == "\n" else end.end()
         clause = end.end()
         if mark == "\n":
@@ -325,8 +333,12 @@ def _find_sign(said: str) -> int:
 
 def _begins_letter(said: str, start: int, end: int, *, is_line: bool) -> bool:
     """Return True if a clause behind other words greets somebody: a mail that was pasted below a request."""
-    greets = rf"{_FORMAL}|{_GREETING}\b" if is_line else rf"(?:{_FORMAL}|{_GREETING})[^\n,.!?]{{0,30}}[,，!]"
-    return bool(_any_case(greets).match(said, start) or (is_line and re.match(_SALUTATION, said[start:end])))
+    greets = (
+        rf"{_FORMAL_START}|{_GREETING_START}\b"
+        if is_line
+        else rf"(?:{_FORMAL_START}|{_GREETING_START})[^\n,.!?]{{0,30}}[,，!]"
+    )
+    return bool(_any_case(greets).match(said, start) or (is_line and re.match(_SALUTATION_LINE, said[start:end])))
 
 
 def _introduces(clause: str, sentence: str, mark: str) -> bool:
@@ -334,37 +346,37 @@ def _introduces(clause: str, sentence: str, mark: str) -> bool:
     names_text = _names_text(clause)
     if mark == "\n":
         is_announced = clause.endswith((":", "：")) and not _any_case(_OWN_LABEL).fullmatch(sentence)
-        return not re.match(_BULLET, clause) and (is_announced or names_text)
+        return not re.match(_BULLET_MARK, clause) and (is_announced or names_text)
     if mark in "?？":
-        return names_text or bool(_any_case(_POINTS).search(clause))
-    if names_text and (mark not in ".!。！" or _any_case(rf"\b{_NOUNS}\b").search(clause)):
+        return names_text or bool(_any_case(_POINTS_AT_TEXT).search(clause))
+    if names_text and (mark not in ".!。！" or _any_case(rf"\b{_TEXT_NOUNS}\b").search(clause)):
         return True
     if _any_case(_OWN_LABEL).fullmatch(sentence) or _any_case(_FIRST_PERSON).match(sentence):
         return False
-    if _any_case(_ANNOUNCES).search(clause):
+    if _any_case(_ANNOUNCING_END).search(clause):
         return True
-    is_label = mark in ":：" and re.fullmatch(_LABEL, sentence)
-    return mark not in ".!。！" and bool(is_label or _any_case(_POINTS).search(clause))
+    is_label = mark in ":：" and re.fullmatch(_NAME_OR_TITLE, sentence)
+    return mark not in ".!。！" and bool(is_label or _any_case(_POINTS_AT_TEXT).search(clause))
 
 
 def _names_text(clause: str) -> bool:
     clause = _any_case(r"\b(?:i|we) (?:already |just )?(?:said|wrote|told|replied|answered)\b").sub("", clause)
-    return bool(_any_case("|".join(_INTRODUCTIONS)).search(clause))
+    return bool(_any_case("|".join(_INTRODUCING_PHRASES)).search(clause))
 
 
 def _is_letter_or_table(text: str, own: str) -> bool:
     """Return True if a message is a letter, fields or rows, or asks at its end about what stands before it."""
-    if _any_case(_SIGNATURE, re.NOFLAG).search(text.rstrip()) or re.search(_QUOTED_ON, text):
+    if _any_case(_SIGNATURE_END, re.NOFLAG).search(text.rstrip()) or re.search(_QUOTED_ON, text):
         return True
     lines = [line for line in own.split("\n") if line.strip(f" \t\r{SHOWN}")]
     if not lines:
         return False
-    if _any_case(f"{_FORMAL}|{_TO_A_PERSON}").match(f"{lines[0]}\n"):
+    if _any_case(f"{_FORMAL_START}|{_TO_A_PERSON}").match(f"{lines[0]}\n"):
         return True
     if own.rstrip().rpartition("\n")[0].strip():
-        is_asked = re.search(r"[?？]\W*$", lines[-1]) and _any_case(_POINTS).search(lines[-1])
-        is_about_text = _names_text(lines[-1]) and not re.match(_BULLET, lines[-1])
-        if re.match(_SALUTATION, lines[0]) or is_asked or is_about_text:
+        is_asked = re.search(r"[?？]\W*$", lines[-1]) and _any_case(_POINTS_AT_TEXT).search(lines[-1])
+        is_about_text = _names_text(lines[-1]) and not re.match(_BULLET_MARK, lines[-1])
+        if re.match(_SALUTATION_LINE, lines[0]) or is_asked or is_about_text:
             return True
     return any(_are_records(first, second) for first, second in pairwise(lines))
 
@@ -376,7 +388,7 @@ def _are_records(first: str, second: str) -> bool:
     (True, False)
     """
     if all(
-        re.match(_FIELD, line) and not _any_case(_OWN_LABEL).fullmatch(re.split("[:：=]", line)[0])
+        re.match(_FIELD_LINE, line) and not _any_case(_OWN_LABEL).fullmatch(re.split("[:：=]", line)[0])
         for line in (first, second)
     ):
         return True

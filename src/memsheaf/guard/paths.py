@@ -15,21 +15,34 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
-from itertools import count
 
 from memsheaf.errors import PathRefused
 from memsheaf.memory import DRAWS_NOTHING
 from memsheaf.text.tokenizer import is_filler
 
 CATALOG = "MEMORY.md"
-STEM_LIMIT = 100
+MAX_STEM_BYTES = 100
 PATH_LIMIT = 400
 FOLDER_LIMIT = 4
 MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
 MAX_SLUG_WORDS = 6
 _DO_NOT = r"(?i)\b(?:do|does|did|is|are|was|should|must|would|could|has|have)n['’]t\b|\bdo not\b|\bcannot\b"
-_NEGATIONS = {"no", "not", "never", "without", "nicht", "kein", "keine", "nie", "ohne", "pas", "sans", "nunca", "sin"}
+_NEGATING_WORDS = {
+    "no",
+    "not",
+    "never",
+    "without",
+    "nicht",
+    "kein",
+    "keine",
+    "nie",
+    "ohne",
+    "pas",
+    "sans",
+    "nunca",
+    "sin",
+}
 MAX_TITLE_WORDS = 2  # of a name that is a title rather than a sentence: all its words stay
 
 # Programs load these as instructions from any folder, or we derive them.
@@ -38,30 +51,32 @@ RESERVED_FILES = frozenset(
 )
 RESERVED_FOLDERS = frozenset({"tasks", "sessions", "logs"})
 FACTS = "facts/"  # the folder of facts that are never edited: one is corrected by another that supersedes it
-_EVENTS = r"observability/[a-z0-9][a-z0-9-]{0,79}\.ndjson"
-_DEVICES = frozenset(
+_EVENTS_FILE = r"observability/[a-z0-9][a-z0-9-]{0,79}\.ndjson"
+_DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul", "conin$", "conout$", "clock$"}
     | {f"{port}{digit}" for port in ("com", "lpt") for digit in range(10)}
 )
-_FORBIDDEN = r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]"
-_GENERATED = re.compile("(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md")  # most are
+_FORBIDDEN_SIGNS = r"[\x00-\x1f!-%*:-?\[-^`{-\x7f]"
+_GENERATED_NAME = re.compile(
+    "(?:user|feedback|project|reference)_[a-z0-9](?:[a-z0-9-]{0,60}[a-z0-9])?[.]md"
+)  # most are
 _EMOJI_SELECTOR = "\ufe0f"  # draws nothing, and keyboards put it behind an emoji
-_UNTOLD = r"(?i)\w+n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"
+_CONTRACTION = r"(?i)\w+n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|\b(?:[cdjlmnst]|qu)['’](?=\w)|\bhttps?://(?:www\.)?"
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 
 
 @lru_cache(maxsize=1 << 12)
 def check_path(path: str) -> str:
-    """The path as it is stored: relative, `/` between folders, NFC.
+    """Return the path as it is stored: relative, `/` between folders, NFC.
 
     Raises:
         PathRefused: it could leave its root, collide with another, or act as something else than a memory.
     """
-    if _GENERATED.fullmatch(path):
+    if _GENERATED_NAME.fullmatch(path):
         return path
     stored = unicodedata.normalize("NFC", path)
     compatible = unicodedata.normalize("NFKC", path)
-    if re.search(_FORBIDDEN, compatible) or not _is_written(stored):
+    if re.search(_FORBIDDEN_SIGNS, compatible) or not _is_written(stored):
         raise PathRefused(path, "only letters, digits, spaces and - _ . , ( ) ' + & @ may stand in a name")
     if compatible.count("/") != stored.count("/"):
         raise PathRefused(path, "a character in it can be read as '/'")
@@ -81,16 +96,16 @@ def check_path(path: str) -> str:
 
 
 def check_stored(path: str) -> str:
-    """As `check_path`, for all that a store keeps: memories, and the events of a task.
+    """Check a path as `check_path` does, for all that a store keeps: memories, and the events of a task.
 
     >>> check_stored("observability/feature-x.ndjson")
     'observability/feature-x.ndjson'
     """
-    return path if re.fullmatch(_EVENTS, path) else check_path(path)
+    return path if re.fullmatch(_EVENTS_FILE, path) else check_path(path)
 
 
 def is_memory_path(path: str) -> bool:
-    """Whether a path is one that a memory can have.
+    """Return True if a path is one that a memory can have.
 
     >>> [is_memory_path(path) for path in ("user_tabs.md", "README.txt", "../x.md", "MEMORY.md", ".git/x.md")]
     [True, False, False, False, False]
@@ -102,24 +117,24 @@ def is_memory_path(path: str) -> bool:
 
 
 def check_journalled(path: str) -> str:
-    """As `check_stored`, for what a journal may tell of: also a MEMORY.md that was not ours."""
+    """Check a path as `check_stored` does, for what a journal may tell of: also a MEMORY.md that was not ours."""
     return path if path == CATALOG else check_stored(path)
 
 
 def with_suffix(path: str, suffix: str) -> str:
-    """A path with something at the end of its name, which is cut where it would be too long.
+    """Return a path with something at the end of its name, which is cut where it would be too long.
 
     >>> with_suffix("notes/tea.md", "-2"), len(with_suffix("x" * 100 + ".md", "-2"))
     ('notes/tea-2.md', 103)
     """
     stem, dot, ending = path.rpartition(".")
     folder, slash, name = stem.rpartition("/")
-    room = min(STEM_LIMIT, PATH_LIMIT - len(f"{folder}{slash}{dot}{ending}".encode())) - len(suffix)
+    room = min(MAX_STEM_BYTES, PATH_LIMIT - len(f"{folder}{slash}{dot}{ending}".encode())) - len(suffix)
     return f"{folder}{slash}{name.encode()[:room].decode('utf-8', 'ignore')}{suffix}{dot}{ending}"
 
 
 def is_fact(path: str) -> bool:
-    """Whether a memory is corrected only by another that supersedes it.
+    """Return True if a memory is corrected only by another that supersedes it.
 
     >>> is_fact("facts/project_test-command.md"), is_fact("project_facts.md")
     (True, False)
@@ -128,7 +143,7 @@ def is_fact(path: str) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a file name, however it is spelled, is that of a file which is generated or loaded as instructions.
+    """Return True if a file name, however spelled, is that of a generated file or one loaded as instructions.
 
     >>> is_reserved("Memory.MD"), is_reserved("my-memory.md")
     (True, False)
@@ -138,7 +153,7 @@ def is_reserved(name: str) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def fold(path: str) -> str:
-    """What two paths share when a file system that ignores case and composition sees one file.
+    """Return what two paths share when a file system that ignores case and composition sees one file.
 
     >>> fold("Cafe\\u0301.md") == fold("caf\\u00e9.md")
     True
@@ -150,7 +165,7 @@ def fold(path: str) -> str:
 
 
 def slug(name: str, limit: int = MAX_SLUG_BYTES) -> str:
-    """A readable piece of a file name: letters and digits of any script, hyphens between.
+    """Return a readable piece of a file name: letters and digits of any script, hyphens between.
 
     >>> slug("Prefers tabs, not spaces!"), slug("日本語のメモ")
     ('prefers-tabs-not-spaces', '日本語のメモ')
@@ -160,21 +175,22 @@ def slug(name: str, limit: int = MAX_SLUG_BYTES) -> str:
 
 
 def file_name(kind: str, name: str, taken: Callable[[str], bool]) -> str:
-    """A free file name for a new memory; `taken` says which are not free.
+    """Return a free file name for a new memory; `taken` says which are not free.
 
     >>> file_name("user", "Tabs", taken={"user_tabs.md"}.__contains__)
     'user_tabs-2.md'
     """
     stem = f"{slug(kind, 20)}_{_telling_slug(name)}"
-    for number in count(1):
-        path = f"{stem}.md" if number == 1 else f"{stem}-{number}.md"
-        if not taken(path):
-            return check_path(path)
-    raise AssertionError("counting does not end")
+    path = f"{stem}.md"
+    number = 1
+    while taken(path):
+        number += 1
+        path = f"{stem}-{number}.md"
+    return check_path(path)
 
 
 def listable(name: str, *, folder: bool = False) -> bool:
-    """Whether a file, or a folder, found on disk is looked at at all.
+    """Return True if a file, or a folder, found on disk is looked at at all.
 
     >>> listable("notes.md"), listable(".notes.md"), listable("notes.txt"), listable("old", folder=True)
     (True, False, False, True)
@@ -183,7 +199,7 @@ def listable(name: str, *, folder: bool = False) -> bool:
 
 
 def shown(path: str) -> str:
-    """A name found on disk, whatever bytes it has, as something that can be printed and sent as JSON.
+    """Return a name found on disk, whatever bytes it has, as something that can be printed and sent as JSON.
 
     >>> shown("a\\x1b\\udcff.md")
     'a\\\\x1b\\\\xff.md'
@@ -212,9 +228,9 @@ def _check_segment(path: str, segment: str) -> None:
     if segment[0] in ".- " or segment[-1] in ". ":
         raise PathRefused(path, "a part may not begin with '.', '-' or a space, nor end with '.' or a space")
     stem = segment.removesuffix(".md")
-    if len(stem.encode()) > STEM_LIMIT:
-        raise PathRefused(path, f"a part of it is longer than {STEM_LIMIT} bytes")
-    if _compatible_fold(segment.partition(".")[0]).rstrip() in _DEVICES:
+    if len(stem.encode()) > MAX_STEM_BYTES:
+        raise PathRefused(path, f"a part of it is longer than {MAX_STEM_BYTES} bytes")
+    if _compatible_fold(segment.partition(".")[0]).rstrip() in _DEVICE_NAMES:
         raise PathRefused(path, "Windows keeps that name for a device")
 
 
@@ -232,15 +248,15 @@ def _readable(name: str) -> str:
     if name.isascii():
         return "-".join(re.findall("[a-z0-9]+", name))
     name = re.sub(DRAWS_NOTHING, "", unicodedata.normalize("NFKC", name).lower())
-    kept: list[str] = []
+    readable = ""
     for character in name:
-        if character.isalnum():
-            kept.append(character)
-        elif kept and kept[-1] != "-":
-            # A mark belongs to the letter before it; anything else separates.
-            is_mark = not character.isascii() and unicodedata.category(character) in ("Mn", "Mc")
-            kept.append(character if is_mark else "-")
-    return unicodedata.normalize("NFC", "".join(kept).rstrip("-"))
+        # A mark belongs to the letter before it; anything else separates.
+        is_mark = readable and not character.isascii() and unicodedata.category(character) in ("Mn", "Mc")
+        if character.isalnum() or (is_mark and readable[-1] != "-"):
+            readable += character
+        elif readable and readable[-1] != "-":
+            readable += "-"
+    return unicodedata.normalize("NFC", readable.rstrip("-"))
 
 
 def _telling_slug(name: str) -> str:
@@ -249,15 +265,17 @@ def _telling_slug(name: str) -> str:
     A word is what stands between blanks, so that an address or a place in the code stays whole. Where all words are
     common ones ("We use Go"), all stay. A negation stays, too: "Don't use Redis" is `no-redis`.
     """
-    plain = re.sub(_UNTOLD, " ", re.sub(_DO_NOT, " no ", name))
+    plain = re.sub(_CONTRACTION, " ", re.sub(_DO_NOT, " no ", name))
     pieces = [piece for word in plain.split() if (piece := _readable(word))]
-    telling = [piece for piece in pieces if piece in _NEGATIONS or not all(map(is_filler, piece.split("-")))]
-    if not set(telling) - _NEGATIONS or len(pieces) <= MAX_TITLE_WORDS:
+    telling = [piece for piece in pieces if piece in _NEGATING_WORDS or not all(map(is_filler, piece.split("-")))]
+    if not set(telling) - _NEGATING_WORDS or len(pieces) <= MAX_TITLE_WORDS:
         telling = pieces
     readable = "-".join(list(dict.fromkeys(telling))[:MAX_SLUG_WORDS])
     head = _cut(readable[:MAX_SLUG_CHARS], MAX_SLUG_BYTES)
     is_cut_within_word = "." < readable[len(head) :][:1] < "\u3000"  # Chinese and Japanese have no space to cut at
-    return (is_cut_within_word and head.rpartition("-")[0]) or head or slug(name)
+    if is_cut_within_word and "-" in head:
+        head = head.rpartition("-")[0]
+    return head or slug(name)
 
 
 def _cut(readable: str, limit: int) -> str:

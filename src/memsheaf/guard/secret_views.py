@@ -16,14 +16,14 @@ from memsheaf.guard.secret_values import is_rest_of_token, is_token
 from memsheaf.memory import INVISIBLE
 
 # one character with the marks and vowels that it composes with
-_CLUSTER = r"(?s).[\u0300-\u036f\u1160-\u11ff\u3099\u309a]{0,8}"
-_ESCAPE = (
+_COMPOSED_CHARACTER = r"(?s).[\u0300-\u036f\u1160-\u11ff\u3099\u309a]{0,8}"
+_ASCII_ESCAPE = (
     r"%[2-7][0-9A-Fa-f]|&#[xX]0{0,6}[2-7][0-9A-Fa-f];|\\x[2-7][0-9A-Fa-f]|\\u00[2-7][0-9A-Fa-f]"
     r"|\\[nrt\"'/]|&#0{0,6}[0-9]{2,3};|&(?:amp|quot|apos|lt|gt|colon|equals|lowbar|hyphen|sol|plus);"
 )
 # A line break with what indents or quotes the next line, or the seam of two strings, inside a token; what follows it
 # in its line, and whether that is all.
-_SEAM = (
+_TOKEN_SEAM = (
     # a character to begin with, and no space inside a line: most are passed over quickly
     r"[ \t\\\r\n\"'](?:(?<![ \t])|(?=[ \t\\\r\n]))(?<=[A-Za-z0-9+/_=.~%-]{6}[\s\S])"
     r"(?:(?:(?<=[ \t])[ \t]{0,7}\\?\r?\n|(?<=\\)\r?\n|(?<=\r)\n|(?<=\n))[ \t>#*|]{0,16}"
@@ -58,7 +58,7 @@ def normalized_view(text: str) -> View:
     """Return a text as `normalize` does, with the places of its characters."""
     pieces: list[str] = []
     origins: list[int] = []
-    for cluster in re.finditer(_CLUSTER, text):
+    for cluster in re.finditer(_COMPOSED_CHARACTER, text):
         piece = cluster[0] if cluster[0].isascii() else normalize(cluster[0])
         pieces.append(piece)
         origins += [cluster.start()] * len(piece)
@@ -69,7 +69,7 @@ def undo_escapes(view: View) -> View:
     """Return a text with its escapes for ASCII undone: percent, HTML, backslash."""
     if not any(mark in view.text for mark in "%&\\"):
         return view
-    return _replace(view, _ESCAPE, _read_escape)
+    return _replace(view, _ASCII_ESCAPE, _read_escape)
 
 
 def _read_escape(match: re.Match[str]) -> str:
@@ -87,15 +87,15 @@ def close_seams(view: View) -> View:
     """Return a text in which tokens that are broken over two lines or two strings are put together."""
 
     def join(match: re.Match[str]) -> str:
-        seam, rest, is_alone = match[0], match[1], match[2] is not None
-        if "n" not in seam and "\n" not in seam:
-            return ""
-        before = view.text[max(0, match.start() - 80) : match.start()]
-        return "" if _is_torn(before, rest, is_alone=is_alone) else seam
+        if "n" in match[0] or "\n" in match[0]:
+            before = view.text[max(0, match.start() - 80) : match.start()]
+            if not _is_torn(before, match[1], is_alone=match[2] is not None):
+                return match[0]
+        return ""
 
     if not any(mark in view.text for mark in "\n\\\"'"):
         return view
-    return _replace(view, _SEAM, join)
+    return _replace(view, _TOKEN_SEAM, join)
 
 
 def _is_torn(before: str, rest: str, *, is_alone: bool) -> bool:

@@ -94,11 +94,11 @@ def _find_in_views(view: View) -> list[Secret]:
         secrets += _locate(closed, _find_formatted(closed.text))
         secrets += _locate(closed, assigned_values(closed.text))
     merged: list[Secret] = []
-    for secret in sorted(secrets, key=lambda each: each.start):  # those that share a place are one
-        if merged and secret.start < merged[-1].end:
-            last = merged.pop()
-            secret = last._replace(end=max(last.end, secret.end))
-        merged.append(secret)
+    for secret in sorted(secrets, key=lambda secret: secret.start):
+        if not merged or secret.start >= merged[-1].end:
+            merged.append(secret)
+        elif secret.end > merged[-1].end:  # those that share a place are one
+            merged[-1] = merged[-1]._replace(end=secret.end)
     return merged
 
 
@@ -184,19 +184,23 @@ _RUN_OF_WORDS = (
 )
 _OF_SEEDS = r"(?i)\b(?:seed|mnemonic|wallet|bip-?39|(?:recovery|secret|backup)[ -](?:phrase|words))\b"
 _OF_CODES = "2fa|mfa|otp|authenticator|one-time|set-?up|seed|secret|backup"
-_SENTENCE = (
+_SENTENCE_WORDS = (
     r"\b(?:the|and|for|with|from|your|not|are|was|has|have|had|which|been|should|would|were|their|but|our|its|into|who"
     r"|never|because|where|when|what|being|does|did|them|these|those|than)\b"
 )
 _IS_SECRET = r"(?<![\w-])[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?Secret(?![\w-])"
-_HELD = (
+_MANIFEST_DATA = (
     r"(?m)^([ \t>]*)[\"']?(?:data|stringData)[\"']?[ \t]*:[ \t]*\{?[ \t]*$"
     r"|[{,]\s*\"(?:data|stringData)\"\s*:\s*\{|[ ](?:data|stringData):(?= [\w./-]+: )"
 )
-_ENTRY = r"([\s,>]*)[\"']?[\w./-]{1,100}[\"']?[ \t]*:[ \t]*[\"']?([^\s\"',}]*)[\"']?[ \t]*(?=[,}\s]|$|(?<=\s))"
+_MANIFEST_ENTRY = (
+    r"([\s,>]*)[\"']?[\w./-]{1,100}[\"']?[ \t]*:[ \t]*[\"']?([^\s\"',}]*)[\"']?[ \t]*(?=[,}\s]|$|(?<=\s))"
+)
 
 
-_COOKIE = r"(?i:cookie)[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?((?:[\w.!$%-]{1,80}=[^\s;\"',…]{0,4096}+;?[ \t]{0,4})++)"
+_COOKIE_HEADER = (
+    r"(?i:cookie)[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?((?:[\w.!$%-]{1,80}=[^\s;\"',…]{0,4096}+;?[ \t]{0,4})++)"
+)
 _COOKIE_PAIR = (
     r"(?i)([\w.!$%-]*(?:sess|sid|auth|tok|csrf|jwt)[\w.!$%-]*|)(?:(?<=[;\s:\"'])[\w.!$%-]+)?=([^\s;\"',…]{8,})"
 )
@@ -217,7 +221,7 @@ def _find_marked(text: str) -> Iterator[Finding]:
             if JUDGES[place.judge](match[1]):
                 yield place.kind, *match.span(1)
     if "cookie" in lowered:
-        for match in re.finditer(_COOKIE, text):
+        for match in re.finditer(_COOKIE_HEADER, text):
             for pair in re.compile(_COOKIE_PAIR).finditer(text, *match.span(1)):
                 judge = is_real if pair[1] else is_token
                 if judge(pair[2]):
@@ -245,21 +249,21 @@ def _find_seed_phrases(text: str) -> Iterator[Finding]:
             words += re.findall("[a-z]+", line[0])
             if words[:1] == ["phrase"]:
                 del words[0]
-            if len(words) in (12, 15, 18, 21, 24) and not re.search(_SENTENCE, " ".join(words)):
+            if len(words) in (12, 15, 18, 21, 24) and not re.search(_SENTENCE_WORDS, " ".join(words)):
                 yield "a wallet's seed phrase", first, first + line.end()
                 break
 
 
 def _find_in_manifests(text: str) -> Iterator[Finding]:
     """Yield the values that a Secret of Kubernetes holds, whatever they are called."""
-    starts = [0, *(match.start() for match in re.finditer(r"(?m)^---", text)), len(text)]
-    entries = re.compile(_ENTRY)
-    for first, last in pairwise(starts):
+    borders = [0, *(match.start() for match in re.finditer(r"(?m)^---", text)), len(text)]
+    entries = re.compile(_MANIFEST_ENTRY)
+    for first, last in pairwise(borders):
         if not re.compile(_IS_SECRET).search(text, first, last):
             continue
-        for held in re.compile(_HELD).finditer(text, first, last):
-            entry = entries.match(text, held.end(), last)
-            while entry and (held[1] is None or len(entry[1].rpartition("\n")[2]) > len(held[1])):
+        for data in re.compile(_MANIFEST_DATA).finditer(text, first, last):
+            entry = entries.match(text, data.end(), last)
+            while entry and (data[1] is None or len(entry[1].rpartition("\n")[2]) > len(data[1])):
                 if is_held(entry[2]):
                     yield "a secret of Kubernetes", *entry.span(2)
                 entry = entries.match(text, entry.end(), last)

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
 from memsheaf.errors import BadHeader, Duplicate, Exists, MemsheafError, ModelFailed, NotFound, Ref, Refused
-from memsheaf.guard.pasted import PASTED, read_own_words
+from memsheaf.guard.pasted import PASTED_DOUBT, read_own_words
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import REMOVED, without_secrets
 from memsheaf.learn.corrections import Memories, drop_retracted, find_corrected
@@ -393,7 +393,7 @@ def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], memories: M
         if is_of_tools or coverage(heard, perhaps) < LIKELY or coverage(content, perhaps) < LIKELY:
             proposal = proposal._replace(trust="unconfirmed", why="it comes from a tool, a page or the agent")
         elif coverage(content, sure) < LIKELY:
-            proposal = proposal._replace(doubt=PASTED)
+            proposal = proposal._replace(doubt=PASTED_DOUBT)
         yield proposal
 
 

@@ -15,7 +15,7 @@ from datetime import date
 from itertools import pairwise
 from typing import NamedTuple
 
-from memsheaf.guard.pasted import OTHERS, OwnWords, read_own_words
+from memsheaf.guard.pasted import OTHERS_MARK, OwnWords, read_own_words
 from memsheaf.guard.worth import ephemeral
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.text import tokenizer
@@ -227,7 +227,7 @@ def _read_sentences(own: OwnWords) -> list[Sentence]:
     sentences = []
     for start, end in find_sentences(own.spoken):
         around = own.spoken[max(start - 2, 0) : start] + own.spoken[start:end] + own.spoken[end : end + 2]
-        if OTHERS in around:
+        if OTHERS_MARK in around:
             continue
         mark = bullet_length(own.spoken[start:end])
         first = start + mark
