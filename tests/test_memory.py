@@ -107,7 +107,7 @@ def test_every_property_of_a_hostile_file_can_be_asked_for(case: dict[str, Any])
     assert len(read.version) == 64
     assert isinstance(read.pinned, bool)
     assert read.trust in ("confirmed", "unconfirmed")
-    assert read.known == (read.type in KINDS)
+    assert read.has_known_type == (read.type in KINDS)
 
 
 @given(st.one_of(st.binary(), st.binary().map(lambda data: b"---\nname: " + data + b"\n---\n" + data)), st.text())
@@ -133,7 +133,7 @@ def test_a_file_is_asked_through_its_properties() -> None:
         "citations: [a:1, b:2]", "supersedes: old.md", "pinned: Yes", "expires: 2027-01-01",
         "reason: asked for",
     )  # fmt: skip
-    assert (read.name, read.description, read.type, read.known) == (
+    assert (read.name, read.description, read.type, read.has_known_type) == (
         "Prefers tabs",
         "Indentation",
         "feedback",
@@ -197,7 +197,7 @@ def test_a_missing_description_comes_from_the_first_line_that_says_something(bod
 
 def test_a_free_file_describes_itself() -> None:
     free = parse("NOTES.md", "\ufeff# Notes\n\ntext\n".encode())
-    assert (free.state, free.name, free.description, free.type, free.known) == (
+    assert (free.state, free.name, free.description, free.type, free.has_known_type) == (
         "free",
         "NOTES",
         "Notes",
@@ -219,12 +219,12 @@ def test_header_lines_that_are_several_lines_show_as_one() -> None:
 
 def test_the_type_may_be_nested_as_other_tools_write_it() -> None:
     read = memory("name: n", "metadata:", "  type: reference")
-    assert (read.type, read.known, read.warnings) == ("reference", True, ())
+    assert (read.type, read.has_known_type, read.warnings) == ("reference", True, ())
 
 
 def test_an_unknown_type_is_kept_and_warned_of() -> None:
     read = memory("name: n", "type: recipe")
-    assert (read.state, read.type, read.known) == ("ok", "recipe", False)
+    assert (read.state, read.type, read.has_known_type) == ("ok", "recipe", False)
     assert "recipe" in read.warnings[0]
     assert memory("name: n").warnings
 

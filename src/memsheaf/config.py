@@ -83,11 +83,11 @@ POLICIES = ("auto", "suggest", "manual", "log")
 OFFLINE = ("refuse", "queue")
 MAX_NUMBER = 1e15
 
-_KNOWN = (
+_KNOWN_KEYS = (
     *("scope", "retention_days", "tools", "agent_context", "projects", "embedder", "model", "learning", "spend"),
     *("dream", "chat", "hooks", "teams", "hub"),
 )
-_SERVICE = ("name", "url", "key")
+_SERVICE_KEYS = ("name", "url", "key")
 _SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _CHOICES = {"learning.policy": POLICIES, "hub.offline": ("", *OFFLINE)}
 _AT_LEAST_ONE = frozenset({"chat.context_tokens", "chat.answer_tokens", "chat.requests_per_turn"})
@@ -95,7 +95,7 @@ _VARIABLE_NAME = "[A-Z_][A-Z0-9_]{0,63}"
 
 
 class Dream(NamedTuple):
-    """When memories are consolidated by themselves."""
+    """The conditions under which memories are consolidated unasked."""
 
     enabled: bool = True
     files: int = 10
@@ -105,7 +105,7 @@ class Dream(NamedTuple):
 
 
 class Chat(NamedTuple):
-    """How `memsheaf chat` talks, and the most that all chats may cost in one day."""
+    """Limits of `memsheaf chat`, for one turn and for all chats of a day."""
 
     context_tokens: int = 120_000
     answer_tokens: int = 8_192
@@ -116,13 +116,13 @@ class Chat(NamedTuple):
 
 
 class Hooks(NamedTuple):
-    """What hooks of coding agents do."""
+    """The behaviour of hooks in coding agents."""
 
     line: bool = True
 
 
 class HubUse(NamedTuple):
-    """How scopes that have a hub are kept in step with it."""
+    """The behaviour of scopes that have a hub."""
 
     offline: str = ""
     start_seconds: float = 2.0
@@ -130,7 +130,7 @@ class HubUse(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the user chose."""
+    """The choices of the user, with the defaults for the rest."""
 
     home: str
     cache: str
@@ -254,8 +254,8 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 def _settings(home: str, file: dict[str, object], environment: Mapping[str, str], platform: str) -> Settings:
-    if unknown := sorted(set(file) - set(_KNOWN)):
-        raise _bad(unknown[0], f"there is no setting {unknown[0]}; known are {', '.join(_KNOWN)}")
+    if unknown := sorted(set(file) - set(_KNOWN_KEYS)):
+        raise _bad(unknown[0], f"there is no setting {unknown[0]}; known are {', '.join(_KNOWN_KEYS)}")
     names = ("scope", "retention_days", "tools", "project", "task", "session")
     from_environment = {name: environment.get(f"MEMSHEAF_{name.upper()}", "") for name in names}
     values: dict[str, Any] = dict(from_environment)
@@ -437,7 +437,7 @@ def _service(name: str, default: str, environment: Mapping[str, str], file: Mapp
 
     They go together: a name from the environment takes no key from the file.
     """
-    table = _table(name, file, _SERVICE)
+    table = _table(name, file, _SERVICE_KEYS)
     for part, value in table.items():
         _check(f"{name}.{part}", value, default if part == "name" else "")
     variable = f"MEMSHEAF_{name.upper()}"

@@ -345,7 +345,7 @@ def _refuse_incomplete(memory: Memory) -> None:
         missing.append("a cited place")
     if not memory.reason:
         missing.append("a reason")
-    if memory.state != "ok" or not memory.known:
+    if memory.state != "ok" or not memory.has_known_type:
         missing.append("a header with name, description and type")
     if missing:
         raise hinted(

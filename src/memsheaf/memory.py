@@ -28,11 +28,11 @@ VALUE_LIMIT = 2048
 LINE_LIMIT = 16 * 1024
 
 _TEXT_KEYS = frozenset(
-    {
-        "name", "description", "type", "created", "updated", "source", "trust",
-        "conversation", "reason", "expires", "pinned", "changed_by",
-    }
-)  # fmt: skip
+    (
+        *("name", "description", "type", "created", "updated", "source", "trust"),
+        *("conversation", "reason", "expires", "pinned", "changed_by"),
+    )
+)
 _LIST_KEYS = frozenset({"citations", "supersedes"})
 _DATE_KEYS = ("created", "updated", "expires")
 _FIELD_LIMITS = {"name": NAME_LIMIT, "description": DESCRIPTION_LIMIT}
@@ -118,7 +118,7 @@ class Memory(NamedTuple):
 
     @property
     def version(self) -> str:
-        """What identifies these very bytes."""
+        """The hash that identifies these very bytes."""
         return sha256(self.data).hexdigest()
 
     @property
@@ -143,49 +143,49 @@ class Memory(NamedTuple):
         return self.page.get("type") or self.page.nested("metadata", "type")
 
     @property
-    def known(self) -> bool:
-        """Whether the type is one of the four."""
+    def has_known_type(self) -> bool:
+        """True if the type is one of the four."""
         return self.type in KINDS
 
     @property
     def created(self) -> str:
-        """When the fact was first written down."""
+        """The day or time at which the fact was first written down."""
         return self.page.get("created")
 
     @property
     def updated(self) -> str:
-        """When it was last changed."""
+        """The day or time of the last change."""
         return self.page.get("updated")
 
     @property
     def expires(self) -> str:
-        """When it stops being true; "" when it does not."""
+        """The day or time from which it is no longer true; "" if it does not expire."""
         return self.page.get("expires")
 
     @property
     def source(self) -> str:
-        """Through which channel it came."""
+        """The channel that it came through."""
         return self.page.get("source")
 
     @property
     def changed_by(self) -> str:
-        """Who changed it last, when that is not its source."""
+        """The author of the last change, if that is not its source."""
         return _one_line(self.page.get("changed_by"))
 
     @property
     def summary(self) -> str:
-        """What the catalog says of it: the problem, else the description, after who else changed it last."""
+        """The line of the catalog about it: the problem, else the description, after who else changed it last."""
         mark = f"(changed by {self.changed_by[:40]}) " if self.changed_by not in ("", "user") else ""
         return self.problem or mark + self.description
 
     @property
     def conversation(self) -> str:
-        """In which conversation it was learned."""
+        """The conversation in which it was learned."""
         return self.page.get("conversation")
 
     @property
     def reason(self) -> str:
-        """Why it was worth keeping."""
+        """The reason why it was worth keeping."""
         return self.page.get("reason")
 
     @property
@@ -200,7 +200,7 @@ class Memory(NamedTuple):
 
     @property
     def pinned(self) -> bool:
-        """Whether it must stay in the catalog."""
+        """True if it must stay in the catalog."""
         return self.page.get("pinned").lower() in ("true", "yes")
 
     @property
@@ -212,12 +212,12 @@ class Memory(NamedTuple):
 
     @property
     def is_item(self) -> bool:
-        """Whether a program keeps it under a key of its own, and counts on finding it there as it left it."""
+        """True if a program keeps it under a key of its own, and counts on finding it there as it left it."""
         return any(field.key == "key" for field in self.page.fields)
 
 
 def parse(path: str, data: bytes) -> Memory:
-    """The memory in a file, well-formed or not. Never raises.
+    """Return the memory in a file, well-formed or not. Never raises.
 
     >>> parse("user_tabs.md", b"---\\nname: Tabs\\ntype: user\\n---\\nUse tabs.\\n").description
     'Use tabs.'
@@ -243,10 +243,9 @@ def parse(path: str, data: bytes) -> Memory:
     if not page.head:
         return Memory(path, data, page, "free", "", page.warnings)
     memory = Memory(path, data, page, "ok", "", page.warnings)
-    kind = memory.type
-    if kind in KINDS:
+    if memory.has_known_type:
         return memory
-    problem = f"type {kind!r} is not one of {', '.join(KINDS)}" if kind else "there is no type"
+    problem = f"type {memory.type!r} is not one of {', '.join(KINDS)}" if memory.type else "there is no type"
     return memory._replace(warnings=(*memory.warnings, f"{problem}; listed under Other"))
 
 
@@ -267,7 +266,7 @@ def compose(
     supersedes: Sequence[str] = (),
     reason: str = "",
 ) -> Memory:
-    """A new memory, sound enough to be stored; its path is chosen afterwards.
+    """Return a new memory, sound enough to be stored; its path is chosen afterwards.
 
     Raises:
         TextRefused: something in it may not be stored; the message says what to change.
@@ -290,11 +289,13 @@ def compose(
     refuse_large(body)
     cleaned: dict[str, str | Sequence[str]] = {}
     for key, value in fields.items():
-        clean = clean_field(key, value) if isinstance(value, str) else [clean_field(key, one) for one in value]
-        if clean:
-            cleaned[key] = clean
+        if isinstance(value, str):
+            cleaned[key] = clean_field(key, value)
+        else:
+            cleaned[key] = [clean_field(key, item) for item in value]
+    cleaned = {key: value for key, value in cleaned.items() if value}
     page = compose_page(cleaned, body if body.endswith("\n") else body + "\n")
-    data = _encoded("", page.head + page.body)
+    data = _encode("", page.head + page.body)
     refuse_large(data)
     memory = Memory("", data, page)
     _check_storable(memory, KINDS, ("name", "description"))
@@ -309,7 +310,7 @@ def check(
     required: Sequence[str] = ("name", "description"),
     parsed: Memory | None = None,
 ) -> Memory:
-    """The memory this text is, provided it may be stored at `path`.
+    """Return the memory that a text is, provided it may be stored at `path`.
 
     `kinds` are the types allowed; an edit passes the type the file has already, and as `required` what it has.
 
@@ -317,13 +318,13 @@ def check(
         TextRefused: it may not be stored; the message says what to change.
     """
     refuse_large(text, path)
-    memory = parsed or parse(path, _encoded(path, text))
+    memory = parsed or parse(path, _encode(path, text))
     if (quoted := with_quotes(text, memory.page)) != text:
-        memory = parse(path, _encoded(path, quoted))
+        memory = parse(path, _encode(path, quoted))
     if memory.state == "free":
-        raise _refused(path, "there is no header; begin with name, description and type between '---' lines")
+        raise _refusal(path, "there is no header; begin with name, description and type between '---' lines")
     if memory.state != "ok":
-        raise _refused(path, memory.problem)
+        raise _refusal(path, memory.problem)
     _check_storable(memory, kinds, required)
     return memory
 
@@ -331,11 +332,11 @@ def check(
 def refuse_large(text: str | bytes, path: str = "") -> None:
     """Raise TextRefused for what is too large to be stored: asked first, before any other work is done with it."""
     if len(text) > LIMIT:
-        raise _refused(path, _TOO_LARGE)
+        raise _refusal(path, _TOO_LARGE)
 
 
 def clean_field(label: str, value: str) -> str:
-    """One line for the header, without blanks around it.
+    """Return a value as one line for the header, without blanks around it.
 
     >>> clean_field("name", "  Prefers tabs ")
     'Prefers tabs'
@@ -347,13 +348,13 @@ def clean_field(label: str, value: str) -> str:
     limit = _FIELD_LIMITS.get(label, VALUE_LIMIT)
     if len(value) * 4 > limit and (size := len(value.encode("utf-8", "surrogatepass"))) > limit:
         raise TextRefused(f"{label} is {size} bytes long; {limit} is the most, so shorten it")
-    if found := invisible_in(value):
-        raise _refused("", f"{label} holds {found}; write one visible line")
+    if invisible := describe_invisible(value):
+        raise _refusal("", f"{label} holds {invisible}; write one visible line")
     return value
 
 
 def is_conflict_copy(path: str) -> bool:
-    """Whether the file name is one that sync programs give to the second of two versions.
+    """Return True for a file name that sync programs give to the second of two versions.
 
     >>> is_conflict_copy("prefs.sync-conflict-20260305-101010-ABCDEFG.md"), is_conflict_copy("conflict.md")
     (True, False)
@@ -362,26 +363,26 @@ def is_conflict_copy(path: str) -> bool:
     return "onflict" in name.lower() and bool(re.search(_CONFLICT_COPY, name))
 
 
-def _encoded(path: str, text: str) -> bytes:
+def _encode(path: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise _refused(path, f"half of a surrogate pair at character {error.start}; remove it") from None
+        raise _refusal(path, f"half of a surrogate pair at character {error.start}; remove it") from None
 
 
 def _check_storable(memory: Memory, kinds: Sequence[str], required: Sequence[str]) -> None:
     if len(memory.data.translate(None, _CONTROLS)) != len(memory.data):
-        raise _refused(memory.path, "it holds control characters; keep only text, line breaks and tabs")
+        raise _refusal(memory.path, "it holds control characters; keep only text, line breaks and tabs")
     _check_header(memory, kinds, required)
     _check_body(memory)
 
 
-def _refused(path: str, reason: str) -> TextRefused:
+def _refusal(path: str, reason: str) -> TextRefused:
     return TextRefused(f"{path!r} cannot be stored: {reason}" if path else f"this cannot be stored: {reason}")
 
 
-def _echoed(value: str) -> str:
-    """A value for an error message, without what could be a secret."""
+def _echo(value: str) -> str:
+    """Return a value for an error message, unless it could be a secret."""
     return repr(value) if re.fullmatch(r"[A-Za-z ]{0,20}|[0-9 :TZ.+-]{1,30}", value) else "something else"
 
 
@@ -397,13 +398,13 @@ def _name_from(path: str) -> str:
 
 
 def first_line(body: str) -> str:
-    """The first line of a text that says something, as a description."""
+    """Return the first line of a text that says something, as a description."""
     line = body.removeprefix(BOM).lstrip("# \t\r\n").replace("\r", "\n").partition("\n")[0]
     return _one_line(line[:DESCRIPTION_LIMIT].strip())
 
 
 def _wrong_shape(page: ParsedText) -> str:
-    """Which known key holds a list or a block where a text belongs; "" when none does."""
+    """Return a line about a known key that holds a list or a block where a text belongs; "" if none does."""
     for field in page.fields:
         value = field.value
         if isinstance(value, str):
@@ -419,32 +420,32 @@ def _check_header(memory: Memory, kinds: Sequence[str], required: Sequence[str])
     page, path = memory.page, memory.path
     for key in required:
         if not page.get(key).strip():
-            raise _refused(path, f"there is no {key}; add one line that says it")
+            raise _refusal(path, f"there is no {key}; add one line that says it")
     if memory.type not in kinds:
-        raise _refused(path, f"type is {_echoed(memory.type)}; use {', '.join(dict.fromkeys(kinds))}")
+        raise _refusal(path, f"type is {_echo(memory.type)}; use {', '.join(dict.fromkeys(kinds))}")
     if not page.head.isascii() and re.search(BREAKS, page.head):
-        raise _refused(path, "the header holds control characters or line separators; remove them")
+        raise _refusal(path, "the header holds control characters or line separators; remove them")
     for field in page.fields:
         texts = (field.value,) if isinstance(field.value, str) else field.value
         for text in texts:
             value = text if isinstance(text, str) else text[1]
             if len(value) * 4 > VALUE_LIMIT and len(value.encode()) > VALUE_LIMIT:
-                raise _refused(path, f"{field.key} is longer than {VALUE_LIMIT} bytes; move it into the text")
-            if (field.key in _TEXT_KEYS or field.key in _LIST_KEYS) and (found := invisible_in(value)):
-                raise _refused(path, f"{field.key} holds {found}; write one visible line")
+                raise _refusal(path, f"{field.key} is longer than {VALUE_LIMIT} bytes; move it into the text")
+            if (field.key in _TEXT_KEYS or field.key in _LIST_KEYS) and (invisible := describe_invisible(value)):
+                raise _refusal(path, f"{field.key} holds {invisible}; write one visible line")
     for key in _DATE_KEYS:
         if (value := page.get(key)) and not _is_date(value):
-            raise _refused(path, f"{key} is {_echoed(value)}; write a real date such as 2026-11-15")
+            raise _refusal(path, f"{key} is {_echo(value)}; write a real date such as 2026-11-15")
 
 
 def _check_body(memory: Memory) -> None:
     body = memory.body
     if is_blank(body):
-        raise _refused(memory.path, "there is no text below the header; say the fact")
+        raise _refusal(memory.path, "there is no text below the header; say the fact")
     if len(memory.data) > LINE_LIMIT and max(map(len, body.encode().split(b"\n"))) > LINE_LIMIT:
-        raise _refused(memory.path, f"a line is longer than {LINE_LIMIT // 1024} KiB; break it into lines")
+        raise _refusal(memory.path, f"a line is longer than {LINE_LIMIT // 1024} KiB; break it into lines")
     if has_conflict_marks(body):
-        raise _refused(memory.path, "it holds git conflict marks; choose one side")
+        raise _refusal(memory.path, "it holds git conflict marks; choose one side")
 
 
 @lru_cache(maxsize=256)
@@ -459,7 +460,7 @@ def _is_date(value: str) -> bool:
 
 
 def is_blank(text: str) -> bool:
-    """Whether there is nothing to see in a text.
+    """Return True if there is nothing to see in a text.
 
     >>> is_blank(" \\n"), is_blank("\\ufeff\\u200b\\u3164"), is_blank("a")
     (True, True, False)
@@ -468,10 +469,10 @@ def is_blank(text: str) -> bool:
     return not any(map(str.isprintable, shapes))
 
 
-def invisible_in(value: str) -> str:
-    """What stands in a line that a reader cannot see, in words; "" when nothing does.
+def describe_invisible(value: str) -> str:
+    """Describe what a reader cannot see in a line; "" if there is nothing.
 
-    >>> invisible_in("two\\nlines"), invisible_in("caf\\u00e9")
+    >>> describe_invisible("two\\nlines"), describe_invisible("caf\\u00e9")
     ('a line break or control character', '')
     """
     if value.isascii():

@@ -41,7 +41,7 @@ HUB_FILE = os.path.join(".history", "hub.json")
 REPOSITORIES_FILE = "repositories.json"  # the checkouts that a person accepted; `store/trust.py` writes it
 INNER = ("tasks", "sessions")  # the folders of a project in which each folder is a scope of its own
 LOGS = "logs"
-FOLDERS = 1_000  # whose files are counted, of a `.memory` that is not used
+MAX_COUNTED_FOLDERS = 1_000  # of a `.memory` that is not used
 
 _LABEL = r"[a-z0-9][a-z0-9-]{0,63}"
 _DEVICES = r"(con|prn|aux|nul|com\d|lpt\d)"
@@ -72,7 +72,7 @@ class Scope(NamedTuple):
 
 
 class Places(NamedTuple):
-    """What the resolver goes by. `project` is a folder that the caller or the environment chose."""
+    """The places that decide which folder a scope has. `project` is one that the caller or the environment chose."""
 
     home: str
     cwd: str
@@ -231,35 +231,34 @@ def _is_plain_folder(path: str) -> bool:
 
 
 def named_folders(parent: str) -> list[str]:
-    """The folders in one that are named as scopes may be, in order; links are none."""
+    """Return the folders in one that are named as scopes may be, in order; links are left out."""
     try:
         with os.scandir(parent) as entries:
-            found = sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-    return [name for name in found if re.fullmatch(_LABEL, name) and not re.fullmatch(_DEVICES, name)]
+    return [name for name in names if re.fullmatch(_LABEL, name) and not re.fullmatch(_DEVICES, name)]
 
 
 def resolve(scope: Scope, places: Places) -> str:
-    """The root folder of a scope. Nothing is created."""
+    """Return the root folder of a scope. Nothing is created."""
     if scope.layer == "user":
         return os.path.join(places.home, "user")
-    if scope.layer == "agent":
-        return os.path.join(places.home, "agents", check_label(scope.name, "agent"))
-    if scope.layer == "team":
-        return os.path.join(places.home, "team", check_label(scope.name, "team"))
-    if scope.layer not in ("project", "task", "session"):
-        raise ScopeRefused(f"{str(scope)!r} is not a scope")
-    project = project_root(places)
     if scope.layer == "project":
-        return project
-    root = os.path.join(project, f"{scope.layer}s", check_label(scope.name, scope.layer))
+        return project_root(places)
+    if scope.layer not in NAMED:
+        raise ScopeRefused(f"{str(scope)!r} is not a scope")
+    name = check_label(scope.name, scope.layer)
+    if scope.layer in ("agent", "team"):
+        return os.path.join(places.home, "agents" if scope.layer == "agent" else "team", name)
+    project = project_root(places)
+    root = os.path.join(project, f"{scope.layer}s", name)
     refuse_links(project, root)
     return root
 
 
 def around(cwd: str) -> str:
-    """The working tree that a folder belongs to: the checkout it is in, else the folder itself."""
+    """Return the working tree that a folder belongs to: the checkout it is in, else the folder itself."""
     here = os.path.realpath(cwd)
     checkout = _with_git(here)
     return checkout if checkout and foreign_owner(os.path.join(checkout, ".git")) is None else here
@@ -276,22 +275,24 @@ def _with_git(folder: str, name: str = ".git") -> str:
 
 
 def project_root(places: Places) -> str:
-    """The root folder of the project that the working directory belongs to."""
+    """Return the root folder of the project that the working directory belongs to."""
     if places.project:
         return os.path.abspath(os.path.expanduser(places.project))
     if chosen := _chosen(places):
         return chosen
     checkout, identity = find_repository(places.cwd, places.home)
-    kept = os.path.join(checkout, FOLDER) if checkout else ""
-    if kept and (os.path.lexists(kept) or _has_journal(checkout)) and is_accepted(places.home, checkout):
-        refuse_links(checkout, kept)
-        return kept
+    if checkout and _has_folder(checkout) and is_accepted(places.home, checkout):
+        root = os.path.join(checkout, FOLDER)
+        refuse_links(checkout, root)
+        return root
     in_repository = identity != os.path.realpath(places.cwd)
     return private_root(places.home, identity if in_repository else _nearest_project(identity, places.home))
 
 
-def _has_journal(checkout: str) -> bool:
-    """Return True if git's folder has the journal of a `.memory`: then it was in use here, even if it is gone now."""
+def _has_folder(checkout: str) -> bool:
+    """Return True if a checkout has a `.memory`, or git's folder its journal: then it was in use, and is gone now."""
+    if os.path.lexists(os.path.join(checkout, FOLDER)):
+        return True
     git = os.path.join(checkout, ".git")
     if os.path.isfile(git):
         git = os.path.join(checkout, _first_line(git).removeprefix("gitdir: "))
@@ -310,7 +311,7 @@ def _nearest_project(here: str, home: str) -> str:
 
 
 def project_tree(places: Places) -> str:
-    """The working tree that the project here is named after: the main checkout, or in no repository a folder."""
+    """Return the working tree that the project is named after: the main checkout, or in no repository a folder."""
     checkout, identity = find_repository(places.cwd, places.home)
     if identity != os.path.realpath(places.cwd):
         return checkout or around(places.cwd)
@@ -318,7 +319,7 @@ def project_tree(places: Places) -> str:
 
 
 def private_root(home: str, identity: str) -> str:
-    """Where the memory of a project is that is not kept in its repository; `repository_around` has the identity."""
+    """Return the folder for a project outside its repository, by the identity that `repository_around` gives."""
     return os.path.join(home, "projects", project_name(identity))
 
 
@@ -328,56 +329,62 @@ def unused_folder(places: Places) -> str:
     has_git = bool(checkout) or identity != os.path.realpath(places.cwd)
     if not has_git:
         checkout = _with_git(identity, FOLDER)
-    kept = os.path.join(checkout, FOLDER) if checkout else ""
-    is_there = bool(kept) and os.path.lexists(kept)
-    if not kept or not (is_there or _has_journal(checkout)) or (has_git and is_accepted(places.home, checkout)):
+    if not checkout or not _has_folder(checkout) or (has_git and is_accepted(places.home, checkout)):
         return ""
     if places.project or _chosen(places):
         return ""
-    if not is_there:
-        return f"{kept} is gone, and its history is in .git; `memsheaf init` and `memsheaf restore` bring it back"
-    walk = os.walk(kept) if not os.path.islink(kept) else ()
-    files = sum(name.endswith(".md") for _, _, names in islice(walk, FOLDERS) for name in names)
-    why = "nobody accepted it here; `memsheaf trust` shows it"
-    if not has_git:
+    folder = os.path.join(checkout, FOLDER)
+    if not os.path.lexists(folder):
+        return f"{folder} is gone, and its history is in .git; `memsheaf init` and `memsheaf restore` bring it back"
+    files = 0
+    if not os.path.islink(folder):
+        for _, _, names in islice(os.walk(folder), MAX_COUNTED_FOLDERS):
+            files += sum(name.endswith(".md") for name in names)
+    if has_git:
+        why = "nobody accepted it here; `memsheaf trust` shows it"
+    else:
         why = f"{checkout} is no git repository; `git init` there makes it one"
-    return f"{kept} (Markdown files: {files:,}) is not used, as {why}" if files or has_git else ""
+    return f"{folder} (Markdown files: {files:,}) is not used, as {why}" if files or has_git else ""
 
 
 def with_hub(scopes: Sequence[str], places: Places) -> list[str]:
-    """Those of these scopes that have a hub. A file in a repository gives none: it came with it."""
-    found = {scope: resolve(Scope.parse(scope), places) for scope in scopes}
-    return [scope for scope, root in found.items() if has_hub(root, places.home)]
+    """Return those of these scopes that have a hub. A file in a repository gives none: it came with it."""
+    return [scope for scope in scopes if has_hub(resolve(Scope.parse(scope), places), places.home)]
 
 
 def has_hub(root: str, home: str) -> bool:
-    """Whether the folder of a scope has a hub."""
+    """Return True if the folder of a scope has a hub."""
     return os.path.lexists(os.path.join(root, HUB_FILE)) and not checkout_of(root, home)
 
 
 def checkout_of(root: str, home: str) -> str:
-    """The git working tree that a root lies in, where others may write; "" in none, or below MEMSHEAF_HOME."""
+    """Return the git working tree around a root, where others may write; "" in none, or below MEMSHEAF_HOME."""
     folder = os.path.realpath(root)
     return "" if _within(folder, os.path.realpath(home)) else _with_git(folder)
 
 
 def _chosen(places: Places) -> str:
-    """The root that the user's settings name for the working directory."""
-    found = find_nearest(places.projects, places) if places.projects else ""
-    return os.path.abspath(os.path.expanduser(found)) if found else ""
+    """Return the root that the user's settings name for the working directory, "" if they name none."""
+    root = find_nearest(places.projects, places)
+    return os.path.abspath(os.path.expanduser(root)) if root else ""
 
 
 def find_nearest(table: Sequence[tuple[str, str]], places: Places) -> str:
-    """What a table of folders says for the working directory or its repository: the most specific decides; or ""."""
+    """Return what a table says for the most specific folder around the working directory or its repository, or ""."""
+    if not table:
+        return ""
     checkout, _ = find_repository(places.cwd, places.home)
     here = [places.cwd, checkout] if checkout else [places.cwd]
-    mapped = [(_real(folder), value) for folder, value in table]
-    found = [(folder, value) for folder, value in mapped if any(_within(place, folder) for place in here)]
-    return max(found, key=lambda pair: len(pair[0]))[1] if found else ""
+    nearest = longest = ""
+    for folder, value in table:
+        folder = _real(folder)
+        if len(folder) > len(longest) and any(_within(place, folder) for place in here):
+            nearest, longest = value, folder
+    return nearest
 
 
 def find_repository(cwd: str, home: str = "") -> tuple[str, str]:
-    """As `repository_around`; one whose `.git` another user owns counts only when it was accepted in `home`.
+    """Return what `repository_around` does; a `.git` of another user counts only if it was accepted in `home`.
 
     Anybody may put a `.git` into a folder that all can write to, such as /tmp: what is below is not their project.
     """
@@ -390,7 +397,7 @@ def find_repository(cwd: str, home: str = "") -> tuple[str, str]:
 
 
 def repository_around(cwd: str) -> tuple[str, str]:
-    """The main checkout of the repository around `cwd` ("" if none), and what identifies the project.
+    """Return the main checkout of the repository around `cwd` ("" if none), and what identifies the project.
 
     A linked worktree counts as its repository only when that repository knows it: anyone can write a
     `.git` file that points at somebody else's.
@@ -414,7 +421,7 @@ def repository_around(cwd: str) -> tuple[str, str]:
 
 
 def _common_directory(git_file: str) -> str:
-    """The repository that a worktree's `.git` file names, if that repository names it back; else ""."""
+    """Return the repository that a worktree's `.git` file names, if that repository names it back; else ""."""
     target = _first_line(git_file)
     if not target.startswith("gitdir: ") or "\0" in target:
         return ""
@@ -434,7 +441,7 @@ def _first_line(path: str) -> str:
 
 
 def project_name(identity: str) -> str:
-    """A name for a project that no other has: what people call it, and a hash of what identifies it."""
+    """Return a name for a project that no other has: what people call it, and a hash of what identifies it."""
     folder = os.path.dirname(identity) if os.path.basename(identity) in (".git", FOLDER) else identity
     name = re.sub(r"[^a-z0-9]+", "-", os.path.basename(folder).lower()).strip("-")[:40] or "project"
     return f"{name}-{sha256(os.fsencode(os.path.normcase(identity))).hexdigest()[:16]}"
@@ -455,10 +462,10 @@ def refuse_links(trusted: str, path: str) -> None:
     for name in os.path.relpath(path, trusted).split(os.sep):
         step = os.path.join(step, name)
         try:
-            found = os.lstat(step)
+            mode = os.lstat(step).st_mode
         except FileNotFoundError:
             return
-        if stat.S_ISLNK(found.st_mode) or not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(mode):
             raise ScopeRefused(f"{step!r} is a link or not a folder; a repository may not choose where memory lives")
 
 

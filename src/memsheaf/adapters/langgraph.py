@@ -226,7 +226,7 @@ class MemsheafStore(BaseStore):
         if op.value is None:
             if memory is None:
                 return None
-            if memory.known:
+            if memory.has_known_type:
                 self._sheaf.own.bury([memory])  # so that it is not learned again
             return Change(memory.path, None, memory.version)
         now = self._now()
@@ -372,7 +372,7 @@ def _read_value(memory: Memory) -> dict[str, Any]:
     value = json.loads(block[1]) if block else {}
     if not isinstance(value, dict):
         raise ValueError("the JSON below it is not an object")
-    if memory.type in KINDS:
+    if memory.has_known_type:
         fields = {name: page.get(name) for name in ("name", "description") if page.get(name)}
         content = body[: block.start()] if block else body.removesuffix("\n").removesuffix("\r")
         return {**fields, "type": memory.type, "content": content, **value}
