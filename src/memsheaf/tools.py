@@ -6,11 +6,13 @@ what to do next; nothing is ever raised at a model.
 
 from __future__ import annotations
 
+import math
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cache
-from hashlib import sha256
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from memsheaf.errors import (
@@ -54,31 +56,25 @@ from memsheaf.work.brief import brief
 from memsheaf.work.notes import problems
 
 RENAMED = {"memory_replace": "memory_update"}
-PAGE, MOST_PAGES = 200, 1_000_000
-REFUSED = 100  # calls of a conversation that were not worth keeping, and may be made once more
-
+ALIASES = {"memory_type": "type", "old_str": "old_text", "new_str": "new_text", "kind": "type"}
+SHAPES = ("anthropic", "openai", "openai-responses", "mcp")
+PAGE_ROWS = 200
+MAX_PAGES = 1_000_000
+MAX_REFUSED_CALLS = 100  # that were not worth keeping, and may be made once more
 MAX_ERROR_CHARS = 2_000
+MAX_NOTE_CHARS = 300
+MAX_HITS = 50
+
+AnyTool = Callable[..., object]
 _HINTED = (HubRefused, PathRefused, ReviewRequired, SecretFound, StoreFailed)
 """Errors whose hint a model can follow or pass on."""
-AnyTool = Callable[..., object]
-ALIASES = {"memory_type": "type", "old_str": "old_text", "new_str": "new_text", "kind": "type"}
 _NUMBER = re.compile(r"\s*-?[0-9]{1,9}\s*")
-SHAPES: Mapping[str, Callable[[str, str, dict[str, Any]], dict[str, Any]]] = {
-    "anthropic": lambda name, said, takes: {"name": name, "description": said, "input_schema": takes},
-    "openai": lambda name, said, takes: {
-        "type": "function", "function": {"name": name, "description": said, "parameters": takes},
-    },
-    "openai-responses": lambda name, said, takes: {  # strict unless told otherwise, and then nothing is optional
-        "type": "function", "name": name, "description": said, "parameters": takes, "strict": False,
-    },
-    "mcp": lambda name, said, takes: {"name": name, "description": said, "inputSchema": takes},
-}  # fmt: skip
 
 Verdicts = Callable[[Memory], Sequence[str]]  # what the working tree says about a memory
 
 
 class ToolAnswer(NamedTuple):
-    """What a tool says: the `text` for a model, and whether it `failed`.
+    """The answer of a tool: the `text` for a model, and whether it `failed`.
 
     `touched` is what it changed, or what stood in its way, as values: nobody has to read it out of the text.
     """
@@ -99,14 +95,14 @@ class SeenVersions:
         self, memory: Sheaf, *, session: Session | None = None, tree: str = "", remember: bool = True
     ) -> None:
         self.memory = memory
-        self.verdicts = session.verdicts if session else _looking(memory, tree)
+        self.verdicts = session.verdicts if session else _make_verdicts(memory, tree)
         self.remember = remember
         self._session = session
         self._recalling: Session | None = None
         self._tree = tree
         self.versions: dict[Ref, str] = {}
         self.allow = STRICT
-        self._refused: dict[str, None] = {}
+        self._refused: deque[int] = deque(maxlen=MAX_REFUSED_CALLS)
 
     def saw(self, memory: Memory) -> Memory:
         """Note that the model knows this text."""
@@ -115,7 +111,7 @@ class SeenVersions:
         return memory
 
     def recall(self, message: str) -> Recall:
-        """What matters for a message, each memory once in a conversation."""
+        """Return what matters for a message, each memory once in a conversation."""
         if self._session:
             return self._session.recall(message, is_new_turn=False)
         if self._recalling is None or not self.remember:
@@ -123,20 +119,18 @@ class SeenVersions:
         return self._recalling.recall(message)
 
     def insists(self, name: str, given: Mapping[str, object]) -> bool:
-        """Whether this very call was refused once as not worth keeping: it is then meant.
+        """Return True if the same call was refused before as not worth keeping; a repeat means the caller insists.
 
         Also where nothing is remembered: the words count, whoever says them.
         """
-        mark = sha256(repr((name, sorted(given.items()))).encode("utf-8", "replace")).hexdigest()
-        if mark in self._refused:
+        call = hash((name, repr(sorted(given.items()))))
+        if call in self._refused:
             return True
-        self._refused[mark] = None
-        if len(self._refused) > REFUSED:
-            del self._refused[next(iter(self._refused))]
+        self._refused.append(call)
         return False
 
-    def did(self, action: str, ref: Ref) -> tuple[Touched, ...]:
-        """What was done to a file, as an answer tells it."""
+    def touch(self, action: str, ref: Ref) -> tuple[Touched, ...]:
+        """Return what was done to a file, as an answer tells it."""
         return (Touched(action, ref.scope, self.memory.label(ref)),)
 
     def label(self, memory: Memory) -> str:
@@ -157,7 +151,7 @@ def memory_view(
     if target == "context":
         return seen.memory.prompt()
     if target == "files":
-        return _with_notices(seen, _files(seen, "", page, "(no memory files yet)"))
+        return _with_notices(seen, _list_files(seen, "", page, "(no memory files yet)"))
     if target != "index" and target not in KINDS and target != "other":
         raise TextRefused(f"{target!r} is no target; use index, context, files, {', '.join(KINDS)} or other")
     if target == "index":  # after the catalog, which shows the best, comes the list of all
@@ -175,11 +169,16 @@ def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog nam
         raise TextRefused(f"'{file}' cannot be shown: {memory.problem}")
     seen.saw(memory)
     seen.memory.used(memory.ref)
-    text = f"({file}: {memory.problem})\n" * bool(memory.problem) + text_for_model(memory)
-    caveats = seen.memory.open_scope(memory.scope).caveats(memory)
-    notes = [*caveats, *(seen.verdicts(memory) if seen.verdicts and not memory.problem else ())]
-    said = "".join(f"({one_line(for_prompt(note), 300)})\n" for note in notes)
-    return f"{text.rstrip(chr(10))}\n\n{said}" if said else text
+    text = text_for_model(memory)
+    notes = [*seen.memory.open_scope(memory.scope).caveats(memory)]
+    if memory.problem:
+        text = f"({file}: {memory.problem})\n{text}"
+    elif seen.verdicts:
+        notes += seen.verdicts(memory)
+    if not notes:
+        return text
+    lines = "".join(f"({one_line(for_prompt(note), MAX_NOTE_CHARS)})\n" for note in notes)
+    return text.rstrip("\n") + "\n\n" + lines
 
 
 def memory_write(
@@ -195,34 +194,27 @@ def memory_write(
     if filename and not (name or description or type):
         return _write_free(seen, filename, content)
     fields = _complete(name, description, type, content)
-    name, description, type, content = fields[:4]
+    words = fields.name, fields.description, fields.kind, fields.content
     old: Memory | None = None
     more: dict[str, Any] = {"path": seen.memory.parse(filename)}
     if not filename:
         old, more = correct_written(seen.memory, fields)
     try:
-        memory = seen.memory.write(name, description, type, content, **more, allow=seen.allow)
+        memory = seen.memory.write(*words, **more, allow=seen.allow)
     except Exists as error:
-        found = seen.memory.read(error.ref)
-        if (found.description, found.body.strip()) == (description.strip(), content.strip()):
-            return ToolAnswer(f"Memory unchanged: {seen.label(seen.saw(found))}", touched=seen.did("same", found.ref))
-        expect = seen.versions.get(error.ref)
-        memory = seen.memory.write(
-            name,
-            description,
-            type,
-            content,
-            path=error.ref,
-            replace=True,
-            expect=expect or "unread",
-            allow=seen.allow,
-        )
-    said = f"Memory saved: {seen.label(seen.saw(memory))}"
+        present = seen.memory.read(error.ref)
+        if (present.description, present.body.strip()) == (fields.description.strip(), fields.content.strip()):
+            answer = f"Memory unchanged: {seen.label(seen.saw(present))}"
+            return ToolAnswer(answer, touched=seen.touch("same", present.ref))
+        expect = seen.versions.get(error.ref, "unread")
+        memory = seen.memory.write(*words, path=error.ref, replace=True, expect=expect, allow=seen.allow)
+    answer = f"Memory saved: {seen.label(seen.saw(memory))}"
     if memory.type in ("feedback", "project") and "**Why:**" not in memory.body:
-        said += " (add a line **Why:** and a line **How to apply:** so that edge cases can be judged)"
+        answer += " (add a line **Why:** and a line **How to apply:** so that edge cases can be judged)"
     if old:
-        said += f"\nIt corrects {seen.label(old)}: {one_line(for_prompt(old.body), 300)}\nUndo with `memsheaf undo`."
-    return ToolAnswer(said, touched=seen.did("saved", memory.ref))
+        text = one_line(for_prompt(old.body), MAX_NOTE_CHARS)
+        answer += f"\nIt corrects {seen.label(old)}: {text}\nUndo with `memsheaf undo`."
+    return ToolAnswer(answer, touched=seen.touch("saved", memory.ref))
 
 
 def memory_update(
@@ -233,10 +225,9 @@ def memory_update(
     count: Annotated[int, "How often old_text occurs, if more"] = 1,
 ) -> ToolAnswer:
     """Replace a piece of text in a memory."""
-    memory = seen.saw(
-        seen.memory.revise(seen.memory.parse(filename), old_text, new_text, count=count, allow=seen.allow)
-    )
-    return ToolAnswer(f"Memory updated: {seen.label(memory)}", touched=seen.did("updated", memory.ref))
+    where = seen.memory.parse(filename)
+    memory = seen.saw(seen.memory.revise(where, old_text, new_text, count=count, allow=seen.allow))
+    return ToolAnswer(f"Memory updated: {seen.label(memory)}", touched=seen.touch("updated", memory.ref))
 
 
 def memory_insert(
@@ -247,7 +238,7 @@ def memory_insert(
 ) -> ToolAnswer:
     """Insert text in a memory."""
     memory = seen.saw(seen.memory.insert(seen.memory.parse(filename), line, text, allow=seen.allow))
-    return ToolAnswer(f"Memory updated: {seen.label(memory)}", touched=seen.did("updated", memory.ref))
+    return ToolAnswer(f"Memory updated: {seen.label(memory)}", touched=seen.touch("updated", memory.ref))
 
 
 def memory_delete(seen: SeenVersions, filename: Annotated[str, "The memory to remove"]) -> ToolAnswer:
@@ -263,7 +254,7 @@ def memory_delete(seen: SeenVersions, filename: Annotated[str, "The memory to re
             raise
         raise hinted(error, f"Another scope has one of that name: '{seen.memory.label(other)}'.") from None
     ref = Ref(commit.scope, commit.revisions[0].path)
-    return ToolAnswer(f"Memory deleted: {seen.memory.label(ref)}", touched=seen.did("deleted", ref))
+    return ToolAnswer(f"Memory deleted: {seen.memory.label(ref)}", touched=seen.touch("deleted", ref))
 
 
 def memory_list(
@@ -273,23 +264,23 @@ def memory_list(
 ) -> str:
     """List all memory files."""
     nothing = f"No memory files of type '{one_line(type, 20)}'." if type else "No memory files yet."
-    return _with_notices(seen, _files(seen, type, page, nothing))
+    return _with_notices(seen, _list_files(seen, type, page, nothing))
 
 
 def memory_search(
     seen: SeenVersions, query: Annotated[str, "Words to look for"], limit: Annotated[int, "At most so many"] = 10
 ) -> str:
     """Find memories by their words and by what they mean."""
-    hits = seen.memory.search(query, limit=max(1, min(limit, 50)))
+    hits = seen.memory.search(query, limit=max(1, min(limit, MAX_HITS)))
     nothing = f"Nothing found for '{one_line(query, 80)}'. Try other words, or memory_list."
-    return "\n".join(_file(seen, hit.row) for hit in hits) or _with_notices(seen, nothing)
+    return "\n".join(_describe_file(seen, hit.row) for hit in hits) or _with_notices(seen, nothing)
 
 
 def memory_recall(seen: SeenVersions, message: Annotated[str, "The user's words"]) -> str:
     """Recall what matters for a message, each memory once. Call it first, unless memories stand beside it already."""
-    found = seen.recall(message)
-    why = found.gate or "no memory clearly fits; memory_search finds more"
-    return found.text or _with_notices(seen, f"Nothing is recalled: {why}.")
+    recall = seen.recall(message)
+    why = recall.gate or "no memory clearly fits; memory_search finds more"
+    return recall.text or _with_notices(seen, f"Nothing is recalled: {why}.")
 
 
 def _with_notices(seen: SeenVersions, answer: str) -> str:
@@ -304,9 +295,9 @@ def memory_brief(seen: SeenVersions) -> str:
 
 Tool = Callable[..., str | ToolAnswer]
 TOOLS: tuple[Tool, ...] = (
-    memory_view, memory_read, memory_write, memory_update, memory_insert, memory_delete, memory_list, memory_search,
-    memory_recall, memory_brief,
-)  # fmt: skip
+    *(memory_view, memory_read, memory_write, memory_update, memory_insert, memory_delete),
+    *(memory_list, memory_search, memory_recall, memory_brief),
+)
 _NAMING = re.compile(r"[`/\\]|\w\.\w")  # no file or symbol is named without one of these
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search", "memory_recall", "memory_brief"})
 
@@ -344,31 +335,33 @@ class Tools:
         """
         if shape not in SHAPES:
             raise ValueError(f"tools have no shape {shape!r}; there are: {', '.join(SHAPES)}")
-        described = map(schema, self._tools.values())
-        return [SHAPES[shape](one["name"], one["description"], one["input_schema"]) for one in described]
+        return [_shape(shape, **schema(tool)) for tool in self._tools.values()]
 
     def call(self, name: str, arguments: Mapping[str, object] | str) -> str:
-        """Run a tool and give its answer; what goes wrong is an answer, too. The arguments may be JSON."""
+        """Run a tool and return its answer; an error is an answer, too. The arguments may be JSON."""
         return self.answer(name, arguments).text
 
     def answer(self, name: str, arguments: Mapping[str, object] | str) -> ToolAnswer:
-        """As `call`, with what a program wants to know beside the text."""
+        """Run a tool as `call` does; return the answer with what a program wants to know beside the text."""
         try:
             try:
-                found = self._answer(name, arguments)
+                return self._answer(name, arguments)
             except Changed as error:
-                return _failure(self._shown_anew(error.ref))._replace(touched=self.seen.did("exists", error.ref))
+                return self._show_anew(error.ref)
             except ReviewRequired as error:
                 return self._propose(error)
         except MemsheafError as error:
-            same = self.seen.did("same", error.ref) if isinstance(error, Duplicate) else ()
-            said = shortened(explain_error(error, self.seen.memory.home))
-            if isinstance(error, NotFound):
-                said = _with_notices(self.seen, said)
-            return _failure(said, masked=True)._replace(touched=same)
+            return self._explain(error)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, nothing is raised at a model
-            return _failure(shortened(broken(error)), masked=True)
-        return found if isinstance(found, ToolAnswer) else ToolAnswer(found)
+            return _fail(describe_failure(error))
+
+    def _explain(self, error: MemsheafError) -> ToolAnswer:
+        answer = _fail(explain_error(error, self.seen.memory.home))
+        if isinstance(error, Duplicate):
+            return answer._replace(touched=self.seen.touch("same", error.ref))
+        if isinstance(error, NotFound):
+            return answer._replace(text=_with_notices(self.seen, answer.text))
+        return answer
 
     def _propose(self, error: ReviewRequired) -> ToolAnswer:
         """Let a change that only a person may make wait for review."""
@@ -380,39 +373,39 @@ class Tools:
             proposal = proposal._replace(replaces=was.ref, version=was.version)
         name = self.seen.memory.only(scope).learning.propose(proposal, "an agent asks to save it")
         how = f"`memsheaf review --scope {scope}` shows it, and `--approve {name}` saves it"
-        said = f"Not saved yet: {error}. It waits for review as {name}.\nTell the user: {how}."
-        return ToolAnswer(said, touched=(Touched("proposed", scope, name),))
+        text = f"Not saved yet: {error}. It waits for review as {name}.\nTell the user: {how}."
+        return ToolAnswer(text, touched=(Touched("proposed", scope, name),))
 
-    def _answer(self, name: str, arguments: Mapping[str, object] | str) -> str | ToolAnswer:
+    def _answer(self, name: str, arguments: Mapping[str, object] | str) -> ToolAnswer:
         name = RENAMED.get(str(name), str(name))
         if self._session and (reason := self._session.refusal(name in READING)):
-            return _failure(reason)
-        if (tool := self._tools.get(name)) is None:
-            return _failure(
-                f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self._tools) or 'none'}.",
-                masked=True,
-            )
+            return ToolAnswer(f"Error: {reason}", failed=True)
+        tool = self._tools.get(name)
+        if tool is None:
+            return _fail(f"there is no tool '{one_line(name, 60)}'; there are: {', '.join(self._tools) or 'none'}.")
         offered = from_json(arguments) if isinstance(arguments, str) else arguments
         if not isinstance(offered, Mapping):
-            wanted = ", ".join(parameters(tool)["properties"])
-            return _failure(f"the arguments of {name} must be an object with {wanted}.")
-        given = arguments_of(tool, offered)
+            takes = ", ".join(parameters(tool)["properties"])
+            return _fail(f"the arguments of {name} must be an object with {takes}.")
+        given = read_arguments(tool, offered)
         for key, value in given.items():  # before anything reads it
             if isinstance(value, str) and len(value) > LIMIT:
-                raise TextRefused(f"{tool.__name__}: '{key}' is longer than {LIMIT >> 10} KiB; shorten it")
+                raise TextRefused(f"{name}: '{key}' is longer than {LIMIT >> 10} KiB; shorten it")
         if name not in READING:
-            self._refuse_kept(str(given.get("filename", "")), given)
+            self._refuse_layer_file(given)
         try:
-            return tool(self.seen, **given)
+            answer = tool(self.seen, **given)
         except NotWorth:
             if not self.seen.insists(name, given):
                 raise
-        insisting = copy(self.seen)  # other threads may use this one
-        insisting.allow = Allow(anyway=True)
-        return tool(insisting, **given)
+            insisting = copy(self.seen)  # other threads may use this one
+            insisting.allow = Allow(anyway=True)
+            answer = tool(insisting, **given)
+        return answer if isinstance(answer, ToolAnswer) else ToolAnswer(answer)
 
-    def _refuse_kept(self, filename: str, given: Mapping[str, object]) -> None:
-        """Raise TextRefused for what a layer keeps itself, and for notes that would be out of order."""
+    def _refuse_layer_file(self, given: Mapping[str, object]) -> None:
+        """Raise TextRefused for a file that a layer writes itself, and for notes that would be out of order."""
+        filename = str(given.get("filename", ""))
         if not filename:
             return
         ref = self.seen.memory.resolve(filename)
@@ -424,27 +417,29 @@ class Tools:
         content = given.get("content")
         if not isinstance(content, str):
             raise TextRefused(f"{NOTES} is short: read it, and write all of it with memory_write")
-        if found := problems(content, self.seen.memory.today):
-            raise TextRefused(f"{NOTES} would be out of order: {found[0].what}; {found[0].advice}")
+        for problem in problems(content, self.seen.memory.today):
+            raise TextRefused(f"{NOTES} would be out of order: {problem.what}; {problem.advice}")
 
-    def _shown_anew(self, ref: Ref) -> str:
+    def _show_anew(self, ref: Ref) -> ToolAnswer:
         """Say that a memory is not as the model last saw it, and show it, so that the next call can be right."""
         path = self.seen.memory.label(ref)
         try:
             memory = self.seen.saw(self.seen.memory.read(ref))
         except MemsheafError:
-            return f"'{path}' is no longer there. memory_list shows what exists."
-        if not self.seen.remember:
-            replace = "use memory_update to change a part, or memory_delete first to replace all of it"
-            return f"'{path}' exists, with the text below; {replace}.\n\n{text_for_model(memory)}"
-        return (
-            f"'{path}' exists, and you have not seen its present text. It is below; call again to replace it, "
-            f"or use memory_update to change a part.\n\n{text_for_model(memory)}"
-        )
+            text = f"'{path}' is no longer there. memory_list shows what exists."
+        else:
+            if self.seen.remember:
+                notice = "and you have not seen its present text. It is below; call again to replace it, or use "
+                notice += "memory_update to change a part."
+            else:
+                notice = "with the text below; use memory_update to change a part, or memory_delete first to "
+                notice += "replace all of it."
+            text = f"'{path}' exists, {notice}\n\n{text_for_model(memory)}"
+        return ToolAnswer(f"Error: {text}", failed=True, touched=self.seen.touch("exists", ref))
 
 
-def _looking(layers: Sheaf, tree: str) -> Verdicts | None:
-    """What looks up in a folder what memories cite and name; None without a folder."""
+def _make_verdicts(layers: Sheaf, tree: str) -> Verdicts | None:
+    """Return a function that looks up in a folder what memories cite and name; None without a folder."""
 
     def verdicts(memory: Memory) -> Sequence[str]:
         if not memory.citations and not _NAMING.search(memory.body):
@@ -454,25 +449,30 @@ def _looking(layers: Sheaf, tree: str) -> Verdicts | None:
     return verdicts if tree else None
 
 
-def _failure(said: str, *, masked: bool = False) -> ToolAnswer:
-    return ToolAnswer(f"Error: {without_secrets(said) if masked else said}", failed=True)
+def _fail(reason: str) -> ToolAnswer:
+    return ToolAnswer(f"Error: {without_secrets(shorten(reason))}", failed=True)
+
+
+def shorten(text: str) -> str:
+    """Return an error's text, cut in the middle if it repeats much of the input: the reason stands at the end."""
+    if len(text) <= MAX_ERROR_CHARS:
+        return text
+    return f"{text[: MAX_ERROR_CHARS // 2]} … {text[-MAX_ERROR_CHARS // 2 :]}"
 
 
 def _write_free(seen: SeenVersions, filename: str, content: str) -> ToolAnswer:
     """Write a whole file: a memory when the content has a header, any text otherwise."""
     where = seen.memory.parse(filename)
-    try:
-        found = seen.memory.read(where)
-    except NotFound:
-        found = None
-    if found and found.state in ("bad", "held"):
-        raise BadHeader(found.ref, found.problem)  # a machine neither rewrites nor removes it
-    if found and seen.versions.get(found.ref) != found.version:
-        raise Changed(found.ref)
-    expect = found.version if found else ""
-    target = seen.memory.resolve(filename) if found else where
-    memory = seen.memory.put(target, content, expect=expect, free=True, allow=seen.allow)
-    return ToolAnswer(f"Memory saved: {seen.label(seen.saw(memory))}", touched=seen.did("saved", memory.ref))
+    expect = ""
+    with suppress(NotFound):
+        present = seen.memory.read(where)
+        if present.state in ("bad", "held"):
+            raise BadHeader(present.ref, present.problem)  # a machine neither rewrites nor removes it
+        if seen.versions.get(present.ref) != present.version:
+            raise Changed(present.ref)
+        where, expect = seen.memory.resolve(filename), present.version
+    memory = seen.memory.put(where, content, expect=expect, free=True, allow=seen.allow)
+    return ToolAnswer(f"Memory saved: {seen.label(seen.saw(memory))}", touched=seen.touch("saved", memory.ref))
 
 
 def _complete(name: str, description: str, kind: str, content: str) -> Proposal:
@@ -490,21 +490,27 @@ def _complete(name: str, description: str, kind: str, content: str) -> Proposal:
     return Proposal(name or make_name(content), description, kind or classify(description)[0], content)
 
 
-def _files(seen: SeenVersions, kind: str, page: int, empty: str) -> str:
-    offset = PAGE * (page - 1) if 0 < page < MOST_PAGES else 0
-    rows, total = seen.memory.browse(Filter(kind=kind), sort="path", limit=PAGE, offset=offset)
+def _list_files(seen: SeenVersions, kind: str, page: int, empty: str) -> str:
+    offset = PAGE_ROWS * (page - 1) if 0 < page < MAX_PAGES else 0
+    rows, total = seen.memory.browse(Filter(kind=kind), sort="path", limit=PAGE_ROWS, offset=offset)
     if not total:
         return empty
-    pages = -(-total // PAGE)
+    pages = math.ceil(total / PAGE_ROWS)
     if not 0 < page <= pages:
         raise TextRefused(f"there is no page {page}; there are {pages}")
-    more = f"\n(page {page} of {pages})" if pages > 1 else ""
-    return "\n".join(_file(seen, row) for row in rows) + more
+    lines = [_describe_file(seen, row) for row in rows]
+    if pages > 1:
+        lines.append(f"(page {page} of {pages})")
+    return "\n".join(lines)
 
 
-def _file(seen: SeenVersions, row: Row) -> str:
+def _describe_file(seen: SeenVersions, row: Row) -> str:
     row = row.masked()
-    note = f"  (problem: {row.problem})" if row.problem else f"  ({row.trust})" if row.trust != "confirmed" else ""
+    note = ""
+    if row.problem:
+        note = f"  (problem: {row.problem})"
+    elif row.trust != "confirmed":
+        note = f"  ({row.trust})"
     kind = one_line(row.type, 20) or "free"
     return f"{seen.memory.label(row.ref)}  [{kind}]  {one_line(row.description, 160)}  (updated: {row.updated}){note}"
 
@@ -512,10 +518,10 @@ def _file(seen: SeenVersions, row: Row) -> str:
 def explain_error(error: MemsheafError, home: str) -> str:
     """Return an error in words that a model can act on; files of the `home` scope have bare names."""
     file = error.ref.label(home) if isinstance(error, FileError) else ""
-    said = error.message(home)
+    text = error.message(home)
     if isinstance(error, NotFound):
-        found = "memory_list shows what exists." if error.hint == NotFound.hint else error.hint
-        return f"Memory file '{file}' not found. {found}"
+        hint = "memory_list shows what exists." if error.hint == NotFound.hint else error.hint
+        return f"Memory file '{file}' not found. {hint}"
     if isinstance(error, NoMatch):
         lines = ", ".join(map(str, error.lines))
         if not lines:
@@ -525,29 +531,34 @@ def explain_error(error: MemsheafError, home: str) -> str:
         return f"Multiple occurrences found at lines {lines}. Provide more context, or say the count."
     if isinstance(error, CreateOnly):
         how = "write a new file below facts/ with memory_write: the same name in its header, citations, a reason"
-        return f"{said}. To correct it, {how}, and 'supersedes:' with '{file}'."
+        return f"{text}. To correct it, {how}, and 'supersedes:' with '{file}'."
     if isinstance(error, Duplicate):
-        return f"{said}. If this corrects it, change it with memory_update; else say how it differs."
+        return f"{text}. If this corrects it, change it with memory_update; else say how it differs."
     if isinstance(error, NotWorth):
-        return f"{said}. {error.hint} Call again with the same arguments to keep it all the same."
-    return f"{said}.{' ' + error.hint if isinstance(error, _HINTED) else ''}"
+        return f"{text}. {error.hint} Call again with the same arguments to keep it all the same."
+    return f"{text}. {error.hint}" if isinstance(error, _HINTED) else f"{text}."
 
 
-def broken(error: Exception) -> str:
+def describe_failure(error: Exception) -> str:
     """Return the message to a model about an unexpected error.
 
-    >>> broken(OSError(28, "No space left on device"))
+    >>> describe_failure(OSError(28, "No space left on device"))
     'the memory could not be used: No space left on device (OSError); tell the user.'
     """
-    said = (error.strerror if isinstance(error, OSError) else "") or "an error of its own"
-    return f"the memory could not be used: {said} ({type(error).__name__}); tell the user."
+    reason = (error.strerror if isinstance(error, OSError) else "") or "an error of its own"
+    return f"the memory could not be used: {reason} ({type(error).__name__}); tell the user."
 
 
-def shortened(text: str) -> str:
-    """Return an error's text, cut in the middle if it repeats much of the input: the reason stands at the end."""
-    if len(text) <= MAX_ERROR_CHARS:
-        return text
-    return f"{text[: MAX_ERROR_CHARS // 2]} … {text[-MAX_ERROR_CHARS // 2 :]}"
+def _shape(shape: str, name: str, description: str, input_schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a tool in the shape that an API takes."""
+    if shape == "anthropic":
+        return {"name": name, "description": description, "input_schema": input_schema}
+    if shape == "mcp":
+        return {"name": name, "description": description, "inputSchema": input_schema}
+    function = {"name": name, "description": description, "parameters": input_schema}
+    if shape == "openai":
+        return {"type": "function", "function": function}
+    return {"type": "function", **function, "strict": False}  # strict unless told otherwise: then nothing is optional
 
 
 def schema(tool: AnyTool) -> dict[str, Any]:
@@ -591,25 +602,27 @@ def from_json(text: str) -> object:
         return None
 
 
-def arguments_of(tool: AnyTool, given: Mapping[str, object]) -> dict[str, object]:
+def read_arguments(tool: AnyTool, given: Mapping[str, object]) -> dict[str, object]:
     """Return the arguments of a tool from those a model gave. Raises TextRefused unless all names and types fit."""
     shape = parameters(tool)
     known: dict[str, Any] = shape["properties"]
     arguments: dict[str, object] = {}
-    for name, value in given.items():
-        name = str(name)
-        name = name if name in known else ALIASES.get(name, name)
+    for key, value in given.items():
+        name = str(key) if key in known else ALIASES.get(str(key), str(key))
         if name not in known:
             raise TextRefused(
                 f"{tool.__name__} takes no argument '{one_line(name, 40)}'; it takes {', '.join(known)}"
             )
         if value is None:
             continue
-        wanted = int if known[name]["type"] == "integer" else str
-        if wanted is int and isinstance(value, str) and _NUMBER.fullmatch(value):
-            value = int(value)
-        if not isinstance(value, wanted) or isinstance(value, bool):
-            raise TextRefused(f"{tool.__name__}: '{name}' must be {'a number' if wanted is int else 'a text'}")
+        if known[name]["type"] == "string":
+            if not isinstance(value, str):
+                raise TextRefused(f"{tool.__name__}: '{name}' must be a text")
+        else:
+            if isinstance(value, str) and _NUMBER.fullmatch(value):
+                value = int(value)
+            if type(value) is not int:
+                raise TextRefused(f"{tool.__name__}: '{name}' must be a number")
         arguments[name] = value
     if missing := [name for name in shape["required"] if name not in arguments]:
         raise TextRefused(f"{tool.__name__} needs {', '.join(missing)}")

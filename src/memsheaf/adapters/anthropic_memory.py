@@ -51,7 +51,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text_edits import checked, redated, revised
-from memsheaf.tools import broken, shortened
+from memsheaf.tools import describe_failure, shorten
 from memsheaf.work.notes import problems
 
 try:
@@ -148,7 +148,7 @@ def _run(command: Callable[..., str], *arguments: object) -> str:
     except MemsheafError as error:
         raise ToolError(explain(error)) from error
     except Exception as error:  # a defect of ours must not end the agent's run
-        raise ToolError(broken(error)) from error
+        raise ToolError(describe_failure(error)) from error
 
 
 class MemoryFiles:
@@ -502,7 +502,7 @@ def explain(error: MemsheafError) -> str:
         hint = "A person has to fix it; create another file instead."
     elif isinstance(error, Changed):
         hint = "View it, and repeat the change on its present text."
-    text = shortened(error.message(None))
+    text = shorten(error.message(None))
     if type(error) is not Refused:  # else it is ours, and may repeat the model's own words
         text = re.sub(r"'([^'\n]+\.md)'", lambda quoted: f"{ROOT}/{to_name(quoted[1])}", text)
     if hint:

@@ -39,7 +39,7 @@ from memsheaf.memory import plural
 from memsheaf.scope import FOLDER
 from memsheaf.store import version_of
 from memsheaf.text.neutralize import for_terminal, one_line
-from memsheaf.tools import Tool, ToolAnswer, arguments_of, from_json, schema, shortened
+from memsheaf.tools import Tool, ToolAnswer, from_json, read_arguments, schema, shorten
 
 LONGEST = 600  # seconds that a command may take at most
 LINES = 2_000  # lines that are read by default
@@ -226,7 +226,7 @@ class FolderTools:
         if not isinstance(offered, Mapping):
             takes = ", ".join(schema(tool)["input_schema"]["properties"])
             return _failure(f"the arguments of {name} must be an object with {takes}")
-        given = arguments_of(tool, offered)
+        given = read_arguments(tool, offered)
         try:
             "".join(value for value in given.values() if isinstance(value, str)).encode()
         except UnicodeEncodeError:
@@ -321,7 +321,7 @@ class FolderTools:
 
 
 def _failure(said: str) -> ToolAnswer:
-    return ToolAnswer(f"Error: {shortened(said).rstrip('.')}.", failed=True)
+    return ToolAnswer(f"Error: {shorten(said).rstrip('.')}.", failed=True)
 
 
 def _ended(code: int | None, seconds: float) -> str:
