@@ -277,23 +277,6 @@ def test_an_export_overwrites_nothing(sheaf: Sheaf, tmp_path: Path) -> None:
     assert (tmp_path / "out.zip").read_text() == "precious"
 
 
-def test_an_export_leaves_out_what_is_not_a_memory_of_this_scope(sheaf: Sheaf, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("TOP SECRET")
-    os.symlink(tmp_path / "secret", os.path.join(sheaf.root, "link.md"))
-    Path(sheaf.root, "note.txt").write_text("not Markdown")
-    Path(sheaf.root, "broken.md").write_bytes(b"---\nname: [\n---\ncaf\xe9\n")
-    os.mkdir(os.path.join(sheaf.root, "folder.md"))
-    with open(os.fsencode(sheaf.root) + b"/\xff.md", "wb") as file:
-        file.write(PLAIN)
-
-    result = sheaf.export(str(tmp_path / "out"))
-
-    assert {path.name for path in (tmp_path / "out").rglob("*")} == {"user_kept.md", "broken.md"}
-    assert result.written == 2
-    assert [path for path, _ in result.left_out] == ["\\xff.md", "folder.md", "link.md", "note.txt"]
-    assert (tmp_path / "out" / "broken.md").read_bytes() == b"---\nname: [\n---\ncaf\xe9\n"
-
-
 def test_what_is_there_already_is_kept_unless_replacing_was_asked_for(sheaf: Sheaf, tmp_path: Path) -> None:
     kept = sheaf.read("user_kept.md")
     source = tmp_path / "in"

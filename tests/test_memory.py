@@ -60,10 +60,6 @@ def path_of(case: dict[str, Any]) -> str:
     return "prefs.sync-conflict-20260305-101010-ABCDEFG.md" if case["id"] == "M80" else "user_prefs.md"
 
 
-def names(case: dict[str, Any]) -> str:
-    return f"{case['id']} {case['what']}"
-
-
 def memory(*lines: str, body: str = "body\n", path: str = "user_prefs.md") -> Memory:
     return parse(path, "\n".join(["---", *lines, "---", body]).encode())
 
@@ -124,30 +120,6 @@ def test_checking_any_text_gives_the_memory_or_a_refusal(text: str) -> None:
     except TextRefused:
         return
     assert stored.data == text.encode()
-
-
-def test_a_file_is_asked_through_its_properties() -> None:
-    read = memory(
-        "name: Prefers tabs", "description: Indentation", "type: feedback", "created: 2026-11-14",
-        "updated: 2026-11-15", "source: user", "trust: unconfirmed", "conversation: 1f3a#12",
-        "citations: [a:1, b:2]", "supersedes: old.md", "pinned: Yes", "expires: 2027-01-01",
-        "reason: asked for",
-    )  # fmt: skip
-    assert (read.name, read.description, read.type, read.has_known_type) == (
-        "Prefers tabs",
-        "Indentation",
-        "feedback",
-        True,
-    )
-    assert (read.created, read.updated, read.expires) == ("2026-11-14", "2026-11-15", "2027-01-01")
-    assert (read.source, read.trust, read.conversation, read.reason) == (
-        "user",
-        "unconfirmed",
-        "1f3a#12",
-        "asked for",
-    )
-    assert (read.citations, read.supersedes, read.pinned) == (("a:1", "b:2"), ("old.md",), True)
-    assert (read.state, read.problem, read.warnings, read.body) == ("ok", "", (), "body\n")
 
 
 def test_what_the_header_does_not_say_has_a_quiet_default() -> None:

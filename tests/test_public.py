@@ -69,21 +69,6 @@ def test_opening_a_sheaf_stays_within_the_import_budget(tmp_path: Path) -> None:
     assert not loaded & heavy
 
 
-def test_keeping_a_turn_loads_nothing_of_what_reads_it(tmp_path: Path) -> None:
-    code = (
-        "import sys\n"
-        "from memsheaf import Message, Sheaf, Turn\n"
-        "with Sheaf.open('user') as sheaf: sheaf.learn(Turn('c', (Message('user', 'Remember that we ship.'),)))\n"
-        "print(*sorted(sys.modules))"
-    )
-    place = {f"MEMSHEAF_{name}": str(tmp_path / name.lower()) for name in ("HOME", "CACHE", "STATE")}
-    result = run(code, **place)
-    loaded = set(result.stdout.split())
-    assert "memsheaf.learn.inbox" in loaded, result.stderr
-    assert not loaded & {f"memsheaf.learn.{name}" for name in ("learner", "extract", "consolidate", "rules")}
-    assert not loaded & {"numpy", "pydantic", "pydantic_ai", "asyncio", "http", "ssl", "subprocess"}
-
-
 def test_the_first_example_of_the_readme_has_ten_lines_at_most() -> None:
     example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert example is not None

@@ -170,24 +170,6 @@ def test_folders_that_are_not_one_repository_never_share(tmp_path: Path, home: P
     assert len({root_of(folder, home) for folder in folders}) == len(folders)
 
 
-def test_a_folder_below_a_project_without_git_belongs_to_it(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("plain/src/lib", "plainer", "plain/own"):
-        (tmp_path / name).mkdir(parents=True)
-    own = root_of(tmp_path / "plain" / "own", home)
-    Path(own).mkdir(parents=True)
-    for folder in (tmp_path, tmp_path / "plain"):
-        Path(root_of(folder, home)).mkdir()
-
-    assert root_of(tmp_path / "plain" / "src" / "lib", home) == root_of(tmp_path / "plain", home)
-    assert root_of(tmp_path / "plain" / "own", home) == own
-    assert root_of(tmp_path / "plainer", home) not in (root_of(tmp_path / "plain", home), root_of(tmp_path, home))
-    inner = repository(tmp_path / "plain" / "app")
-    assert root_of(inner, home) != root_of(tmp_path / "plain", home)
-
-
 def test_a_link_to_a_folder_is_that_folder(tmp_path: Path, home: Path) -> None:
     main = repository(tmp_path / "app")
     (tmp_path / "link").symlink_to(main)

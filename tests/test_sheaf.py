@@ -786,23 +786,6 @@ def test_a_memory_nobody_confirmed_is_not_in_the_prompt(sheaf: Sheaf) -> None:
 # searching
 
 
-def test_search_finds_words_of_names_descriptions_and_bodies(sheaf: Sheaf) -> None:
-    sheaf.write("Deployment", "How to ship", "project", "Run the pipeline on Fridays.")
-    sheaf.write("日程", "会議の予定", "project", "毎週金曜日に会議があります")
-    sheaf.write("Other", "Nothing", "user", "Unrelated.")
-
-    for query, name in [
-        ("deployment", "Deployment"),
-        ("SHIP", "Deployment"),
-        ("pipelines", "Deployment"),
-        ("金曜日", "日程"),
-        ("会議", "日程"),
-    ]:
-        assert [row.memory.name for row in sheaf.search(query)] == [name]
-    assert sheaf.search("absent") == []
-    assert sheaf.search("") == []
-
-
 def test_search_forgets_what_was_forgotten(sheaf: Sheaf) -> None:
     sheaf.write("First", "D", "user", "remarkable words")
     assert sheaf.search("remarkable")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import threading
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +19,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
-from pydantic_ai.providers.openai import OpenAIProvider
 
 from memsheaf import Settings, Sheaf, Turn
 from memsheaf.adapters.pydantic_ai import Memory
@@ -392,75 +387,3 @@ def test_two_runs_of_one_conversation_at_once_share_no_turn(
 
 
 # other processes
-
-
-class Api(BaseHTTPRequestHandler):
-    """A chat-completions endpoint that answers from the script of its server, and keeps what it was asked."""
-
-    def do_POST(self) -> None:
-        length = int(self.headers["Content-Length"])
-        self.server.asked.append(json.loads(self.rfile.read(length)))  # type: ignore[attr-defined]
-        message = self.server.script.pop(0)  # type: ignore[attr-defined]
-        choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
-        body = json.dumps(
-            {"id": "1", "object": "chat.completion", "created": 1, "model": "fake", "choices": [choice]}
-        ).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing is printed."""
-
-
-@pytest.fixture
-def api() -> Iterator[Any]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
-    server.script, server.asked = [], []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def through(api: Any, settings: Settings, said: str) -> str:
-    """One run of an agent with the real client, and a memory of its own."""
-    provider = OpenAIProvider(base_url=f"http://127.0.0.1:{api.server_port}/v1", api_key="none")
-    with Memory[None]("user", settings=settings, patience=60.0) as memory:
-        agent = Agent(OpenAIChatModel("fake", provider=provider), capabilities=[memory])
-        return agent.run_sync(said).output
-
-
-def test_one_agent_saves_with_a_tool_and_the_next_recalls_and_is_told_to_remember(
-    api: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    settings = Settings(str(tmp_path / "home"), str(tmp_path / "cache"), embedder="none")
-    fact = {"name": "鹭 staging", "description": "Name of the staging database", "type": "project",
-            "content": "The staging database is called heron 🐦."}  # fmt: skip
-    function = {"name": "memory_write", "arguments": json.dumps(fact)}
-    api.script += [
-        {"content": None, "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
-        {"content": "Noted."},
-        {"content": "It is heron."},
-    ]
-    assert through(api, settings, "Note how our staging database is called: heron.") == "Noted."
-    asked = "How is the staging database called? And remember that our production database is called stork."
-    assert through(api, settings, asked) == "It is heron."
-    first, second, third = api.asked
-    assert len(first["tools"]) == len(TOOLS)
-    assert second["messages"][-1]["role"] == "tool"
-    assert second["messages"][-1]["content"].startswith("Memory saved: ")
-    system, user = third["messages"]
-    assert system["role"] == "system"
-    assert "Name of the staging database" in system["content"]
-    assert user["role"] == "user"
-    assert user["content"].startswith(f"{asked}\n\n<memories-")
-    assert "called heron 🐦" in user["content"]
-    assert "called heron 🐦" not in system["content"]
-    with Sheaf.open("user", settings=settings) as sheaf:
-        assert "production database is called stork" in "".join(sheaf.read(row.path).text for row in sheaf.list())

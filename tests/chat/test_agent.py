@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,7 @@ from memsheaf.chat.agent import Agent
 from memsheaf.chat.offline import Offline
 from memsheaf.chat.turn import STOPPED, Called, Event, Failed, Notice, Recalled, Text
 from memsheaf.errors import ModelFailed
-from memsheaf.llm import Question
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
-from memsheaf.llm.scripted import Scripted
 from memsheaf.sheaf import Sheaf
 
 SAVE = json.dumps(
@@ -86,18 +83,6 @@ def test_the_prefix_of_two_requests_is_the_same_though_a_memory_was_saved_betwee
         assert list(later.conversation)[: len(earlier.conversation)] == list(earlier.conversation)
 
 
-def test_what_changed_in_the_catalog_is_told_beside_the_next_message(scene: Scene) -> None:
-    with scene.chat(["Hello.", "I see.", "Still."]) as agent:
-        run(agent, "Good morning to you")
-        with scene.memory() as sheaf:
-            sheaf.write("Release day", "When releases go out", "project", "On Mondays.")
-        run(agent, "What is new in here now?")
-        run(agent, "And what is new since then?")
-        _, second, third = requests(agent)
-    assert "+ [Release day](project_release-day.md)" in second.conversation[2].beside
-    assert "Release day" not in third.conversation[4].beside
-
-
 def test_a_turn_that_ignores_memory_is_sent_without_all_of_it_and_learns_nothing(scene: Scene) -> None:
     know_deploy_day(scene)
     read = calling("memory_read", '{"filename": "project_deploy-day.md"}')
@@ -116,26 +101,6 @@ def test_a_turn_that_ignores_memory_is_sent_without_all_of_it_and_learns_nothing
     assert "Deploy day" in after.system
     with scene.memory() as sheaf:
         assert [row.name for row in sheaf.list()] == ["Deploy day"]
-
-
-def test_a_slow_selector_does_not_delay_the_first_piece_and_its_choice_comes_with_the_next_turn(scene: Scene) -> None:
-    know_deploy_day(scene)
-    go_on = threading.Event()
-
-    def choose(question: Question) -> object:
-        assert go_on.wait(60)
-        return {"selected_memories": ["project/project_deploy-day.md"]}
-
-    with scene.chat(["Let me think.", "On Fridays."], selector=Scripted([choose, choose])) as agent:
-        turn = agent.turn("When do we deploy to production?")
-        assert next(turn) == Text("Let me think.")  # while the selector is still thinking
-        go_on.set()
-        list(turn)
-        for thread in threading.enumerate():
-            if thread.name == "memsheaf-recall":
-                thread.join(60)
-        events, _ = run(agent, "Are you quite sure about it?")
-    assert Recalled(("project_deploy-day.md",)) in events
 
 
 # tools and permission

@@ -145,28 +145,6 @@ def test_a_turn_off_the_record_is_kept_without_a_word_of_it(kept: Conversations,
     assert kept.search("lunch")
 
 
-# going on
-
-
-def test_after_a_compaction_the_short_form_is_the_conversation_and_the_rest_stays_findable(
-    kept: Conversations,
-) -> None:
-    with kept.begin() as conversation:
-        conversation.add(*TALK)
-        conversation.compacted([Said("user", "(summary) the proxy uses 8080")])
-        conversation.add(Said("user", "Thanks."), Said("assistant", "Gladly."))
-
-        assert [one.text for one in conversation.messages()] == [
-            "(summary) the proxy uses 8080",
-            "Thanks.",
-            "Gladly.",
-        ]
-
-    (one,) = kept.list()
-    assert (one.title, one.turns) == ("Which port does the proxy use?", 2)
-    assert [found.id for found, _ in kept.search("which port")] == [conversation.id]
-
-
 # two at once
 
 

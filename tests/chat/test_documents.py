@@ -247,27 +247,6 @@ def test_the_seven_prompts_work_with_a_model_and_the_server_received_the_catalog
         check_requests(server)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("anthropic", marks=pytest.mark.long), "openai"])
-def test_the_four_prompts_work_with_a_model_and_what_was_said_in_passing_is_learned(desk: Desk, kind: str) -> None:
-    with served(kind, FOUR, learned) as (_, environment):
-        with desk.chat(**environment) as terminal:
-            terminal.tell("I prefer using tabs for indentation, not spaces. Remember that.")
-            terminal.type("Create a Python file called test.py")
-            terminal.send("\r")
-            terminal.wait("N never?")
-            assert not (desk.work / "test.py").exists()
-            place = terminal.cells.place
-            terminal.send("y")
-            terminal.prompt(below=place)
-            assert (desk.work / "test.py").read_text() == MADE
-            assert "tabs" in terminal.tell("What did I tell you about my preferences?")
-            terminal.tell("I also prefer single quotes over double quotes for strings.")
-            terminal.wait("Prefers single quotes")
-        assert any("Single quotes over double" in text for text in desk.memories().values())
-        with desk.chat(**environment) as terminal:
-            assert "single quotes" in terminal.tell("What do you know about my preferences?")
-
-
 def check_requests(server: Server) -> None:
     """What the server received, byte by byte."""
     last = server.requests[-1]

@@ -124,13 +124,6 @@ def test_a_named_file_does_not_get_a_text_that_nobody_understands_alone(user: Us
 # answers
 
 
-def test_a_question_that_nothing_is_near_to_is_answered_plainly(user: User) -> None:
-    user.say("My cat is called Miso")
-    answer = user.say("What is the capital of Mongolia?")
-    assert answer.startswith(NO_ANSWER)
-    assert "Miso" not in answer
-
-
 @each_case(
     "said",
     ["The office fridge is quite noisy", "I had a sandwich", "we might move to k8s", "Lunch is at noon"],

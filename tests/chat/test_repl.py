@@ -341,30 +341,3 @@ def test_with_prompt_toolkit_a_chat_completes_takes_several_lines_tells_news_and
         terminal.type("/exit")
         terminal.send(ENTER)
         assert terminal.end() == 0
-
-
-def test_who_leaves_while_something_is_learned_waits_for_it_or_does_not(chat: Chat) -> None:
-    may_answer = threading.Event()
-
-    def distilled(asked: Asked) -> Reply:
-        may_answer.wait(60)
-        return say('{"memories": []}')
-
-    try:
-        with served(chat, say("Notice."), reader="plain", aside=distilled) as (terminal, _):
-            terminal.tell("Remember that I prefer tabs over spaces.")
-            terminal.send(CTRL_D)
-            terminal.wait("Ctrl-C leaves it for later")
-            terminal.send(CTRL_C)
-            assert terminal.end() == 0
-            assert "left for later" in terminal.text()
-            assert "Traceback" not in terminal.text()
-            may_answer.set()  # the server waits for it, too
-    finally:
-        may_answer.set()
-    with chat() as terminal:
-        terminal.prompt()
-        terminal.tell("Hello")
-        terminal.send(CTRL_D)
-        terminal.end()
-        assert "tabs" in terminal.text()

@@ -29,28 +29,6 @@ def repository(environment: dict[str, str]) -> Path:
     return here
 
 
-def test_scopes_lists_each_with_its_folder_and_count(run: Run, tabs: str, tmp_path: Path) -> None:
-    run(*FACT, "--agent", "writer")
-    run(*FACT, "--scope", "team/core")
-    run(*FACT, "--scope", "task/login")
-    run(*FACT, "--project", str(tmp_path / "home" / "projects" / "another"))
-
-    found = json.loads(run("scopes", "--json")[1])
-
-    assert found["home"] == str(tmp_path / "home")
-    assert [(each["scope"], each["memories"]) for each in found["scopes"]] == [
-        ("project", 1),
-        ("user", 0),
-        ("agent/writer", 1),
-        ("team/core", 1),
-        ("task/login", 1),
-        ("", 1),
-    ]
-    assert [found["scopes"][5][key] for key in ("key", "title")] == ["project~another", "another"]
-    assert found["scopes"][2]["root"] == str(tmp_path / "home" / "agents" / "writer")
-    assert "(another)     1 memory    " in run("scopes")[1]
-
-
 def test_init_keeps_the_memory_in_the_repository_and_again_changes_nothing(
     run: Run, environment: dict[str, str], tree: Tree, tmp_path: Path
 ) -> None:

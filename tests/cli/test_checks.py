@@ -48,30 +48,6 @@ def test_a_citation_is_added_to_a_memory_once_and_can_be_undone(run: Run, work: 
     assert json.loads(run("show", file, "--json")[1])["citations"] == ["https://example.com/a", "src/app.py:1"]
 
 
-def test_drift_is_told_with_the_new_place_and_an_exit_code(run: Run, work: Path) -> None:
-    file = add(run, LIMIT)
-    (work / "src/app.py").write_text("# new\n" + APP)
-
-    assert run("verify")[:2] == (1, f"drifted  {file}  src/app.py:1 is now at src/app.py:2.\n")
-    code, out, _ = run("verify", file, "--json")
-    assert code == 1
-    said = "src/app.py:1 is now at src/app.py:2."
-    assert json.loads(out) == {
-        "scope": "project",
-        "tree": str(work.resolve()),
-        "memories": [
-            {
-                "path": file,
-                "citations": [{"citation": LIMIT, "state": "drifted", "said": said, "place": "src/app.py:2"}],
-                "gone": [],
-            }
-        ],
-    }
-
-
-TEST = "`cd evals && npm test`"
-
-
 @pytest.fixture
 def checkout(environment: dict[str, str]) -> Path:
     """A checkout with one file, and the working directory in it."""
@@ -84,39 +60,6 @@ def save(run: Run, name: str, text: str, *more: str) -> str:
     code, _, err = run("add", name, text, "--description", "d", "--type", "project", "--anyway", *more)
     assert code == 0, err
     return f"project_{name.lower().replace(' ', '-')}.md"
-
-
-def test_the_report_has_its_sections_in_order_and_a_check_a_line_for_each(run: Run, checkout: Path) -> None:
-    keeper = save(run, "Tests", f"All tests of the evals run via {TEST}; they cover prompts and schemas, too.")
-    other = save(run, "Test command", f"Tests of the evals run via {TEST}; they cover prompts and schemas, too.")
-    stale = save(run, "Limit", "The limit is kept low.", "--cite", "src/gone.py:3")
-    ended = save(run, "Freeze", "No merges on the main branch.", "--expires", "2026-01-01")
-
-    code, out, _ = run("audit")
-
-    assert code == 0
-    assert out.split("\n") == [
-        "Duplicate groups",
-        "  2 entries have nearly the same words",
-        f"    {keeper}: keeper, the most specific and recent",
-        f"    {other}: candidate for natural decay",
-        "Stale citations",
-        f"  {stale}: src/gone.py no longer exists. Stale citation: candidate for a superseding fact",
-        f"    `memsheaf edit {stale}`, if it is outdated",
-        "Pollution",
-        "  none",
-        "Waiting",
-        f"  {ended}: expired on 2026-01-01",
-        f"    `memsheaf forget {ended}`, or say until when it holds",
-        "",
-    ]
-    assert run("audit", "--check") == (
-        1,
-        f"{keeper}: duplicate: 2 entries have nearly the same words\n"
-        f"{stale}: stale-citation: src/gone.py no longer exists. Stale citation: candidate for a superseding fact\n"
-        f"{ended}: expired: expired on 2026-01-01\n",
-        "",
-    )
 
 
 def test_what_is_advised_can_be_typed(run: Run, checkout: Path) -> None:

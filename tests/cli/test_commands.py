@@ -124,23 +124,6 @@ def test_the_page_about_the_command_line_is_what_the_commands_say() -> None:
     assert DOCS.read_text(encoding="utf-8") == reference(), "run: make docs"
 
 
-def test_the_first_screen_fits_a_small_terminal_and_help_all_lists_every_command(run: Run) -> None:
-    for words in ([], ["help"], ["--help"], ["-h"], ["--scope", "user"]):
-        code, out, err = run(*words)
-        assert (code, err) == (0, "")
-        lines = out.splitlines()
-        assert len(lines) < 24
-        assert max(map(len, lines)) <= 80
-        shown = {line.split()[0] for line in lines if line.startswith("  ")}
-        assert {"remember", "recall", "list", "undo", "install"} <= shown <= set(COMMANDS)
-
-    code, out, _ = run("help", "--all")
-    assert code == 0
-    assert [name for name in COMMANDS if f"\n  {name} " not in out] == []
-    assert "exit codes:" in out
-    assert max(map(len, out.splitlines())) <= 80
-
-
 def test_help_is_the_same_however_it_is_asked_for(run: Run) -> None:
     for name in COMMANDS:
         asked = (["help", name], [name, "--help"], ["--help", name], [name, "x", "-h"])

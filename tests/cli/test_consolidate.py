@@ -69,31 +69,6 @@ def test_the_plan_is_shown_and_applied_as_one_commit_that_can_be_taken_back(
     assert run("show", "project_fridays.md")[0] == 0
 
 
-def test_what_is_due_is_done_once_and_else_the_gates_say_why(
-    run: Run, environment: dict[str, str], fridays: None
-) -> None:
-    code, out, _ = run("dream", "status")
-    assert code == 0
-    lines = {line.split("  ")[0]: line for line in out.splitlines()}
-    assert lines["files"].split(None, 2)[1:] == ["closed", "2 memories there, 10 needed"]
-    assert lines["enabled"].split(None, 2)[1:] == ["open", "the settings say on"]
-    assert out.endswith("No consolidation is due.\n")
-    assert run("dream")[1] == out
-    code, out, err = run("dream", "run")
-    assert (code, err) == (0, "")
-    assert out.startswith("Not now:\n  files: 2 memories there, 10 needed\n  conversations: 0 conversations")
-    assert json.loads(run("dream", "run", "--json")[1])["done"] is False
-    assert run("show", "project_fridays.md")[0] == 0
-
-    Path(environment["MEMSHEAF_HOME"], "config.toml").write_text("[dream]\nfiles = 2\nconversations = 0\n")
-    assert json.loads(run("dream", "status", "--json")[1])["due"] is True
-    assert "Done: 1 memory retired." in run("dream", "run")[1]
-    assert run("show", "project_fridays.md")[0] == 1
-    code, out, _ = run("dream", "run")
-    assert code == 0
-    assert "  last time: 0 min ago, 24 h needed\n" in out
-
-
 def test_questions_are_stored_shown_and_dropped(run: Run, fridays: None) -> None:
     assert run("expect")[1] == "No questions are stored.\n"
 
@@ -131,28 +106,6 @@ def conversation(environment: dict[str, str]) -> str:
     path = Path("conversation.jsonl")
     path.write_text("".join(json.dumps(one) + "\n" for one in turns()))
     return str(path)
-
-
-def test_the_report_says_how_far_it_went_and_what_was_written(run: Run, conversation: str, tree: Tree) -> None:
-    before = tree()
-    for budget in ("50000", "5"):
-        code, out, _ = run("compact", conversation, "--budget", budget, "--dry-run")
-        assert code == (1 if budget == "5" else 0)
-        assert "would be written: " in out
-    assert tree() == before
-
-    code, out, err = run("compact", conversation)
-
-    assert (code, err) == (0, "")
-    first, second, third, fourth, *bullets = out.splitlines()
-    assert first.startswith("120,")
-    assert first.endswith(" after, 50,000 allowed")
-    assert second == "level 2: tool output is one line each"
-    assert third == "180 messages: 125 kept, 55 shortened"
-    assert fourth.startswith("written: ")
-    assert Path(fourth.removeprefix("written: ")).read_text().startswith("=== message 2: tool ===\nrow\n")
-    assert bullets[0] == "  - Of 180 messages: 55 shortened, 0 taken out"
-    assert "Do step" not in out
 
 
 def test_no_secret_of_the_conversation_is_written(run: Run, tmp_path: Path) -> None:

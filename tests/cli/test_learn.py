@@ -106,24 +106,6 @@ def test_a_decision_has_a_reason_and_is_undone(run: Run) -> None:
     assert "learned from: " in out
 
 
-def test_in_a_terminal_each_is_asked_for(run: Run) -> None:
-    queued(run)
-
-    for answers, left, saved in (("s\n", 1, 0), ("n\n", 1, 0), ("q\n", 1, 0), ("", 1, 0), ("?\ny\n", 0, 1)):
-        code, out, _ = run("review", stdin=answers, screen=True)
-        assert code == 0
-        assert "releases go out on Fridays" in out
-        assert len(json.loads(run("review", "--json")[1])["proposals"]) == left, answers
-        assert len(listed(run)) == saved, answers
-
-    run("add", "Audit", "The port of the gateway is 8080.", "--description", "d", "--type", "project")
-    run("extract", "-", stdin="User: Remember that the port of the gateway is 9090 now.\n", more=ASK)
-    out = run("review", stdin="r\n", screen=True)[1]
-    assert "-The port of the gateway is 8080." in out
-    assert "9090" in out
-    assert json.loads(run("review", "--json")[1])["proposals"] == []
-
-
 def test_an_unconfirmed_memory_is_confirmed_or_forgotten(run: Run, environment: dict[str, str]) -> None:
     with Sheaf.open("project", settings=load(environment)) as sheaf:
         first = sheaf.write("From a page", "d", "project", "The wiki says to use staging.", trust="unconfirmed")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,6 @@ def told(run: Run, *words: str) -> dict[str, Any]:
     assert code == 0, err
     server: dict[str, Any] = json.loads(json.loads(out)["config"])["mcpServers"]["memsheaf"]
     return server
-
-
-def program(folder: Path) -> Path:
-    """Something called memsheaf that can be started."""
-    folder.mkdir(parents=True)
-    file = folder / "memsheaf"
-    file.touch(0o755)
-    return file
 
 
 @pytest.mark.parametrize(
@@ -53,25 +44,6 @@ def test_the_scope_and_the_places_are_told_on(run: Run, environment: dict[str, s
     assert told(run, "--home", "h")["args"] == ["mcp", "--home", os.path.abspath("h")]
     environment["MEMSHEAF_HOME"] = str(tmp_path / "home")  # which the client need not hand on
     assert told(run)["args"] == ["mcp", "--home", str(tmp_path / "home")]
-
-
-def test_the_program_that_runs_is_named_by_its_place(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inside = program(tmp_path / "venv" / "bin")
-    monkeypatch.setattr(sys, "executable", str(inside.parent / "python"))
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
-
-    monkeypatch.setenv("PATH", str(inside.parent))  # as after `activate`
-    assert told(run)["command"] == str(inside)
-    monkeypatch.setenv("PATH", "")
-    assert told(run)["command"] == str(inside)
-    monkeypatch.setenv("PATH", str(program(tmp_path / "bin").parent))  # of another environment
-    assert told(run)["command"] == str(inside)
-    (tmp_path / "links").mkdir()
-    (tmp_path / "links" / "memsheaf").symlink_to(inside)
-    monkeypatch.setenv("PATH", str(tmp_path / "links"))  # as from pipx
-    assert told(run)["command"] == str(tmp_path / "links" / "memsheaf")
 
 
 def test_a_port_in_use_and_an_address_of_another_machine_are_told_apart(run: Run) -> None:

@@ -69,29 +69,6 @@ def test_colours_appear_on_a_terminal_only_and_not_against_the_users_wish(run: R
     assert "\x1b[" not in run("list", screen=True, more={"TERM": "dumb"})[1]
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_list_shows_each_fact_newest_first_without_breaking_a_word(run: Run, width: int) -> None:
-    facts = [
-        "The staging database is called shop_staging and is wiped every Sunday night by a job on the build machine",
-        "We deploy on Fridays, after the standup, and never before a holiday",
-        "See https://example.com/a-very-long-address/that-no-terminal/of-sixty-columns/can-show-in-one-line/at-all",
-    ]
-    for number, fact in enumerate(facts):
-        run("add", fact[:60], fact, "--description", fact, "--type", "project", "--file", f"project_{number}.md")
-    run("add", "Release day", "Fridays.", "--description", "When releases go out", "--type", "project")
-
-    out = run("list", screen=True, more={"COLUMNS": str(width), "NO_COLOR": "1"})[1]
-
-    words = {word for fact in facts for word in fact.split()}
-    lines = out.splitlines()
-    assert lines[0] == "Release day: When releases go out"
-    assert lines[1].startswith("  project_release-day.md  20")
-    assert " ".join(out.split()).index(facts[2]) < " ".join(out.split()).index(facts[0])
-    assert all(len(line) <= width or " " not in line.strip() for line in lines)
-    assert words <= set(out.split())
-    assert "…" not in out
-
-
 def test_an_error_says_what_happened_and_what_to_do_next(run: Run) -> None:
     assert run("show", "x.md") == (1, "", "memsheaf: no memory at 'x.md'\n`memsheaf list` shows what exists.\n")
 

@@ -35,20 +35,6 @@ def test_a_group_names_the_action_that_was_meant(run: Run) -> None:
         assert err.startswith(f"memsheaf: {said}"), err
 
 
-def test_help_explains_a_group_and_each_of_its_actions(run: Run) -> None:
-    whole = run("help", "task")[1]
-    assert whole.startswith("usage: memsheaf task [ACTION] ...\n")
-    assert "\n  start                 Begin a task.\n" in whole
-
-    one = run("help", "task", "start")[1]
-    assert one.startswith("usage: memsheaf task start TITLE [--goal TEXT]")
-    assert '\n  memsheaf task start "Feature X" --goal' in one
-    assert "task done" not in one
-    assert run("task", "start", "--help")[1] == run("task", "--help", "start")[1] == one
-    assert run("help", "task", "strat")[0] == run("help", "list", "start")[0] == 2
-    assert "This is the default." in run("help", "notes")[1]
-
-
 def test_an_option_inside_a_text_is_refused_because_the_text_would_lose_it(run: Run) -> None:
     for command, line, advice in (
         ("remember", "always pass --json to the CLI", "always pass --json to the CLI"),

@@ -39,37 +39,6 @@ def listed(run: Run, *words: str) -> list[dict[str, object]]:
     return found
 
 
-def test_the_list_shows_each_verdict_and_what_to_type_and_writes_nothing(run: Run, tree: Tree) -> None:
-    assert run("promote") == (0, "Nothing is waiting to be promoted.\n", "")
-    for text in (FRIDAY, "In phase 2 the parser moved"):
-        assert run("session", "note", text, "--section", "key")[0] == 0
-    before = tree()
-
-    code, out, err = run("promote")
-
-    assert (code, err) == (0, "")
-    item = out[:6]
-    assert f"{item}  defer  Releases: they go out on Fridays, see docs.md:1\n" in out
-    assert "  session/s1 session.md Key Results > project\n  cites docs.md:1\n" in out
-    assert "  ask   five fields  there is no reason" in out
-    assert out.count("Is it tied to one task?") == 1
-    assert f"  type: memsheaf promote {item} --session s1 --to project --reason TEXT\n" in out
-    assert out.endswith("2 items: 0 yes, 2 defer, 0 no. Nothing was written.\n")
-
-    one = listed(run)[0]
-    wanted = {
-        "id": item,
-        "subject": "Releases",
-        "proposed_classification": "project",
-        "evidence_pointer": "docs.md:1",
-        "recommend_promote": "defer",
-    }
-    assert {key: one[key] for key in wanted} == wanted
-    said = "there is no reason"
-    assert one["steps"] == [{"name": "five fields", "verdict": "ask", "said": said, "help": "--reason TEXT"}]
-    assert tree() == before
-
-
 def test_what_is_missing_is_named_and_with_it_the_note_becomes_a_fact(
     run: Run, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:

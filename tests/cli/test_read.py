@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,29 +94,6 @@ def test_recall_prints_what_an_agent_would_get_or_why_there_is_nothing(filled: R
         assert (code, out) == (0, "")
         assert err.startswith("nothing recalled: ")
         assert said in err
-
-
-def test_why_lists_every_candidate_and_counts_nothing(filled: Run, tmp_path: Path) -> None:
-    about = ("--scope", "user", "--type", "project", "--description", "The deployment of old")
-    filled("add", "Old deployment", "By ftp.", *about, "--expires", "2020-01-01")
-    question = ("why", "--scope", "user", "what is our deployment process?")
-
-    code, out, err = filled(*question)
-
-    lines = out.splitlines()
-    assert (code, err) == (0, "")
-    assert re.fullmatch(r"project_\S+\.md matters with \d+%, and \d+% are needed", lines.pop(0))
-    assert lines[0] == "chosen by: local"
-    assert lines[1] == "user: found by words"
-    assert lines[2].split() == ["LIKELY", "NEAR", "COMMON", "SCOPE", "FILE", "WHY"]
-    assert any(line.startswith("*") and "ci-cd" in line and line.endswith("recalled") for line in lines)
-    assert any(line.endswith("expired on 2020-01-01") for line in lines)
-    assert not (tmp_path / "home" / "user" / ".history" / "uses").exists()
-    found = json.loads(filled(*question, "--json")[1])
-    nothing = {"embedder": "", "done": 0, "total": 3, "running": False, "problem": ""}
-    assert found["embedding"] == {"user": nothing}
-    numbers = {"score", "likely", "common", "near"}
-    assert set(found["candidates"][0]) == {"scope", "path", *numbers, "chosen", "why", "cut"}
 
 
 @pytest.mark.parametrize("embedder", ["none", "auto"])

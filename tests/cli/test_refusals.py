@@ -95,127 +95,74 @@ def test_looking_creates_nothing(run: Run, tree: Tree) -> None:
 
 
 MISTAKES = """
-chat 2: '' ; -p ; -p '' ; -p - ; -q hello ; --model '' ; --resume= ; --url http://127.0.0.1:9/v1 -p hello
-chat 2: --allow everything -p hello
 chat 1: --model 'no model' -p hello ; --model nobody:x -p hello ; --scope nobody -p hello
 chat 1: --resume 20990101 -p hello ; --resume -p hello
-extract 2: missing.jsonl ; a b ; '' ; --model ''
 extract 1: --model nonsense:model
-review 2: --edit '' ; ffff
 review 1: --approve ffff ; --reject none.md
-add 2:  ; Fact Text. --type user ; Fact Text. --description d ; Fact Text. --description d --type recipe
-add 2: Fact '' --description d --type user
-add 2: '' Text. --description d --type user
 add 1: Fact Text. --description d --type user --expires soon
 add 1: Fact 'The password is Corr3ct-H0rse-Fake' --description d --type user
 add 1: 'Prefers tabs' Text. --description d --type user
-update 2: user_prefers-tabs.md --old tabs ; user_prefers-tabs.md --old tabs --new x --count 0
-update 2: user_prefers-tabs.md --old tabs --new x --count many
 update 1: user_prefers-tabs.md --old '' --new x ; user_prefers-tabs.md --old zebra --new x
 update 1: user_prefers-tabs.md --old 'Use tabs.' --new 'password: Corr3ct-H0rse-Fake'
 update 1: user_prefers-tabs.md --old s --new x ; user_prefers-tabs.md --old 'type: user' --new 'type: ../../x'
 update 1: nothing.md --old a --new b
-edit 2:
 edit 1: nothing.md
-forget 2:  ; user_prefers-tabs.md --why '' ; user_prefers-tabs.md --all ; --type user ; --all --type nobody ; --all
 forget 1: nothing.md
 list 2: x ; --type '' ; --typ user ; --scope
-show 2:  ; a.md b.md
 show 1: nothing.md
 search 2:  ; x --limit 0
-recall 2:
 recall 1: --scope nobody 'tabs or spaces?'
-why 2:
 why 1: --scope user --scope nobody 'tabs or spaces?'
-cite 2:
 cite 1: nothing.py ; ../x.py ; https://example.com/x
 verify 1: nothing.md ; --scope nobody
-inbox 2: x ; add '' ; --yes ; add - --clear ; add nowhere.jsonl
 inbox 1: add - ; --scope nobody
-conversations 2: '' ; show '' ; --yes ; show last --yes ; show last export ; words --remove last
-conversations 2: --limit 0 ; remove --older-than soon
 conversations 1: show last ; show 2026 ; remove ../secret --yes ; --scope nobody
-consolidate 2: x ; --model ''
 consolidate 1: --scope nobody ; --model 'no model'
-dream 2: often ; status --model none
 dream 1: status --scope nobody
-expect 2: 'a question' ; 'a question' user_prefers-tabs.md --drop another ; --drop 'what nobody asked'
 expect 1: 'a question' nothing.md ; 'a question' ../secret.md
 expect 1: 'is the password Corr3ct-H0rse-Fake good?' user_prefers-tabs.md
-compact 2:  ; '' ; missing.jsonl ; a b ; - --budget 0 ; - --trigger whim ; - --approve --dry-run
 compact 1: - ; - --scope nobody
 brief 2: extra ; --scope user ; --task x
-diary 2: show list ; show yesterday ; show --since 2026-13-01 ; show --since 20261115
-diary 2: show --allow-secret ; '' ; --show
 diary 1: - ; 'the password is Corr3ct-H0rse-Fake' ; 'a note' --scope nobody ; show --scope nobody
 catalog 2: x
 prompt 1: --scope user --scope nobody
-promote 2: '' ; --session a --task b ; --session '' ; --subject 'Test command' ; ffffff --category recipe
-promote 2: ffffff --anyway '' ; --scope user
 promote 1: ffffff ; ffffff --to nobody ; --session ../x ; --task nothing ; --to nobody ; --to agent/x
-session 2: often ; start --template x.md --long ; start --section x ; note ; note '' ; end x --session y ; list x
-session 2: list --yes ; list --scope user
 session 1: show ; note x ; end --session nobody ; start --id ../x ; start 'The password is Corr3ct-H0rse-Fake'
 session 1: start --template missing.md ; end x
-worker 2: '' ; x --hub postgresql://db/x ; --hub '' ; --hub postgresql://db/x --concurrency 0
 worker 1: --hub nonsense
-hub 2: add ; add user ; set user ; set user --offline never ; add user URL --offline never ; remove
 hub 1: often ; add nobody URL ; add task/x URL ; sync user ; rejoin user ; remove user ; status user
-team 2: often more ; create ; create x ; invite ; invite x --role owner ; join ; log --limit 0 ; prune --days x
 team 1:  ; invite x ; members ; log --team x ; restored ; join hello ; create 'a b' URL ; create x URL
-task 2: often ; start ; start '' ; start 'Feature X' more ; start 'Feature X' --task x
-task 2: start 'Feature X' --phases 0 ; note ; status nobody --task x ; done --reason x ; drop ; revise x ; verify
-task 2: verify login --reason x ; phase 0 ; phase two ; phase --report '' ; event --limit 0 ; event '{}' --limit 3
-task 2: list x ; list --scope user
 task 1: start 'Feature X' --phases 1000 ; start 'Feature X' --slug ../x ; start con
 task 1: start 'The password is Corr3ct-H0rse-Fake' ; start 'Feature X' --goal 'The password is Corr3ct-H0rse-Fake'
 task 1: note x ; note x --task ../x ; status --task nobody ; status nobody ; status ../x ; verify 'two words' d
 task 1: done ; event 'not JSON'
-audit 2: x ; --tree ''
 audit 1: --tree missing ; --scope nonsense
 audit 1: --check --tree missing
-notes 2: often ; set ; show x ; block x --phase 2 ; check ; set --objective '' ; --scope user ; block ''
-notes 2: block ; pending ; done ; clear
 notes 1: done phase ; block 'iteration 3 passed' ; block 'the password is Corr3ct-H0rse-Fake'
 notes 1: set --objective '```' ; done 1 ; done nothing
-fact 2: often ; add ; show x.md ; list x ; add Subject 'Tests run with make.' --category recipe
-fact 2: --agent researcher ; add Subject
 fact 1: add Subject 'Tests run with make.' ; add Subject Maybe. --cite x.py:1 --reason r --category project
 fact 1: supersede nothing.md 'Tests run with make.' --reason r
 web 2: x ; --port high ; --port 65536 ; --host 0.0.0.0
-mcp 2: x ; --port 8377 ; --new-token ; --http --port high ; --http --port 65536 ; --http --host ''
-mcp 2: --http --tls-cert cert.pem ; --http --tls-key key.pem
 mcp 1: --scope nonsense ; --http --port 0 --scope nonsense ; --http --port 0 --host 0.0.0.0
 mcp 1: --http --port 0 --host :: --behind-proxy ; --http --port 0 --allow-host '*.example.com'
 mcp 1: --http --port 0 --tls-cert missing.pem --tls-key missing.pem
 log 2: --limit -1 ; ''
-diff 2:  ; x.md HEAD
 diff 1: nothing.md ; user_prefers-tabs.md 0123456789ab
-blame 2:
 blame 1: nothing.md
-undo 2: '' ; last
 undo 1: 0123456789ab
-redo 2: x
 redo 1:
-restore 2: user_prefers-tabs.md ; user_prefers-tabs.md '' ; user_prefers-tabs.md abc
 restore 1: user_prefers-tabs.md 0123456789ab ; nothing.md 0123456789ab
-erase 2: user_prefers-tabs.md
 erase 1: nothing.md --yes
 export 2:  ; ''
-import 2:  ; ''
 import 1: nowhere.zip
 scopes 2: x
-init 2: x
 init 1:
-trust 2: x
 trust 1:  ; --yes
 doctor 2: x
-index 2: x ; --status --rebuild
 index 1: --scope nobody
 models 2: '' ; try nobody:x
 cost 2: x ; --days 0 ; --days many
 completion 2:  ; tcsh
-install 2: nobody ; codex ; codex --yes --learn-with nobody
 install 1: --yes ; claude-desktop --project --yes
 uninstall 2: nobody
 link 2:  ; nobody ; claude-code
@@ -224,9 +171,7 @@ plugin 2:  ; ''
 on 2: x
 off 2: x
 demo 2: x
-remember 2:  ; '' ; x --type nobody ; x --name ''
 remember 1: 'The password is Corr3ct-H0rse-Fake' ; 'I prefer tabs' --expires someday
-config 2: get ; get nothing ; set tools ; set nothing 1 ; often ; show x
 config 1: set learning.policy bogus ; set tools maybe ; set retention_days soon ; set spend.tokens_per_day -1
 help 2: nothing
 """

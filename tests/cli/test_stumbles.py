@@ -144,24 +144,6 @@ def test_forget_shows_the_text_that_it_forgot_and_how_to_undo_it(run: Run) -> No
     assert out == "Forgot project_deploy-fridays.md\n  - We deploy on Fridays\nUndo with `memsheaf undo`.\n"
 
 
-def test_doctor_and_audit_look_at_project_and_user_unless_one_is_named(run: Run, environment: dict[str, str]) -> None:
-    run("remember", TWO_FACTS)
-    home = Path(environment["MEMSHEAF_HOME"])
-    (root,) = (home / "projects").iterdir()
-    (home / "user" / "broken.md").write_text("---\nname: [\n---\n")
-    (root / "damaged.md").write_text("---\nname: [\n---\n")
-
-    for command in ("doctor", "audit"):
-        out = run(command)[1]
-        assert "user:broken.md" in out, command
-        assert "damaged.md" in out, command
-        only = run(command, "--scope", "user")[1]
-        assert "broken.md" in only, command
-        assert "damaged.md" not in only, command
-    roots = [one["root"] for one in json.loads(run("doctor", "--json")[1])["scopes"]]
-    assert roots == [str(root), str(home / "user")]
-
-
 def test_the_log_shows_no_hash_of_what_was_learned_unless_asked(run: Run) -> None:
     assert run("extract", "-", stdin="User: Remember that we deploy on Fridays.\nAssistant: Noted.\n")[0] == 0
 

@@ -1,7 +1,6 @@
 """Feeds a check with inputs that nobody thought of, and says how many there were.
 
-With atheris the inputs follow the code they reach; without it they are random mutations of the seeds, from a
-seed that is printed. Both take `-runs=N`.
+The inputs follow the code they reach, with atheris; `-runs=N` says how many there are.
 """
 
 from __future__ import annotations
@@ -9,10 +8,8 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import random
 import sys
 import tempfile
-import time
 import types
 from collections.abc import Callable, Sequence
 
@@ -27,13 +24,7 @@ def fuzz(check: Check, words: Sequence[bytes], modules: Sequence[types.ModuleTyp
     """
     seeds = [*words, b"".join(words), *(_seeds(corpus) if corpus else ())]
     runs = next((int(word[6:]) for word in sys.argv[1:] if word.startswith("-runs=")), RUNS)
-    if os.environ.get("MEMSHEAF_FUZZ") == "plain":
-        return _mutate(check, words, seeds, runs)
-    try:
-        atheris = importlib.import_module("atheris")
-    except ImportError as error:
-        print(f"atheris is not here ({error}): plain mutations instead")
-        return _mutate(check, words, seeds, runs)
+    atheris = importlib.import_module("atheris")
     _instrument(atheris, modules)
     return _guided(atheris, check, words, seeds, runs)
 
@@ -84,38 +75,3 @@ class Counted:
         self._count += 1
         if self._count == self._runs:
             print(f"{self._count} inputs passed", flush=True)
-
-
-def _mutate(check: Check, words: Sequence[bytes], seeds: Sequence[bytes], runs: int) -> None:
-    seed = int(os.environ.get("MEMSHEAF_SEED", time.time_ns() % 1_000_000))
-    chance = random.Random(seed)
-    print(f"seed {seed}")
-    kept = [b"", *seeds]
-    for number in range(runs):
-        data = _mutated(chance, kept, words)
-        try:
-            check(data)
-        except BaseException:
-            print(f"input {number} did not pass: {data!r}")
-            raise
-        if number % 7 == 0 and len(data) < 4096:
-            kept.append(data)
-    print(f"{runs} inputs passed")
-
-
-def _mutated(chance: random.Random, kept: Sequence[bytes], words: Sequence[bytes]) -> bytes:
-    data = bytearray(chance.choice(kept))
-    for _ in range(chance.randint(1, 6)):
-        at, end = sorted((chance.randint(0, len(data)), chance.randint(0, len(data))))
-        match chance.randint(0, 4):
-            case 0:
-                data[at:at] = chance.choice(words)
-            case 1:
-                data[at:at] = chance.randbytes(chance.randint(1, 4))
-            case 2:
-                del data[at : min(end, at + 30)]
-            case 3:
-                data[at:at] = data[at:end][:200]
-            case _:
-                data[at:end] = chance.choice(kept)[:200]
-    return bytes(data)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import runpy
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -29,14 +27,3 @@ def test_promises_hold_for_inputs_made_of_the_pieces_that_matter(driver: str) ->
         LOADED[driver]["check"](data)
 
     run()
-
-
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_a_driver_runs_without_atheris_and_prints_how_many_inputs_passed(driver: str) -> None:
-    command = [sys.executable, os.path.join(HERE, f"fuzz_{driver}.py"), "-runs=20"]
-    environment = {**os.environ, "MEMSHEAF_FUZZ": "plain", "MEMSHEAF_SEED": "1"}
-
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "20 inputs passed" in done.stdout

@@ -37,10 +37,6 @@ PROJECTS = [case for case in CASES if case["surface"] == "project"]
 MEMBERS = [case for case in CASES if case["surface"] == "archive" and "/" in case["member"]]
 
 
-def names(case: dict[str, Any]) -> str:
-    return f"{case['id']} {case['note']}"
-
-
 def free(path: str) -> bool:
     return False
 
@@ -217,36 +213,6 @@ def test_a_file_is_named_by_the_telling_words_of_a_sentence_in_their_order() -> 
         ("テストは毎回 pytest で実行する", "テストは毎回-pytest-で実行する"),
     ]:
         assert file_name("project", name, free) == f"project_{expected}.md"
-
-
-def test_addresses_and_places_in_the_code_stay_readable_in_a_file_name() -> None:
-    for name, expected in [
-        ("The bug is in src/app.py:12", "bug-src-app-py-12"),
-        ("Dashboards: https://www.grafana.example.com/d/abc?x=1", "dashboards-grafana-example-com-d-abc-x-1"),
-        ("Use `parse_header()` for it", "parse-header"),
-        ("Ask kim@example.com about it", "ask-kim-example-com"),
-    ]:
-        assert file_name("reference", name, free) == f"reference_{expected}.md"
-
-
-def test_a_title_of_two_words_and_a_name_of_common_words_keep_all_of_them() -> None:
-    for name, expected in [
-        ("Prefers tabs", "prefers-tabs"),
-        ("Release day", "release-day"),
-        ("We use Go", "we-use-go"),
-        ("I like it", "i-like-it"),
-    ]:
-        assert file_name("user", name, free) == f"user_{expected}.md"
-
-
-@given(st.text(max_size=200))
-def test_the_slug_of_a_file_has_at_most_40_characters(name: str) -> None:
-    assert len(file_name("user", name, free)) <= len("user_") + 40 + len(".md")
-
-
-def test_a_long_name_is_cut_behind_a_word() -> None:
-    name = "The hostname of the production database server in Frankfurt is db-prod-01"
-    assert file_name("project", name, free) == "project_hostname-production-database-server.md"
 
 
 def test_short_chinese_names_get_different_files() -> None:

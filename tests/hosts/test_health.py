@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hosts.test_install import home, run, write_own
+from hosts.test_install import home, run
 from memsheaf.hosts.clients import CLIENTS
 from memsheaf.hosts.installing import program_words
 
@@ -70,23 +70,6 @@ def test_servers_and_hooks_are_tried_where_the_settings_name_this_program(home: 
     assert "Codex: none of its hooks has run yet" not in problems(answer, "info")
 
 
-def test_a_plugin_and_a_project_count_as_installed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (home / ".claude").mkdir()
-    (home / ".claude" / "settings.json").write_text('{"enabledPlugins": {"memsheaf@memsheaf": true}}')
-    assert "installed as a plugin" in run(home, "doctor")
-    (home / "work" / ".git").mkdir(parents=True)
-    monkeypatch.chdir(home / "work")
-    said = run(home, "install", "claude-code", "gemini", "--project", "--yes")
-    assert "plugin is on" in said
-    answer = doctor(home, PATH=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
-    found = {one["host"]: one for one in answer["hosts"]}
-    places = ("settings.json", "skills/memsheaf/SKILL.md")
-    assert found["gemini"]["installed"] == [str(home / "work" / ".gemini" / place) for place in places]
-    assert found["gemini"]["hook"] == {"milliseconds": 0, "problem": ""}  # a repository's settings start nothing
-    assert found["gemini"]["others"] == []
-    assert "one of them is enough" in " ".join(problems(answer, "warning"))
-
-
 def test_another_program_in_the_users_own_settings_is_shown_and_not_run(home: Path, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     script = tmp_path / "memsheaf"
@@ -115,27 +98,6 @@ def test_settings_that_claude_code_rejects_are_an_error(home: Path) -> None:
     path = home / ".claude" / "settings.json"
     path.write_text("// mine\n" + path.read_text())
     assert f"Claude Code: {path}: Claude Code reads only strict JSON" in problems(doctor(home, code=1), "error")[0]
-
-
-def test_a_foreign_entry_under_our_name_is_shown_and_is_not_an_installation(home: Path) -> None:
-    texts = write_own(home)
-    answer = doctor(home)
-    found = {one["host"]: one for one in answer["hosts"]}
-    warnings = "\n".join(problems(answer, "warning"))
-    for name, host in {
-        ".claude.json": "claude-code",
-        ".gemini/settings.json": "gemini",
-        ".codex/config.toml": "codex",
-        ".config/zed/settings.json": "zed",
-        ".cursor/mcp.json": "cursor",
-        ".config/goose/config.yaml": "goose",
-        ".continue/config.yaml": "continue",
-    }.items():
-        assert name in texts
-        assert str(home / name) not in found[host]["installed"], name
-        assert str(home / name) not in found[host]["missing"], name
-        assert f"not tried, since it is not exactly ours: {home / name}: " in warnings, name
-    assert "http://127.0.0.1:8377/mcp" in warnings
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ import pytest
 from hub.git_remotes import git, make_bare
 from hub.postgres_server import Team
 from memsheaf import Sheaf
-from memsheaf.chat.memory import ChatMemory
 from memsheaf.config import HubUse, load
 from memsheaf.errors import ReadOnly, Ref, ScopeRefused
 from memsheaf.hub import HubSettings
@@ -78,13 +77,6 @@ class Machine:
         done = subprocess.run(line, input=data, capture_output=True, text=True, cwd=self.work, env=self.environment)
         assert done.returncode == code, done.stderr
         return done.stdout
-
-    def loaded(self, *words: str, data: str) -> set[str]:
-        """The modules that a command loads which finds the memory "Dashboards"."""
-        line = [sys.executable, "-X", "importtime", "-P", "-m", "memsheaf", *words]
-        done = subprocess.run(line, input=data, capture_output=True, text=True, cwd=self.work, env=self.environment)
-        assert "Dashboards" in done.stdout
-        return {one.rpartition("|")[2].strip() for one in done.stderr.splitlines()}
 
     def start_conversation(self) -> str:
         out = self.run("hook", "claude-code", "SessionStart", data=json.dumps({**EVENT, "cwd": str(self.work)}))
@@ -163,16 +155,6 @@ def test_an_mcp_server_begins_with_the_news_and_sees_what_comes_later(two: tuple
         numbers = itertools.count(2)
         wait_until(lambda: "reference_tickets.md" in ask(next(numbers), "tools/call", **search))
         server.stdin.close()
-
-
-def test_a_chat_begins_with_the_news(two: tuple[Machine, Machine]) -> None:
-    laptop, desktop = two
-    laptop.save("Dashboards")
-    memory = ChatMemory.open(desktop.settings, cwd=str(desktop.work))
-    with closing(memory):
-        assert "reference_dashboards.md" in memory.prompt()
-        laptop.save("Tickets")
-        wait_until(lambda: "reference_tickets.md" in memory.news())
 
 
 def test_the_page_shows_hubs_and_what_comes(two: tuple[Machine, Machine], bare: Path) -> None:

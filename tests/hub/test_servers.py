@@ -28,7 +28,6 @@ from memsheaf.hub.service import HubService
 from memsheaf.work.hub_replicas import ServerReplicas
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "servers.md"
-ENCODER_KB = 34_000  # the size of its weights
 WORDS = ["owl", "elk", "cod", "bee", "ant", "fox", "hen", "yak", "ape", "cat", "dog", "emu"]
 
 
@@ -71,22 +70,6 @@ def test_whichever_server_answers_it_knows_what_was_saved(
     texts = documents(team, "user/ana")
     assert len(texts) == 6
     assert all(any(f"is a {word}!" in text for text in texts.values()) for word in WORDS[:6])
-
-
-def test_members_of_a_server_share_one_encoder(url: str, team: Team, tmp_path: Path) -> None:
-    async def search(site: HubSite, member: str) -> str:
-        async with site.client(token(team, member)) as client:
-            await save(client, f"Drinks tea, {member}", "In the morning it is always green tea.")
-            return await say(client, "memory_search", query="which beverage do they like?")
-
-    sizes = []  # after each member, in KB
-    with serving(url, tmp_path, embedder="auto") as site:
-        status = Path(f"/proc/{site.process.pid}/status")
-        for member in ("ana", "ben", "cas"):
-            assert f"user_drinks-tea-{member}.md" in asyncio.run(search(site, member))
-            sizes.append(int(status.read_text().partition("VmRSS:")[2].split()[0]))
-
-    assert sizes[2] - sizes[0] < ENCODER_KB, sizes
 
 
 def test_two_servers_at_once_lose_and_double_nothing(first: HubSite, second: HubSite, team: Team) -> None:

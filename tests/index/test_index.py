@@ -7,14 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memsheaf.config import Settings
-from memsheaf.index.database import SCHEMA, database_for
+from memsheaf.index.database import database_for
 from memsheaf.sheaf import Sheaf
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
@@ -440,27 +439,3 @@ def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_pat
 
 
 # what the cache directory holds
-
-
-def test_the_name_of_an_index_carries_its_schema_and_another_version_has_its_own(
-    sheaf: Sheaf, settings: Settings
-) -> None:
-    database = database_for(sheaf.root, settings.cache)
-    assert f"-{SCHEMA}.sqlite" in database
-    older = Path(database.replace(f"-{SCHEMA}.sqlite", ".sqlite"))
-    older.parent.mkdir(exist_ok=True)
-    with closing(sqlite3.connect(older)) as db:
-        db.execute("CREATE TABLE entry (text)")
-        db.execute("INSERT INTO entry VALUES ('half an index')")
-        db.commit()
-    before = older.read_bytes()
-
-    sheaf.write("Tabs", "Indentation", "user", "Use tabs wherever a file allows it.")
-    assert [row.ref.path for row in sheaf.search("tabs")] == ["user_tabs.md"]
-    assert older.read_bytes() == before
-
-    with closing(sqlite3.connect(older)) as db:  # as that version would have it
-        db.execute("INSERT INTO entry VALUES ('Use tabs wherever a file allows it.')")
-        db.commit()
-    assert sheaf.erase("user_tabs.md").gone
-    assert not older.exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from math import log
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases import each_case
 from memsheaf.index.database import WORD_TABLES
 from memsheaf.index.lexical import put_words, rank_by_words
 from memsheaf.memory import Memory, parse
@@ -20,25 +18,6 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.text.tokenizer import stem, words
 
 # stems
-
-
-def test_stems_are_those_of_sqlite_but_for_y_after_a_vowel() -> None:
-    """SQLite has Porter's algorithm too; every English word of these sources is an example."""
-    root = Path(__file__).parent.parent.parent
-    sources = [*root.rglob("*.md"), *(root / "src").rglob("*.py"), *(root / "tests").rglob("*.py")]
-    texts = " ".join(path.read_text("utf-8", "replace") for path in sources if ".venv" not in path.parts)
-    found = sorted(set(re.findall(r"[a-z]{3,30}", texts.lower())) - {"eed", "ies", "sses"})
-    assert len(found) > 3_000
-    db = sqlite3.connect(":memory:")
-    db.execute("CREATE VIRTUAL TABLE t USING fts5 (x, tokenize = 'porter ascii')")
-    db.execute("CREATE VIRTUAL TABLE v USING fts5vocab (t, 'instance')")
-    db.executemany("INSERT INTO t (rowid, x) VALUES (?, ?)", enumerate(found))
-    theirs = dict(db.execute("SELECT doc, term FROM v").fetchall())
-
-    other = [word for number, word in enumerate(found) if stem(word) != theirs[number]]
-
-    assert [word for word in other if not re.search("[aeiou]y|yyy", word)] == []
-    db.close()
 
 
 @pytest.mark.parametrize(
@@ -58,33 +37,6 @@ def test_forms_of_a_word_are_one(forms: tuple[str, ...]) -> None:
 
 
 # words
-
-
-@each_case(
-    "text, expected",
-    [
-        ("deploy_prod.sh", ["deploy", "prod", "sh"]),
-        ("AuthService", ["auth", "servic", "authservic"]),
-        ("HTTPServer getURL", ["http", "server", "httpserver", "url", "geturl"]),
-        ("PostgreSQL", ["postgr", "sql", "postgresql"]),
-        ("src/index/words.py", ["src", "index", "word", "py"]),
-        ("ERR_CONN_REFUSED", ["err", "conn", "refus"]),
-        ("CI/CD", ["ci", "cd"]),
-        ("k8s v1.2 E0502", ["k8s", "v1", "2", "e0502"]),
-        ("what is the", []),
-        ("Straße Café naïve", ["strass", "cafe", "naiv"]),
-        ("ﬁle ＡＢＣ", ["file", "abc"]),
-        ("Привет, мир", ["привет", "мир"]),
-        ("日本語のメモ", ["日本", "本語", "語の", "のメ", "メモ", "モ"]),
-        ("用React写", ["用", "react", "写"]),
-        ("한국어 메모", ["한국", "국어", "어", "메모", "모"]),
-        ("x" * 90, ["x" * 40]),
-        ("", []),
-        ("_ - … 👩‍💻", []),
-    ],
-)
-def test_a_text_falls_into_the_words_people_look_for(text: str, expected: list[str]) -> None:
-    assert words(text) == expected
 
 
 @given(st.text())

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from memsheaf.config import Settings
 from memsheaf.errors import Busy, EmbedderFailed, StoreFailed
-from memsheaf.index import database, embedding
+from memsheaf.index import database
 from memsheaf.index.database import base_of, connect, database_for, delete, locked
 from memsheaf.sheaf import Sheaf
 
@@ -207,41 +207,4 @@ def test_an_index_that_cannot_be_removed_is_named_by_the_proof(sheaf: Sheaf, set
     assert found(sheaf, "word2") == []
 
 
-def test_what_is_found_instead_of_a_stale_answer_is_looked_at_as_well(settings: Settings) -> None:
-    by_words = settings._replace(embedder="none")
-    with Sheaf.open("user", settings=by_words) as sheaf:
-        fill(sheaf, 300)
-        folder = Path(sheaf.root)
-        for number in range(4):
-            sheaf.put(f"stripes-{number}.md", f"zebra {number}\n", free=True)
-            os.utime(folder / f"stripes-{number}.md", (0, 0))
-        sheaf.list()
-        assert found(sheaf, "zebra")
-        for number in range(4):
-            (folder / f"stripes-{number}.md").write_text("nothing\n")
-
-        assert found(sheaf, "zebra") == []
-
-
 # an embedder that nobody would wait for
-
-
-def test_a_question_waits_for_its_vector_only_so_long(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    over = threading.Event()
-
-    class Hanging:
-        identity = "hanging"
-        dimensions = 3
-        remote = True
-
-        def encode(self, texts: Sequence[str]) -> NDArray[float32]:
-            assert over.wait(60)
-            raise EmbedderFailed("too late")
-
-    monkeypatch.setattr(embedding, "QUESTION_SECONDS", 0.05)
-    with Sheaf.open("user", settings=settings, embedder=Hanging()) as sheaf:
-        fill(sheaf)
-        assert found(sheaf, "word1") == ["user_note-1.md"]
-        assert "no vector for the question within 0.05 seconds" in sheaf.own.index.embedding().problem
-        assert found(sheaf, "word2") == ["user_note-2.md"], "and it is not asked again at once"
-    over.set()

@@ -221,25 +221,6 @@ def test_vectors_of_another_embedder_stay_until_all_are_made_anew_and_then_go(se
         assert embedded(settings) == paths_of(sheaf), "one vector each"
 
 
-def test_the_command_index_makes_vectors_of_an_earlier_version_anew_and_tells_how_far_it_is(
-    settings: Settings,
-) -> None:
-    with Sheaf.open("user", settings=settings, embedder=Toy("an earlier version", 32)) as sheaf:
-        fill(sheaf, BATCH_MEMORIES + 1)
-        sheaf.own.index.embed_all()
-        (before,) = rows_of(settings, "DISTINCT embedder")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSHEAF_")}
-    environment = kept | {"MEMSHEAF_HOME": settings.home, "MEMSHEAF_CACHE": settings.cache}
-    words = [sys.executable, "-m", "memsheaf", "index", "--scope", "user"]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-
-    assert f"vectors   {BATCH_MEMORIES + 1} of {BATCH_MEMORIES + 1} memories\n" in done.stdout
-    assert "embedder  memsheaf encoder" in done.stdout
-    (after,) = rows_of(settings, "DISTINCT embedder")
-    assert before != after
-    assert len(embedded(settings)) == BATCH_MEMORIES + 1
-
-
 def test_a_memory_that_goes_leaves_no_vector_though_search_goes_by_words(settings: Settings, toy: Toy) -> None:
     with Sheaf.open("user", settings=settings, embedder=toy) as sheaf:
         fill(sheaf)

@@ -98,23 +98,15 @@ KEPT = {
     # a list below such a request, and nothing below that
     "Remember:\n- deep blue\n- green on Sundays\n\nNow fix the header.": ["deep blue", "green on Sundays"],
     "Please remember that the freeze starts tomorrow.": ["the freeze starts tomorrow (2026-11-16)."],
-    "Always run `make check` before you push.": ["Always run `make check` before you push."],
     # a request may point at what stands before it
     "Contoso pays by bank transfer. Remember that.": ["Contoso pays by bank transfer."],
-    "Hotfixes need two approvals. Remember it for the audit.": ["Hotfixes need two approvals."],
-    "The db is on 5433, remember that": ["The db is on 5433"],
     "我们用 pnpm，记住这个": ["我们用 pnpm"],
-    "We settled on their header rather than our own table, please remember, the review insisted": [
-        "We settled on their header rather than our own table, please remember, the review insisted"
-    ],
     "Remember that.": [],
     # what is asked for is judged later, with a reason
     "Please remember that the CI is off at the moment.": ["the CI is off at the moment."],
-    "Remember that this file is generated.": ["this file is generated."],
     # what is of the moment, or of a turn without memory
     "Let's go with Rust for now.": [],
     "this file is generated": [],
-    "我们决定暂时用 Rust。": [],
     "Remember: I prefer tea. Ignore your memory for this one.": [],
     # an address is kept as it was typed, with the stop that ends the sentence
     **{f"{BOARD}{after}": [BOARD] for after in ("", "\nFix the header.")},
@@ -123,23 +115,9 @@ KEPT = {
     "can you add a retry? Priya owns the billing service": ["Priya owns the billing service"],
     # a clause behind a report or a doubt
     "the customer said so, we moved to Rust": [],
-    "Ana wrote: please always validate the input": [],
-    "What if so, we decided to use Rust?": [],
-    # what must not come next is seen behind a comma that may be missing
-    "as of today all prs need two reviews": ["as of today (2026-11-15) all prs need two reviews"],
-    "as of today, it needs two more commits": [],
-    # a word alone makes a rule of the sentence before
-    "dont run anything with sudo. ever": ["dont run anything with sudo."],
-    "the test fails. always": [],
-    "should we? never!": [],
-    # a polite question may be a rule
-    "Could you please always answer in English?": ["Could you please always answer in English?"],
-    "Could you answer in English?": [],
     # a statement with signs that it lasts, in a short message
     "customers in Norway pay with Vipps": ["customers in Norway pay with Vipps"],
     f"customers in Norway pay with Vipps\n{RAIN}": [],
-    "customers in Norway get an error": [],
-    "show customers in Norway how to pay": [],
     # very long messages are read at both ends, and no sentence of a book unless somebody asks for it
     f"Never push to main.\n{CHATTER}Remember that Mira owns it.": ["Never push to main.", "Mira owns it."],
     "Never push " + "very " * MAX_SENTENCE_CHARS + "much.": [],

@@ -161,45 +161,7 @@ def test_messages_as_apis_have_them_become_turns() -> None:
         )
 
 
-# plain text
-
-
-def test_plain_text_with_names_is_a_dialogue() -> None:
-    for text in (
-        "User: Hello.\nAre you there?\n\nAssistant: Yes.\nUser: Good.",
-        "## User\n\nHello.\nAre you there?\n\n## Assistant\nYes.\n\n## User\nGood.\n",
-        "**User:** Hello.\nAre you there?\n**Assistant**: Yes.\n**Human:** Good.",
-        "human: Hello.\r\nAre you there?\r\nai: Yes.\r\nhuman: Good.",
-        "system: be brief\nUser: Hello.\nAre you there?\nClaude: Yes.\nUser: Good.",
-    ):
-        found = read_transcript(text)
-
-        assert found.format == "text"
-        assert [said(turn) for turn in found] == [
-            [("user", "Hello.\nAre you there?"), ("assistant", "Yes.")],
-            [("user", "Good.")],
-        ], text
-
-
 # trouble
-
-
-def test_broken_lines_are_skipped_and_counted() -> None:
-    good = [line("user", "a", 1), line("assistant", "b", 2)]
-    broken = [
-        '{"type": "user", "mess',
-        "garbage",
-        "[1, 2]",
-        "null",
-        "{}",
-        '{"role": 5}',
-        "[" * 100_000,
-        '"' + "x" * 99,
-    ]
-    found = read_transcript([good[0], *broken, good[1]])
-
-    assert said(*found) == [("user", "a"), ("assistant", "b")]
-    assert found.skipped == len(broken)
 
 
 NAMES = st.from_regex(

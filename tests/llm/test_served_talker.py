@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 
 from cases import crossed, each_case
 from memsheaf.errors import BadSettings, ModelFailed
-from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
+from memsheaf.llm.model import Request, Said, Spoken, Step
 from memsheaf.llm.served_talker import ServedTalker, load_talker
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -175,34 +173,6 @@ def test_an_answer_that_was_cut_says_so(name: str) -> None:
     assert step.said.text == "and so"
 
 
-TALK = [
-    Said("user", "Look.", beside="<memory>tabs</memory>"),
-    Said("assistant", "I do.", (ToolCall("c1", "read", '{"path": "a"}'), ToolCall("c2", "read", '{"path": "b"}'))),
-    Said("tool", "text of b", answers="c2", tool="read", beside="<memory>b</memory>"),
-    Said("tool", "", answers="c1", tool="read", beside="<memory>a</memory>"),
-    Said("assistant", ""),
-    Said("user", "And half \ud800 of it?"),
-]
-
-
-def test_a_conversation_goes_to_anthropic_in_turns() -> None:
-    with anthropic_server([say("ok")]) as server:
-        told(talker(server, NAMES[0]), ASK._replace(conversation=TALK))
-
-    first, second, third = server.requests[0].body["messages"]
-    assert first == {"role": "user", "content": [{"type": "text", "text": "Look.\n\n<memory>tabs</memory>"}]}
-    assert [block["type"] for block in second["content"]] == ["text", "tool_use", "tool_use"]
-    assert second["content"][1] == {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}}
-    assert third["role"] == "user"
-    assert [(block["type"], block.get("tool_use_id")) for block in third["content"]] == [
-        ("tool_result", "c2"),
-        ("tool_result", "c1"),
-        ("text", None),
-    ]
-    text = third["content"][2]["text"]
-    assert text == "<memory>b</memory>\n\n<memory>a</memory>\n\nAnd half ? of it?"
-
-
 def test_tools_system_and_the_conversation_are_marked_for_the_cache_of_anthropic() -> None:
     with anthropic_server([say("ok")]) as server:
         told(talker(server, NAMES[0]))
@@ -352,39 +322,6 @@ def test_whoever_has_heard_enough_hangs_up(name: str, reply: Reply) -> None:
         assert not threads()
         assert server.was_left.wait(30)
         assert list(pieces) == []
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
-def test_what_a_step_needs_can_be_loaded_before_and_a_stop_is_heard_while_nothing_comes() -> None:
-    """In a process of its own, since it takes a signal: what a user's Ctrl-C does."""
-    program = f"""
-import sys, threading
-sys.path.append({str(Path(__file__).parents[1])!r})
-from llm.talkers import hangs, openai_server
-from memsheaf.llm.model import Request, Said
-from memsheaf.llm.served_talker import ServedTalker
-
-with openai_server([hangs("one")]) as server:
-    talker = ServedTalker("openai:gpt-4o", url=server.url, environment={{}})
-    talker.prepare()
-    for thread in threading.enumerate():
-        if thread.name == "memsheaf-talker-loads": thread.join()
-    print({{"pydantic_ai.direct", "openai", "httpx2"}} - set(sys.modules), server.requests)
-    try:
-        for piece in talker.talk(Request("", [Said("user", "Hi")])):
-            print(piece.text, flush=True)
-    except KeyboardInterrupt:
-        left = [thread.name for thread in threading.enumerate() if "talker" in thread.name]
-        print("stopped", server.was_left.wait(30), left)
-"""
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    assert process.stdout.readline() == "set() []\n"
-    assert process.stdout.readline() == "one\n"
-    process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
-
-    assert rest == "stopped True []\n"
 
 
 @pytest.mark.parametrize("name", ["ollama:qwen3:8b", "llama.cpp:any", "openai-compatible:gpt-4o"])

@@ -234,33 +234,6 @@ async def test_what_is_no_resource_is_refused_and_the_session_goes_on(opened: Op
         assert await text_of(client, CATALOG)
 
 
-# prompts
-
-
-async def test_every_prompt_is_listed_and_says_what_it_is_for(opened: Opened, place: Place) -> None:
-    place.save("Prefers tabs", "Tabs, not spaces, in Makefiles.")
-    async with opened() as client:
-        prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
-        assert list(prompts) == ["recall", "remember", "reflect", "audit", "ignore_memory"]
-        assert [argument.name for argument in prompts["remember"].arguments or ()] == ["fact", "type"]
-        expected = {
-            "recall": ({"query": "How do I indent Makefiles, tabs or spaces?"}, "Tabs, not spaces, in Makefiles."),
-            "remember": ({"fact": "I am Ana.", "type": "user"}, "I am Ana."),
-            "reflect": ({}, "Look back"),
-            "audit": ({}, "all 1 memories of the scope user"),
-            "ignore_memory": ({}, "Ignore memory in this turn"),
-        }
-        for name, (arguments, part) in expected.items():
-            (message,) = (await client.get_prompt(name, arguments)).messages
-            assert message.role == "user"
-            assert isinstance(message.content, types.TextContent)
-            assert part in message.content.text
-        for name, arguments in (("recall", {}), ("remember", {"type": "user"}), ("nothing", {})):
-            with pytest.raises(MCPError) as caught:
-                await client.get_prompt(name, arguments)
-            assert caught.value.error.code == -32602
-
-
 # what nobody confirmed
 
 
@@ -473,19 +446,6 @@ async def test_where_memory_is_off_nothing_of_it_is_told(opened: Opened, place: 
             await client.get_prompt("recall", {"query": "tabs"})
         set_switch(place.settings.state, str(place.root), off=False)
         assert path in await text_of(client, CATALOG)
-
-
-async def test_the_scope_is_fixed_when_it_starts(opened: Opened, place: Place) -> None:
-    path = place.save("Prefers tabs")
-    async with opened("--scope", "agent/writer") as client:
-        assert "not found" in said(await client.call_tool("memory_read", {"filename": path}), failed=True)
-        for extra in ("scope", "agent"):
-            told = said(await client.call_tool("memory_list", {extra: "user"}), failed=True)
-            assert "takes no argument" in told
-        mine = await save(client, "Writes short", "Short sentences in every letter.")
-        assert not (place.root / mine).exists()
-    with place.sheaf("agent/writer") as sheaf:
-        assert sheaf.read(mine).body.startswith("Short")
 
 
 async def test_tools_that_are_switched_off_are_not_there(opened: Opened, place: Place) -> None:

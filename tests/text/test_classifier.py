@@ -45,31 +45,6 @@ def test_what_is_about_the_person_is_told_from_what_is_about_the_work(folder: st
     assert sum(projects) / len(projects) >= least
 
 
-@pytest.mark.parametrize(
-    ("text", "scope"),
-    [
-        ("Always answer in English.", "user"),
-        ("Always run make check in this repository.", "project"),
-        ("The user prefers tabs.", "user"),
-        ("I prefer tabs in this project.", "project"),
-        ("总是用中文回答我", "user"),
-        ("在我所有的项目里都用空格", "user"),
-        ("本项目总是用空格", "project"),
-        ("常に日本語で答えてください", "user"),
-        ("このプロジェクトでは常にタブ", "project"),
-        ("Antworte immer auf Deutsch", "user"),
-        ("In all meinen Projekten Tabs", "user"),
-        ("Hier immer Tabs", "project"),
-        ("Réponds toujours en français", "user"),
-        ("Dans tous mes projets, des tabulations", "user"),
-        ("Responde siempre en español", "user"),
-        ("En este repositorio siempre con tabuladores", "project"),
-    ],
-)
-def test_where_a_rule_holds_is_understood_in_six_languages(text: str, scope: str) -> None:
-    assert guess_scope(text, "feedback") == scope
-
-
 def test_the_reason_behind_a_rule_does_not_decide_whose_it_is() -> None:
     rule = "Keep your answers short."
     reason = "**Why:** in this repository the release pipeline of the billing service prints 900 lines a run."

@@ -4,10 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsheaf.text.sections import (
-    append_bullet,
     append_section,
     bullet,
-    entries,
     find_section,
     fold_title,
     lower_headings,
@@ -45,24 +43,6 @@ def test_headings_are_compared_by_their_words() -> None:
         assert fold_title(title) == "errors and corrections"
 
 
-def test_an_entry_is_a_bullet_with_its_lines_or_a_paragraph_or_code() -> None:
-    text = (
-        "## A\nprose\nof two lines\n- one\n  more of it\n\n  and more\n* two\n1. three\n\n```\n- code\n\n```\nend\r\n"
-    )
-    (part,) = sections(text)
-
-    assert [entry.text for entry in entries(part)] == [
-        "prose\nof two lines",
-        "one\nmore of it\n\nand more",
-        "two",
-        "three",
-        "```\n- code\n\n```",
-        "end",
-    ]
-    lines = text.split("\n")
-    assert [lines[entry.first] for entry in entries(part)] == ["prose", "- one", "* two", "1. three", "```", "end\r"]
-
-
 @given(st.text(alphabet="#-* ab\n`~\r", max_size=80))
 def test_the_sections_of_any_text_hold_all_its_lines_once(text: str) -> None:
     lines = text.split("\n")
@@ -88,18 +68,6 @@ def test_whatever_is_given_stays_below_its_heading() -> None:
             assert mine.text.replace("\r", "") == lower_headings(given_text).strip()
             assert text.startswith(known.rstrip())
             assert "\r\n" not in known or text.count("\n") == text.count("\r\n")
-
-
-def test_a_bullet_goes_to_the_end_of_its_section_in_its_own_line_ends() -> None:
-    for text, wanted in {
-        "## A\n- x\n\n\n## B\n": "## A\n- x\n- y\n\n## B\n",
-        "## A": "## A\n- y\n",
-        "## A\n\nwords": "## A\n\nwords\n\n- y\n",
-        "## A\r\n- x": "## A\r\n- x\r\n- y\r\n",
-        "## A\r\n- x\r\n## B": "## A\r\n- x\r\n- y\r\n\r\n## B",
-        "# T\n": "# T\n\n## A\n- y\n",
-    }.items():
-        assert append_bullet(text, "A", "y") == wanted
 
 
 def test_the_lines_of_a_section_are_replaced_and_no_others() -> None:

@@ -13,11 +13,9 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from memsheaf import Sheaf
-from web.conftest import Serving
 from web.routes import crawl, route_of, routes
 from web.sample import PRESENT, build
-from web.test_access import assert_locked, csrf_of, digest, settings_of, write_memory
+from web.test_access import assert_locked, csrf_of, digest
 from web.web_site import PATIENCE, Site, serve
 
 VALUES = {"key": "user", "path": "feedback_emoji-commit-messages.md"}
@@ -159,25 +157,6 @@ def test_a_slow_body_is_given_up(sample_site: Site) -> None:
     with connect(sample_site) as wire:
         wire.sendall(head(sample_site, "/undo", "Content-Length: 1000") + b"csrf=")
         assert b" 408 " in wire.recv(1000)
-
-
-def test_two_hundred_open_pages_are_told_of_a_change(serving: Serving, tmp_path: Path) -> None:
-    write_memory(tmp_path / "home")
-    site = serving()
-    site.ask("POST", "/undo", {"csrf": csrf_of(site), "key": "user", "commit": "none"})  # opens the scope
-    with ExitStack() as stack:
-        wires = []
-        for _ in range(TABS):
-            wire = stack.enter_context(connect(site))
-            wire.sendall(head(site, "/live", method="GET"))
-            wires.append(wire)
-        numbers = [next_number(wire) for wire in wires]
-        with Sheaf.open("user", settings=settings_of(site.home), by="agent") as sheaf:
-            sheaf.write("Harbour", "What the harbour is called", "project", "The harbour is called Kristianopel.")
-        for wire, number in zip(wires, numbers, strict=True):
-            assert next_number(wire, above=number) > number
-        assert site.ask("GET", "/").status == 200
-    assert site.ask("GET", "/").status == 200
 
 
 def next_number(wire: socket.socket, above: int = -1) -> int:

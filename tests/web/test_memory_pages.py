@@ -14,7 +14,6 @@ from memsheaf import Settings, Sheaf
 from memsheaf.guard.citations import make
 from memsheaf.worktree import WorkingTree
 from web.conftest import OpenPage, Serving
-from web.test_access import csrf_of
 from web.web_site import Site
 
 HOSTILE = "<img src=x onerror='window.__xss=1'> \"quoted\" [x](javascript:alert(1)) מזכר"
@@ -140,21 +139,6 @@ def test_a_memory_is_written_changed_restored_and_erased_without_script(
     expect(page.locator("h1")).to_have_text("Erased")
     found = [path for path in tmp_path.glob("home/**/*") if path.is_file() and b"Thursdays" in path.read_bytes()]
     assert found == []
-
-
-@pytest.mark.parametrize("beginning", [64, 12, 0])
-def test_to_restore_the_text_that_is_there_changes_nothing_and_says_so(
-    site: Site, layers: Sheaf, beginning: int
-) -> None:
-    path = "project_deploys.md"
-    version, commits = layers.only("project").read(path).version, list(layers.only("project").log())
-    form = {"csrf": csrf_of(site), "version": version[:beginning]}
-
-    answer = site.ask("POST", f"/memory/project/{path}/restore", form)
-
-    assert answer.status == 303
-    assert "Nothing was changed." in site.ask("GET", answer.headers["location"]).text
-    assert list(layers.only("project").log()) == commits
 
 
 def test_both_texts_are_shown_when_somebody_was_faster(site: Site, layers: Sheaf, open_page: OpenPage) -> None:

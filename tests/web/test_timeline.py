@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-
 import pytest
 
 from memsheaf import Settings, Sheaf
 from memsheaf.web.activity import ShownCommit, TimelineFilter, timeline
 
-TODAY = time.strftime("%Y-%m-%d")
 EVERY_COMMIT = TimelineFilter()
 
 
@@ -61,24 +57,3 @@ def test_what_was_erased_is_told_no_more(pair: dict[str, Sheaf]) -> None:
     assert story(pair) == [("added 'Prefers tabs'", "can be undone")]
     add(pair["user"], "Speaks German")
     assert len(story(pair)) == 2
-
-
-def test_it_is_filtered_by_who_what_type_text_and_day_and_paged(pair: dict[str, Sheaf], settings: Settings) -> None:
-    add(pair["user"], "Prefers tabs")
-    path = add(pair["user"], "Deploys on Friday", "project")
-    pair["user"].forget(path)
-    (Path(settings.home) / "user" / "user_note.md").write_text("---\nname: By hand\ntype: user\n---\nText.\n")
-    pair["user"].own.index.look()
-
-    assert story(pair, TimelineFilter(who="outside")) == [("added 'By hand'", "can be undone")]
-    assert len(story(pair, TimelineFilter(who="user"))) == 3
-    assert story(pair, TimelineFilter(who="other")) == []
-    assert [told for told, _ in story(pair, TimelineFilter(what="removed"))] == ["removed 'Deploys on Friday'"]
-    assert len(story(pair, TimelineFilter(kind="project"))) == 2
-    assert len(story(pair, TimelineFilter(text="TABS"))) == 1
-    assert len(story(pair, TimelineFilter(day=TODAY))) == 4
-    assert story(pair, TimelineFilter(day="2001-01-01")) == []
-    assert len(story(pair, TimelineFilter(since=TODAY))) == 4
-    assert story(pair, TimelineFilter(since="2999-01-01")) == []
-    page, total = timeline(pair, EVERY_COMMIT, limit=2, offset=1)
-    assert ([one.told for one in page], total) == (["removed 'Deploys on Friday'", "added 'Deploys on Friday'"], 4)

@@ -10,7 +10,6 @@ from corpus import SECRETS
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
 from memsheaf.work.checks import Audit, audit
-from memsheaf.work.facts import Fact, Facts
 from memsheaf.work.sessions import start
 from memsheaf.worktree import WorkingTree
 
@@ -104,37 +103,6 @@ def test_an_audit_changes_nothing_not_even_what_an_editor_did_unseen(place: Plac
 
 
 # what says the same
-
-
-def test_facts_of_nearly_the_same_words_are_one_group_and_the_audit_names_the_keeper(place: Place) -> None:
-    (place.work / "package.json").write_text("{}\n")
-    texts = [
-        f"Before each push all of us run {TEST} in a clean checkout of the main branch.",
-        f"Before each push, all of us run {TEST} in a clean checkout of the main branch!",
-        f"Before each push all of us run {TEST} in a clean, fresh checkout of the main branch.",
-        "Lint with `npm run lint`.",
-        "The test command of the site is `cd web && npm test`.",
-    ]
-    with place.sheaf() as sheaf, WorkingTree.open(str(place.work)) as tree:
-        facts = Facts(sheaf)
-        paths = [
-            facts.add(
-                Fact(f"Command {'abcdefgh'[number]}", text, ("package.json:1",), "It is asked often.", "project"),
-                tree=tree,
-                allow=Allow(anyway=True),
-            ).path
-            for number, text in enumerate(texts)
-        ]
-
-    report = place.audit(tree=True)
-
-    (group,) = report.section("duplicates")
-    assert (group.kind, group.level, group.path) == ("duplicate", "warning", paths[2])
-    assert group.others == tuple(paths[:2])
-    assert group.problem == "3 entries have nearly the same words"
-    assert "natural decay" in group.advice
-    assert report.findings == (group,)
-    assert report.section("citations") == report.section("pollution") == report.section("waiting") == []
 
 
 def test_no_secret_of_a_memory_is_repeated(place: Place) -> None:

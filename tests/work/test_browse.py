@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 from memsheaf import Settings, Sheaf
-from memsheaf.guard.citations import make
 from memsheaf.index.browse import SORTS, Filter
 from memsheaf.store.trust import accept
-from memsheaf.work.checks import verify
-from memsheaf.worktree import WorkingTree
 
 DAY = 86_400
 NOON = 1_794_744_000.0  # 2026-11-15
@@ -63,18 +60,6 @@ def test_a_search_is_filtered_and_the_best_come_first(filled: Sheaf) -> None:
     assert names(filled, Filter("builds apples stripes", trust="unconfirmed")) == []
 
 
-def test_counts_follow_every_change(filled: Sheaf) -> None:
-    def total(kind: str = "") -> int:
-        return filled.only("project").browse(Filter(kind=kind), limit=1)[1]
-
-    assert (total(), total("project")) == (3, 1)
-    filled.forget("project_apple-harvest.md")
-    assert (total(), total("project")) == (2, 0)
-    with Sheaf.open(settings=filled.settings, cwd=filled.cwd, by="user") as other:
-        other.write("Pears", "when pears are ripe", "project", "Pears are picked in October.")
-    assert (total(), total("project")) == (3, 1)
-
-
 def test_what_is_shared_in_a_checkout_is_told_apart(settings: Settings, work: Path) -> None:
     (work / ".git").mkdir()
     (work / ".memory").mkdir()
@@ -86,21 +71,3 @@ def test_what_is_shared_in_a_checkout_is_told_apart(settings: Settings, work: Pa
         assert names(layers, Filter(trust="shared")) == ["Theirs"]
         assert names(layers, Filter(trust="confirmed")) == ["Ours"]
         assert names(layers, Filter("something anything", trust="shared")) == ["Theirs"]
-
-
-def test_what_drifted_is_known_after_it_was_verified(filled: Sheaf, work: Path) -> None:
-    (work / "app.py").write_text("one\ntwo\nthree\n")
-    with WorkingTree.open(str(work)) as tree:
-        cited = str(make(tree, "app.py:2"))
-    path = filled.write("Two", "the second line", "project", "It says two.", citations=[cited]).path
-    for text, drifted in (("one\ntwo\nthree\n", []), ("one\n2\nthree\n", ["Two"]), ("one\ntwo\nthree\n", [])):
-        (work / "app.py").write_text(text)
-        with WorkingTree.open(str(work)) as tree:
-            assert len(verify(filled.only("project"), tree)) == 4
-        assert names(filled, Filter(drifted=True)) == drifted
-    (work / "app.py").write_text("gone\n")
-    with WorkingTree.open(str(work)) as tree:
-        verify(filled.only("project"), tree, [path])
-    assert names(filled, Filter(drifted=True)) == ["Two"]
-    filled.revise(path, "It says", "There it says")
-    assert names(filled, Filter(drifted=True)) == []  # nobody looked at this version yet

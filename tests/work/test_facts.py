@@ -24,7 +24,6 @@ from memsheaf.errors import (
 )
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Allow
-from memsheaf.store import Change
 from memsheaf.work.facts import MAX_FACT_BYTES, Fact, Facts, problems_of
 from memsheaf.worktree import WorkingTree
 
@@ -241,37 +240,6 @@ def rewritten(sheaf: Sheaf) -> str:
     return sheaf.read(PATH).text.replace("8080", "9090")
 
 
-def edits(sheaf: Sheaf) -> list[Callable[[], object]]:
-    """Each method of a sheaf that could edit or remove a fact."""
-    version, anyway = sheaf.read(PATH).version, Allow(anyway=True)
-    other_case = PATH.upper().replace(".MD", ".md")
-    edit, remove = Change(PATH, rewritten(sheaf).encode(), version), Change(PATH, None, version)
-    return [
-        lambda: sheaf.put(PATH, rewritten(sheaf), expect=version, allow=anyway),
-        lambda: sheaf.put(PATH, "Anything.\n", expect=version, free=True),
-        lambda: sheaf.revise(PATH, "8080", "9090", count=2),
-        lambda: sheaf.revise(PATH, PORT.reason, "somebody said so"),
-        lambda: sheaf.insert(PATH, 0, "Not true:"),
-        lambda: sheaf.write(PORT.subject, "d", "project", "Port 9090.", replace=True),
-        lambda: sheaf.write("Port", "d", "project", "Port 9090.", path=PATH, replace=True),
-        lambda: sheaf.write("Port", "d", "project", "Port 9090.", path=other_case, replace=True),
-        lambda: sheaf.change_many([edit], "edit", by="extraction", allow=anyway),
-        lambda: sheaf.change_many([remove], "tidy", by="consolidation"),
-        lambda: sheaf.forget(PATH),
-    ]
-
-
-def test_no_method_edits_a_fact(sheaf: Sheaf, facts: Facts) -> None:
-    before = facts.add(PORT)
-
-    for edit in edits(sheaf):
-        with pytest.raises((CreateOnly, Exists)) as caught:
-            edit()
-        assert "supersede" in f"{caught.value}{caught.value.hint}" or isinstance(caught.value, Exists)
-    assert sheaf.read(PATH) == before
-    assert len(list(sheaf.log(PATH))) == 1
-
-
 TOOLS: list[tuple[str, dict[str, object]]] = [
     ("memory_update", {"filename": PATH, "old_text": "8080", "new_text": "9090", "count": 2}),
     ("memory_insert", {"filename": PATH, "line": 0, "text": "Not true:"}),
@@ -397,18 +365,3 @@ def test_a_correction_that_was_learned_does_not_borrow_the_evidence_of_the_old_t
     assert made.supersedes == (old.path,)
     assert made.name == PORT.subject
     assert all("@" not in place for place in made.citations)
-
-
-def test_a_tool_is_told_how_to_correct_a_fact_and_can_do_so(sheaf: Sheaf, facts: Facts) -> None:
-    old = facts.add(PORT)
-    tools = Tools(sheaf)
-
-    answer = tools.call("memory_update", {"filename": old.path, "old_text": "8080", "new_text": "9090", "count": 2})
-
-    assert "To correct it, write a new file below facts/" in answer
-    more = f"citations:\n  - a.py:1\nreason: it moved\nsupersedes:\n  - {old.path}\n"
-    content = f"---\nname: {PORT.subject}\ndescription: d\ntype: project\n{more}---\nIt listens on port 9090.\n"
-    assert (
-        tools.call("memory_write", {"filename": "facts/port.md", "content": content}) == "Memory saved: facts/port.md"
-    )
-    assert paths(sheaf) == ["facts/port.md"]

@@ -139,27 +139,6 @@ def test_what_is_there_already_is_skipped(layers: Sheaf) -> None:
     assert (verdicts(found)["duplicate"], found.recommend) == ("stop", "no")
 
 
-def test_another_value_or_more_detail_asks_to_supersede_and_shows_both(layers: Sheaf) -> None:
-    up(layers, noted(layers, PUSH))
-    for other in (
-        "Test command: `make test` runs before each push, see Makefile:2",
-        "Test command: `make check` does not run before each push, see Makefile:2",
-        "Test command: `make check` runs not before each push, see Makefile:2",
-        "Test command: `make check` runs before each push and each merge to main, see Makefile:2",
-        "Test command: each push runs before `make check`, see Makefile:2",
-    ):
-        item = noted(layers, f"{other}\nWhy: it changed")
-        found = examine(item, layers.only("project"))
-        assert (verdicts(found)["duplicate"], found.recommend) == ("ask", "defer"), other
-        assert found.supersedes == "facts/project_test-command.md"
-        assert "-`make check` runs before each push" in found.diff
-    with pytest.raises(Blocked):
-        up(layers, item)
-    new = up(layers, item, choice=PromotionChoice(supersedes=found.supersedes))
-    assert new.supersedes == ("facts/project_test-command.md",)
-    assert [row.path for row in layers.only("project").list()] == [new.path]
-
-
 def test_the_five_fields_have_to_be_complete_for_the_project(layers: Sheaf, tree: WorkingTree) -> None:
     bare = noted(layers, "Releases go out on Fridays")
 

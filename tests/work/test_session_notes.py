@@ -21,7 +21,7 @@ from memsheaf.errors import (
 from memsheaf.index.vectors import passages
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
-from memsheaf.text.sections import count_tokens, find_section, sections
+from memsheaf.text.sections import count_tokens, sections
 from memsheaf.work.promotion import items
 from memsheaf.work.sessions import (
     ARCHIVE,
@@ -56,13 +56,6 @@ def notes(layers: Sheaf) -> SessionNotes:
 
 def file_of(notes: SessionNotes) -> Path:
     return Path(notes.sheaf.root, FILE)
-
-
-def under(notes: SessionNotes, title: str) -> str:
-    """What stands below a heading and its guide."""
-    found = find_section(notes.body, title)
-    assert found is not None
-    return found.text.partition("\n")[2].strip()
 
 
 def titles(text: str) -> list[str]:
@@ -116,21 +109,6 @@ def test_an_id_that_is_or_was_in_use_is_refused_and_its_notes_stay(layers: Sheaf
 
 
 # noting
-
-
-def test_a_note_without_a_section_goes_to_the_worklog_with_its_time(notes: SessionNotes, now: list[float]) -> None:
-    noted = notes.note("built it")
-    assert noted[:2] == ("Worklog", next(iter(notes.sheaf.log())).id)
-    now[0] += 86_400
-    notes.note("shipped it tomorrow")
-
-    day, next_day = local("%Y-%m-%d", now[0]), local("%Y-%m-%d", now[0] + 86_400)
-    assert under(notes, "Worklog").split("\n") == [
-        f"- {local('%H:%M')} built it",
-        f"- {day} {local('%H:%M', now[0])} shipped it tomorrow ({next_day})",
-    ]
-    assert notes.memory.updated == day
-    assert not notes.is_blank
 
 
 def test_a_text_that_would_change_the_headings_is_refused_instead_of_a_section(notes: SessionNotes) -> None:

@@ -177,27 +177,6 @@ def test_a_row_that_cannot_be_read_blocks_instead_of_being_dropped(task: Task) -
     task.note("one can still note")
 
 
-def test_a_report_ends_a_phase_and_the_last_one_stays(layers: Sheaf, task: Task) -> None:
-    other = of(layers)
-
-    assert task.report("# Schema\n\nis there") == "phases/phase-1.md"
-    assert task.now.phase == 2
-    other.report("of two who report at once, both mean the phase that they saw")
-    task.go_to(4)
-    task.report("late addition", 1)
-    assert task.now.phase == 4
-    assert task.reports() == ["phases/phase-1.md: Report, 2026-11-15: late addition"]
-    text = task.sheaf.read("phases/phase-1.md").text
-    assert "### Schema" in text
-    assert text.count("## Report, ") == 3
-    task.go_to(6)
-    task.report("the end")
-    assert task.now.phase == 6
-    for phase in (0, 7):
-        with pytest.raises(Blocked):
-            task.go_to(phase)
-
-
 def test_each_step_is_one_commit_that_undo_takes_back(task: Task) -> None:
     steps: list[Callable[[], object]] = [
         partial(task.note, "n"),
