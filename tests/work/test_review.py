@@ -47,7 +47,7 @@ def test_a_card_has_the_quoted_words_the_replaced_memory_and_what_is_nearly_the_
     card = Review(layers).card(item.id[:4])
 
     assert (item.state, item.name, item.why) == ("proposed", "Release day", "the policy of this scope is to ask")
-    assert card.quote == "Remember that our releases go out on Fridays."
+    assert card.quote == "Hello there. Remember that our releases go out on Fridays. What is for lunch?"
     assert card.conversation.startswith("c1")
     assert (card.replaces and card.replaces.path, card.before) == (old, "Our releases go out on Mondays.")
     assert card.content == "Our releases go out on Fridays."

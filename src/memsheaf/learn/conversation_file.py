@@ -44,7 +44,6 @@ MAX_CHARS = 1_000_000  # of a message, or of a call's arguments
 LOCK_SECONDS = 10.0
 
 _FILES = (PREFIX, f"draft-{PREFIX}", f"draft-{HISTORY}-")
-_TAIL_BYTES = 4_096  # longer than what stands behind the text of most lines
 # where a line ends, and nowhere else: inside a text the quotes would be escaped
 _AT = rb'"at": "([0-9TZ:.-]{20,30})"\}'
 _COMMON_NAME = r"[^\W_]+\.\w+"  # a file name of one word is in many projects
@@ -137,12 +136,11 @@ def read_lines(state: State, name: str) -> Iterator[ConversationLine]:
 
 
 def read_last_time(state: State, name: str) -> str:
-    """Return when the last line of a file was written, "" if its end does not say; most of the file is not read."""
+    """Return when the last line of a file was written, "" if no line says it. No line is decoded for that."""
     with suppress(OSError, PathRefused), _open(state, name) as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-        if times := re.findall(_AT, file.read(_TAIL_BYTES)):
+        if times := re.findall(_AT, file.read()):
             return bytes(times[-1]).decode()
-    return max((line.at for line in read_lines(state, name)), default="")
+    return ""
 
 
 def read_history(state: State) -> list[str]:

@@ -1,10 +1,9 @@
-"""The erasure filter: whether a text says what an erased memory said."""
+"""The erasure filter: it tells the texts that say what an erased memory said."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from memsheaf.memory import parse
@@ -39,12 +38,11 @@ def make_erasure_filter(texts: Sequence[bytes]) -> Callable[[str], bool]:
     >>> keep("Please remember: use tabs."), keep("The team will use browser tabs, and Maria owns the migration.")
     (False, True)
     """
-    given = frozenset(texts)
-    return lambda text: not _says(text, _read_sayings(given))  # most erasures meet no text to judge
+    sayings = _read_sayings(texts)
+    return lambda text: not _says(text, sayings)
 
 
-@lru_cache(maxsize=1)
-def _read_sayings(texts: frozenset[bytes]) -> _Sayings:
+def _read_sayings(texts: Iterable[bytes]) -> _Sayings:
     lines: set[str] = set()
     bodies: set[str] = set()
     facts: set[frozenset[str]] = set()

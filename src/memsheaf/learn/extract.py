@@ -33,6 +33,7 @@ MAX_ANSWER_MEMORIES = 10
 MAX_SHOWN_MEMORIES, MAX_SHOWN_BYTES = 12, 700  # of what is known already
 MAX_QUERIES = 20  # messages with which related memories are searched
 MAX_ANSWER_TOKENS = 2_000
+MAX_QUOTE_BYTES = 600
 MAX_TOOL_SHARE = 0.2  # of a confirmed fact's words that only a tool said
 BY = "extraction"
 
@@ -121,7 +122,8 @@ def propose(
         BadAnswer: it gave two that cannot be used.
     """
     turns = [turn for turn in turns if not turn.saved]
-    ruled = drop_retracted(find_stated_facts(turn, day_of(turn, today), corrections=model is None) for turn in turns)
+    stated = (find_stated_facts(turn, day_of(turn, today), corrections=model is None) for turn in turns)
+    ruled = [proposal._replace(quote=proposal.content) for proposal in drop_retracted(stated)]
     if model is None or not turns:
         return ruled
     day = day_of(turns[-1], today)
@@ -347,6 +349,7 @@ def _read_proposal(memory: object, known: Mapping[str, Memory], turns: Sequence[
         return None
     # a memory that was not shown cannot be meant: then it is something new, and matched like all that is
     old = known.get(file.strip()) if action == "update" else None
+    label, quote = _find_source(turns, more.get("messages"))
     return Proposal(
         name=one_line(name, 120),
         description=one_line(description, 300) or one_line(content, 200),
@@ -354,18 +357,19 @@ def _read_proposal(memory: object, known: Mapping[str, Memory], turns: Sequence[
         content=content.strip(),
         replaces=old.ref if old else None,
         version=old.version if old else "",
-        conversation=_find_turn(turns, more.get("messages")),
+        conversation=label,
         why="extracted",
+        quote=cut_bytes(quote.strip(), MAX_QUOTE_BYTES),
     )
 
 
-def _find_turn(turns: Sequence[Turn], numbers: object) -> str:
-    """Return the turn of the first of these messages, as the header `conversation` has it."""
-    labels = [turn.label for turn in turns for _ in turn.messages]
+def _find_source(turns: Sequence[Turn], numbers: object) -> tuple[str, str]:
+    """Return the label of the turn of the first of these messages, and its text."""
+    sources = [(turn.label, message.text) for turn in turns for message in turn.messages]
     if not isinstance(numbers, list):
-        return labels[0]
-    valid = [number for number in numbers if type(number) is int and 0 < number <= len(labels)]
-    return labels[min(valid, default=1) - 1]
+        return sources[0]
+    valid = [number for number in numbers if type(number) is int and 0 < number <= len(sources)]
+    return sources[min(valid, default=1) - 1]
 
 
 def _set_trust(proposals: Iterable[Proposal], turns: Sequence[Turn], memories: Memories) -> Iterator[Proposal]:

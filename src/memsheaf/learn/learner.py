@@ -32,7 +32,7 @@ from memsheaf.learn.extract import (
     time_of,
 )
 from memsheaf.learn.inbox import Batch, Inbox, prepare
-from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, ReviewQueue, find_quote
+from memsheaf.learn.review_queue import APPROVED, REJECTED, Decision, ReviewQueue
 from memsheaf.limits import retry
 from memsheaf.llm import Model
 from memsheaf.memory import Allow, Memory
@@ -239,8 +239,7 @@ class Learner:
             by_scope: dict[str, list[JudgedProposal]] = {home: []}
             for verdict in decide(self._memories, proposals, batch.turns, policy=self._policy):
                 if verdict.outcome == "queued":  # first: once the commit is made, the batch counts as done
-                    quote = find_quote(verdict.proposal, batch.turns)
-                    verdict = verdict._replace(id=self.propose(verdict.proposal._replace(quote=quote), verdict.why))
+                    verdict = verdict._replace(id=self.propose(verdict.proposal, verdict.why))
                 scope = verdict.ref.scope if verdict.change and verdict.ref else home
                 if not verdict.change or scope not in committed:
                     by_scope.setdefault(scope, []).append(verdict)

@@ -6,23 +6,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from memsheaf.errors import NotFound, Ref
-from memsheaf.recall.turns import Proposal, Turn
+from memsheaf.recall.turns import Proposal
 from memsheaf.store.state import State
-from memsheaf.text.neutralize import cut_bytes
-from memsheaf.text.similarity import telling
-from memsheaf.text.spoken import unwrapped
-from memsheaf.text.tokenizer import stem
 
 APPROVED, REJECTED = "approved", "rejected"
 MAX_DECISIONS = 50
-MAX_QUOTE_BYTES = 600
 _PROPOSAL, _DECIDED = "proposal-", "decided-"
-_SENTENCE = r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+"
 
 
 class QueuedProposal(NamedTuple):
@@ -184,22 +178,3 @@ def _decision_file(name: str) -> str:
     if not _is_id(name):
         name = sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
     return f"{_DECIDED}{name}.json"
-
-
-def find_quote(proposal: Proposal, turns: Sequence[Turn]) -> str:
-    """Return the sentence of a conversation that shares most words with a proposal; the user's come first.
-
-    >>> from memsheaf.recall.turns import Message
-    >>> said = Turn("c", (Message("user", "Hi. From now on we deploy on Fridays. Thanks!"),))
-    >>> find_quote(Proposal("Deployment day", "", "project", "We deploy on Fridays."), [said])
-    'From now on we deploy on Fridays.'
-    """
-    claimed = set(map(stem, telling(f"{proposal.name} {proposal.content}")))
-    messages = [message for turn in turns for message in turn.messages]
-    best, quote = 0, ""
-    for message in sorted(messages, key=lambda message: message.role != "user"):
-        for sentence in re.split(_SENTENCE, unwrapped(message.text)):
-            common = len(claimed.intersection(map(stem, telling(sentence))))
-            if common > best:
-                best, quote = common, sentence.strip()
-    return cut_bytes(quote, MAX_QUOTE_BYTES)

@@ -217,10 +217,10 @@ def _parse_records(text: str) -> list[Any] | None:
             return messages
         case [*messages] if any(isinstance(message, dict) for message in messages):
             return messages
-    lines = [line for line in text.split("\n") if line.strip()]
-    objects = [isinstance(_parse(line), dict) for line in lines[:50]]
-    if any(objects[:1]) or (objects and 2 * sum(objects) >= len(objects)):  # a log may have lost its beginning
-        return [_parse(line) for line in lines]
+    records = [_parse(line) for line in text.split("\n") if line.strip()]
+    objects = [isinstance(record, dict) for record in records]
+    if any(objects[:1]) or 2 * sum(objects) >= len(objects) > 0:  # a log may have lost its beginning
+        return records
     return None
 
 
