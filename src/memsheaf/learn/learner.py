@@ -48,7 +48,7 @@ _WANTED = "wanted"
 
 
 class Distilled(NamedTuple):
-    """What came of the conversations that waited.
+    """The result of reading the conversations that waited.
 
     `turns` were read. `problem` says why the rest, `left` turns, has to wait: the model failed, a cap was reached, or
     another process is learning. `report` says how memories were consolidated afterwards, if they were.
@@ -124,12 +124,10 @@ class Learner:
         """Return all that the next `distil` will read, in order. Nothing is handed out or changed."""
         return [*self.inbox.turns(), *(self.daily.waiting() if self._reads_log else ())]
 
-    def rehearse(
-        self, turns: Sequence[Turn], model: Model | None = None, *, deadline: float = 60.0
-    ) -> list[JudgedProposal]:
+    def rehearse(self, turns: Sequence[Turn], model: Model | None = None) -> list[JudgedProposal]:
         """Return what would come of these turns; nothing is written. Raises ModelFailed."""
         turns = prepare(turns, self._clock())
-        proposals = propose(self._memories, turns, model, date.fromtimestamp(self._clock()), deadline=deadline)
+        proposals = propose(self._memories, turns, model, date.fromtimestamp(self._clock()))
         return decide(self._memories, proposals, turns, policy=self._policy)
 
     def preview(self, name: str) -> tuple[Memory, Memory | None, str]:
