@@ -17,7 +17,7 @@ from typing import NamedTuple
 from memsheaf.errors import Busy, NotFound, Refused, StoreFailed, hinted
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn import conversation_file
-from memsheaf.learn.conversation_file import HISTORY, PREFIX, SUFFIX, ConversationLine
+from memsheaf.learn.conversation_file import FILE_PREFIX, FILE_SUFFIX, HISTORY_FILE, ConversationLine
 from memsheaf.llm.model import Said
 from memsheaf.memory import utc_time
 from memsheaf.store.state import State
@@ -30,7 +30,7 @@ LINES = 3  # of a conversation that are shown when something is looked for
 WIDTH, BEFORE = 160, 60  # characters of a line, and of those before what was found
 LIST = "`memsheaf conversations` lists them."
 
-_ID = re.compile(rf"{PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(SUFFIX)}")
+_ID = re.compile(rf"{FILE_PREFIX}([0-9]{{8}}-[0-9]{{4}}-[0-9a-f]{{4}}){re.escape(FILE_SUFFIX)}")
 
 
 class ConversationSummary(NamedTuple):
@@ -76,7 +76,7 @@ class Conversation:
     @property
     def name(self) -> str:
         """The file it is kept in."""
-        return f"{PREFIX}{self.id}{SUFFIX}"
+        return f"{FILE_PREFIX}{self.id}{FILE_SUFFIX}"
 
     def add(self, *said: Said) -> None:
         """Keep messages, durably, all or none; secrets and what stands beside them are left out.
@@ -144,7 +144,7 @@ class Conversation:
         while self._held is None:
             with ExitStack() as held:
                 try:
-                    held.enter_context(self._state.lock(f"{PREFIX}{self.id}"))
+                    held.enter_context(self._state.lock(f"{FILE_PREFIX}{self.id}"))
                 except Busy:
                     if not self._is_new:
                         why = f"the conversation {self.id} is open already, here or in another process"
@@ -219,7 +219,7 @@ class Conversations:
 
     def erased(self) -> bytes:
         """What changes whenever something was taken out of conversations here."""
-        return self._state.read(conversation_file.STAMP) or b""
+        return self._state.read(conversation_file.STAMP_FILE) or b""
 
     def list(self, *, limit: int = 50) -> Summaries:
         """What is kept, that which was gone on with last first; 0 lists all."""
@@ -245,7 +245,7 @@ class Conversations:
         with self.open(id) as conversation, conversation_file.lock_conversations(self._state):
             self._state.remove(conversation.name)
             with suppress(StoreFailed):  # some systems remove no file that is open
-                self._state.remove(f"{PREFIX}{conversation.id}.lock")
+                self._state.remove(f"{FILE_PREFIX}{conversation.id}.lock")
 
     def older(self, days: float) -> Summaries:
         """The conversations without a message for this many days."""
@@ -268,7 +268,7 @@ class Conversations:
         return sorted(_ids(self._state), key=lambda id: (self._last(id), id), reverse=True)
 
     def _last(self, id: str) -> str:
-        return conversation_file.read_last_time(self._state, f"{PREFIX}{id}{SUFFIX}") or _at(id)
+        return conversation_file.read_last_time(self._state, f"{FILE_PREFIX}{id}{FILE_SUFFIX}") or _at(id)
 
 
 class InputHistory:
@@ -283,16 +283,16 @@ class InputHistory:
         `privacy` is how far a wish not to store anything reached before it.
         """
         typed = without_secrets(text.strip())
-        if not typed or len(typed) > conversation_file.MAX_CHARS or is_silent(follow_privacy(privacy, text)):
+        if not typed or len(typed) > conversation_file.MAX_MESSAGE_CHARS or is_silent(follow_privacy(privacy, text)):
             return
         with suppress(StoreFailed, Busy), conversation_file.lock_conversations(self._state):
             known = conversation_file.read_history(self._state)
             if known[-1:] == [typed]:
                 return
             if len(known) >= MOST_LINES + ROOM:
-                self._state.write(HISTORY, conversation_file.encode_history([*known[1 - MOST_LINES :], typed]))
+                self._state.write(HISTORY_FILE, conversation_file.encode_history([*known[1 - MOST_LINES :], typed]))
             else:
-                self._state.add(HISTORY, b"\n" + conversation_file.encode_history([typed]), durably=False)
+                self._state.add(HISTORY_FILE, b"\n" + conversation_file.encode_history([typed]), durably=False)
 
     def all(self) -> list[str]:
         """What was typed, the oldest first."""

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from memsheaf.adapters.background import Distiller
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, Ref
-from memsheaf.learn.conversation_file import UNRECORDED
+from memsheaf.learn.conversation_file import UNRECORDED_TEXT
 from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
 from memsheaf.llm import Model
@@ -190,7 +190,7 @@ class ChatMemory:
             is_left_out = is_silent(privacy) and not is_summary(said)
             silent |= {number} if is_left_out else set()
             calls = tuple(call.id for call in said.calls) or ((said.answers,) if said.answers else ())
-            text = UNRECORDED if is_left_out else said.text
+            text = UNRECORDED_TEXT if is_left_out else said.text
             entries.append(TranscriptEntry(said.role, text, str(number), said.tool, calls))
         trigger = "task" if by_user else "budget"
         from memsheaf.work.brief import compact

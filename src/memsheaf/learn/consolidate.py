@@ -337,7 +337,7 @@ MAX_SETTLED_CLUSTERS = 1_000  # that are remembered as seen by a model
 ANSWER_SECONDS = 60.0
 MAX_ANSWER_TOKENS = 500
 
-_SCHEMA = object_schema(
+_ANSWER_SCHEMA = object_schema(
     {
         "action": {"type": "string", "enum": ["merge", "retire", "nothing"]},
         "files": {"type": "array", "items": {"type": "string"}},
@@ -419,7 +419,7 @@ def _ask_model(model: Model, cluster: Sequence[Memory], today: date) -> list[Pla
             f"{for_prompt(memory.body.strip())}\n"
             f"</memory-{nonce}>"
         )
-    question = Question(read_prompt("consolidate"), "\n".join(parts), _SCHEMA, MAX_ANSWER_TOKENS)
+    question = Question(read_prompt("consolidate"), "\n".join(parts), _ANSWER_SCHEMA, MAX_ANSWER_TOKENS)
     return ask_twice(model, question, ANSWER_SECONDS, lambda given: _read_answer(given, cluster, today))
 
 
@@ -501,7 +501,7 @@ def _find_refusal(group: PlanGroup, scope: OpenScope) -> str:
 MAX_ANSWERS = 5  # an answer counts among the first so many
 MAX_RIVALS = 50  # memories that take part for each question
 MAX_QUESTIONS = 500
-_QUESTIONS = "expected.json"
+_QUESTIONS_FILE = "expected.json"
 
 
 class Expectation(NamedTuple):
@@ -513,7 +513,7 @@ class Expectation(NamedTuple):
 
 def expectations(state: State) -> list[Expectation]:
     """Return the stored questions, oldest first."""
-    stored = state.load(_QUESTIONS)
+    stored = state.load(_QUESTIONS_FILE)
     questions = []
     for pair in stored if isinstance(stored, list) else []:
         match pair:
@@ -558,9 +558,9 @@ def _change_questions(state: State, change: Callable[[list[Expectation]], list[E
     if change(pairs) == pairs:
         return False
     with state.lock("expected", wait=5.0):
-        if state.load(_QUESTIONS) is None and os.path.lexists(os.path.join(state.folder, _QUESTIONS)):
+        if state.load(_QUESTIONS_FILE) is None and os.path.lexists(os.path.join(state.folder, _QUESTIONS_FILE)):
             raise StoreFailed(f"the stored questions in {state.folder!r} cannot be read; nothing was changed")
-        state.save(_QUESTIONS, change(expectations(state))[-MAX_QUESTIONS:])
+        state.save(_QUESTIONS_FILE, change(expectations(state))[-MAX_QUESTIONS:])
     return True
 
 

@@ -34,18 +34,18 @@ from memsheaf.store.safe_dir import READ, Folder
 from memsheaf.store.state import State
 from memsheaf.text.requests import is_silent
 
-PREFIX, SUFFIX = "conversation-", ".jsonl"
-HISTORY, STAMP = "history", "erased"
-ERASED = "(erased)"
-UNRECORDED = "(off the record)"
+FILE_PREFIX, FILE_SUFFIX = "conversation-", ".jsonl"
+HISTORY_FILE, STAMP_FILE = "history", "erased"
+ERASED_TEXT = "(erased)"
+UNRECORDED_TEXT = "(off the record)"
 UNRECORDED_REACH = {"rest": "(off the record in this conversation)", "next": "(the next message is off the record)"}
 """What stands for a message of the user by how far its wish reaches. `follow_privacy` reads the same in it."""
-MAX_CHARS = 1_000_000  # of a message, or of a call's arguments
+MAX_MESSAGE_CHARS = 1_000_000  # of a message, or of a call's arguments
 LOCK_SECONDS = 10.0
 
-_FILES = (PREFIX, f"draft-{PREFIX}", f"draft-{HISTORY}-")
+_FILE_PREFIXES = (FILE_PREFIX, f"draft-{FILE_PREFIX}", f"draft-{HISTORY_FILE}-")
 # where a line ends, and nowhere else: inside a text the quotes would be escaped
-_AT = rb'"at": "([0-9TZ:.-]{20,30})"\}'
+_TIME_AT_END = rb'"at": "([0-9TZ:.-]{20,30})"\}'
 _COMMON_NAME = r"[^\W_]+\.\w+"  # a file name of one word is in many projects
 
 
@@ -67,18 +67,18 @@ def clean_message(said: Said, *, privacy: str = "") -> Said:
     """Return a message as it may be written: without secrets, and without any text if it is off the record."""
     if is_silent(privacy):
         calls = tuple(call._replace(arguments="{}") for call in said.calls)
-        text = UNRECORDED_REACH.get(privacy, UNRECORDED) if said.role == "user" else UNRECORDED
+        text = UNRECORDED_REACH.get(privacy, UNRECORDED_TEXT) if said.role == "user" else UNRECORDED_TEXT
         return said._replace(text=text, calls=calls, beside="", touched=())
-    text = without_secrets(said.text[: 2 * MAX_CHARS])
-    if len(said.text) > MAX_CHARS:
-        text = f"{text[:MAX_CHARS]}\n({len(said.text) - MAX_CHARS:,} characters more were not kept)"
+    text = without_secrets(said.text[: 2 * MAX_MESSAGE_CHARS])
+    if len(said.text) > MAX_MESSAGE_CHARS:
+        text = f"{text[:MAX_MESSAGE_CHARS]}\n({len(said.text) - MAX_MESSAGE_CHARS:,} characters more were not kept)"
     calls = tuple(call._replace(arguments=_clean_arguments(call.arguments)) for call in said.calls)
     return said._replace(text=text, calls=calls, beside="")
 
 
 def _clean_arguments(arguments: str) -> str:
     """Return the arguments of a call, or only a note if they are too long or hold a secret."""
-    if len(arguments) <= MAX_CHARS and all(without_secrets(text) == text for text in _find_texts(arguments)):
+    if len(arguments) <= MAX_MESSAGE_CHARS and all(without_secrets(text) == text for text in _find_texts(arguments)):
         return arguments
     return json.dumps({"not kept": "it was too long, or held a secret"})
 
@@ -138,14 +138,14 @@ def read_lines(state: State, name: str) -> Iterator[ConversationLine]:
 def read_last_time(state: State, name: str) -> str:
     """Return when the last line of a file was written, "" if no line says it. No line is decoded for that."""
     with suppress(OSError, PathRefused), _open(state, name) as file:
-        if times := re.findall(_AT, file.read()):
+        if times := re.findall(_TIME_AT_END, file.read()):
             return bytes(times[-1]).decode()
     return ""
 
 
 def read_history(state: State) -> list[str]:
     """Return the lines that were typed, oldest first."""
-    return [line for line in state.lines(HISTORY) if isinstance(line, str)]
+    return [line for line in state.lines(HISTORY_FILE) if isinstance(line, str)]
 
 
 def encode_history(texts: Sequence[str]) -> bytes:
@@ -200,17 +200,17 @@ def forget(state: State, texts: Sequence[bytes], names: Sequence[str] = ()) -> N
     The `names` of their files go, too. As little as possible goes: a line of a message, the whole message when it is
     not in a line. Raises StoreFailed, Busy.
     """
-    files = [name for name in state.names(drafts=True) if name == HISTORY or name.startswith(_FILES)]
+    files = [name for name in state.names(drafts=True) if name == HISTORY_FILE or name.startswith(_FILE_PREFIXES)]
     if not files:
         return
     eraser = _Eraser(texts, names)
     with lock_conversations(state):
-        state.write(STAMP, os.urandom(8))  # who has a conversation open sees that something is gone
+        state.write(STAMP_FILE, os.urandom(8))  # who has a conversation open sees that something is gone
         for name in files:
             if name.startswith("draft-"):  # a crash left it
                 state.remove(name)
-            elif name == HISTORY:
-                state.write(HISTORY, encode_history(list(filter(eraser.may_stay, read_history(state)))))
+            elif name == HISTORY_FILE:
+                state.write(HISTORY_FILE, encode_history(list(filter(eraser.may_stay, read_history(state)))))
             else:
                 before = list(_read_raw_lines(state, name))
                 after = b"".join(map(eraser.clean_line, before))
@@ -254,11 +254,11 @@ class _Eraser:
         return said._replace(text=self._clean_text(said.text), calls=calls, touched=touched)
 
     def _clean_text(self, text: str) -> str:
-        """Return a text without the lines that say it, or ERASED if it is not in a line."""
+        """Return a text without the lines that say it, or ERASED_TEXT if it is not in a line."""
         if self.may_stay(text):
             return text
-        clean = "\n".join(line if self.may_stay(line) else ERASED for line in text.split("\n"))
-        return clean if self.may_stay(clean) else ERASED
+        clean = "\n".join(line if self.may_stay(line) else ERASED_TEXT for line in text.split("\n"))
+        return clean if self.may_stay(clean) else ERASED_TEXT
 
     def _clean_arguments(self, arguments: str) -> str:
         values = parse_object(arguments)
@@ -268,12 +268,12 @@ class _Eraser:
         return arguments if clean == values else json.dumps(clean, ensure_ascii=False)
 
     def _clean_values(self, values: Mapping[str, object]) -> dict[str, object]:
-        """Return the values of an object, with ERASED for each that says it, and for all if they say it together."""
+        """Return the values of an object, with ERASED_TEXT for each that says it, or for all if only together."""
         clean = {key: value for key, value in values.items() if self.may_stay(key)}
         for key, value in clean.items():
             if not all(map(self.may_stay, _find_texts(value))):
-                clean[key] = ERASED
-        return clean if self._keep("\n".join(_find_texts(clean))) else dict.fromkeys(clean, ERASED)
+                clean[key] = ERASED_TEXT
+        return clean if self._keep("\n".join(_find_texts(clean))) else dict.fromkeys(clean, ERASED_TEXT)
 
 
 def _find_texts(value: object) -> Iterator[str]:

@@ -35,20 +35,21 @@ from memsheaf.text.neutralize import cut_bytes, for_terminal
 from memsheaf.worktree import bring_journal
 
 LOGS = "logs"
-PAGE_BYTES = 32 * 1024  # a page is read and written whole: a longer day goes on in another file
-NOTE_BYTES = 16_384  # as much as is read of a message
-AGENT_BYTES = 600
+MAX_PAGE_BYTES = 32 * 1024  # a page is read and written whole: a longer day goes on in another file
+MAX_NOTE_BYTES = 16_384  # as much as is read of a message
+MAX_AGENT_BYTES = 600
 LOCK_SECONDS = 10.0
 RETENTION_DAYS = 1.0  # a page holds all that its older texts held, so the journal need not keep them for long
-_NEVER = -36_500.0  # days: whatever the clock said, it was written before
+_NO_RETENTION_DAYS = -36_500.0  # days: whatever the clock said, it was written before
 
-_CURSOR = "log.json"
-_ROLES = {"user": "user", "note": "user", "agent": "assistant"}
-_NAME = r"([0-9]{4})/([0-9]{2})/(\1-\2-[0-9]{2})(?:-([1-9][0-9]{0,5}))?\.md"
-_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_CURSOR_FILE = "log.json"
+_ROLE_OF_SOURCE = {"user": "user", "note": "user", "agent": "assistant"}
+_PAGE_NAME = r"([0-9]{4})/([0-9]{2})/(\1-\2-[0-9]{2})(?:-([1-9][0-9]{0,5}))?\.md"
+_TIME_PATTERN = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 # an entry with the lines below it that are indented or blank; or one line that is none
-_BLOCK = (
-    rf"- ({_TIME})(?: (user|agent|note)( \(saved\))?:)?(?:[ \t]+([^\n]*))?(?:\r*\n|\Z)((?:(?:  |\t)[^\n]*\n?|\s*\n)*)"
+_BLOCK_PATTERN = (
+    rf"- ({_TIME_PATTERN})(?: (user|agent|note)( \(saved\))?:)?(?:[ \t]+([^\n]*))?(?:\r*\n|\Z)"
+    r"((?:(?:  |\t)[^\n]*\n?|\s*\n)*)"
     r"|[^\n]*\n|[^\n]+"
 )
 
@@ -131,8 +132,8 @@ class DailyLog:
             line = text.count("\n", 0, secret.start) + 1
             raise SecretFound(secret.kind, f"line {line} of the note")
         size = len(text.encode("utf-8", "replace"))
-        if not text.strip() or size > NOTE_BYTES:
-            why = f"it has {size:,} bytes, {NOTE_BYTES:,} are the most" if text.strip() else "it is empty"
+        if not text.strip() or size > MAX_NOTE_BYTES:
+            why = f"it has {size:,} bytes, {MAX_NOTE_BYTES:,} are the most" if text.strip() else "it is empty"
             error = TextRefused(f"this is no note: {why}; nothing was logged")
             raise hinted(error, "Say it in a few sentences; what is longer belongs in a file that the note names.")
         return self._add_entries([("note", text)], by=by, saved=False)
@@ -167,8 +168,8 @@ class DailyLog:
         """
         turns, stamps = self._read_changed()
         added = self._inbox.extend(turns)
-        if stamps and stamps != self._state.load(_CURSOR):
-            self._state.save(_CURSOR, stamps)
+        if stamps and stamps != self._state.load(_CURSOR_FILE):
+            self._state.save(_CURSOR_FILE, stamps)
         return added
 
     def purge(self, keep: Callable[[str], bool]) -> None:
@@ -184,7 +185,7 @@ class DailyLog:
         self._pages.adopt(paths)
         for path in paths:
             self._purge_page(path, keep)
-        self._store(_NEVER).prune()
+        self._store(_NO_RETENTION_DAYS).prune()
 
     def files(self) -> list[str]:
         """Return the files it is kept in: pages and journal."""
@@ -229,7 +230,7 @@ class DailyLog:
             path = f"{day[:4]}/{day[5:7]}/{day}{suffix}.md"
             number += 1
             stamp = self._pages.stamps([path])[path]
-            if path in lost or (stamp and stamp[2] >= PAGE_BYTES):
+            if path in lost or (stamp and stamp[2] >= MAX_PAGE_BYTES):
                 continue
             try:
                 page = self._pages.read(path)
@@ -270,7 +271,7 @@ class DailyLog:
             return []
         pages = []
         for entry in self._pages.scan():
-            name = re.fullmatch(_NAME, entry.path)
+            name = re.fullmatch(_PAGE_NAME, entry.path)
             if name and not entry.problem:
                 pages.append((name[3], int(name[4] or 1), entry.path, entry.stamp))
         return [(path, day, stamp) for day, _, path, stamp in sorted(pages)]
@@ -284,7 +285,7 @@ class DailyLog:
 
     def _read_changed(self) -> tuple[list[Turn], dict[str, list[int]]]:
         """Return the turns of all pages that changed since they were handed over, and the stamps of all pages."""
-        saved = self._state.load(_CURSOR)
+        saved = self._state.load(_CURSOR_FILE)
         handed_over = saved if isinstance(saved, dict) else {}
         turns: list[Turn] = []
         stamps = {}
@@ -317,14 +318,15 @@ def entries(text: str) -> list[LogEntry]:
     return [entry for _, entry in _find_blocks(text) if entry]
 
 
-def _find_blocks(text: str) -> Iterator[tuple[str, LogEntry | None]]:
+def _find_blocks(page: str) -> Iterator[tuple[str, LogEntry | None]]:
     """Yield a page in parts: an entry with its lines, or a line that is none."""
-    for block in re.finditer(_BLOCK, text):
+    for block in re.finditer(_BLOCK_PATTERN, page):
         time, source, saved, first, below = block.groups(default="")
         entry = None
         if time:
-            lines = re.sub(r"(?m)^(?:  |[ \t])", "", below.replace("\r\n", "\n"))
-            entry = LogEntry(time, source or "note", f"{first}\n{lines}".strip(), bool(saved))
+            lines = f"{first}\n{below}".replace("\r\n", "\n")
+            text = re.sub(r"\n(?:  |[ \t])", "\n", lines).strip()
+            entry = LogEntry(time, source or "note", text, bool(saved))
         yield block[0], entry
 
 
@@ -338,7 +340,7 @@ def _read_turns(path: str, day: str, text: str) -> list[Turn]:
     for entry in entries(text):
         if not entry.text:
             continue
-        message = Message(_ROLES[entry.source], entry.text, f"{LOGS}/{path} {entry.time}")
+        message = Message(_ROLE_OF_SOURCE[entry.source], entry.text, f"{LOGS}/{path} {entry.time}")
         if entry.source == "agent" and turns:
             turns[-1] = turns[-1]._replace(messages=(*turns[-1].messages, message))
         else:
@@ -359,7 +361,7 @@ def _plain(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    cut = cut_bytes(text, AGENT_BYTES)
+    cut = cut_bytes(text, MAX_AGENT_BYTES)
     if cut == text:
         return text
     return f"{cut.rstrip()} … (cut here: {len(cut.encode()):,} of {len(text.encode()):,} bytes were kept)"

@@ -16,11 +16,11 @@ MIN_BODY_WORDS = 2
 MIN_SCATTERED_WORDS = 12  # so many words of a fact are not together in a text by chance
 MAX_WORDS_AROUND = 3  # that may stand around a short fact in the sentence that says it
 
-_SENTENCE = r"[.!?;](?=\s|$)|[。！？；]|\n\s*\n|\n(?=\s*[-*+>#|])"
-_SPACED = rf"(?<=[{UNSPACED}])\s+(?=[{UNSPACED}])"
-_MARKS = " \t\r\n>*_#-+`\"'“”„«».,:;!?()[]。、！？"
-_LABEL = r"^\s*\*\*[^*\n]{1,40}:?\*\*:?"
-_SHAPE = ("```", "~~~", "#", "|--")  # lines that only shape a text begin so
+_SENTENCE_END = r"[.!?;](?=\s|$)|[。！？；]|\n\s*\n|\n(?=\s*[-*+>#|])"
+_SPACES_BETWEEN_UNSPACED = rf"(?<=[{UNSPACED}])\s+(?=[{UNSPACED}])"
+_OUTER_MARKS = " \t\r\n>*_#-+`\"'“”„«».,:;!?()[]。、！？"
+_LABEL_PATTERN = r"^\s*\*\*[^*\n]{1,40}:?\*\*:?"
+_SHAPE_PREFIXES = ("```", "~~~", "#", "|--")  # lines that only shape a text begin so
 
 
 class _Sayings(NamedTuple):
@@ -49,8 +49,8 @@ def _read_sayings(texts: Iterable[bytes]) -> _Sayings:
     for text in texts:
         memory = parse("", text)
         titles = memory.name, memory.description
-        body = [line for line in memory.body.split("\n") if not line.lstrip().startswith(_SHAPE)]
-        lines |= {_bare(re.sub(_LABEL, "", line)) for line in (*body, *titles)}
+        body = [line for line in memory.body.split("\n") if not line.lstrip().startswith(_SHAPE_PREFIXES)]
+        lines |= {_bare(re.sub(_LABEL_PATTERN, "", line)) for line in (*body, *titles)}
         bodies.add(_bare(memory.body))
         sayings = [(memory.body, MIN_BODY_WORDS), *((title, MIN_TITLE_WORDS) for title in titles)]
         facts |= {fact for said, least in sayings if len(fact := frozenset(words(_even(said)))) >= least}
@@ -74,7 +74,7 @@ def _says(text: str, sayings: _Sayings) -> bool:
     likely = [fact for fact in sayings.facts if coverage(fact, every) >= SAME]
     if not likely:
         return False
-    sentences = [frozenset(words(_even(sentence))) for sentence in re.split(_SENTENCE, text)]
+    sentences = [frozenset(words(_even(sentence))) for sentence in re.split(_SENTENCE_END, text)]
     for fact in likely:
         room = len(fact) + max(MAX_WORDS_AROUND, len(fact))
         if len(fact) >= MIN_SCATTERED_WORDS:
@@ -86,8 +86,8 @@ def _says(text: str, sayings: _Sayings) -> bool:
 
 def _even(text: str) -> str:
     """Return a text on one line, with single spaces, and none within a script that has none."""
-    return re.sub(_SPACED, "", " ".join(text.split()))
+    return re.sub(_SPACES_BETWEEN_UNSPACED, "", " ".join(text.split()))
 
 
 def _bare(line: str) -> str:
-    return _even(line).casefold().strip(_MARKS)
+    return _even(line).casefold().strip(_OUTER_MARKS)

@@ -31,7 +31,7 @@ MIN_UNIQUE_ID_CHARS = 16  # a shorter message id may be a number that other conv
 MAX_KNOWN_LINES = 131_072  # digests of messages; then the older half is dropped
 DIGEST_CHARS = 16
 
-_CURSOR, _KNOWN, _PRIVACY = "inbox.json", "inbox.known", "inbox.private"
+_CURSOR_FILE, _KNOWN_FILE, _PRIVACY_FILE = "inbox.json", "inbox.known", "inbox.private"
 
 
 class Batch(NamedTuple):
@@ -195,7 +195,7 @@ class Inbox:
         name = _digest("conversation", _label(turn.conversation))
         texts = [message.text for message in turn.messages if message.role == "user"]
         first = _digest("first", texts[0]) if texts else ""
-        stored = self._state.load(_PRIVACY)
+        stored = self._state.load(_PRIVACY_FILE)
         wishes = stored if isinstance(stored, dict) else {}
         wish = wishes.pop(name, None)
         latest, before, after = wish or ("", "", "")
@@ -205,7 +205,7 @@ class Inbox:
         if before or reach not in ("", "turn"):
             wishes[name] = [first, before, reach]
         if wishes.get(name) != wish:
-            self._state.save(_PRIVACY, dict([*wishes.items()][-MAX_CONVERSATIONS:]))
+            self._state.save(_PRIVACY_FILE, dict([*wishes.items()][-MAX_CONVERSATIONS:]))
         return is_silent
 
     def _find_unseen(self, turns: Iterable[Turn]) -> list[_StoredTurn]:
@@ -247,7 +247,7 @@ class Inbox:
 
     def _flush_known(self) -> None:
         """Write the digests of messages to disk: they must outlast the messages."""
-        self._state.add(_KNOWN, b"")
+        self._state.add(_KNOWN_FILE, b"")
 
     def _collect(self, most: int) -> dict[int, _StoredTurn]:
         """Return the oldest turn, and those of the same conversation for which there is room."""
@@ -289,7 +289,7 @@ class Inbox:
 
     def _load_cursor(self) -> _Cursor:
         """Return the cursor as it was saved; a new one when it cannot be understood."""
-        match self._state.load(_CURSOR):
+        match self._state.load(_CURSOR_FILE):
             case {
                 "open": [*numbers],
                 "tries": int(tries),
@@ -301,7 +301,7 @@ class Inbox:
         return _Cursor()
 
     def _save(self, cursor: _Cursor) -> None:
-        self._state.save(_CURSOR, cursor._asdict())
+        self._state.save(_CURSOR_FILE, cursor._asdict())
 
 
 class _KnownMessages:
@@ -312,7 +312,7 @@ class _KnownMessages:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._data = state.read(_KNOWN) or b""
+        self._data = state.read(_KNOWN_FILE) or b""
 
     def find_new(self, keys: Sequence[str]) -> list[str]:
         """Return those of these digests that were not seen."""
@@ -330,11 +330,11 @@ class _KnownMessages:
         lines = "\n".join(["", *new, latest, ""]).encode()
         self._data += lines
         if len(self._data) <= MAX_KNOWN_LINES * (DIGEST_CHARS + 1):
-            self._state.add(_KNOWN, lines, durably=False)
+            self._state.add(_KNOWN_FILE, lines, durably=False)
             return
         digests = [line for line in self._data.split(b"\n") if len(line) == DIGEST_CHARS]
         self._data = b"\n".join([b"", *digests[-MAX_KNOWN_LINES // 2 :], b""])
-        self._state.write(_KNOWN, self._data)
+        self._state.write(_KNOWN_FILE, self._data)
 
 
 def prepare(turns: Iterable[Turn], now: float = 0.0) -> list[Turn]:

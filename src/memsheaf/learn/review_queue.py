@@ -16,7 +16,7 @@ from memsheaf.store.state import State
 
 APPROVED, REJECTED = "approved", "rejected"
 MAX_DECISIONS = 50
-_PROPOSAL, _DECIDED = "proposal-", "decided-"
+_PROPOSAL_PREFIX, _DECISION_PREFIX = "proposal-", "decided-"
 
 
 class QueuedProposal(NamedTuple):
@@ -61,17 +61,17 @@ class ReviewQueue:
     def put(self, proposal: Proposal, *, at: str, why: str) -> str:
         """Queue a proposal and return its id; the same proposal has the same id, so it waits once."""
         name = sha256("\0".join(map(str, proposal[:6])).encode("utf-8", "replace")).hexdigest()[:8]
-        if name not in dict(self._load(_PROPOSAL)):
+        if name not in dict(self._load(_PROPOSAL_PREFIX)):
             self.save(QueuedProposal(name, at, why, proposal))
         return name
 
     def save(self, waiting: QueuedProposal) -> None:
         """Have a proposal wait."""
-        self._state.save(f"{_PROPOSAL}{waiting.id}.json", waiting.to_json())
+        self._state.save(f"{_PROPOSAL_PREFIX}{waiting.id}.json", waiting.to_json())
 
     def receive(self, given: Mapping[str, object], known: Collection[str]) -> None:
         """Have those wait that a hub has, by id, and none of the `known` that it has no longer."""
-        waiting = dict(self._load(_PROPOSAL))
+        waiting = dict(self._load(_PROPOSAL_PREFIX))
         for name, value in given.items():
             if name not in waiting and _is_id(name) and (queued := _parse(name, value)):
                 self.save(queued)
@@ -80,7 +80,7 @@ class ReviewQueue:
 
     def all(self) -> list[QueuedProposal]:
         """Return all that wait, the oldest first."""
-        queued = (_parse(name, value) for name, value in self._load(_PROPOSAL))
+        queued = (_parse(name, value) for name, value in self._load(_PROPOSAL_PREFIX))
         return sorted(filter(None, queued), key=lambda waiting: (waiting.at, waiting.id))
 
     def get(self, name: str) -> QueuedProposal:
@@ -92,7 +92,7 @@ class ReviewQueue:
 
     def remove(self, name: str) -> None:
         """Remove one that waits."""
-        self._state.remove(f"{_PROPOSAL}{name}.json")
+        self._state.remove(f"{_PROPOSAL_PREFIX}{name}.json")
 
     def decide(self, decision: Decision) -> None:
         """Keep a decision, so that it can be undone; the proposal waits no longer."""
@@ -106,7 +106,7 @@ class ReviewQueue:
     def decisions(self) -> list[Decision]:
         """Return the last decisions, newest first."""
         decisions = []
-        for _, value in self._load(_DECIDED):
+        for _, value in self._load(_DECISION_PREFIX):
             if isinstance(value, dict) and value.keys() - {"path"} == set(Decision._fields) - {"ref"}:
                 ref, waiting = _read_ref(value.pop("path", "")), _parse(value["id"], value.pop("waiting"))
                 decisions.append(Decision(**value, ref=ref, waiting=waiting))
@@ -177,4 +177,4 @@ def _decision_file(name: str) -> str:
     """Return the name of the file for a decision about a proposal, by its id, or about a memory, by its path."""
     if not _is_id(name):
         name = sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
-    return f"{_DECIDED}{name}.json"
+    return f"{_DECISION_PREFIX}{name}.json"

@@ -19,9 +19,9 @@ from memsheaf.store.state import State
 from memsheaf.text.requests import asks_not_to_store, follow_privacy, is_silent
 
 DAYS = 30.0  # days that a file is kept after it was last written, unless the settings say otherwise
-_PREFIX, _SUFFIX = "spill-", ".txt"
-_MARK = "=== message "
-BLANK = f"{_PREFIX}{'0' * 24}{_SUFFIX}"  # as long as every name of such a file
+_FILE_PREFIX, _FILE_SUFFIX = "spill-", ".txt"
+_MESSAGE_MARK = "=== message "
+BLANK = f"{_FILE_PREFIX}{'0' * 24}{_FILE_SUFFIX}"  # as long as every name of such a file
 
 
 class Spill(NamedTuple):
@@ -51,10 +51,10 @@ def make_spill(entries: Sequence[TranscriptEntry], taken: Iterable[int]) -> Spil
         if at not in silent:
             body = without_secrets(entry.text.encode("utf-8", "replace").decode())
         # no line of a message looks like the head of another
-        body = f"\n{body}".replace(f"\n{_MARK}", f"\n {_MARK}")
-        parts.append(without_secrets(f"{_MARK}{at + 1}: {entry.role}{tool} ===") + body + "\n")
+        body = f"\n{body}".replace(f"\n{_MESSAGE_MARK}", f"\n {_MESSAGE_MARK}")
+        parts.append(without_secrets(f"{_MESSAGE_MARK}{at + 1}: {entry.role}{tool} ===") + body + "\n")
     text = "\n".join(parts)
-    return Spill(f"{_PREFIX}{sha256(text.encode()).hexdigest()[:24]}{_SUFFIX}", text, len(parts))
+    return Spill(f"{_FILE_PREFIX}{sha256(text.encode()).hexdigest()[:24]}{_FILE_SUFFIX}", text, len(parts))
 
 
 def write_spill(state: State, spill: Spill, *, now: float, days: float = DAYS) -> str:
@@ -71,11 +71,11 @@ def forget(state: State, texts: Sequence[bytes]) -> None:
     """Remove the files in which a message says what erased memories said in any text. Raises StoreFailed."""
     may_stay = make_erasure_filter(texts)
     for name in _list_names(state):
-        parts = (state.read(name) or b"").decode("utf-8", "replace").split(f"\n{_MARK}")
+        parts = (state.read(name) or b"").decode("utf-8", "replace").split(f"\n{_MESSAGE_MARK}")
         if name.startswith("draft-") or not all(map(may_stay, parts)):
             state.remove(name)
 
 
 def _list_names(state: State) -> list[str]:
     """Return the names of the spilled files, and of what a crash left of one."""
-    return [name for name in state.names(drafts=True) if name.removeprefix("draft-").startswith(_PREFIX)]
+    return [name for name in state.names(drafts=True) if name.removeprefix("draft-").startswith(_FILE_PREFIX)]

@@ -23,7 +23,7 @@ READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search
 
 MAX_JSON_CHARS = 64 * 1024 * 1024
 
-_ROLES = {
+_ROLE_OF_SPEAKER = {
     "user": "user",
     "human": "user",
     "assistant": "assistant",
@@ -34,13 +34,13 @@ _ROLES = {
     "tool": "tool",
     "function": "tool",
 }
-_ASIDE = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
-_EDITORS = frozenset({"write", "edit", "multiedit", "create_file", "str_replace_based_edit_tool", "memory"})
-_ARGUMENTS = r"(?s)<command-args>(.*?)</command-args>"
+_ASIDE_MARKS = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+_EDITING_TOOLS = frozenset({"write", "edit", "multiedit", "create_file", "str_replace_based_edit_tool", "memory"})
+_COMMAND_ARGUMENTS = r"(?s)<command-args>(.*?)</command-args>"
 _MEMORY_FILE = r"(?i)(?:^|/)(?:\.memsheaf|memories|memory)/.*\.md$|(?:^|/)MEMORY\.md$"
-_COMMAND = r"\bmemsheaf\s+(?:remember|add|update|insert|edit|forget)\b"
-_SPEAKERS = f"({'|'.join(_ROLES)}|system)"
-_LABEL = rf"(?i)(?:#+[ \t]+|\*\*)?{_SPEAKERS}(?:[:：]\**|\*\*[:：])(.*)|#+[ \t]+{_SPEAKERS}[ \t]*"
+_SAVING_COMMAND = r"\bmemsheaf\s+(?:remember|add|update|insert|edit|forget)\b"
+_SPEAKER = f"({'|'.join(_ROLE_OF_SPEAKER)}|system)"
+_SPEAKER_LABEL = rf"(?i)(?:#+[ \t]+|\*\*)?{_SPEAKER}(?:[:：]\**|\*\*[:：])(.*)|#+[ \t]+{_SPEAKER}[ \t]*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def read_transcript(
                 format = "claude-code"
                 if "toolUseResult" in record and isinstance(message.get("content"), str):
                     message = {**message, "role": "tool"}
-                if not any(record.get(mark) is True for mark in _ASIDE):
+                if not any(record.get(mark) is True for mark in _ASIDE_MARKS):
                     reader.read_message(message, record)
             case {"type": "response_item", "payload": dict(item)}:
                 format = "codex"
@@ -116,7 +116,7 @@ class _TurnReader:
 
     def read_message(self, message: Mapping[str, object], record: Mapping[str, object]) -> None:
         """Add a message as an API has it; its record has its time, conversation and id."""
-        role = _ROLES.get(get_text(message, "role").lower(), "")
+        role = _ROLE_OF_SPEAKER.get(get_text(message, "role").lower(), "")
         if not role:  # the words of a system or a developer; or nothing that makes sense
             self.skipped += not isinstance(message.get("role"), str)
             return
@@ -164,7 +164,7 @@ class _TurnReader:
         The arguments of a slash command are text for the command to work on, so they become a quotation.
         """
         if role == "user":
-            text = re.sub(_ARGUMENTS, _quote_arguments, text)
+            text = re.sub(_COMMAND_ARGUMENTS, _quote_arguments, text)
         text = unwrapped(text)
         if role == "user" and text and self._is_answered:
             self.finish()
@@ -203,8 +203,8 @@ class _TurnReader:
         if not isinstance(arguments, dict):
             return False
         if tool in ("bash", "shell"):
-            return bool(re.search(_COMMAND, get_text(arguments, "command")[:10_000]))
-        if tool not in _EDITORS or arguments.get("command") == "view":
+            return bool(re.search(_SAVING_COMMAND, get_text(arguments, "command")[:10_000]))
+        if tool not in _EDITING_TOOLS or arguments.get("command") == "view":
             return False
         path = get_text(arguments, "file_path", "path").replace("\\", "/")[:4_000]
         return path.startswith(self._folders) or bool(re.search(_MEMORY_FILE, path))
@@ -231,10 +231,10 @@ def _split_dialogue(text: str) -> Iterator[tuple[str, str]]:
     parts: list[tuple[str, list[str]]] = [("tool", [])]
     is_code = False
     for line in text.split("\n"):
-        label = None if is_code else re.fullmatch(_LABEL, line.strip())
+        label = None if is_code else re.fullmatch(_SPEAKER_LABEL, line.strip())
         if label:
             speaker, words = label[1] or label[3], label[2] or ""
-            parts.append((_ROLES.get(speaker.lower(), ""), [words]))
+            parts.append((_ROLE_OF_SPEAKER.get(speaker.lower(), ""), [words]))
         else:
             parts[-1][1].append(line)
         is_code ^= line.lstrip().startswith("```")
