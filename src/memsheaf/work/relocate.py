@@ -24,8 +24,11 @@ from memsheaf.worktree import open_root
 
 
 class MovedProject(NamedTuple):
-    """What a move did: the files that are in their new place, those that got another name there because theirs was
-    taken by another text, and those that were left behind, with why."""
+    """The outcome of a move.
+
+    `files` are in their new place, `renamed` those of them that got another name there, because another text has
+    theirs. `left` were left behind, each with why.
+    """
 
     files: tuple[str, ...]
     renamed: tuple[tuple[str, str], ...] = ()
@@ -46,11 +49,13 @@ def move(places: Locations, switch: Callable[[], None], *, keep: Collection[str]
     """
     source, target = places.source, places.target
     refuse_hub(places)
-    moved = MovedProject(())
-    if os.path.isdir(source):
-        moved = (_renamed(places, switch) if keep is None else None) or _merged(places, switch, keep or ())
-    else:
+    if not os.path.isdir(source):
         switch()
+        moved = MovedProject(())
+    elif keep is None and _can_rename(places):
+        moved = _rename(places, switch)
+    else:
+        moved = _merge(places, switch, keep or ())
     for root in list_roots(target):
         old, new = os.path.join(source, root), os.path.join(target, root)
         State.of(new, places.state).absorb(State.of(old, places.state))
@@ -70,26 +75,32 @@ def refuse_hub(places: Locations) -> None:
 
 
 def contents(folder: str) -> list[str]:
-    """The files of all roots of a project's folder."""
+    """Return the files of all roots of a project's folder."""
     return [
         inside(root, path) for root in list_roots(folder) for path in list_files(open_root(folder, root, "")).files
     ]
 
 
-def _renamed(places: Locations, switch: Callable[[], None]) -> MovedProject | None:
-    """Move the folder in one step; None when the target is there, or on another file system."""
-    source, target = places.source, places.target
+def _can_rename(places: Locations) -> bool:
+    """Return True if the target and its journal are not there yet, and the source is on the same file system."""
     try:
-        if os.path.lexists(target) or os.stat(source).st_dev != os.stat(os.path.dirname(target)).st_dev:
-            return None
-        files: list[str] = []
-        if os.path.lexists(places.open_target("").journals):  # of a folder that somebody removed
-            return None
+        if os.path.lexists(places.target) or os.path.lexists(places.open_target("").journals):
+            return False
+        return os.stat(places.source).st_dev == os.stat(os.path.dirname(places.target)).st_dev
+    except OSError as error:
+        raise _failed(places.source, "moved", error) from error
+
+
+def _rename(places: Locations, switch: Callable[[], None]) -> MovedProject:
+    """Move the folder in one step."""
+    source, target = places.source, places.target
+    files: list[str] = []
+    try:
         for root in list_roots(source):
-            found = list_files(places.open_source(root)).files
-            files += (inside(root, path) for path in found)
+            present = list_files(places.open_source(root)).files
+            files += (inside(root, path) for path in present)
             if ledger := find_ledger(target, root, places):
-                ledger.add([(path, version_of(data)) for path, data in found.items()], "user")
+                ledger.add([(path, version_of(data)) for path, data in present.items()], "user")
         switch()  # before the rename: as long as the target is not there, the source counts
         os.rename(source, target)
         for folder in {os.path.dirname(source), os.path.dirname(target)}:
@@ -100,33 +111,41 @@ def _renamed(places: Locations, switch: Callable[[], None]) -> MovedProject | No
             if store.left_journal:  # it is ours, whatever git says of the place
                 store.bring_journal()
     except OSError as error:
-        raise StoreFailed(f"{source!r} cannot be moved: {error.strerror or error}") from error
+        raise _failed(source, "moved", error) from error
     return MovedProject(tuple(files))
 
 
-def _merged(places: Locations, switch: Callable[[], None], keep: Collection[str]) -> MovedProject:
+def _failed(folder: str, verb: str, error: OSError) -> StoreFailed:
+    return StoreFailed(f"{folder!r} cannot be {verb}: {error.strerror or error}")
+
+
+def _merge(places: Locations, switch: Callable[[], None], keep: Collection[str]) -> MovedProject:
+    """Copy every root, switch, and remove what was copied."""
     files: list[str] = []
     renamed: list[tuple[str, str]] = []
     left: list[tuple[str, str]] = []
-    with ExitStack() as held:
-        copied: dict[str, dict[str, str]] = {}
+    with ExitStack() as locks:
+        copies: dict[str, dict[str, str]] = {}
         for root in list_roots(places.source):
             store = places.open_source(root)
             store.adopt(None)
-            held.enter_context(store.still())
-            names = copied[root] = _copied(root, places)
-            files += [inside(root, name) for name in names.values()]
-            renamed += [(inside(root, path), inside(root, name)) for path, name in names.items() if path != name]
+            locks.enter_context(store.still())
+            copies[root] = _copy_root(root, places)
+            for path, name in copies[root].items():
+                files.append(inside(root, name))
+                if path != name:
+                    renamed.append((inside(root, path), inside(root, name)))
         switch()
-        for root, names in reversed(copied.items()):
-            left += _cleared(places, root, names, keep)
+        for root, names in reversed(copies.items()):
+            left += _clear_root(places, root, names, keep)
     return MovedProject(tuple(files), tuple(renamed), tuple(left))
 
 
-def _copied(root: str, places: Locations) -> dict[str, str]:
-    """Bring the files of a root and their past into another, as one commit; gives the name of each there."""
+def _copy_root(root: str, places: Locations) -> dict[str, str]:
+    """Bring the files of a root and their past into another, as one commit; return the name of each there."""
     store, target = places.open_source(root), places.open_target(root)
-    ours, theirs = find_ledger(places.source, root, places), find_ledger(places.target, root, places)
+    source_ledger = find_ledger(places.source, root, places)
+    target_ledger = find_ledger(places.target, root, places)
     target.recover()
     present = list_files(target).files
     taken = {fold(path): path for path in present}
@@ -134,10 +153,11 @@ def _copied(root: str, places: Locations) -> dict[str, str]:
     changes: list[Change] = []
     written: list[tuple[str, Version]] = []
     for path, data in list_files(store).files.items():
-        if ours and not ours.knows(path, version_of(data)):
+        if source_ledger and not source_ledger.knows(path, version_of(data)):
             continue
         for name in _alternatives(path):
-            if (other := taken.get(fold(name))) is None:
+            other = taken.get(fold(name))
+            if other is None:
                 taken[fold(name)] = name
                 changes.append(Change(name, data, ABSENT))
             elif other != name or present.get(name) != data:
@@ -149,17 +169,17 @@ def _copied(root: str, places: Locations) -> dict[str, str]:
     target.graft(select_steps(past, names.keys(), names), store.buried_all())
     if changes:
         target.commit(changes, by="user", why=f"move from {places.source}")
-        _keep_times(store, target, names)
-    if theirs:
-        theirs.add(written, "user")
+        _copy_times(store, target, names)
+    if target_ledger:
+        target_ledger.add(written, "user")
     for path, day in store.uses_noted()[0].items():
         target.add_uses(day, [names.get(path, path)])
     target.close()
     return names
 
 
-def _keep_times(store: FolderStore, target: FolderStore, names: Mapping[str, str]) -> None:
-    """Let files say that they were last changed when they were."""
+def _copy_times(store: FolderStore, target: FolderStore, names: Mapping[str, str]) -> None:
+    """Give the copies the times at which the files were last changed."""
     stamps = store.stamps(names)
     with suppress(OSError, PathRefused), Folder.open(target.root) as folder:
         for path, name in names.items():
@@ -169,7 +189,7 @@ def _keep_times(store: FolderStore, target: FolderStore, names: Mapping[str, str
 
 
 def _alternatives(path: str) -> Iterator[str]:
-    """A path, and the names it can have where that is taken.
+    """Yield a path, and the names it can have where that is taken.
 
     >>> from itertools import islice
     >>> list(islice(_alternatives("NOTES.md"), 3))
@@ -180,30 +200,30 @@ def _alternatives(path: str) -> Iterator[str]:
     yield from (f"{stem}-{number}{dot}{suffix}" for number in count(2))
 
 
-def _cleared(
+def _clear_root(
     places: Locations, root: str, names: Mapping[str, str], keep: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Remove what was copied from a root, with its journal; gives what stays, and why."""
-    store, arrived = places.open_source(root), places.open_target(root)
-    found = list_files(store)
+    """Remove what was copied from a root, with its journal; yield what stays, and why."""
+    store, target = places.open_source(root), places.open_target(root)
+    listed = list_files(store)
     try:
         with Folder.open(store.root) as folder:
-            for path, data in found.files.items():
+            for path, data in listed.files.items():
                 if inside(root, path) in keep:
                     continue
                 if path not in names:
                     yield inside(root, path), "it was not written here; `memsheaf trust` accepts it"
-                elif data != arrived.read(names[path]).data:
+                elif data != target.read(names[path]).data:
                     yield inside(root, path), "it was changed meanwhile; do it again to bring that, too"
                 else:
                     with walk(folder, path) as (within, base):
                         within.unlink(base)
-            yield from ((inside(root, path), why) for path, why in found.unfit)
+            yield from ((inside(root, path), why) for path, why in listed.unfit)
             if inside(root, CATALOG) not in keep and store.is_published(CATALOG):
                 with suppress(FileNotFoundError):
                     folder.unlink(CATALOG)
     except OSError as error:
-        raise StoreFailed(f"{store.root!r} cannot be cleared: {error.strerror or error}") from error
+        raise _failed(store.root, "cleared", error) from error
     shutil.rmtree(os.path.join(store.journals, HISTORY), ignore_errors=True)
     for place in (store.root, store.journals):
         remove_empty(place)
