@@ -206,14 +206,6 @@ def check_unconfirmed(memory: Memory, context: Context) -> Iterator[Finding]:
         yield Finding(INFO, memory.path, problem, advice, "unconfirmed")
 
 
-def check_shared(memory: Memory, context: Context) -> Iterator[Finding]:
-    """Yield a finding for a memory that came with a repository or from a team."""
-    if memory.trust == "shared" and memory.state in ("ok", "free") and memory.path not in (CONTEXT, NOTES):
-        problem = "somebody else wrote it, so it is listed apart and never taken for your word"
-        approve = context.command("review", "--approve", memory.path)
-        yield Finding(INFO, memory.path, problem, f"{approve} if you have read it and want it as your own")
-
-
 def check_expiry(memory: Memory, context: Context) -> Iterator[Finding]:
     """Yield a finding for a memory whose last day has passed."""
     last_day = parse_day(memory.expires)
@@ -376,7 +368,7 @@ def check_notices(context: Context) -> Iterator[Finding]:
 
 AUDIT_OF_MEMORY: Sequence[MemoryCheck] = (check_unconfirmed, check_expiry, check_citations, collect)
 AUDIT_OF_SCOPE: Sequence[ScopeCheck] = (check_duplicates, check_tracked, check_notes, check_catalog, check_sessions)
-HEALTH_OF_MEMORY: Sequence[MemoryCheck] = (check_unconfirmed, check_shared, check_secrets, check_warnings)
+HEALTH_OF_MEMORY: Sequence[MemoryCheck] = (check_unconfirmed, check_secrets, check_warnings)
 HEALTH_OF_SCOPE: Sequence[ScopeCheck] = (check_place, check_own_files, check_tracked, check_notices)
 
 
