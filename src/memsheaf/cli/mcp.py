@@ -151,7 +151,7 @@ def _serve_hub(call: Call) -> int:
         from memsheaf.hub.service import HubService
         from memsheaf.mcp.http import serve
         from memsheaf.mcp.http_hub import MemberOffer, admit_members, turns_route
-        from memsheaf.work.hub_replicas import BYTES, REPLICAS, ServerReplicas
+        from memsheaf.work.hub_replicas import MAX_BYTES, MAX_REPLICAS, ServerReplicas
     except ImportError as error:
         from memsheaf.adapters import missing
 
@@ -160,7 +160,7 @@ def _serve_hub(call: Call) -> int:
     with closing(HubService(options.hub, teams=options.team or ())) as service:
         service.check()
         replicas = ServerReplicas(
-            service, settings, most=options.cache_replicas or REPLICAS, size=options.cache_bytes or BYTES
+            service, settings, most=options.cache_replicas or MAX_REPLICAS, size=options.cache_bytes or MAX_BYTES
         )
         with closing(replicas), site.listen() as listener:
             return serve(

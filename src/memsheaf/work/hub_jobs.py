@@ -37,29 +37,36 @@ from memsheaf.store.state import State
 from memsheaf.work.hub_replicas import Caller, CallerView, ServerReplicas
 
 LEARN, CONSOLIDATE = "learn", "consolidate"
-LONGEST_WAIT = 300  # seconds until what failed is tried again, at most
+MAX_RETRY_SECONDS = 300  # until what failed is tried again
 LEARNING_SECONDS = 300.0
-STALLED = 30.0  # seconds without a sign of life of a worker, after which its jobs are taken over
-_HELD_BACK, _LAST = -1, -2  # priorities of what failed and of what is for later: others of the namespace go first
+STALLED_SECONDS = 30.0  # without a sign of life of a worker, after which its jobs are taken over
+_RETRY_PRIORITY, _LATER_PRIORITY = -1, -2  # others of the namespace go first
 
 
 def queue_turns(service: HubService, caller: Caller, namespace: str, turns: Sequence[Turn]) -> int:
-    """Keep turns until a worker learns from them; gives how many are new. Raises HubRefused, HubUnreachable.
+    """Store turns until a worker learns from them; return how many are new. Raises HubRefused, HubUnreachable.
 
     Secrets are left out before, and what the user wants off the record.
     """
     login = caller.member.login
     service.join_space(login, namespace)
-    kept = [_plain_json(one) for one in prepare(turns)]
-    named = [(sha256(json.dumps([login, one["conversation"], one["messages"]]).encode()), one) for one in kept]
-    added = service.add_turns(login, namespace, [(name.hexdigest(), one) for name, one in named])
-    if kept:  # also when all were known: whoever told them first may not have come this far
+    named = []
+    for turn in map(_plain_json, prepare(turns)):
+        content = json.dumps([login, turn["conversation"], turn["messages"]])
+        named.append((sha256(content.encode()).hexdigest(), turn))
+    added = service.add_turns(login, namespace, named)
+    if named:  # also when all were known: whoever told them first may not have come this far
         defer_job(service, LEARN, namespace, login)
     return added
 
 
 def defer_job(service: HubService, task: str, namespace: str, login: str, *, wait: float = 0, tries: int = 0) -> None:
     """Have a worker do this, unless it waits to be done already."""
+    priority = 0
+    if task == CONSOLIDATE:
+        priority = _LATER_PRIORITY
+    elif tries:
+        priority = _RETRY_PRIORITY
     app = App(connector=SyncPsycopgConnector())
     with app.open(service.pool), suppress(AlreadyEnqueued):
         app.configure_task(
@@ -67,7 +74,7 @@ def defer_job(service: HubService, task: str, namespace: str, login: str, *, wai
             queue=namespace.partition(":")[0],
             lock=namespace,
             queueing_lock=f"{task} {namespace} {login}",
-            priority=_LAST if task == CONSOLIDATE else _HELD_BACK if tries else 0,
+            priority=priority,
             schedule_in={"seconds": int(wait)} if wait else None,
         ).defer(namespace=namespace, login=login, tries=tries)
 
@@ -80,7 +87,7 @@ class HubWorker:
         self._settings = settings
         self._replicas = ServerReplicas(service, settings, by="extraction")
         self.turns = 0
-        """How many turns it has learned from."""
+        """The number of turns it has learned from."""
         self.failed: set[tuple[str, str]] = set()
         """The namespace and login of each job that failed in a run with `once`, which leaves it to a later one."""
         self._once = False
@@ -89,7 +96,7 @@ class HubWorker:
         """Drop the replicas."""
         self._replicas.close()
 
-    def run(self, *, concurrency: int = 1, once: bool = False, stalled: float = STALLED) -> None:
+    def run(self, *, concurrency: int = 1, once: bool = False, stalled: float = STALLED_SECONDS) -> None:
         """Do what waits and what comes, or with `once` what waits. A signal ends it after the jobs at hand.
 
         Raises HubUnreachable with `once`; else it waits for the database to come back.
@@ -99,8 +106,8 @@ class HubWorker:
             try:
                 return asyncio.run(self._run(concurrency, once, stalled))
             except ConnectorException as error:
-                said = f"{self._service.shown} does not answer: {error.__cause__ or error}"
-                failure = self._service.find_failure() or HubUnreachable(said)
+                why = f"{self._service.shown} does not answer: {error.__cause__ or error}"
+                failure = self._service.find_failure() or HubUnreachable(why)
                 if once:
                     raise failure from error
                 print(failure, file=sys.stderr)
@@ -147,17 +154,17 @@ class HubWorker:
     def learn(self, namespace: str, login: str, tries: int) -> None:
         """Make memories of all that waits in a namespace and was told by a member."""
         if (namespace, login) in self.failed:
-            return defer_job(self._service, LEARN, namespace, login, wait=LONGEST_WAIT, tries=tries)
+            return defer_job(self._service, LEARN, namespace, login, wait=MAX_RETRY_SECONDS, tries=tries)
         try:
             while self._learn_next(namespace, login):
                 tries = 0
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the worker either
-            _tell(error)
+            _report(error)
             if isinstance(error, HubRefused) and error.lacks_permission:
                 return None  # no member any more: what waits is theirs, and is not read
             if self._once:
                 self.failed.add((namespace, login))
-            defer_job(self._service, LEARN, namespace, login, wait=min(2**tries, LONGEST_WAIT), tries=tries + 1)
+            defer_job(self._service, LEARN, namespace, login, wait=min(2**tries, MAX_RETRY_SECONDS), tries=tries + 1)
 
     def _learn_next(self, namespace: str, login: str) -> bool:
         """Learn from the next turns; False when there are none."""
@@ -191,14 +198,14 @@ class HubWorker:
                     view.layers.consolidate(self._model(namespace, CONSOLIDATE), apply=True)
             self._service.ask(login, "SELECT memsheaf.prune(%s)", namespace)
         except Exception as error:  # noqa: BLE001 - see learn
-            _tell(error)  # the next time that something is learned
+            _report(error)  # the next time that something is learned
 
     def _memories(self, namespace: str, login: str) -> AbstractContextManager[CallerView]:
         member = TokenMember(namespace.partition(":")[0], login, self._service.name_of(login, namespace))
         return self._replicas.use(Caller.learning(member, namespace))
 
     def _model(self, namespace: str, purpose: str) -> Model | None:
-        """The model of the settings, within the caps of a team; None without one."""
+        """Return the model of the settings, within the caps of a team; None without one."""
         settings, team = self._settings, namespace.partition(":")[0]
         if settings.model in ("", "none"):
             return None
@@ -214,21 +221,22 @@ class _TakenInbox(Inbox):
         self._take_again = take_again
 
     def pending(self, most: int = BATCH_BYTES) -> Batch:
-        """The turns, until they are done."""
+        """Return the turns, until they are done."""
         return self._batch
 
     def holds(self, batch: Batch) -> bool:
-        """Whether nobody erased from it meanwhile; else it waits no longer here."""
-        if not (now := self._take_again()) or _batch_of(now).turns != batch.turns:
+        """Return True if nobody erased from it meanwhile; else it waits no longer here."""
+        now = self._take_again()
+        if not now or _batch_of(now).turns != batch.turns:
             self._batch = Batch()
         return self._batch is batch
 
     def done(self, batch: Batch) -> None:
-        """They are learned from."""
+        """Drop the turns: they are learned from."""
         self._batch = Batch()
 
     def left(self) -> int:
-        """How many turns wait."""
+        """Return how many turns wait."""
         return len(self._batch.turns)
 
 
@@ -270,18 +278,18 @@ def _batch_of(taken: TakenTurns) -> Batch:
 
 
 def _read_turn(value: Mapping[str, Any]) -> Turn:
-    """A turn as the database has it."""
-    return Turn(**{**value, "messages": tuple(Message(*one) for one in value["messages"])})
+    """Return a turn that the database has."""
+    return Turn(**{**value, "messages": tuple(Message(*message) for message in value["messages"])})
 
 
 def _plain_json(turn: Turn) -> dict[str, object]:
-    """A turn as the database takes it: without zero bytes and half characters."""
+    """Return a turn as the database takes it: without zero bytes and half characters."""
     text = json.dumps(turn._asdict(), ensure_ascii=False).replace("\\u0000", "")
-    found: dict[str, object] = json.loads(text.encode("utf-8", "replace"))
-    return found
+    value: dict[str, object] = json.loads(text.encode("utf-8", "replace"))
+    return value
 
 
-def _tell(error: Exception) -> None:
+def _report(error: Exception) -> None:
     """Report an error in one line, with the place if it is a bug."""
     if isinstance(error, MemsheafError):
         print(f"memsheaf: {error}", file=sys.stderr)

@@ -29,10 +29,10 @@ from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.work.hub_scopes import open_shared
 
-MEASURE_SECONDS = 30.0  # between two looks at how large it is
-REPLICAS, BYTES = 300, 4 << 30
-_PREFIX = "hub-server-"
-_LOCK = "lock"
+MEASURE_SECONDS = 30.0  # between two measurements of the size of a view
+MAX_REPLICAS, MAX_BYTES = 300, 4 << 30
+_FOLDER_PREFIX = "hub-server-"
+_LOCK_FILE = "lock"
 
 
 class Caller(NamedTuple):
@@ -43,22 +43,25 @@ class Caller(NamedTuple):
 
     @classmethod
     def asking(cls, member: TokenMember, project: str = "", agent: str = "") -> Caller:
-        """A member who asks, perhaps in a project and as an agent; their own and the team's are seen, too."""
+        """Return a member who asks, perhaps in a project and as an agent; their own and the team's are seen, too."""
         team, name = member.team, member.name
-        found = [(f"agent/{agent}", f"{team}:agent/{agent}")] if agent else []
-        found += [("project", f"{team}:project/{project}")] if project else []
-        return cls(member, (*found, ("user", f"{team}:user/{name}"), (f"team/{team}", f"{team}:team")))
+        spaces = []
+        if agent:
+            spaces.append((f"agent/{agent}", f"{team}:agent/{agent}"))
+        if project:
+            spaces.append(("project", f"{team}:project/{project}"))
+        return cls(member, (*spaces, ("user", f"{team}:user/{name}"), (f"team/{team}", f"{team}:team")))
 
     @classmethod
     def learning(cls, member: TokenMember, namespace: str) -> Caller:
-        """A member for whom a namespace learns, and their own memories with it; a team learns alone."""
+        """Return a member for whom a namespace learns, with their own memories; a team learns alone."""
         layer, _, name = namespace.partition(":")[2].partition("/")
         asked = cls.asking(member, *((name,) if layer == "project" else ("", name) if layer == "agent" else ()))
         wanted = asked.spaces[-1:] if layer == "team" else asked.spaces[:-1]
         return asked._replace(spaces=wanted)
 
     def space_of(self, scope: str) -> str:
-        """The namespace of a scope, of the nearest for "". Raises ScopeRefused."""
+        """Return the namespace of a scope, of the nearest for "". Raises ScopeRefused."""
         known, name = dict(self.spaces), str(Scope.parse(scope)) if scope else self.spaces[0][0]
         if name not in known:
             raise ScopeRefused(f"{name!r} is none of {', '.join(known)}")
@@ -91,7 +94,13 @@ class ServerReplicas:
     """The views of a server. Its folder is its own, whatever else runs on the machine, and goes with it."""
 
     def __init__(
-        self, service: HubService, settings: Settings, *, most: int = REPLICAS, size: int = BYTES, by: str = "agent"
+        self,
+        service: HubService,
+        settings: Settings,
+        *,
+        most: int = MAX_REPLICAS,
+        size: int = MAX_BYTES,
+        by: str = "agent",
     ) -> None:
         self._service = service
         self._settings = settings
@@ -102,11 +111,11 @@ class ServerReplicas:
         self._views: OrderedDict[Caller, CallerView] = OrderedDict()
         os.makedirs(settings.cache, mode=0o700, exist_ok=True)
         for name in os.listdir(settings.cache):
-            if name.startswith(_PREFIX):  # of a server that was killed
+            if name.startswith(_FOLDER_PREFIX):  # of a server that was killed
                 with suppress(OSError, Busy):
                     _hold(os.path.join(settings.cache, name)).close()
                     shutil.rmtree(os.path.join(settings.cache, name), ignore_errors=True)
-        self.folder = tempfile.mkdtemp(prefix=_PREFIX, dir=settings.cache)
+        self.folder = tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=settings.cache)
         self._held = _hold(self.folder)
 
     def close(self) -> None:
@@ -135,8 +144,8 @@ class ServerReplicas:
             with self._lock:
                 view.users -= 1
                 dropped = self._too_many()
-            for one in dropped:
-                one.close()
+            for dropped_view in dropped:
+                dropped_view.close()
 
     def _refresh(self, view: CallerView, caller: Caller, arrived: float) -> None:
         """Open what is not open yet, and pull what is new, unless that was done since."""
@@ -188,7 +197,8 @@ class ServerReplicas:
         """Take the views out that are too many or too large, the least recently used first. The lock is held."""
         dropped, views = [], self._views
         for caller in [caller for caller, view in views.items() if not view.users]:
-            count, size = sum(one.count for one in views.values()), sum(one.size for one in views.values())
+            count = sum(view.count for view in views.values())
+            size = sum(view.size for view in views.values())
             if count <= self._most and size <= self._size:
                 break
             dropped.append(views.pop(caller))
@@ -211,7 +221,8 @@ def _sync_quickly(sheaf: Sheaf) -> bool:
 def _record_own(sheaf: Sheaf, synced: Synced) -> None:
     """Record what the member saved through other servers and workers as their own; not what a machine may have made
     of texts of others, whose paths are asked for where a pull does not tell from which texts it came."""
-    own, replica = [one.commit for one in synced.pulled if one.own], sheaf.replica
+    own = [pulled.commit for pulled in synced.pulled if pulled.own]
+    replica = sheaf.replica
     if own and replica and replica.ledger:
         theirs = replica.hub.paths_of_others() if synced.whole else ()  # type: ignore[attr-defined]  # it is a database
         for commit in own:
@@ -220,17 +231,17 @@ def _record_own(sheaf: Sheaf, synced: Synced) -> None:
 
 
 def _size(folder: str) -> int:
-    found = 0
+    total = 0
     for place, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
-                found += os.lstat(os.path.join(place, name)).st_size
-    return found
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total
 
 
 def _hold(folder: str) -> ExitStack:
     """Hold a folder as long as this process lives, or until it is let go. Raises Busy when another process does."""
     with ExitStack() as held:
         opened = held.enter_context(Folder.open(folder))
-        held.enter_context(kernel_lock(opened, _LOCK, wait=0))
+        held.enter_context(kernel_lock(opened, _LOCK_FILE, wait=0))
         return held.pop_all()

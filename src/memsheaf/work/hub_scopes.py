@@ -28,7 +28,7 @@ from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.state import State
 
-MACHINE = "machine"  # the file in the state directory that holds the id of this machine
+MACHINE_FILE = "machine"  # in the state directory; holds the id of this machine
 
 
 class HubStatus(NamedTuple):
@@ -49,11 +49,14 @@ class HubStatus(NamedTuple):
 
     @property
     def open_erasures(self) -> dict[str, tuple[Machine, ...]]:
-        """The erasures that some machine reported, by id, each with the machines that have not yet and may do so."""
-        known = {name for one in self.machines for name, _ in one.erased}
-        awaited = [one for one in self.machines if not one.is_lost]
-        waiting = {name: tuple(one for one in awaited if name not in dict(one.erased)) for name in sorted(known)}
-        return {name: machines for name, machines in waiting.items() if machines}
+        """Return the erasures that some machine reported, by id, each with the machines that still have to."""
+        reported = {id for machine in self.machines for id, _ in machine.erased}
+        waiting = {}
+        for id in sorted(reported):
+            late = tuple(each for each in self.machines if not each.is_lost and id not in dict(each.erased))
+            if late:
+                waiting[id] = late
+        return waiting
 
 
 def attach(
@@ -68,50 +71,55 @@ def attach(
         HubUnreachable, HubRefused: nothing was changed.
     """
     root = resolve(scope, settings.places(cwd))
-    if scope.layer not in ("user", "agent", "team", "project"):
-        hint = "A hub can have user, project, agent/NAME and team/NAME; promote what is worth it."
-        raise hinted(ScopeRefused(f"a {scope.layer} is the work of one machine and has no hub"), hint)
-    if checkout_of(root, settings.home):
-        raise hinted(
-            ScopeRefused(f"{scope} is kept in its repository, which git shares already"),
-            "Commit and push .memory with the code; `memsheaf init --undo` moves it out.",
-        )
-    known = None if (found := settings_of(root)) and found.unreadable else found
-    machine, machine_name = _this_machine(settings.state)
+    _require_shareable(scope, root, settings)
+    old = settings_of(root)
+    if old and old.unreadable:
+        old = None
     if ":" not in url.partition("/")[0] and not url.startswith("-"):  # a folder, which the next command finds, too
         url = os.path.normpath(os.path.join(cwd, os.path.expanduser(url)))
-    offline = offline or (known.offline if known else "")
     if scope.layer == "project":  # the same on all machines, wherever it lies
         namespace = namespace or f"memsheaf/project/{name or os.path.basename(root).rpartition('-')[0]}"
-    hub = HubSettings(url, namespace or f"memsheaf/{scope}", machine, machine_name, offline)
+    if old:
+        offline = offline or old.offline
+    hub = HubSettings(url, namespace or f"memsheaf/{scope}", *_this_machine(settings.state), offline)
     has_other = hinted(
-        ScopeRefused(f"{scope} has a hub already: {known.shown if known else ''}"),
+        ScopeRefused(f"{scope} has a hub already: {old.shown if old else ''}"),
         f"`memsheaf hub remove {scope}` takes it away; the memories stay.",
     )
-    if known and (known.member_login, known.namespace) != (hub.member_login, hub.namespace):
+    if old and (old.member_login, old.namespace) != (hub.member_login, hub.namespace):
         raise has_other
     try:
         with _history(root) as history:
-            if not known:
+            if not old:
                 remove_hub(history)  # what a process may have written that was still at work with an earlier one
             write_settings(history, hub)
         with open_shared(scope, settings, cwd) as sheaf:
             return sheaf.sync()
     except BaseException as error:  # Ctrl-C, too
-        if isinstance(error, HubRestored) and known and hub.is_postgres:  # the same member: both sides are merged
+        if isinstance(error, HubRestored) and old and hub.is_postgres:  # the same member: both sides are merged
             with open_shared(scope, settings, cwd) as sheaf:
                 return sheaf.sync(again=True)  # where it was moved, `team restored` needs the new address
         with _history(root) as history:
-            if known:  # that another address fails says nothing about this one, which the next change asks
-                write_settings(history, known)
+            if old:  # that another address fails says nothing about this one, which the next change asks
+                write_settings(history, old)
                 write_state(history, read_state(history)._replace(down_at=0.0, failed=""))
             else:
                 remove_hub(history)
-        if isinstance(error, HubRestored) and known and known.shown != hub.shown:
+        if isinstance(error, HubRestored) and old and old.shown != hub.shown:
             raise has_other from None  # the same hub would have what was pulled
         if isinstance(error, HubUnreachable):
             raise hinted(error, "Nothing was changed. Check the address, and that this machine reaches it.") from None
         raise
+
+
+def _require_shareable(scope: Scope, root: str, settings: Settings) -> None:
+    """Raise ScopeRefused if a scope can have no hub."""
+    if scope.layer not in ("user", "agent", "team", "project"):
+        hint = "A hub can have user, project, agent/NAME and team/NAME; promote what is worth it."
+        raise hinted(ScopeRefused(f"a {scope.layer} is the work of one machine and has no hub"), hint)
+    if checkout_of(root, settings.home):
+        hint = "Commit and push .memory with the code; `memsheaf init --undo` moves it out."
+        raise hinted(ScopeRefused(f"{scope} is kept in its repository, which git shares already"), hint)
 
 
 def configure(scope: Scope, settings: Settings, cwd: str, **changes: str) -> HubSettings:
@@ -136,12 +144,12 @@ def detach(scope: Scope, settings: Settings, cwd: str) -> HubSettings:
 
 
 def shared_scopes(settings: Settings, cwd: str) -> list[Scope]:
-    """The scopes that have a hub: user, the present project, agents and teams."""
-    found = [Scope("user"), Scope("project")]
+    """Return the scopes that have a hub: user, the present project, agents and teams."""
+    scopes = [Scope("user"), Scope("project")]
     for layer, folder in (("agent", "agents"), ("team", "team")):
-        found += [Scope(layer, name) for name in named_folders(os.path.join(settings.home, folder))]
+        scopes += [Scope(layer, name) for name in named_folders(os.path.join(settings.home, folder))]
     shared = []
-    for scope in found:
+    for scope in scopes:
         with suppress(MemsheafError, OSError):
             if has_hub(resolve(scope, settings.places(cwd)), settings.home):
                 shared.append(scope)
@@ -155,32 +163,32 @@ def open_shared(scope: Scope, settings: Settings, cwd: str) -> Sheaf:
 
 
 def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> HubStatus:
-    """The status of a scope; with `ask` also the members and machines, from the hub."""
+    """Return the status of a scope; with `ask` also the members and machines, from the hub."""
     with open_shared(scope, settings, cwd) as sheaf:
         replica = sheaf.replica
         assert replica is not None
         state = replica.state()
-        since = min((one.at for one in replica.waiting()), default="") if state.pending else ""
+        since = ""
+        if state.pending:
+            since = min((commit.at for commit in replica.waiting()), default="")
         problem = state.failed.replace(" SCOPE", f" {scope}")
-        found = HubStatus(str(scope), sheaf.root, replica.settings, state, since, problem)
+        known = HubStatus(str(scope), sheaf.root, replica.settings, state, since, problem)
+        if not ask:
+            return known
         try:
-            if ask:
-                with deadline(SILENT_SECONDS):
-                    members, machines = replica.hub.users()
-                    found = found._replace(
-                        members=tuple(members), machines=tuple(machines), notice=replica.hub.notice
-                    )
+            with deadline(SILENT_SECONDS):
+                members, machines = replica.hub.users()
         except MemsheafError as error:
-            found = found._replace(problem=str(error))
-        return found
+            return known._replace(problem=str(error))
+        return known._replace(members=tuple(members), machines=tuple(machines), notice=replica.hub.notice)
 
 
 def _settings(scope: Scope, root: str, settings: Settings) -> HubSettings:
-    """The hub of a scope; what lies in a repository may have come with it, and is none. Raises ScopeRefused."""
-    found = None if checkout_of(root, settings.home) else settings_of(root)
-    if found is None:
+    """Return the hub of a scope; one that lies in a repository may have come with it, and counts as none."""
+    hub = None if checkout_of(root, settings.home) else settings_of(root)
+    if hub is None:
         raise hinted(ScopeRefused(f"{scope} has no hub"), f"`memsheaf hub add {scope} URL` gives it one.")
-    return found
+    return hub
 
 
 def _history(root: str) -> AbstractContextManager[Folder]:
@@ -188,10 +196,11 @@ def _history(root: str) -> AbstractContextManager[Folder]:
     return StoreAccess(root, clock=time.time).locked("lock")
 
 
-def _this_machine(state: str) -> tuple[str, str]:
-    """The id of this machine, made when it has none, and its name. Raises StoreFailed."""
-    kept = State(state)
-    if not (found := kept.read(MACHINE)):
-        found = os.urandom(8).hex().encode()
-        kept.write(MACHINE, found)
-    return found.decode("ascii", "replace").strip(), socket.gethostname()[:64]
+def _this_machine(folder: str) -> tuple[str, str]:
+    """Return the id of this machine, made when it has none, and its name. Raises StoreFailed."""
+    state = State(folder)
+    id = state.read(MACHINE_FILE)
+    if not id:
+        id = os.urandom(8).hex().encode()
+        state.write(MACHINE_FILE, id)
+    return id.decode("ascii", "replace").strip(), socket.gethostname()[:64]

@@ -18,20 +18,20 @@ from memsheaf.hub.replica_state import has_pending
 from memsheaf.scope import Scope, resolve, with_hub
 from memsheaf.sheaf import Sheaf
 
-SLICE = 1.0  # seconds after which a thread that listens looks whether it is wanted
-FIRST_PAUSE, LAST_PAUSE = 2.0, 60.0  # seconds before a hub that failed is tried again
-FRESH = 2.0  # seconds for which what a listening thread knows counts as now
+LISTEN_SECONDS = 1.0  # after which a thread that listens looks whether it is wanted
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 2.0, 60.0  # before a hub that failed is tried again
+FRESH_SECONDS = 2.0  # for which the news of a listening thread counts as now
 
 
 def start_upkeep(settings: Settings, cwd: str, scopes: Sequence[str] = ()) -> HubUpkeep | None:
-    """Keep those of these scopes in step that have a hub, else those around a folder; None when none has one."""
-    found = with_hub(list(scopes) or settings.layers(cwd), settings.places(cwd))
-    return HubUpkeep(settings, cwd, found) if found else None
+    """Start to keep these scopes in step, or those around a folder; return None when none of them has a hub."""
+    shared = with_hub(list(scopes) or settings.layers(cwd), settings.places(cwd))
+    return HubUpkeep(settings, cwd, shared) if shared else None
 
 
 def sync_scopes(cwd: str, *scopes: str) -> int:
     """Sync these scopes in a process of its own, which hooks start: it goes on when they have answered."""
-    sync_once(load(warn=lambda said: None), cwd, scopes)
+    sync_once(load(warn=lambda problem: None), cwd, scopes)
     return 0
 
 
@@ -59,7 +59,7 @@ class HubUpkeep:
             threading.Thread(target=keeper.run, name=f"memsheaf-hub-{keeper.scope}", daemon=True).start()
 
     def wait(self, most: float = float("inf")) -> bool:
-        """Have all scopes synced, and wait as long as the settings say; whether all were tried by then."""
+        """Sync all scopes, and wait as long as the settings say; return True if all were tried by then."""
         self.wake()
         ends = time.monotonic() + min(most, self._seconds)
         return all(keeper.wait(ends) for keeper in self._keepers)
@@ -105,7 +105,7 @@ class _Keeper:
             return self._changed.wait_for(lambda: self._ended or self._asked <= self._tried, left)
 
     def has_pending(self) -> bool:
-        """Whether something waits for the hub."""
+        """Return True if something waits for the hub."""
         with suppress(MemsheafError, OSError):
             return has_pending(resolve(Scope.parse(self.scope), self._settings.places(self._cwd)))
         return False
@@ -118,21 +118,21 @@ class _Keeper:
 
     def run(self) -> None:
         """Sync whenever the hub tells that there is something new, when asked to, and now and then."""
-        pause = FIRST_PAUSE
+        pause = FIRST_RETRY_SECONDS
         while not self._ended:
             try:
                 with self.open() as sheaf:
                     self._keep(sheaf)
-                pause = FIRST_PAUSE
+                pause = FIRST_RETRY_SECONDS
             except ScopeRefused:  # it has no hub any more
                 self.end()
             except Exception:  # noqa: BLE001  a guest: `memsheaf hub status` tells what is wrong
                 self._note(time.monotonic())
                 self._rest(pause)
-                pause = min(2 * pause, LAST_PAUSE)
+                pause = min(2 * pause, LAST_RETRY_SECONDS)
 
     def open(self) -> Sheaf:
-        """The scope, without an embedder."""
+        """Open the scope, without an embedder."""
         return Sheaf.open(self.scope, settings=self._settings, cwd=self._cwd, by="user")
 
     def _keep(self, sheaf: Sheaf) -> None:
@@ -143,19 +143,19 @@ class _Keeper:
             replica = sheaf.replica
             assert replica is not None
             is_telling = replica.settings.is_postgres
-            self._note(began, FRESH if is_telling else 0.0)
+            self._note(began, FRESH_SECONDS if is_telling else 0.0)
             if not is_telling:
                 self._rest(self._poll)
             while is_telling and not self._is_wanted() and time.monotonic() < began + self._poll:
-                if replica.hub.wait(SLICE):
+                if replica.hub.wait(LISTEN_SECONDS):
                     break
-                self._note(self._tried, FRESH)
+                self._note(self._tried, FRESH_SECONDS)
 
     def _is_wanted(self) -> bool:
         return self._ended or self._asked > self._tried
 
     def _note(self, began: float, fresh: float = 0.0) -> None:
-        """Tell that what was asked for until `began` is done, and for how long it counts as new."""
+        """Record that what was asked for until `began` is done, and for how many seconds it counts as new."""
         with self._changed:
             self._tried = began
             self._fresh = time.monotonic() + fresh if fresh else 0.0
