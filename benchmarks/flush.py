@@ -21,6 +21,7 @@ from benchmarks.sizes import SCOPE, SETTLING
 from benchmarks.yardstick import yardstick
 from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import take_in
 
 HELD = 1_000
 SIZE = 1_000
@@ -52,7 +53,7 @@ def main(folder: str, rounds: int) -> None:
     fill(source, SIZE)
     ratios = []
     with Sheaf.open(SCOPE, settings=settings) as sheaf, yardstick(os.path.join(folder, "yardstick")) as stick:
-        sheaf.take_in(source)
+        take_in(sheaf.own, source)
 
         def save(number: int) -> None:
             one = memory(number)

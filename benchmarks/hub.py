@@ -44,6 +44,7 @@ from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
 from memsheaf.store.folder import FolderStore
+from memsheaf.transfer import take_in
 from memsheaf.work.hub_scopes import attach
 
 SCOPE = Scope.parse("team/bench")
@@ -356,9 +357,9 @@ def _first_replica(
     homes = {who: _home(os.path.join(work, name, who)) for who in ("first", "second", "folder")}
     cases = Cases()
     with Sheaf.open(SCOPE, settings=homes["folder"]) as sheaf:
-        cases.time("import", lambda: sheaf.take_in(source))
+        cases.time("import", lambda: take_in(sheaf.own, source))
     with Sheaf.open(SCOPE, settings=homes["first"]) as sheaf:
-        refused = sheaf.take_in(source).refused
+        refused = take_in(sheaf.own, source).refused
     assert not refused, refused
     for what, home, settings in zip(("add", "join"), ("first", "second"), members, strict=True):
         begin = partial(attach, SCOPE, settings.url, homes[home], work, namespace=settings.namespace)

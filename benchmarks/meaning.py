@@ -103,7 +103,7 @@ def _replace(sheaf: Sheaf, root: str, number: int) -> Sample:
 
 def _until_seen(sheaf: Sheaf, root: str, size: int) -> float | None:
     """Seconds until a word is found that was written into a file like any other; None when patience ends."""
-    shown = {row.path for row in sheaf.best(200)}
+    shown = {row.path for row in sheaf.own.best(200)}
     made = next((each for each in map(memory, range(size // 2, size)) if each.file not in shown), memory(size - 1))
     with open(os.path.join(root, made.file), "a", encoding="utf-8") as file:
         file.write("hidden0word\n")

@@ -36,6 +36,7 @@ from memsheaf.config import Settings
 from memsheaf.hub import HubSettings
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import take_in
 
 if TYPE_CHECKING:
     from hub.postgres_server import Server
@@ -266,7 +267,7 @@ def measure_edge(work: str, memories: int) -> dict[str, float]:
         root = os.path.join(work, embedder)
         settings = Settings(os.path.join(root, "home"), os.path.join(root, "cache"), embedder=embedder)
         with Sheaf.open("user", settings=settings) as sheaf:
-            sheaf.take_in(source)
+            take_in(sheaf.own, source)
             for _ in _until_embedded(sheaf):
                 time.sleep(0.1)
             times = measure(lambda number: sheaf.recall(query(number % memories)), 60)
@@ -279,7 +280,7 @@ def measure_edge(work: str, memories: int) -> dict[str, float]:
 def _until_embedded(sheaf: Sheaf) -> Iterator[int]:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        sheaf.matches("anything at all", limit=5)
+        sheaf.own.matches("anything at all", limit=5)
         now = sheaf.own.index.embedding()
         if now.done >= now.total:
             return

@@ -32,6 +32,7 @@ from benchmarks.targets import judge_servers
 from memsheaf import __version__
 from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import take_in
 
 SIZE = 10_000
 SCOPE = "user"
@@ -110,7 +111,7 @@ def _ours(folder: str, size: int) -> Server:
     source = os.path.join(folder, "documents")
     fill(source, size)
     with Sheaf.open(SCOPE, settings=settings) as sheaf:
-        sheaf.take_in(source)
+        take_in(sheaf.own, source)
 
     def write(number: int) -> tuple[str, dict[str, object]]:
         name, description, kind, content, _ = astuple(memory(number))

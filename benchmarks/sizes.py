@@ -18,6 +18,7 @@ from benchmarks.processes import Unmeasured, environment_of, list_command, resid
 from benchmarks.yardstick import Yardstick, yardstick
 from memsheaf.config import Settings
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import take_in
 
 SCOPE = "user"
 TOP = 5
@@ -154,7 +155,7 @@ def _import(site: Site) -> None:
 
     def work(_: int) -> None:
         with site.open() as sheaf:
-            done = sheaf.take_in(site.source)
+            done = take_in(sheaf.own, site.source)
         if len(done.added) != size or done.refused:
             raise SystemExit(f"only {len(done.added)} of {size} memories were imported: {done.refused[:3]}")
 

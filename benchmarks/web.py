@@ -30,6 +30,7 @@ from benchmarks.machine import facts
 from benchmarks.measure import installed
 from benchmarks.memories import fill, memory, query
 from memsheaf.config import load
+from memsheaf.open_scope import find_matches
 from memsheaf.sheaf import AllScopes
 
 SIZE = 10_000
@@ -154,7 +155,7 @@ def measure_page(work: str, size: int, times: int, starts: int) -> str:
             Case("a search keystroke", lambda number: site.cost(_keystroke(number % size))),
             Case(
                 "the recall itself, in a process of its own",
-                lambda number: _cpu(lambda: layers.matches(query(number % size), limit=50)),
+                lambda number: _cpu(lambda: find_matches(layers.open_scopes(), query(number % size), limit=50)),
             ),
             *(Case(page, partial(_cost_of, site, page)) for page in MORE),
         ]
@@ -217,7 +218,7 @@ def _embed_all(scopes: AllScopes, key: str) -> None:
     sheaf = scopes.sheaf(scopes.find(key))
     end = time.monotonic() + 300
     while time.monotonic() < end:
-        sheaf.matches("anything at all", limit=5)
+        sheaf.own.matches("anything at all", limit=5)
         found = sheaf.own.index.embedding()
         if found.done >= found.total:
             return

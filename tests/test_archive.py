@@ -20,6 +20,7 @@ from memsheaf import transfer
 from memsheaf.config import Settings
 from memsheaf.errors import ArchiveRefused, ReadOnly
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import export, take_in
 
 PLAIN = b"---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
@@ -65,7 +66,7 @@ def require_refused(sheaf: Sheaf, source: str, tmp_path: Path) -> None:
     outside = set(os.listdir(tmp_path))
 
     with pytest.raises(ArchiveRefused):
-        sheaf.take_in(source, replace=True)
+        take_in(sheaf.own, source, replace=True)
 
     assert tree(tmp_path / "home") == before
     assert set(os.listdir(tmp_path)) == outside
@@ -102,7 +103,7 @@ def test_a_bomb_of_many_large_members_is_bounded(sheaf: Sheaf, tmp_path: Path) -
     source = zipped(tmp_path / "a.zip", *((f"n{number:03}.md", one) for number in range(200)))
 
     with pytest.raises(ArchiveRefused):
-        sheaf.take_in(source)
+        take_in(sheaf.own, source)
 
 
 def bomb(place: Path, packing: str, unpacked: int, *members: tarfile.TarInfo) -> str:
@@ -121,7 +122,7 @@ def test_a_tar_bomb_is_not_unpacked(sheaf: Sheaf, tmp_path: Path) -> None:
     source = bomb(tmp_path / "a.tar", "gz", 60 << 20, info)
 
     with pytest.raises(ArchiveRefused, match="would unpack to more than"):
-        sheaf.take_in(source)
+        take_in(sheaf.own, source)
 
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
 
@@ -185,7 +186,7 @@ def test_two_members_that_some_file_system_takes_for_one_refuse_the_archive(
 
 
 def test_a_member_that_meets_a_file_of_another_case_is_not_a_second_file(sheaf: Sheaf, tmp_path: Path) -> None:
-    result = sheaf.take_in(zipped(tmp_path / "a.zip", ("USER_KEPT.md", PLAIN)))
+    result = take_in(sheaf.own, zipped(tmp_path / "a.zip", ("USER_KEPT.md", PLAIN)))
 
     assert [path for path, _ in result.refused] == ["USER_KEPT.md"]
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
@@ -247,9 +248,9 @@ def test_what_goes_out_comes_back_the_same(name: str, sheaf: Sheaf, settings: Se
     sheaf.write("Old", "D", "user", "x", path="bom.md")
     target = str(tmp_path / name)
 
-    count = sheaf.export(target).written
+    count = export({"": sheaf.own}, target).written
     with Sheaf.open("agent/other", settings=settings) as other:
-        result = other.take_in(target)
+        result = take_in(other.own, target)
 
         assert count == len(result.added) == 4
         assert (result.refused, result.same, result.replaced) == ((), (), ())
@@ -262,7 +263,7 @@ def test_what_goes_out_comes_back_the_same(name: str, sheaf: Sheaf, settings: Se
 
 
 def test_what_was_exported_is_for_its_owner_alone(sheaf: Sheaf, tmp_path: Path) -> None:
-    sheaf.export(str(tmp_path / "out.zip"))
+    export({"": sheaf.own}, str(tmp_path / "out.zip"))
 
     with zipfile.ZipFile(tmp_path / "out.zip") as file:
         assert {member.external_attr >> 16 for member in file.infolist()} == {0o600}
@@ -272,7 +273,7 @@ def test_an_export_overwrites_nothing(sheaf: Sheaf, tmp_path: Path) -> None:
     (tmp_path / "out.zip").write_text("precious")
 
     with pytest.raises(ArchiveRefused):
-        sheaf.export(str(tmp_path / "out.zip"))
+        export({"": sheaf.own}, str(tmp_path / "out.zip"))
 
     assert (tmp_path / "out.zip").read_text() == "precious"
 
@@ -292,9 +293,9 @@ def test_what_is_there_already_is_kept_unless_replacing_was_asked_for(sheaf: She
     (source / "note.txt").write_bytes(b"x")
     (source / "link.md").symlink_to("new.md")
 
-    trial = sheaf.take_in(str(source), dry_run=True)
+    trial = take_in(sheaf.own, str(source), dry_run=True)
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
-    result = sheaf.take_in(str(source))
+    result = take_in(sheaf.own, str(source))
 
     assert trial == result
     assert (sorted(result.added), result.replaced, result.same) == (["free.md", "new.md"], (), ())
@@ -303,7 +304,7 @@ def test_what_is_there_already_is_kept_unless_replacing_was_asked_for(sheaf: She
     ]  # fmt: skip
     assert dict(result.refused)["note.txt"] == "it is no Markdown"
     assert sheaf.read("user_kept.md") == kept
-    again = sheaf.take_in(str(source), replace=True)
+    again = take_in(sheaf.own, str(source), replace=True)
     assert (sorted(again.same), again.replaced) == (["free.md", "new.md"], ("user_kept.md",))
     assert sheaf.read("user_kept.md").body == "changes as it is\n"
 
@@ -311,7 +312,7 @@ def test_what_is_there_already_is_kept_unless_replacing_was_asked_for(sheaf: She
 def test_a_sheaf_for_reading_takes_nothing_in(settings: Settings, sheaf: Sheaf, tmp_path: Path) -> None:
     source = zipped(tmp_path / "a.zip", ("n.md", PLAIN))
     with Sheaf.open("user", settings=settings, read_only=True) as reader, pytest.raises(ReadOnly):
-        reader.take_in(source)
+        take_in(reader.own, source)
 
     assert [row.path for row in sheaf.list()] == ["user_kept.md"]
 
@@ -319,7 +320,9 @@ def test_a_sheaf_for_reading_takes_nothing_in(settings: Settings, sheaf: Sheaf, 
 def test_what_is_imported_cannot_confirm_itself_over_what_waits(sheaf: Sheaf, tmp_path: Path) -> None:
     claim = sheaf.write("Claim", "D", "user", "x", trust="unconfirmed")
 
-    result = sheaf.take_in(zipped(tmp_path / "a.zip", (claim.path, claim.data.replace(b"unconfirmed", b"confirmed"))))
+    result = take_in(
+        sheaf.own, zipped(tmp_path / "a.zip", (claim.path, claim.data.replace(b"unconfirmed", b"confirmed")))
+    )
 
     assert [path for path, _ in result.refused] == [claim.path]
     assert sheaf.read(claim.path).trust == "unconfirmed"
@@ -331,7 +334,7 @@ def test_an_awkward_name_keeps_only_itself_out_and_is_named(sheaf: Sheaf, tmp_pa
     for name in ("good.md", "C# tips.md", "tasks/x/note.md"):
         (folder / name).write_bytes(PLAIN)
 
-    done = sheaf.take_in(str(folder))
+    done = take_in(sheaf.own, str(folder))
 
     assert done.added == ("good.md",)
     assert sorted(path for path, _ in done.refused) == ["C# tips.md", "tasks/x/note.md"]

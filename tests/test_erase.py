@@ -8,7 +8,9 @@ import pytest
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, NotFound, VersionGone
+from memsheaf.learn.consolidate import expect
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import erase, take_in
 
 NAME = "Zanzibar holiday"
 DESCRIPTION = "Quixotic description of a trip"
@@ -64,7 +66,7 @@ def test_an_erased_memory_is_in_no_file_of_the_root_the_journal_or_the_index(she
     live(sheaf)
     assert len(set(traces(tmp_path, *EVERYTHING))) >= 4, "file, journal, catalog and index hold it before"
 
-    proof = sheaf.erase(PATH)
+    proof = erase(sheaf.own, PATH)
 
     assert traces(tmp_path, *EVERYTHING) == []
     assert (proof.gone, proof.left, proof.elsewhere) == (True, (), ())
@@ -77,23 +79,23 @@ def test_nothing_answers_for_an_erased_memory(sheaf: Sheaf) -> None:
     live(sheaf)
     version = sheaf.read(PATH).version
 
-    sheaf.erase(PATH)
+    erase(sheaf.own, PATH)
 
     assert [row.path for row in sheaf.list()] == ["user_neighbour.md"]
     assert (sheaf.search("quixotic"), sheaf.search("日本語"), list(sheaf.log(PATH))) == ([], [], [])
     assert NAME not in sheaf.prompt()
     assert NAME not in sheaf.catalog().text
-    for ask in (lambda: sheaf.read(PATH), lambda: sheaf.blame(PATH), lambda: sheaf.diff(PATH)):
+    for ask in (lambda: sheaf.read(PATH), lambda: sheaf.own.blame(PATH), lambda: sheaf.own.diff(PATH)):
         with pytest.raises(NotFound):
             ask()
     with pytest.raises(VersionGone):
-        sheaf.restore(PATH, version)
+        sheaf.own.restore(PATH, version)
 
 
 def test_undo_does_not_bring_an_erased_memory_back(sheaf: Sheaf, tmp_path: Path) -> None:
     live(sheaf)
     commits = [commit.id for commit in sheaf.log()]
-    sheaf.erase(PATH)
+    erase(sheaf.own, PATH)
 
     for commit in [*commits, *[""] * 8]:
         try:
@@ -107,7 +109,7 @@ def test_undo_does_not_bring_an_erased_memory_back(sheaf: Sheaf, tmp_path: Path)
 def test_a_new_session_does_not_bring_it_back_either(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open("user", settings=settings) as sheaf:
         live(sheaf)
-        sheaf.erase(PATH)
+        erase(sheaf.own, PATH)
     with Sheaf.open("user", settings=settings) as sheaf:
         sheaf.write("Later", "D", "user", "x")
         sheaf.search("telling")
@@ -121,12 +123,12 @@ def test_other_memories_of_the_same_commit_survive_with_their_history(sheaf: She
     source.mkdir()
     for name, text in ((PATH, BODY), ("user_other.md", "The other text"), ("user_third.md", "The third")):
         (source / name).write_text(f"---\nname: {name}\ndescription: About {name}\ntype: user\n---\n{text}\n")
-    sheaf.take_in(str(source))
+    take_in(sheaf.own, str(source))
     for path in source.iterdir():
         path.unlink()
     before = sheaf.read("user_other.md")
 
-    assert sheaf.erase(PATH).gone
+    assert erase(sheaf.own, PATH).gone
 
     assert traces(tmp_path, *BODY.split("\n"), PATH) == []
     assert sheaf.read("user_other.md") == before
@@ -140,7 +142,7 @@ def test_a_forgotten_memory_can_still_be_erased(sheaf: Sheaf, tmp_path: Path) ->
     live(sheaf)
     sheaf.forget(PATH)
 
-    assert sheaf.erase(PATH).gone
+    assert erase(sheaf.own, PATH).gone
 
     assert traces(tmp_path, *EVERYTHING) == []
 
@@ -149,18 +151,18 @@ def test_a_memory_that_nobody_journalled_can_be_erased(sheaf: Sheaf, tmp_path: P
     os.makedirs(sheaf.root)
     Path(sheaf.root, PATH).write_bytes(b"---\nname: [broken\n---\nLatin caf\xe9 telling bytes\n")
 
-    assert sheaf.erase(PATH).gone
+    assert erase(sheaf.own, PATH).gone
 
     assert traces(tmp_path, PATH, "telling bytes", "broken") == []
 
 
 def test_erasing_again_finds_nothing(sheaf: Sheaf) -> None:
     live(sheaf)
-    sheaf.erase(PATH)
+    erase(sheaf.own, PATH)
 
     for path in (PATH, "user_never-was.md"):
         with pytest.raises(NotFound):
-            sheaf.erase(path)
+            erase(sheaf.own, path)
 
     assert [row.name for row in sheaf.list()] == ["Neighbour"]
 
@@ -169,7 +171,7 @@ def test_the_proof_says_so_when_another_memory_says_the_same(sheaf: Sheaf) -> No
     live(sheaf)
     sheaf.write("Twin", "D", "user", FIRST)
 
-    proof = sheaf.erase(PATH)
+    proof = erase(sheaf.own, PATH)
 
     assert proof.elsewhere == ("user_twin.md",)
     assert sheaf.read("user_twin.md").body == FIRST + "\n"
@@ -182,7 +184,7 @@ def test_the_proof_names_what_still_holds_the_text(name: str, sheaf: Sheaf) -> N
     place.parent.mkdir(exist_ok=True)
     place.write_text(f"somebody copied this: {FIRST}\n")
 
-    proof = sheaf.erase(PATH)
+    proof = erase(sheaf.own, PATH)
 
     assert (proof.gone, proof.left) == (False, (name,))
     assert place.exists(), "it is not ours to remove"
@@ -194,7 +196,7 @@ def test_the_proof_looks_into_lines_of_the_journal_that_cannot_be_read(sheaf: Sh
     rotten = json.dumps({"commit": "x", "text": FIRST}).encode() + b"\n"
     journal.write_bytes(rotten + journal.read_bytes())
 
-    proof = sheaf.erase(PATH)
+    proof = erase(sheaf.own, PATH)
 
     assert FIRST.encode() not in journal.read_bytes() or not proof.gone
 
@@ -204,7 +206,7 @@ def test_a_text_under_a_former_name_is_gone_or_told(sheaf: Sheaf, tmp_path: Path
     os.rename(os.path.join(sheaf.root, "user_former.md"), os.path.join(sheaf.root, PATH))
     sheaf.list()
 
-    proof = sheaf.erase(PATH)
+    proof = erase(sheaf.own, PATH)
 
     assert traces(tmp_path, FIRST) == [] or not proof.gone or proof.elsewhere
 
@@ -214,7 +216,7 @@ def test_erasing_leaves_other_scopes_alone(settings: Settings) -> None:
         for sheaf in (one, two):
             sheaf.write(NAME, DESCRIPTION, "user", BODY)
 
-        one.erase(PATH)
+        erase(one.own, PATH)
 
         assert two.read(PATH).body == BODY + "\n"
 
@@ -224,7 +226,7 @@ def test_a_memory_in_a_folder_with_blanks_in_its_name_is_erased_as_well(sheaf: S
     sheaf.write(NAME, DESCRIPTION, "user", BODY, path=path)
     sheaf.search("door")
 
-    assert sheaf.erase(path).gone
+    assert erase(sheaf.own, path).gone
 
     assert traces(tmp_path, NAME, DESCRIPTION, "zanzibar (old)", *BODY.split("\n")) == []
 
@@ -234,7 +236,7 @@ def test_a_second_reader_with_the_index_open_does_not_keep_it(settings: Settings
         live(sheaf)
         with Sheaf.open("user", settings=settings, read_only=True) as reader:
             assert reader.search("quixotic")
-            sheaf.erase(PATH)
+            erase(sheaf.own, PATH)
             assert reader.search("quixotic") == []
             assert NAME not in reader.prompt()
 
@@ -246,7 +248,7 @@ def test_an_erasure_that_was_cut_short_is_finished_by_the_next(sheaf: Sheaf, set
     sheaf.own.store.erase(PATH, by="user")  # and here the process dies: the index still knows it
 
     with pytest.raises(NotFound):
-        sheaf.erase(PATH)
+        erase(sheaf.own, PATH)
 
     sheaf.own.index.close()
     held = [file for file in Path(settings.cache).rglob("*") if file.is_file()]
@@ -260,7 +262,7 @@ def test_what_tasks_and_sessions_inside_a_project_say_is_named(settings: Setting
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
         path = project.write("Brand", "Colour", "project", said).path
 
-        proof = project.erase(path)
+        proof = erase(project.own, path)
 
     assert proof.gone
     assert "sessions/z/notes.md" in proof.elsewhere
@@ -281,7 +283,7 @@ def test_what_compaction_spilled_is_searched_whichever_scope_is_erased_from(
     with Sheaf.open("user", settings=settings) as user:
         path = user.write("Passport", "Where it is", "user", said).path
 
-        assert user.erase(path).gone
+        assert erase(user.own, path).gone
 
     with Sheaf.open("project", settings=settings, cwd=str(tmp_path)) as project:
         assert said.encode() not in (project.state.read(done.spill.name) or b"")
@@ -298,9 +300,9 @@ def test_what_waits_in_another_scope_is_dropped_and_json_is_read_as_it_is_writte
     with Sheaf.open("user", settings=settings) as user:
         user.write("Other", "Something else", "user", "Tea is fine.")
         path = user.write("Boss", "Who it is", "user", said).path
-        user.expect(f"Who says: {said}", "user_other.md")
+        expect(user.state, f"Who says: {said}", "user_other.md")
 
-        proof = user.erase(path)
+        proof = erase(user.own, path)
 
     assert [name for name in proof.left if "expected" in name]
     assert not [name for name in proof.left if "inbox" in name]
@@ -314,7 +316,7 @@ def test_a_page_of_the_log_that_cannot_be_changed_is_named_as_left(settings: Set
         page.parent.mkdir(parents=True)
         page.write_text(f"# 2026-11-15\n\n- 09:00 note: {said}\n" + "x" * (2 << 20))
 
-        proof = user.erase(path)
+        proof = erase(user.own, path)
 
     assert not proof.gone
     assert any(name.endswith("2026-11-15.md") for name in proof.left)

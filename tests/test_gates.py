@@ -16,6 +16,7 @@ from memsheaf.cli import main
 from memsheaf.errors import Changed, Duplicate, MemsheafError, NotWorth, PathRefused
 from memsheaf.memory import Allow, parse
 from memsheaf.store import Change
+from memsheaf.transfer import erase, export, take_in
 
 FACT = "The nightly import of orders runs at two in the morning on the small worker."
 SAME = "The nightly import of orders runs at two in the morning, on the small worker!"
@@ -44,7 +45,7 @@ def by_put(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
 
 def by_many(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
     change = Change("project_other.md", text(body).encode(), ABSENT)
-    return sheaf.change_many([change], "test", by="consolidation").id
+    return sheaf.own.change_many([change], "test", by="consolidation").id
 
 
 def by_tools(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
@@ -68,7 +69,7 @@ def by_import(sheaf: Sheaf, body: str, tmp_path: Path) -> str:
 def as_import(sheaf: Sheaf, content: str, tmp_path: Path) -> str:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "other.md").write_bytes(content.encode())
-    done = sheaf.take_in(str(tmp_path / "in"))
+    done = take_in(sheaf.own, str(tmp_path / "in"))
     return f"Error: {done.refused}" if done.refused else str(done.added)
 
 
@@ -157,7 +158,7 @@ def test_undo_and_restore_ask_nobody(sheaf: Sheaf) -> None:
     sheaf.forget(first.path)
     sheaf.write("Another", "D", "project", SAME)
 
-    sheaf.restore(first.path, first.version)
+    sheaf.own.restore(first.path, first.version)
 
     assert len(sheaf.list()) == 2
 
@@ -166,10 +167,10 @@ def test_an_import_of_an_export_loses_nothing(sheaf: Sheaf, settings: Settings, 
     sheaf.write("Import of orders", "When it runs", "project", FACT)
     sheaf.write("Again", "D", "project", SAME, allow=Allow(anyway=True))
     sheaf.write("Moment", "D", "project", MOMENT, allow=Allow(anyway=True))
-    sheaf.export(str(tmp_path / "out.zip"))
+    export({"": sheaf.own}, str(tmp_path / "out.zip"))
 
     with Sheaf.open("agent/other", settings=settings) as other:
-        done = other.take_in(str(tmp_path / "out.zip"))
+        done = take_in(other.own, str(tmp_path / "out.zip"))
 
     assert len(done.added) == 3
     assert not done.refused
@@ -229,7 +230,7 @@ def test_tombstones_outlive_retention_and_go_with_an_erasure(settings: Settings)
         assert sheaf.own.store.buried(FACT.lower().replace(".", "").split()) is not None
 
         sheaf.write("Import of orders", "When it runs", "project", FACT)
-        sheaf.erase(memory.path)
+        erase(sheaf.own, memory.path)
 
         assert sheaf.own.store.buried(FACT.lower().replace(".", "").split()) is None
         held = Path(sheaf.root, ".history", "tombstones").read_bytes()

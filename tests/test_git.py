@@ -18,6 +18,7 @@ from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.memory import Allow
 from memsheaf.store.git_checkout import journals_of
+from memsheaf.transfer import erase
 from memsheaf.work.checks import audit, examine
 
 ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
@@ -122,7 +123,7 @@ def test_looking_leaves_a_tracked_catalog_clean(app: Path, opened: Opened, tmp_p
 
     with opened(other) as theirs:
         theirs.list()
-        theirs.used("project_name-1.md", "project_name-259.md")
+        theirs.own.count_use(["project_name-1.md", "project_name-259.md"])
         theirs.own.index.delete()
         theirs.list()
         theirs.prompt()
@@ -386,7 +387,7 @@ def test_undo_and_restore_lift_the_stone_of_what_was_forgotten(app: Path, opened
     commit = sheaf.forget(memory.path)
     assert buried(sheaf) == 1
 
-    sheaf.undo(commit.id) if way == "undo" else sheaf.restore(memory.path, memory.version)
+    sheaf.undo(commit.id) if way == "undo" else sheaf.own.restore(memory.path, memory.version)
 
     assert buried(sheaf) == 0
     sheaf.forget(memory.path)
@@ -465,7 +466,7 @@ def test_an_erasure_in_a_checkout_looks_at_the_journals_among_the_files_of_git(a
         (journals / place).parent.mkdir(parents=True, exist_ok=True)
         (journals / place).write_text("The canary sings in shaft nine.\n")
 
-    proof = sheaf.erase("project_canary.md")
+    proof = erase(sheaf.own, "project_canary.md")
 
     assert proof.left == ("forgotten",)
     assert proof.elsewhere == ("tasks/port/.history/journal-000001.jsonl",)

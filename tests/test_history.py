@@ -191,12 +191,12 @@ def test_an_older_version_comes_back_whatever_is_there_now(sheaf: Sheaf) -> None
     sheaf.revise(first.path, "vim", "helix")
     write(sheaf, first.path, b"scribbled over by hand")
 
-    sheaf.restore(first.path, first.version)
+    sheaf.own.restore(first.path, first.version)
     assert data_of(sheaf, first.path) == first.data
     sheaf.undo()
     assert data_of(sheaf, first.path) == b"scribbled over by hand"
     sheaf.forget(first.path)
-    sheaf.restore(first.path, first.version[:12])
+    sheaf.own.restore(first.path, first.version[:12])
     assert data_of(sheaf, first.path) == first.data
 
 
@@ -206,7 +206,7 @@ def test_a_version_that_never_was_cannot_be_restored(version: str, sheaf: Sheaf)
     sheaf.revise(first.path, "vim", "helix")
 
     with pytest.raises(VersionGone):
-        sheaf.restore(first.path, version)
+        sheaf.own.restore(first.path, version)
 
     assert sheaf.read(first.path).body == "helix\n"
 
@@ -216,7 +216,7 @@ def test_a_version_of_another_memory_cannot_be_restored_here(sheaf: Sheaf) -> No
     other = sheaf.write("Other", "D", "user", "two")
 
     with pytest.raises(VersionGone):
-        sheaf.restore(first.path, other.version)
+        sheaf.own.restore(first.path, other.version)
 
 
 def test_the_log_tells_who_did_what_when_and_why_newest_first(sheaf: Sheaf, clock: Clock) -> None:
@@ -250,8 +250,8 @@ def test_looking_does_not_make_history(sheaf: Sheaf) -> None:
     sheaf.list()
     sheaf.prompt()
     sheaf.search("vim")
-    sheaf.blame("user_editor.md")
-    sheaf.diff("user_editor.md")
+    sheaf.own.blame("user_editor.md")
+    sheaf.own.diff("user_editor.md")
 
     assert [commit.id for commit in sheaf.log()] == before
 
@@ -270,22 +270,22 @@ def test_a_difference_shows_the_lines_that_went_and_came(sheaf: Sheaf) -> None:
     second = sheaf.revise(first.path, "vim", "helix")
     write(sheaf, first.path, second.data.replace(b"helix", b"emacs"))
 
-    last = sheaf.diff(first.path).split("\n")
+    last = sheaf.own.diff(first.path).split("\n")
     assert ("-helix" in last, "+emacs" in last, " stays" in last) == (True, True, True)
-    between = sheaf.diff(first.path, first.version, second.version).split("\n")
+    between = sheaf.own.diff(first.path, first.version, second.version).split("\n")
     assert ("-vim" in between, "+helix" in between) == (True, True)
-    since = sheaf.diff(first.path, first.version).split("\n")
+    since = sheaf.own.diff(first.path, first.version).split("\n")
     assert ("-vim" in since, "+emacs" in since) == (True, True)
-    assert sheaf.diff(first.path, second.version, second.version) == ""
+    assert sheaf.own.diff(first.path, second.version, second.version) == ""
 
 
 def test_the_difference_of_a_new_and_of_a_removed_memory_is_its_whole_text(sheaf: Sheaf) -> None:
     memory = sheaf.write("Editor", "D", "user", "vim")
-    assert "+vim" in sheaf.diff(memory.path).split("\n")
+    assert "+vim" in sheaf.own.diff(memory.path).split("\n")
 
     sheaf.forget(memory.path)
 
-    gone = sheaf.diff(memory.path).split("\n")
+    gone = sheaf.own.diff(memory.path).split("\n")
     assert ("-vim" in gone, "-name: Editor" in gone) == (True, True)
 
 
@@ -293,9 +293,9 @@ def test_the_difference_of_what_never_was_is_told(sheaf: Sheaf) -> None:
     memory = sheaf.write("Editor", "D", "user", "vim")
 
     with pytest.raises(NotFound):
-        sheaf.diff("user_unknown.md")
+        sheaf.own.diff("user_unknown.md")
     with pytest.raises(VersionGone):
-        sheaf.diff(memory.path, "0" * 64)
+        sheaf.own.diff(memory.path, "0" * 64)
 
 
 def test_blame_names_the_commit_each_line_came_with(sheaf: Sheaf, settings: Settings) -> None:
@@ -304,8 +304,8 @@ def test_blame_names_the_commit_each_line_came_with(sheaf: Sheaf, settings: Sett
         person.revise(memory.path, "two", "TWO")
     write(sheaf, memory.path, data_of(sheaf, memory.path).replace(b"three\n", b"three\nfour\n"))
 
-    owners = {blamed.line: blamed.by for blamed in sheaf.blame(memory.path)}
-    commits = {blamed.line: blamed.commit for blamed in sheaf.blame(memory.path)}
+    owners = {blamed.line: blamed.by for blamed in sheaf.own.blame(memory.path)}
+    commits = {blamed.line: blamed.commit for blamed in sheaf.own.blame(memory.path)}
 
     assert owners == {
         "---": "agent", "name: Editor": "agent", "description: D": "agent", "type: user": "agent",
@@ -314,7 +314,7 @@ def test_blame_names_the_commit_each_line_came_with(sheaf: Sheaf, settings: Sett
     }  # fmt: skip
     log = {commit.by: commit.id for commit in sheaf.log(memory.path)}
     assert (commits["one"], commits["TWO"], commits["four"]) == (log["agent"], log["user"], log["outside"])
-    assert "\n".join(blamed.line for blamed in sheaf.blame(memory.path)) + "\n" == sheaf.read(memory.path).text
+    assert "\n".join(blamed.line for blamed in sheaf.own.blame(memory.path)) + "\n" == sheaf.read(memory.path).text
 
 
 def commit(identity: str, old: bytes | None, new: bytes | None, *, kept: bool = True) -> Commit:
@@ -349,7 +349,7 @@ def test_a_refused_change_leaves_no_trace_in_the_journal(sheaf: Sheaf) -> None:
     for act in (
         lambda: sheaf.write("Editor", "D", "user", "x"),
         lambda: sheaf.revise("user_editor.md", "absent", "x"),
-        lambda: sheaf.restore("user_editor.md", "0" * 64),
+        lambda: sheaf.own.restore("user_editor.md", "0" * 64),
         lambda: sheaf.undo("0" * 12),
         lambda: sheaf.forget("user_other.md"),
         lambda: sheaf.put("user_editor.md", PLAIN + "x\n"),
@@ -374,7 +374,7 @@ def test_what_was_replaced_longer_ago_than_retention_is_let_go_and_what_is_there
             sheaf.write(f"Other {later}", "D", "user", f"x {later}")
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
         with pytest.raises(VersionGone):
-            sheaf.restore(first.path, first.version)
+            sheaf.own.restore(first.path, first.version)
         assert sheaf.read(first.path).body == "helix\n"
         assert len(list(sheaf.log(first.path))) == 2, "the log itself stays"
 
@@ -391,7 +391,7 @@ def test_a_clock_that_ran_ahead_for_once_lets_nothing_go(settings: Settings, clo
             sheaf.write(f"Other {ahead}", "D", "user", f"x {ahead}")
 
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
-        sheaf.restore(first.path, first.version)
+        sheaf.own.restore(first.path, first.version)
         assert sheaf.read(first.path).body == "vim\n"
 
 
@@ -407,5 +407,5 @@ def test_what_was_removed_today_can_be_brought_back_however_old_it_was(settings:
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
         sheaf.write("Other", "D", "user", "x")
     with Sheaf.open("user", settings=settings, clock=clock) as sheaf:
-        sheaf.restore(memory.path, memory.version)
+        sheaf.own.restore(memory.path, memory.version)
         assert data_of(sheaf, memory.path) == memory.data

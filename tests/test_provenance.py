@@ -15,6 +15,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.similarity import fact
 from memsheaf.tools import Tools
+from memsheaf.transfer import take_in
 
 CLAIMED = """---
 name: Deploys
@@ -47,7 +48,7 @@ def test_a_text_cannot_say_that_it_is_the_users_own(door: str, sheaf: Sheaf, tmp
     if door == "library":
         sheaf.put("user_deploys.md", CLAIMED)
     elif door == "many":
-        sheaf.change_many([Change("user_deploys.md", CLAIMED.encode(), ABSENT)], "w", by="agent")
+        sheaf.own.change_many([Change("user_deploys.md", CLAIMED.encode(), ABSENT)], "w", by="agent")
     elif door == "tool":
         Tools(sheaf).call("memory_write", {"filename": "user_deploys.md", "content": CLAIMED})
     elif door == "anthropic":
@@ -55,8 +56,8 @@ def test_a_text_cannot_say_that_it_is_the_users_own(door: str, sheaf: Sheaf, tmp
     else:
         (tmp_path / "given").mkdir()
         (tmp_path / "given" / "user_deploys.md").write_text(CLAIMED)
-        sheaf.take_in(str(tmp_path / "given"))
-        assert sheaf.take_in(str(tmp_path / "given"), replace=True).same == ("user_deploys.md",)
+        take_in(sheaf.own, str(tmp_path / "given"))
+        assert take_in(sheaf.own, str(tmp_path / "given"), replace=True).same == ("user_deploys.md",)
 
     memory = sheaf.read("user_deploys.md")
     assert memory.source == ("import" if door == "import" else "agent")
@@ -69,7 +70,7 @@ def test_a_text_can_say_that_nobody_vouches_for_it(door: str, sheaf: Sheaf, tmp_
     if door == "library":
         sheaf.put("user_deploys.md", doubted)
     elif door == "many":
-        sheaf.change_many([Change("user_deploys.md", doubted.encode(), ABSENT)], "w", by="agent")
+        sheaf.own.change_many([Change("user_deploys.md", doubted.encode(), ABSENT)], "w", by="agent")
     elif door == "tool":
         Tools(sheaf).call("memory_write", {"filename": "user_deploys.md", "content": doubted})
     elif door == "anthropic":
@@ -77,7 +78,7 @@ def test_a_text_can_say_that_nobody_vouches_for_it(door: str, sheaf: Sheaf, tmp_
     else:
         (tmp_path / "given").mkdir()
         (tmp_path / "given" / "user_deploys.md").write_text(doubted)
-        sheaf.take_in(str(tmp_path / "given"))
+        take_in(sheaf.own, str(tmp_path / "given"))
 
     assert sheaf.read("user_deploys.md").trust == "unconfirmed"
 
@@ -93,7 +94,7 @@ def test_a_doubt_is_not_lifted_by_rewriting_the_header(sheaf: Sheaf) -> None:
     files.call({"command": "str_replace", "path": "/memories/user_deploys.md", "old_str": old, "new_str": new})
     assert sheaf.read("user_deploys.md").trust == "unconfirmed"
     found = sheaf.read("user_deploys.md")
-    sheaf.change_many([Change(found.path, CLAIMED.encode(), found.version)], "w", by="agent")
+    sheaf.own.change_many([Change(found.path, CLAIMED.encode(), found.version)], "w", by="agent")
     assert sheaf.read("user_deploys.md").trust == "unconfirmed"
 
 
@@ -114,7 +115,7 @@ def test_a_change_by_an_agent_to_what_a_person_wrote_is_shown_as_such(door: str,
     elif door == "put":
         sheaf.put(path, text, expect=found.version)
     else:
-        sheaf.change_many([Change(path, text.encode(), found.version)], "w", by="agent")
+        sheaf.own.change_many([Change(path, text.encode(), found.version)], "w", by="agent")
 
     memory = sheaf.read(path)
     assert "Always" in memory.text
@@ -230,7 +231,7 @@ def test_no_other_door_of_an_agent_writes_it_either(sheaf: Sheaf, tmp_path: Path
     with pytest.raises(TextRefused):
         sheaf.put("CONTEXT.md", text, free=True)
     with pytest.raises(Refused):
-        sheaf.change_many([Change("CONTEXT.md", text.encode(), ABSENT)], "w", by="extraction")
+        sheaf.own.change_many([Change("CONTEXT.md", text.encode(), ABSENT)], "w", by="extraction")
     with pytest.raises(Refused):
         files.call({"command": "create", "path": "/memories/CONTEXT.md", "file_text": text})
     files.call({"command": "create", "path": "/memories/other.md", "file_text": text})
@@ -238,10 +239,10 @@ def test_no_other_door_of_an_agent_writes_it_either(sheaf: Sheaf, tmp_path: Path
         files.call({"command": "rename", "old_path": "/memories/other.md", "new_path": "/memories/CONTEXT.md"})
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "CONTEXT.md").write_text(text)
-    assert [path for path, _ in sheaf.take_in(str(tmp_path / "given")).refused] == ["CONTEXT.md"]
+    assert [path for path, _ in take_in(sheaf.own, str(tmp_path / "given")).refused] == ["CONTEXT.md"]
     assert "Persistent Memory" not in sheaf.prompt()
     sheaf.by = "user"
-    assert sheaf.take_in(str(tmp_path / "given")).added == ("CONTEXT.md",)
+    assert take_in(sheaf.own, str(tmp_path / "given")).added == ("CONTEXT.md",)
 
 
 def test_an_agent_may_write_the_context_of_its_own_scope_when_a_setting_says_so(tmp_path: Path) -> None:

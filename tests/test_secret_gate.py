@@ -22,6 +22,7 @@ from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT
 from memsheaf.tools import TOOLS, Tools, schema
+from memsheaf.transfer import take_in
 from memsheaf.work.checks import examine
 
 CORPUS = Path(__file__).parent / "corpora" / "secrets.json"
@@ -232,7 +233,7 @@ def test_an_older_version_of_ours_comes_back(sheaf: Sheaf) -> None:
     first = sheaf.write("N", "d", "user", KEY, allow=Allow(secrets=True))
     sheaf.revise(first.path, KEY, "gone")
 
-    sheaf.restore(first.path, first.version)
+    sheaf.own.restore(first.path, first.version)
     sheaf.forget(first.path)
     sheaf.undo()
 
@@ -244,19 +245,19 @@ def test_an_import_leaves_out_what_holds_a_secret_and_names_it(sheaf: Sheaf, tmp
         with zipfile.ZipFile(tmp_path / f"{number}.zip", "w") as bundle:
             bundle.writestr("good.md", HEAD + "fine\n")
             bundle.writestr("bad.md", HEAD + text + "\n")
-        done = sheaf.take_in(str(tmp_path / f"{number}.zip"))
+        done = take_in(sheaf.own, str(tmp_path / f"{number}.zip"))
         assert [path for path, _ in done.refused] == ["bad.md"]
         assert "holds" in done.refused[0][1]
         assert sheaf.read("good.md").body == "fine\n"
     assert all(traces(tmp_path / part, value) == [] for _, value in SECRETS for part in ("home", "cache"))
-    assert sheaf.take_in(str(tmp_path / "0.zip"), allow=Allow(secrets=True)).added == ("bad.md",)
+    assert take_in(sheaf.own, str(tmp_path / "0.zip"), allow=Allow(secrets=True)).added == ("bad.md",)
 
 
 def test_an_import_does_not_say_a_secret_that_is_a_file_s_name(sheaf: Sheaf, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / f"{KEY}.md").write_text(HEAD + "x\n", encoding="utf-8")
 
-    done = sheaf.take_in(str(tmp_path / "in"))
+    done = take_in(sheaf.own, str(tmp_path / "in"))
 
     assert done.refused == (
         ("[removed: an AWS access key].md", "the file name holds an AWS access key; nothing was stored"),

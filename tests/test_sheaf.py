@@ -28,6 +28,7 @@ from memsheaf.errors import (
 )
 from memsheaf.memory import Allow
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import erase
 from memsheaf.work.checks import examine
 
 CORPORA = os.path.join(os.path.dirname(__file__), "corpora")
@@ -422,7 +423,7 @@ def ask_everything(sheaf: Sheaf) -> list[str]:
         try:
             sheaf.read(path)
             if number % 8 == 0:  # it reads the whole journal
-                sheaf.blame(path)
+                sheaf.own.blame(path)
         except MemsheafError:
             assert sheaf.own.index.rows("path = ?", path)[0].problem
     for ask in (
@@ -591,10 +592,10 @@ ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
     "put": lambda sheaf, path: sheaf.put(path, PLAIN),
     "put free": lambda sheaf, path: sheaf.put(path, "text", free=True),
     "forget": lambda sheaf, path: sheaf.forget(path),
-    "restore": lambda sheaf, path: sheaf.restore(path, "0"),
-    "erase": lambda sheaf, path: sheaf.erase(path),
-    "diff": lambda sheaf, path: sheaf.diff(path),
-    "blame": lambda sheaf, path: sheaf.blame(path),
+    "restore": lambda sheaf, path: sheaf.own.restore(path, "0"),
+    "erase": lambda sheaf, path: erase(sheaf.own, path),
+    "diff": lambda sheaf, path: sheaf.own.diff(path),
+    "blame": lambda sheaf, path: sheaf.own.blame(path),
     "log": lambda sheaf, path: list(sheaf.log(path)),
 }
 
@@ -653,8 +654,8 @@ def test_a_sheaf_for_reading_changes_no_byte(settings: Settings, sheaf: Sheaf) -
             lambda: reader.insert(memory.path, 0, "x"),
             lambda: reader.put("x.md", PLAIN),
             lambda: reader.forget(memory.path),
-            lambda: reader.restore(memory.path, memory.version),
-            lambda: reader.erase(memory.path),
+            lambda: reader.own.restore(memory.path, memory.version),
+            lambda: erase(reader.own, memory.path),
             lambda: reader.undo(),
         ):
             with pytest.raises(ReadOnly):

@@ -36,6 +36,7 @@ from memsheaf.errors import ArchiveRefused, MemsheafError
 from memsheaf.guard.paths import CATALOG
 from memsheaf.scope import NAMED
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import erase, take_in
 from trees import as_nobody
 
 Case = dict[str, Any]
@@ -187,11 +188,11 @@ ACTIONS: dict[str, Callable[[Sheaf, str], object]] = {
     "put": lambda sheaf, path: sheaf.put(path, fact("b").decode()),
     "put free": lambda sheaf, path: sheaf.put(path, "text", free=True),
     "forget": lambda sheaf, path: sheaf.forget(path),
-    "diff": lambda sheaf, path: sheaf.diff(path),
-    "blame": lambda sheaf, path: sheaf.blame(path),
+    "diff": lambda sheaf, path: sheaf.own.diff(path),
+    "blame": lambda sheaf, path: sheaf.own.blame(path),
     "log": lambda sheaf, path: list(sheaf.log(path)),
-    "restore": lambda sheaf, path: sheaf.restore(path, "0123456789ab"),
-    "erase": lambda sheaf, path: sheaf.erase(path),
+    "restore": lambda sheaf, path: sheaf.own.restore(path, "0123456789ab"),
+    "erase": lambda sheaf, path: erase(sheaf.own, path),
 }
 
 
@@ -214,7 +215,7 @@ class Library:
         return self._ask(lambda sheaf: sheaf.write(path, "d", "user", text, path=path, replace=replace))
 
     def take_in(self, source: str, *, replace: bool = False, dry_run: bool = False) -> Answer:
-        return self._ask(lambda sheaf: sheaf.take_in(source, replace=replace, dry_run=dry_run))
+        return self._ask(lambda sheaf: take_in(sheaf.own, source, replace=replace, dry_run=dry_run))
 
     def rows(self) -> dict[str, str]:
         with Sheaf.open("user", settings=self.place.settings) as sheaf:

@@ -80,7 +80,7 @@ def collect(worlds: Sequence[dict]) -> tuple[list[Sample], list[bool]]:
             sheaf.own.index.embed_all()
             for message in world["messages"]:
                 recorder.seen.clear()
-                for match in sheaf.matches(message["text"][-2000:], limit=50):
+                for match in sheaf.own.matches(message["text"][-2000:], limit=50):
                     cosine, share = recorder.seen[int(match.score)] if match.near else (0.0, 0.0)
                     samples.append(Sample(len(needs), cosine, share, int(match.row.path[:-3]) in message["relevant"]))
                 needs.append(bool(message["relevant"]))

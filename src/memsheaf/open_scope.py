@@ -20,6 +20,8 @@ from memsheaf.encode import Encoder, find_encoder
 from memsheaf.errors import (
     BadHeader,
     Busy,
+    Changed,
+    CreateOnly,
     Exists,
     HubRefused,
     MemsheafError,
@@ -28,6 +30,7 @@ from memsheaf.errors import (
     ReadOnly,
     Ref,
     ReviewRequired,
+    ScopeRefused,
     StoreFailed,
 )
 from memsheaf.frontmatter import edit_text
@@ -41,8 +44,9 @@ from memsheaf.index.catalog import MAX_BYTES, Page, apart, listing, with_scope
 from memsheaf.index.database import UNUSABLE, Match, Row, database_for
 from memsheaf.index.database import state_of as state_of_index
 from memsheaf.index.search import Index
+from memsheaf.limits import retry
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
-from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section
+from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section, share_out
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
 from memsheaf.store import ABSENT, HISTORY, HUB, Change, Commit, Version
 from memsheaf.store.commit_queries import find_version, trail
@@ -51,7 +55,7 @@ from memsheaf.store.state import State
 from memsheaf.store.tombstones import DOUBTED
 from memsheaf.store.trust import TrustLedger
 from memsheaf.text.similarity import SAME, alike, fact
-from memsheaf.text_edits import merged, placed, relinked, vouched
+from memsheaf.text_edits import checked, merged, placed, relinked, vouched
 
 if TYPE_CHECKING:
     from memsheaf.hub.replica import Replica
@@ -60,6 +64,8 @@ if TYPE_CHECKING:
     from memsheaf.store.tombstones import Tombstone
     from memsheaf.store.transaction import Transaction
 
+TOGETHER = ", together with "  # in a commit's reason, before what all commits of one command share
+MOVE = "move "  # how the reason of a move begins, in both scopes
 PAGE_ROWS = 150
 MAX_MATCHES = 200  # memories that a search among all can find
 ROWS_PER_QUERY = 500
@@ -67,6 +73,10 @@ MIN_CATALOG_BYTES = 600  # of a catalog in a prompt, however small its budget
 MIN_FILE_BYTES = 200  # the same for CONTEXT.md and NOTES.md
 MAX_LINKING_MEMORIES = 50  # that may name a file which gets another name
 MAX_NEW_MEMORIES = 20  # that an overview tells by name
+
+
+Look = Callable[[str], str | None]  # gives the text of a file as it is now, None when there is none
+Plan = Callable[[Look], Mapping[str, str | None]]  # the new text of each file (None: remove it)
 
 
 class NewMemory(NamedTuple):
@@ -264,13 +274,13 @@ class OpenScope:
         shared = self.ledger.find_unknown((row.path, row.version) for row in rows if row.trust == "confirmed")
         return [row._replace(trust="shared") if row.path in shared else row for row in rows]
 
-    def list(self, *, kind: str = "", unconfirmed: bool = False) -> Sequence[Row]:
-        """Return every file of this scope, in the order of the paths; `kind` and `unconfirmed` narrow it."""
+    def list(self, *, type: str = "", unconfirmed: bool = False) -> Sequence[Row]:
+        """Return every file of this scope, in the order of the paths; `type` and `unconfirmed` narrow it."""
         self.index.look()
         conditions, values = ["1"], []
-        if kind:
+        if type:
             conditions.append("kind = ?")
-            values.append(_without_surrogates(kind))
+            values.append(_without_surrogates(type))
         if unconfirmed:
             conditions.append("trust = 'unconfirmed'")
         return self.mark_shared(self.index.rows(" AND ".join(conditions), *values))
@@ -821,6 +831,213 @@ class OpenScope:
             vouched_for.append(change)
         return self.commit(vouched_for, why, by=by, was=was, allow=allow)
 
+    # Changing several memories at once, each at the version that is named; "" stands for any
+
+    def read_for_change(self, path: str, expect: Version | None, *, with_header: bool = False) -> Memory:
+        """Return one memory that is to be changed, or to be changed in its header.
+
+        Raises:
+            NotFound, BadHeader, Changed.
+        """
+        self.require_writable()
+        memory = self.read(path)
+        if memory.state not in ("ok", "free"):
+            raise BadHeader(memory.ref, memory.problem)
+        if expect is not None and expect != memory.version:
+            raise Changed(memory.ref)
+        if with_header and memory.state != "ok":
+            raise BadHeader(memory.ref, "there is none")
+        return memory
+
+    def refuse_unreadable(self, memory: Memory) -> None:
+        """Raise BadHeader when a machine would rewrite or remove a file that cannot be understood."""
+        if memory.state in ("bad", "held") and self.by != "user":
+            raise BadHeader(memory.ref, memory.problem)
+
+    def pin(self, wanted: Iterable[tuple[str, Version]], on: bool = True, *, also: str = "") -> Commit | None:
+        """Pin or unpin memories as one commit; None without changes. `also` is added to the reason.
+
+        Raises:
+            NotFound, BadHeader, Changed.
+        """
+        memories = [self.read_for_change(path, version or None, with_header=True) for path, version in wanted]
+        changing = [memory for memory in memories if memory.pinned != on]
+        pinned = "true" if on else None
+        return self._set_fields(changing, {"pinned": pinned}, "pin" if on else "unpin", self.by, also)
+
+    def confirm(self, wanted: Iterable[tuple[str, Version]], *, also: str = "") -> Commit | None:
+        """Mark memories as read by a person, as one commit; None when nothing was written. Raises as `pin` does."""
+        memories = [self.read_for_change(path, version or None) for path, version in wanted]
+        self.accept([(memory.path, memory.version) for memory in memories if memory.shared])
+        memories = [memory._replace(shared=False) for memory in memories]
+        doubted = [memory for memory in memories if memory.trust != "confirmed" or memory.changed_by]
+        return self._set_fields(doubted, {"trust": "confirmed", "changed_by": None}, "confirm", "user", also)
+
+    def _set_fields(
+        self, memories: Sequence[Memory], fields: Mapping[str, str | None], verb: str, by: str, also: str
+    ) -> Commit | None:
+        """Set fields in the headers of memories, as one commit; their dates stay."""
+        self.require_writable()
+        changes = []
+        for memory in memories:
+            changed = checked(memory.path, edit_text(memory.text, fields=fields), memory, free=False)
+            if by != "user":
+                changed = vouched(changed, memory, by)
+            changes.append(Change(memory.path, changed.data, memory.version))
+        if not changes:
+            return None
+        was = {memory.path: memory for memory in memories}
+        return self.commit(changes, f"{verb} {_subject(memories)}{also}", by=by, was=was)
+
+    def forget(self, wanted: Iterable[tuple[str, Version]], why: str = "", *, also: str = "") -> Commit:
+        """Remove memories as one commit; they are not learned again. `also` ends the reason of the commit.
+
+        Raises:
+            NotFound, Changed.
+            BadHeader: one cannot be understood, and only a person may remove it.
+            CreateOnly: one is a fact, which another one supersedes.
+        """
+        memories: dict[str, Memory] = {}
+        for path, version in wanted:
+            memory = self.find(path)
+            if memory is None:
+                raise NotFound(self.ref(path))
+            self.refuse_unreadable(memory)
+            if is_fact(memory.path) and self.by != "user":
+                raise CreateOnly(memory.ref)
+            if version and version != memory.version:
+                raise Changed(memory.ref)
+            memories[memory.path] = memory
+        self.require_writable()
+        self.require_person()
+        removed = list(memories.values())
+        self.bury(removed)  # first: what is there still is not learned twice
+        changes = [Change(memory.path, None, memory.version) for memory in removed]
+        return self.commit(changes, (why or f"forget {_subject(removed)}") + also, was=memories)
+
+    def move(
+        self, wanted: Iterable[tuple[str, Version]], target: OpenScope, *, also: str = ""
+    ) -> tuple[Commit, Commit]:
+        """Move memories to another scope, all or none.
+
+        They are written there first, so that a crash leaves two of them and never none. What came with a repository
+        is unconfirmed afterwards. `undo_together` takes both commits back, and all whose reason ends in the same
+        `also`.
+
+        Raises:
+            NotFound, Changed, BadHeader, SecretFound, Duplicate, NotWorth, ReadOnly.
+            ScopeRefused: it is the same scope. CreateOnly: it is a fact, which belongs to its repository.
+        """
+        if self.root == target.root:
+            raise ScopeRefused(f"the memories are in the scope {self.name} already")
+        taken: set[str] = set()
+
+        def is_taken(path: str) -> bool:
+            return fold(path) in taken or target.find(path) is not None
+
+        memories = [self.read_for_change(path, version or None, with_header=True) for path, version in wanted]
+        changes = []
+        for memory in memories:
+            if is_fact(memory.path):
+                raise CreateOnly(memory.ref)
+            if error := gates.find_personal(memory, target.name):
+                raise error
+            target.refuse_duplicate(memory._replace(path=""))
+            path = file_name(memory.type, memory.name, is_taken) if is_taken(memory.path) else memory.path
+            taken.add(fold(path))
+            text = edit_text(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
+            changes.append(Change(path, text.encode(), ABSENT))
+        subject = _subject(memories)
+        added = target.change_many(changes, f"{MOVE}{subject} from {self.name}{also}", allow=Allow(anyway=True))
+        gone = [Change(memory.path, None, memory.version) for memory in memories]
+        try:
+            return added, self.change_many(gone, f"{MOVE}{subject} to {target.name}{also or TOGETHER + added.id}")
+        except MemsheafError:
+            target.undo(added.id)  # or it would be in both
+            raise
+
+    def change_files(self, plan: Plan, why: str) -> Commit | None:
+        """Change files as one commit, all or none; None when the plan changes nothing.
+
+        The plan is asked again when a file that it looked at has changed meanwhile, so that two who note something at
+        once both see it there. A file that the plan did not look at must not exist.
+
+        Raises:
+            Busy: others are always faster.
+            BadHeader: a file that the plan looked at is not understood.
+            Exists: one is there under a name that differs in case alone.
+            TextRefused, SecretFound, PathRefused: a text may not be stored; nothing was.
+        """
+
+        def attempt() -> Commit | None:
+            seen: dict[str, Memory | None] = {}
+
+            def look(path: str) -> str | None:
+                memory = seen[path] = self.find(path)
+                if memory is None:
+                    return None
+                if check_stored(memory.path) != check_stored(path):
+                    raise Exists(memory.ref, f"{path!r} would be the same file on some systems")
+                if memory.data and memory.state not in ("ok", "free"):
+                    raise BadHeader(memory.ref, memory.problem)  # a machine does not rewrite it
+                return memory.text
+
+            changes = []
+            for path, text in plan(look).items():
+                was = seen.get(path)
+                data = None if text is None else checked(path, text, was, free=True).data
+                if data is not None or was is not None:
+                    changes.append(Change(path, data, was.version if was else ABSENT))
+            if not changes:
+                return None
+            try:
+                return self.change_many(changes, why, allow=Allow(anyway=True))
+            except Exists as error:
+                raise Changed(error.ref) from None
+
+        try:
+            return attempt()
+        except Changed:  # who was too slow once waits for a turn, so that nobody is too slow for ever
+            with self.store.lock("turn"):
+                busy = f"the files of {self.name} change faster than they can be read"
+                return retry(attempt, busy=busy, times=20)
+
+    # Taking back
+
+    def undo(self, commit_id: str) -> Commit:
+        """Take a commit back. Raises NoSuchCommit, Changed, VersionGone."""
+        self.require_writable()
+        self.require_person()
+        self.index.look()
+        target = self.last_change(commit_id)
+        self.refuse_twins(step.path for step in target.revisions if step.before != ABSENT)
+        for step in target.revisions:
+            self._refuse_secrets_for_hub(step.path, step.old)
+        commit = self.store.undo(target.id, by=self.by)._replace(scope=self.name)
+        self.index.follow(commit, {})
+        return commit
+
+    def restore(self, path: str, version: Version) -> Commit:
+        """Bring a memory back to an older version, whatever it is now.
+
+        Raises:
+            VersionGone: the history no longer holds it.
+        """
+        path = self.spell(path)
+        data = find_version(trail(self.store, path), path, version)
+        present = self.find(path)
+        if present is None and is_fact(path):
+            self.fact_rules.refuse_superseded(self.parse(path, data), self.facts())
+        self._refuse_secrets_for_hub(path, data)
+        change = Change(path, data, present.version if present else ABSENT)
+        was_here = Allow(secrets=True, anyway=True)
+        return self.commit([change], f"restore {version[:12]}", allow=was_here, rewriting=True)
+
+    def _refuse_secrets_for_hub(self, path: str, data: bytes | None) -> None:
+        """Raise SecretFound when an older text with a secret would go to a hub: it may never have been there."""
+        if data and self.replica:
+            gates.require_no_secret(parse(path, data), self.find(path))
+
     def draft(
         self, proposal: Proposal, taken: Collection[str], *, by: str = "extraction"
     ) -> tuple[Change, Memory, Memory | None]:
@@ -879,6 +1096,63 @@ class OpenScope:
     def buried(self, memory: Memory) -> Tombstone | None:
         """Return the tombstone that prevents learning this; None without one."""
         return self.store.buried(fact(memory))
+
+
+def _subject(memories: Sequence[Memory]) -> str:
+    return memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
+
+
+def new_group() -> str:
+    """Return the end of a reason that all commits of one command share, so that one undo takes them back."""
+    return f"{TOGETHER}{os.urandom(6).hex()}"
+
+
+def choose_scope(type: str, text: str, scopes: Sequence[str], home: str) -> str:
+    """Return which of these scopes a new memory belongs to.
+
+    The type `user` goes to the user, `project` and a file that is no memory to the project. Of the other types,
+    a text about the person goes to the user, a reference only if that is clear. Where the scope is not among
+    them, it is the home scope.
+    """
+    if len(scopes) == 1:
+        return home
+    from memsheaf.text.classifier import guess_scope
+
+    wanted = "user" if type == "user" else "project"
+    if type in ("feedback", "reference"):
+        wanted = guess_scope(text, "project" if type == "reference" else "")
+    return wanted if wanted in scopes else home
+
+
+def refuse_known(memory: Memory, name: str, scopes: Sequence[OpenScope]) -> None:
+    """Raise Duplicate when one of these scopes that is wider than the one named says what a new memory says."""
+    names = [scope.name for scope in scopes]
+    for scope in scopes[names.index(name) + 1 :]:
+        scope.refuse_duplicate(memory._replace(path=""))
+
+
+def find_matches(scopes: Sequence[OpenScope], query: str, *, limit: int = 10) -> Sequence[Match]:
+    """Return the best matches of several scopes, with the numbers behind the choice, the nearest scope first."""
+    every = [match for scope in scopes for match in scope.matches(query, limit=limit)]
+    best = sorted(range(len(every)), key=lambda number: -every[number].score)[:limit]
+    return [every[number] for number in sorted(best)]
+
+
+def list_best(scopes: Sequence[OpenScope], limit: int) -> list[Row]:
+    """Return what the catalogs of these scopes may show, most important first, scope by scope."""
+    return [row for scope in scopes for row in scope.best(limit)]
+
+
+def prompt_sections(scopes: Sequence[OpenScope], home: str, budget: int = 0) -> list[tuple[str, str]]:
+    """Return the name of each scope with its section of a system prompt; `budget` as in `Sheaf.prompt`."""
+    texts = [scope.prompt(also=scope.name != home) for scope in scopes]
+    if budget:
+        shares = share_out(budget, [len(text.encode()) + 1 for text in texts])
+        texts = [
+            scope.render_prompt(also=scope.name != home, budget=share - 1)
+            for scope, share in zip(scopes, shares, strict=True)
+        ]
+    return [(scope.name, text) for scope, text in zip(scopes, texts, strict=True)]
 
 
 def list_page(

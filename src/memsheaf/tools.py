@@ -44,6 +44,7 @@ from memsheaf.learn.corrections import correct_written
 from memsheaf.llm.json_answer import ANSWER_BYTES, read
 from memsheaf.llm.model import Touched
 from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory, parse
+from memsheaf.open_scope import list_page
 from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.session import Session
@@ -163,14 +164,15 @@ def memory_read(seen: SeenVersions, filename: Annotated[str, "As the catalog nam
     """Read one memory in full."""
     if filename == CATALOG:
         return seen.memory.catalog().text
-    memory = seen.memory.read(seen.memory.parse(filename))
+    memory = seen.memory.read(filename)
     file = seen.label(memory)
     if memory.state == "held":
         raise TextRefused(f"'{file}' cannot be shown: {memory.problem}")
     seen.saw(memory)
-    seen.memory.used(memory.ref)
+    scope = seen.memory.open_scope(memory.scope)
+    scope.count_use([memory.path])
     text = text_for_model(memory)
-    notes = [*seen.memory.open_scope(memory.scope).caveats(memory)]
+    notes = [*scope.caveats(memory)]
     if memory.problem:
         text = f"({file}: {memory.problem})\n{text}"
     elif seen.verdicts:
@@ -196,7 +198,7 @@ def memory_write(
     fields = _complete(name, description, type, content)
     words = fields.name, fields.description, fields.kind, fields.content
     old: Memory | None = None
-    more: dict[str, Any] = {"path": seen.memory.parse(filename)}
+    more: dict[str, Any] = {"path": filename}
     if not filename:
         old, more = correct_written(seen.memory, fields)
     try:
@@ -225,8 +227,7 @@ def memory_update(
     count: Annotated[int, "How often old_text occurs, if more"] = 1,
 ) -> ToolAnswer:
     """Replace a piece of text in a memory."""
-    where = seen.memory.parse(filename)
-    memory = seen.saw(seen.memory.revise(where, old_text, new_text, count=count, allow=seen.allow))
+    memory = seen.saw(seen.memory.revise(filename, old_text, new_text, count=count, allow=seen.allow))
     return ToolAnswer(f"Memory updated: {seen.label(memory)}", touched=seen.touch("updated", memory.ref))
 
 
@@ -237,7 +238,7 @@ def memory_insert(
     text: Annotated[str, "The text to insert"],
 ) -> ToolAnswer:
     """Insert text in a memory."""
-    memory = seen.saw(seen.memory.insert(seen.memory.parse(filename), line, text, allow=seen.allow))
+    memory = seen.saw(seen.memory.insert(filename, line, text, allow=seen.allow))
     return ToolAnswer(f"Memory updated: {seen.label(memory)}", touched=seen.touch("updated", memory.ref))
 
 
@@ -245,9 +246,8 @@ def memory_delete(seen: SeenVersions, filename: Annotated[str, "The memory to re
     """Remove a memory that is wrong or no longer needed. A person can bring it back."""
     if filename == CATALOG:
         raise TextRefused(f"{CATALOG} is the catalog: it is made from the memories and cannot be deleted")
-    where = seen.memory.parse(filename)
     try:
-        commit = seen.memory.forget(where)
+        commit = seen.memory.forget(filename)
     except NotFound as error:  # to delete one twice does not delete its namesake in another scope
         other = seen.memory.resolve(filename)
         if other == error.ref or other.scope == seen.memory.home:
@@ -305,7 +305,7 @@ READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search
 class Tools:
     """The tools, bound to a sheaf, for one conversation.
 
-    They read every scope of the sheaf, and write where `Sheaf.scope_for` says.
+    They read every scope of the sheaf, and write where `choose_scope` says.
 
     Callers that nobody can tell apart share tools that do not `remember` what was read: these replace no memory as a
     whole, only parts. With its `session`, no tool does anything in a turn in which the user asked to ignore memory.
@@ -321,7 +321,7 @@ class Tools:
         self.seen = SeenVersions(memory, session=session, tree=tree, remember=remember)
         self._session = session
         wanted = (tool for tool in TOOLS if not memory.read_only or tool.__name__ in READING)
-        self._tools = {tool.__name__: tool for tool in wanted} if memory.tools else {}
+        self._tools = {tool.__name__: tool for tool in wanted} if memory.settings.tools else {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -462,7 +462,7 @@ def shorten(text: str) -> str:
 
 def _write_free(seen: SeenVersions, filename: str, content: str) -> ToolAnswer:
     """Write a whole file: a memory when the content has a header, any text otherwise."""
-    where = seen.memory.parse(filename)
+    where: Ref | str = filename
     expect = ""
     with suppress(NotFound):
         present = seen.memory.read(where)
@@ -492,13 +492,13 @@ def _complete(name: str, description: str, kind: str, content: str) -> Proposal:
 
 def _list_files(seen: SeenVersions, kind: str, page: int, empty: str) -> str:
     offset = PAGE_ROWS * (page - 1) if 0 < page < MAX_PAGES else 0
-    rows, total = seen.memory.browse(Filter(kind=kind), sort="path", limit=PAGE_ROWS, offset=offset)
+    rows, total = list_page(seen.memory.open_scopes(), Filter(kind=kind), sort="path", limit=PAGE_ROWS, offset=offset)
     if not total:
         return empty
     pages = math.ceil(total / PAGE_ROWS)
     if not 0 < page <= pages:
         raise TextRefused(f"there is no page {page}; there are {pages}")
-    lines = [_describe_file(seen, row) for row in rows]
+    lines = [_describe_file(seen, row) for _, row in rows]
     if pages > 1:
         lines.append(f"(page {page} of {pages})")
     return "\n".join(lines)

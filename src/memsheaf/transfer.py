@@ -37,6 +37,7 @@ from memsheaf.errors import (
     MemsheafError,
     NotFound,
     PathRefused,
+    ScopeRefused,
     SecretFound,
     StoreFailed,
     TextRefused,
@@ -52,12 +53,13 @@ from memsheaf.hub.replica_state import Synced
 from memsheaf.index.catalog import target
 from memsheaf.learn import conversation_file, spill
 from memsheaf.learn.consolidate import drop_answer
+from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.erasure_filter import make_erasure_filter
-from memsheaf.learn.learner import Learner, forget_waiting
+from memsheaf.learn.learner import forget_waiting
 from memsheaf.memory import LIMIT, STRICT, Allow, Memory, parse
 from memsheaf.open_scope import OpenScope
 from memsheaf.recall import recall_log
-from memsheaf.scope import INNER, LOGS, checkout_of, inside, is_log_root, list_roots, open_plain, split_root
+from memsheaf.scope import INNER, LOGS, checkout_of, has_hub, inside, is_log_root, list_roots, open_plain, split_root
 from memsheaf.store import ABSENT, HISTORY, Change, Commit, Erased, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.commit_queries import trail
@@ -240,7 +242,7 @@ def select_steps(past: Iterable[Commit], present: Collection[str], names: Mappin
 
 
 def export(
-    scopes: Mapping[str, Locations], target: str, *, history: bool = False, only: Collection[str] = ()
+    scopes: Mapping[str, OpenScope], target: str, *, history: bool = False, only: Collection[str] = ()
 ) -> Exported:
     """Write every file of every scope, or `only` some of a single one, to a new zip or folder.
 
@@ -253,7 +255,8 @@ def export(
     """
     files: list[tuple[str, bytes]] = []
     left_out: list[tuple[str, str]] = []
-    for folder, places in scopes.items():
+    for folder, scope in scopes.items():
+        places = _locations(scope)
         missing: list[tuple[str, str]] = []
         for name, data in _list_outgoing(places, history, missing, only):
             files.append((inside(folder, name), data))
@@ -263,6 +266,13 @@ def export(
         files.append(BACKUP)
     write_archive(target, files)
     return Exported(count, tuple(left_out))
+
+
+def _locations(scope: OpenScope) -> Locations:
+    """Return where the files of a scope are, after a look at them."""
+    scope.index.look()
+    state = os.path.dirname(scope.state.folder)
+    return Locations(scope.root, "", scope.settings.home, state, scope.settings.cache, scope.ledger)
 
 
 def list_shared(places: Locations) -> list[str]:
@@ -801,14 +811,65 @@ class Proof(NamedTuple):
         return not self.left and not self.git
 
 
-def erase(path: str, scope: OpenScope, learner: Learner, state: State, *, clock: Callable[[], float]) -> Proof:
+def erase(scope: OpenScope, path: str, *, others: Iterable[OpenScope] = ()) -> Proof:
+    """Remove a memory of a scope and all its versions for good, and prove it; with a hub, everywhere.
+
+    It is also erased from the history of the `others`, which it may have been moved from. What has had such a
+    text and is there today is another memory: it stays, and the proof names it.
+
+    Raises:
+        NotFound: neither the files nor the history know it.
+        HubUnreachable, HubRefused: nothing was erased.
+    """
+    steps = (step for commit in scope.log(path) for step in commit.revisions)
+    versions = {version for step in steps for version in (step.before, step.after) if version}
+    proof = _erase_on_hub(scope, path)
+    for other in others:
+        where = scope if other.root == scope.root else other
+        steps = (step for commit in where.log() for step in commit.revisions)
+        for name in sorted({step.path for step in steps if not versions.isdisjoint((step.before, step.after))}):
+            label = f"{where.name}:{name}"
+            if where.find(name):
+                proof = proof._replace(elsewhere=(*proof.elsewhere, label))
+                continue
+            try:
+                proof = proof.join(erase(where, name))
+            except MemsheafError as error:
+                proof = proof._replace(left=(*proof.left, f"{label} ({error})"))
+    return proof
+
+
+def _erase_on_hub(scope: OpenScope, path: str) -> Proof:
+    """Erase a memory here and on the hub, report it, and tell which machines have done so."""
+    scope.require_person()
+    store = scope.store
+    if not isinstance(store, Replica):
+        return _erase_here(scope, path)
+    try:
+        _synchronize(scope, store)
+        before = store.state().erased
+        proof = _erase_here(scope, path)
+    except HubUnreachable as error:
+        raise hinted(error, "Nothing was erased: what all machines forget, the hub has to know.") from None
+    now = store.state()
+    erasures = tuple(erasure.id for erasure in now.erased if erasure not in before)
+    try:
+        if now.erasing:
+            raise HubUnreachable("the hub does not answer")
+        store.erasures.report(scope.clock(), dict.fromkeys(erasures, ", ".join(proof.left)))
+        return proof._replace(erasures=erasures, machines=tuple(store.hub.users()[1]))
+    except HubUnreachable as error:
+        return proof._replace(left=(*proof.left, f"{store.settings.shown} ({error}; the next sync tells it)"))
+
+
+def _erase_here(scope: OpenScope, path: str) -> Proof:
     """Remove a memory and all its versions, wherever this machine has them, and search what is left.
 
     Raises:
         NotFound: neither the files nor the journal know it.
     """
     scope.require_writable()
-    store, index, path = scope.store, scope.index, scope.spell(path)
+    store, index, path, state = scope.store, scope.index, scope.spell(path), scope.state
     cache = os.path.dirname(index.files()[0])
     steps = (step for commit in trail(store, path) for step in commit.revisions)
     texts = {data for step in steps for data in (step.old, step.new) if data}
@@ -818,14 +879,14 @@ def erase(path: str, scope: OpenScope, learner: Learner, state: State, *, clock:
         with suppress(FileNotFoundError):
             os.unlink(place)
     # first what is kept beside the memories: once the journal is clean, nobody knows what to look for
-    _forget_elsewhere(sorted(texts), [path] if texts else (), learner, state, clock)
+    _forget_elsewhere(scope, sorted(texts), [path] if texts else ())
     index.ready()
     try:
         erased = store.erase(path, by=scope.by)
     except NotFound:  # or it was erased, and something kept us from seeing to the rest
         index.purge([path])
         raise
-    _forget_elsewhere(erased.texts, erased.names, learner, state, clock)
+    _forget_elsewhere(scope, erased.texts, erased.names)
     for name in erased.names:
         drop_answer(state, name)
     if scope.ledger:
@@ -836,26 +897,34 @@ def erase(path: str, scope: OpenScope, learner: Learner, state: State, *, clock:
     directory = os.path.dirname(state.folder)
     drafts = (place for folder in glob(f"{escape(gettempdir())}/memsheaf-*") for place in _walk_files(folder))
     caches = (place for place in _walk_files(cache) if not re.search(_OTHER_INDEX, place))
-    others = {*index.files(), *learner.files(), *_walk_files(directory), *caches, *drafts}
+    others = {*index.files(), *_daily_log(scope).files(), *_walk_files(directory), *caches, *drafts}
     naming = {*_walk_files(os.path.join(directory, HOSTS)), *_walk_files(state.folder)}
     naming.update(glob(f"{escape(directory)}/*.log"))
     return _search_traces(store, erased, others, naming, copy=os.path.join(state.folder, COPY))
 
 
-def synchronize(
-    scope: OpenScope, learner: Learner, state: State, *, clock: Callable[[], float], again: bool = False
-) -> Synced:
-    """Push what waits here and bring what others pushed; `again` as if it were the first time.
+def synchronize(scope: OpenScope, *, again: bool = False) -> Synced:
+    """Push what waits here and bring what other machines pushed; `again` as if it were the first time.
 
     Raises:
+        ScopeRefused: the scope has no hub.
         HubUnreachable, HubRefused, HubRestored, Busy.
     """
     store = scope.store
-    assert isinstance(store, Replica)
+    if not isinstance(store, Replica) or not has_hub(scope.root, scope.settings.home):
+        error = ScopeRefused(f"{scope.scope} has no hub")
+        raise hinted(error, f"`memsheaf hub add {scope.scope} URL` gives it one.")
+    synced = _synchronize(scope, store, again=again)
+    if synced.pulled and scope.ledger:  # look up who saved it, so that no question waits for that
+        scope.committers(scope.index.rows("author IS NULL"))
+    return synced
+
+
+def _synchronize(scope: OpenScope, store: Replica, *, again: bool = False) -> Synced:
     scope.require_writable()
     scope.index.look()  # what a person edited is in the journal, and so among what waits
     eraser = store.eraser
-    store.eraser = lambda name: erase(name, scope, learner, state, clock=clock).left
+    store.eraser = lambda name: _erase_here(scope, name).left
     try:
         synced = store.rejoin() if again else store.sync()
     finally:
@@ -863,52 +932,26 @@ def synchronize(
     scope.index.look()
     now = store.state()
     is_other = now.machine != store.settings.machine
-    if synced.whole or now.proofs or is_other or clock() - now.reported_at > REPORT_SECONDS:
+    if synced.whole or now.proofs or is_other or scope.clock() - now.reported_at > REPORT_SECONDS:
         with suppress(HubUnreachable, HubRefused):  # a later sync reports
-            store.erasures.report(clock())
+            store.erasures.report(scope.clock())
     return synced._replace(is_copy=is_other and now.machine != "")
 
 
-def erase_for_all(
-    path: str, scope: OpenScope, learner: Learner, state: State, *, clock: Callable[[], float]
-) -> Proof:
-    """Erase a memory here and on the hub, report it, and tell which machines have done so.
-
-    Raises:
-        NotFound, HubUnreachable, HubRefused: nothing was erased.
-    """
-    scope.require_person()
-    store = scope.store
-    if not isinstance(store, Replica):
-        return erase(path, scope, learner, state, clock=clock)
-    try:
-        synchronize(scope, learner, state, clock=clock)
-        before = store.state().erased
-        proof = erase(path, scope, learner, state, clock=clock)
-    except HubUnreachable as error:
-        raise hinted(error, "Nothing was erased: what all machines forget, the hub has to know.") from None
-    now = store.state()
-    erasures = tuple(erasure.id for erasure in now.erased if erasure not in before)
-    try:
-        if now.erasing:
-            raise HubUnreachable("the hub does not answer")
-        store.erasures.report(clock(), dict.fromkeys(erasures, ", ".join(proof.left)))
-        return proof._replace(erasures=erasures, machines=tuple(store.hub.users()[1]))
-    except HubUnreachable as error:
-        return proof._replace(left=(*proof.left, f"{store.settings.shown} ({error}; the next sync tells it)"))
+def _daily_log(scope: OpenScope) -> DailyLog:
+    return DailyLog(scope.root, scope.state, ledger=scope.ledger, clock=scope.clock)
 
 
-def _forget_elsewhere(
-    texts: Sequence[bytes], names: Sequence[str], learner: Learner, state: State, clock: Callable[[], float]
-) -> None:
+def _forget_elsewhere(scope: OpenScope, texts: Sequence[bytes], names: Sequence[str]) -> None:
     """Take what an erased memory said, and its names, out of what is kept beside the memories of all scopes."""
     keep = make_erasure_filter(texts)
-    learner.forget(texts)
+    state = scope.state
+    _daily_log(scope).purge(keep)  # first: it could be handed over once more
     _forget_in_hosts(os.path.dirname(state.folder), keep, names)
     for other in state.beside():
         spill.forget(other, texts)
         conversation_file.forget(other, texts, names)
-        forget_waiting(other, texts, names, clock=clock)
+        forget_waiting(other, texts, names, clock=scope.clock)
         recall_log.forget(other, texts, keep, names if other.folder == state.folder else ())
 
 

@@ -455,7 +455,7 @@ def test_consolidation_leaves_items_alone_and_holds_nothing_against_them(sheaf: 
         store.put(user, "indent", TABS)
     mine = sheaf.write("Likes tabs", "Indentation", "user", TABS["content"], allow=Allow(anyway=True)).path
 
-    assert sheaf.consolidate(apply=True).groups == []
+    assert sheaf.consolidation.run(apply=True).groups == []
     assert [value_of(store, user, "indent") for user in users] == [TABS, TABS]
     assert sheaf.read(mine).body.strip() == TABS["content"]
 

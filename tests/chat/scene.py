@@ -70,7 +70,7 @@ class Scene:
         permission = Permission(ask, planning=planning)
         mind = ChatMemory.open(self.settings, cwd=str(self.work), scopes=scopes, selector=selector)
         talker = talker(mind) if callable(talker) else talker or ScriptedTalker(script)
-        workshop = FolderTools(str(self.work), permission, keep_out=[sheaf.root for sheaf in mind.layers.each()])
+        workshop = FolderTools(str(self.work), permission, keep_out=[each.root for each in mind.layers.open_scopes()])
         chats = Conversations(mind.layers.own.state) if keep else None
         agent = Agent(talker, mind, workshop, permission, chats=chats, folder=str(self.work), **more)
         try:

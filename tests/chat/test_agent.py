@@ -17,6 +17,7 @@ from memsheaf.chat.turn import STOPPED, Called, Event, Failed, Notice, Recalled,
 from memsheaf.errors import ModelFailed
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import erase
 
 SAVE = json.dumps(
     {"name": "Prefers tabs", "description": "Indentation in all code", "type": "user", "content": "Use tabs."}
@@ -292,7 +293,7 @@ def test_what_is_erased_is_forgotten_by_a_chat_that_is_open(scene: Scene) -> Non
     with scene.chat([calling("memory_write", save), "Saved.", *["More."] * 13], context=3_000) as agent:
         run(agent, f"Remember that: {said}")
         with scene.memory() as sheaf:
-            sheaf.erase("project_kangaroo.md")
+            erase(sheaf.own, "project_kangaroo.md")
         long_talk(agent)
         assert "kangaroo script" not in json.dumps(requests(agent)[-1])
     for path in [*scene.folder.rglob("*.jsonl"), *scene.folder.rglob("spill-*")]:

@@ -18,6 +18,7 @@ from memsheaf.learn.conversation_file import ConversationLine, append_lines, for
 from memsheaf.llm.model import Said, ToolCall
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.state import State
+from memsheaf.transfer import erase
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs permissions and limits of POSIX")
 BEGAN = 1_794_744_000.0  # 2026-11-15, noon in UTC
@@ -295,7 +296,7 @@ def test_what_an_erased_memory_said_is_in_no_conversation_and_the_rest_is(sheaf:
     everything = (FACT, FILE, "Kim has the key", "When the vault can be opened", version)
     assert len(traces(tmp_path / "state", FACT)) == 2
 
-    proof = sheaf.erase(FILE)
+    proof = erase(sheaf.own, FILE)
 
     assert (proof.gone, proof.left) == (True, ())
     assert traces(tmp_path, *everything) == []
@@ -323,7 +324,7 @@ def test_an_erasure_reaches_the_conversations_of_every_scope(settings: Settings,
             conversation.add(Said("user", FACT))
         assert traces(tmp_path / "state", FACT)
 
-        assert sheaf.erase(FILE).gone
+        assert erase(sheaf.own, FILE).gone
 
     assert traces(tmp_path / "state", FACT) == []
 
@@ -333,7 +334,7 @@ def test_a_conversation_that_is_open_is_cleaned_and_goes_on(sheaf: Sheaf, tmp_pa
     with Conversations(sheaf.state).begin() as conversation:
         conversation.add(Said("user", FACT))
 
-        assert sheaf.erase(FILE).gone
+        assert erase(sheaf.own, FILE).gone
 
         conversation.add(Said("assistant", "Yes."))
         assert [one.text for one in conversation.messages()] == ["(erased)", "Yes."]
@@ -347,7 +348,7 @@ def test_a_torn_line_that_holds_an_erased_memory_goes_too(sheaf: Sheaf, tmp_path
     (place.parent / f"draft-{conversation.name}-0123").write_bytes(FACT.encode())
     (place.parent / "draft-history-0123").write_bytes(FACT.encode())
 
-    assert sheaf.erase(FILE).gone
+    assert erase(sheaf.own, FILE).gone
 
     assert traces(tmp_path / "state", FACT) == []
 
@@ -359,7 +360,7 @@ def test_the_proof_names_a_conversation_that_still_holds_the_text(sheaf: Sheaf) 
     os.makedirs(sheaf.state.folder, exist_ok=True)
     Path(sheaf.state.folder, "elsewhere.jsonl").write_text(record, encoding="utf-8")
 
-    proof = sheaf.erase(FILE)
+    proof = erase(sheaf.own, FILE)
 
     assert not proof.gone
     assert proof.left[0].endswith("elsewhere.jsonl:1")

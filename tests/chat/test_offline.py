@@ -18,6 +18,7 @@ from memsheaf.chat.offline.requests import say
 from memsheaf.config import Settings
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall, Touched
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import erase
 
 CORPORA = Path(__file__).parent.parent / "corpora"
 NOON = 1_773_489_600.0  # 2026-03-14
@@ -125,7 +126,7 @@ def test_what_is_remembered_is_what_was_said(
     sheaf: Sheaf, tmp_path: Path, said: list[str | None], bodies: list[str]
 ) -> None:
     for path in files(sheaf):
-        sheaf.erase(path)
+        erase(sheaf.own, path)
     chat = Chat(sheaf, tmp_path)
     for text in said:
         chat = chat if text else Chat(sheaf, tmp_path)
@@ -188,7 +189,7 @@ def test_a_question_is_answered_from_memory_each_time_or_not_at_all(chat: Chat, 
 def test_an_update_replaces_the_one_memory_that_is_surely_meant(sheaf: Sheaf, tmp_path: Path, said: str) -> None:
     chat = Chat(sheaf, tmp_path)
     for path in files(sheaf):
-        sheaf.erase(path)
+        erase(sheaf.own, path)
     path = remember(sheaf, "Deploys", "We deploy on Thursdays.")
     remember(sheaf, "Shop", "The web shop runs on Redis.")
     fact = said.split(": ")[-1].removesuffix(" Update that memory.")
@@ -216,7 +217,7 @@ def test_in_doubt_an_update_is_saved_beside_what_it_may_correct(
     sheaf: Sheaf, tmp_path: Path, bodies: list[str], said: str
 ) -> None:
     for path in files(sheaf):
-        sheaf.erase(path)
+        erase(sheaf.own, path)
     for number, body in enumerate(bodies):
         remember(sheaf, f"Memory {number}", body)
     before = files(sheaf)

@@ -329,7 +329,7 @@ def test_consolidation_leaves_shared_memories_alone(
         sheaf.write(
             "Zebra port", "About Zebra port", "project", f"{fact}\nAlso.", path="mine.md", allow=Allow(anyway=True)
         )
-        report = sheaf.consolidate("none", apply=True)
+        report = sheaf.consolidation.run("none", apply=True)
 
         assert report.groups == []
         assert "curl" not in sheaf.read("mine.md").text

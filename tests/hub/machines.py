@@ -19,6 +19,7 @@ from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import Synced
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import synchronize
 from memsheaf.work import hub_scopes
 
 
@@ -72,7 +73,7 @@ class ScopeOnMachine:
     def sync(self) -> Synced:
         """As `memsheaf hub sync`."""
         with self.open() as sheaf:
-            return sheaf.sync()
+            return synchronize(sheaf.own)
 
     def write(self, name: str, body: str, *, by: str = "user") -> str:
         """Save a memory; gives its path."""
@@ -151,5 +152,5 @@ class ScopeOnMachine:
 
 def replica_of(sheaf: Sheaf) -> Replica:
     """The replica of a scope with a hub."""
-    assert sheaf.replica is not None
-    return sheaf.replica
+    assert sheaf.own.replica is not None
+    return sheaf.own.replica

@@ -25,6 +25,7 @@ from memsheaf.hub import HubSettings
 from memsheaf.hub.replica_state import settings_of, write_settings
 from memsheaf.scope import Scope
 from memsheaf.store.safe_dir import Folder
+from memsheaf.transfer import synchronize
 from memsheaf.work import hub_scopes
 from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
 from web.web_site import serve
@@ -211,7 +212,7 @@ def test_what_was_queued_goes_once_the_hub_is_back(two: tuple[Machine, Machine],
         assert "Dashboards" not in desktop.names()
         bare.with_name("away").rename(bare)
     with desktop.open() as sheaf:
-        sheaf.sync()
+        synchronize(sheaf.own)
     assert "Dashboards" in desktop.names(), "the end of a process pushes what waits"
 
 
@@ -248,7 +249,7 @@ def test_the_worker_pushes_at_the_end_of_a_conversation(two: tuple[Machine, Mach
     (laptop.home / "user" / "reference_desk.md").write_text("The desk is on the second floor.\n")
     laptop.run("hook", "work", str(laptop.work))
     with desktop.open() as sheaf:
-        sheaf.sync()
+        synchronize(sheaf.own)
         assert "second floor" in sheaf.read("reference_desk.md").text
 
 
@@ -277,7 +278,7 @@ def test_a_process_that_runs_when_a_scope_gets_a_hub_shares_what_it_saves(tmp_pa
         running.revise("reference_dashboards.md", "wiki", "attic")
     for machine in (laptop, desktop):
         with machine.open() as sheaf:
-            sheaf.sync()
+            synchronize(sheaf.own)
     assert desktop.names() == {"Dashboards", "Tickets"}
     with desktop.open() as sheaf:
         assert "attic" in sheaf.read("reference_dashboards.md").text
@@ -291,7 +292,7 @@ def test_doctor_and_scopes_tell_how_a_scope_stands_with_its_hub(two: tuple[Machi
     laptop.save("Dashboards")
     (desktop.home / "user" / "reference_dashboards.md").write_text("They are in Grafana, in the folder app.\n")
     with desktop.open() as sheaf:
-        sheaf.sync()
+        synchronize(sheaf.own)
     told = {one["path"]: one for one in findings_of(desktop)}
     assert "two machines changed reference_dashboards.md" in told["user:reference_dashboards-2.md"]["problem"]
     bare.rename(bare.with_name("away"))

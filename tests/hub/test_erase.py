@@ -17,6 +17,7 @@ from hub.servers import as_superuser
 from memsheaf.errors import HubUnreachable
 from memsheaf.hub import Machine
 from memsheaf.recall.turns import Message, Turn
+from memsheaf.transfer import erase
 
 SECRET = "The merger with Pelikan is announced in spring."
 SAID = Turn("c1", (Message("user", f"Remember: {SECRET}"), Message("assistant", "I will.")))
@@ -176,7 +177,7 @@ def test_without_the_hub_nothing_is_erased_and_that_is_said(machines: Sequence[S
     assert {*before} <= {*ana.files_with("Pelikan")}
     ana.mend()
     with ana.open() as sheaf:
-        assert sheaf.erase(path).gone
+        assert erase(sheaf.own, path).gone
     assert ana.files_with("Pelikan") == []
 
 
@@ -213,7 +214,7 @@ def test_a_hub_that_fails_when_it_is_told_leaves_all_as_it_was(machines: Sequenc
 
         replica_of(sheaf).hub.erase = fail  # type: ignore[method-assign]
         with pytest.raises(HubUnreachable) as refused:
-            sheaf.erase(path)
+            erase(sheaf.own, path)
         assert refused.value.hint.startswith("Nothing was erased")
     assert ana.trust() == {path: "confirmed"}
     assert on_hub(ana, "Pelikan")

@@ -19,6 +19,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit, Revision, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.tools import Tools
+from memsheaf.transfer import export, take_in
 
 TEAM = "team/acme"
 TOKEN = "ghp_" + "x7Kq9LmN2pRs4TuV6wYz8AbCdEfGhJ1k3M5n"
@@ -156,7 +157,7 @@ def test_an_export_names_what_is_others_and_has_no_password(join: Callable[..., 
         assert json.loads(archive.read(listed)) == [theirs]
         assert b"postgresql" not in b"".join(map(archive.read, names))
     with ben.open(scope="user") as user:
-        assert {theirs, mine} <= {*user.take_in(str(target), history=True).added}
+        assert {theirs, mine} <= {*take_in(user.own, str(target), history=True).added}
         assert {row.path: row.trust for row in user.list()} == {theirs: "unconfirmed", mine: "confirmed"}
 
 
@@ -166,22 +167,22 @@ def test_edits_of_all_kinds_go_through_the_hub(own: Callable[..., ScopeOnMachine
     with laptop.open() as sheaf:
         first = sheaf.read(path).version
         sheaf.revise(path, "Fridays", "Mondays")
-        sheaf.restore(path, first)
+        sheaf.own.restore(path, first)
         renamed = sheaf.rename(path, "Release day").path
         sheaf.pin(renamed)
-        sheaf.export(str(tmp_path / "out.zip"), history=True)
+        export({"": sheaf.own}, str(tmp_path / "out.zip"), history=True)
     agree(laptop, desktop)
     with desktop.open() as sheaf:
         sheaf.forget(renamed)
-        sheaf.take_in(str(tmp_path / "out.zip"), history=True)
+        take_in(sheaf.own, str(tmp_path / "out.zip"), history=True)
     agree(laptop, desktop)
     with laptop.open() as sheaf:
         memory = sheaf.read(renamed)
         sheaf.put(renamed, memory.text.replace("Fridays", "Sundays"), expect=memory.version)
-        assert renamed in sheaf.take_in(str(tmp_path / "out.zip"), replace=True).replaced
+        assert renamed in take_in(sheaf.own, str(tmp_path / "out.zip"), replace=True).replaced
     agree(laptop, desktop)
     with desktop.open() as sheaf, desktop.open(scope="agent/bot") as bot:
-        sheaf.move([(renamed, "")], bot)
+        sheaf.own.move([(renamed, "")], bot.own)
         moved = {row.path for row in bot.list()}
     assert moved == {renamed}
     agree(laptop, desktop)
@@ -209,7 +210,7 @@ def test_a_move_out_of_a_team_leaves_others_words_unconfirmed(join: Callable[...
     path = ana.write("Deploy day", "We deploy on Fridays.")
     ben.sync()
     with ben.open() as sheaf, ben.open(scope="user") as user:
-        sheaf.move([(path, "")], user)
+        sheaf.own.move([(path, "")], user.own)
         assert [row.trust for row in user.list()] == ["unconfirmed"]
     ana.sync()
     assert ana.trust() == {}
@@ -233,7 +234,7 @@ def test_what_holds_a_secret_is_not_sent_whichever_way_it_comes(join: Callable[.
     assert ana.sync().held == {}
     with ana.open() as sheaf:
         with pytest.raises(SecretFound):
-            sheaf.restore(path, held)  # it never was on the hub
+            sheaf.own.restore(path, held)  # it never was on the hub
         edit = next(one.id for one in sheaf.log(path) if TOKEN.encode() in (one.revisions[0].old or b""))
         with pytest.raises(SecretFound):
             sheaf.undo(edit)
@@ -297,18 +298,18 @@ def test_a_team_is_consolidated_by_a_person_and_by_one_machine_at_a_time(join: C
     ana, ben = join("ana"), join("ben")
     ana.write("Deploy day", "We deploy on Fridays.")
     with ana.open() as sheaf:
-        gates = {gate.name: gate for gate in sheaf.gates()}
+        gates = {gate.name: gate for gate in sheaf.consolidation.gates()}
         assert not gates["enabled"].is_open
         assert "by a person" in gates["enabled"].why
-        assert sheaf.dream()[1] is None
+        assert sheaf.consolidation.run_if_due()[1] is None
         chosen = ana.settings._replace(policies=((TEAM, "auto"),))
         with Sheaf.open(TEAM, settings=chosen, cwd=str(ana.folder), by="user") as other:
-            assert {gate.name: gate for gate in other.gates()}["enabled"].is_open
+            assert {gate.name: gate for gate in other.consolidation.gates()}["enabled"].is_open
         with ben.open() as there, replica_of(there).lock("consolidate"):
             with pytest.raises(Busy):
-                sheaf.consolidate(apply=True)
-            sheaf.consolidate()  # a plan disturbs nobody
-        sheaf.consolidate(apply=True)
+                sheaf.consolidation.run(apply=True)
+            sheaf.consolidation.run()  # a plan disturbs nobody
+        sheaf.consolidation.run(apply=True)
 
 
 def test_nothing_goes_to_a_team_by_itself(join: Callable[..., ScopeOnMachine]) -> None:

@@ -66,8 +66,8 @@ def test_nor_for_another_process_that_still_waits_for_it(hang: Hang) -> None:
     machine = hang("queue")
     machine.write("Tea", "They drink green tea.")  # it is pending
     with machine.open() as sheaf:
-        assert sheaf.replica
-        sheaf.replica._change_state(lambda now: now._replace(down_at=0.0))
+        assert sheaf.own.replica
+        sheaf.own.replica._change_state(lambda now: now._replace(down_at=0.0))
 
         def sync() -> None:
             with suppress(MemsheafError):
@@ -82,7 +82,7 @@ def test_nor_for_another_process_that_still_waits_for_it(hang: Hang) -> None:
         sheaf.write("Milk", "About milk", "user", "They take milk with it, and no sugar.")
         assert time.monotonic() - began < SHORT
         assert thread.is_alive()
-        assert len(sheaf.replica.state().pending) == 2
+        assert len(sheaf.own.replica.state().pending) == 2
 
 
 def test_a_git_remote_is_asked_once_who_uses_it(network: Network) -> None:

@@ -15,6 +15,7 @@ from memsheaf.hub.postgres import PostgresHub
 from memsheaf.store import ABSENT, Commit, Revision, version_of
 from memsheaf.store.journal import Journal
 from memsheaf.store.safe_dir import Folder, kernel_lock
+from memsheaf.transfer import erase, synchronize
 
 Join = Callable[..., ScopeOnMachine]
 TEAM = "team/acme"
@@ -164,12 +165,12 @@ def test_whoever_saved_a_version_last_is_named_whatever_became_of_it(join: Join)
     eve.sync()
     assert names(eve) == {day: "ana", port: "ben"}
     with ben.open() as sheaf:
-        sheaf.sync()
+        synchronize(sheaf.own)
         sheaf.revise(day, "Fridays", "Mondays")
     eve.sync()
     assert names(eve) == {day: "ben", port: "ben"}
     with ana.open() as sheaf:
-        sheaf.sync()
+        synchronize(sheaf.own)
         sheaf.undo(next(sheaf.log(day)).id)
         moved = sheaf.rename(port, "The staging server").path
     eve.sync()
@@ -179,7 +180,7 @@ def test_whoever_saved_a_version_last_is_named_whatever_became_of_it(join: Join)
     assert names(eve) == {day: "ana", moved: "ana"}
     assert eve.run("trust", "--yes")[0] == 0
     with ana.open() as sheaf:
-        sheaf.erase(moved)
+        erase(sheaf.own, moved)
     eve.sync()
     assert names(eve) == {day: "ana"}
 
@@ -262,7 +263,7 @@ def test_a_folder_that_joins_keeps_its_own_and_leaves_others_theirs(join: Join, 
     expected = {mine: "confirmed", theirs: "shared"}
     assert ben.trust() == expected
     with ben.open() as sheaf:
-        sheaf.sync(again=True)
+        synchronize(sheaf.own, again=True)
     assert ben.trust() == expected
     assert ben.run("hub", "remove", TEAM, scoped=False)[0] == 0
     assert ben.trust() == expected  # also when it has no hub any more
@@ -343,8 +344,8 @@ def test_the_log_names_members_and_undo_leaves_their_commits_alone(join: Join) -
     ben.sync()
     with ben.open() as sheaf:
         assert [commit.by for commit in sheaf.log()] == ["@ana", "user"]
-        assert {line.by for line in sheaf.blame(theirs)} == {"@ana"}
-        assert "+We deploy on Fridays." in sheaf.diff(theirs)
+        assert {line.by for line in sheaf.own.blame(theirs)} == {"@ana"}
+        assert "+We deploy on Fridays." in sheaf.own.diff(theirs)
         named = next(sheaf.log(theirs)).id
     assert "@ana" in ben.run("log")[1]
     assert ben.run("undo")[0] == 0

@@ -15,6 +15,7 @@ import pytest
 from memsheaf.config import Settings
 from memsheaf.index.database import database_for
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import take_in
 
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 
@@ -428,7 +429,7 @@ def test_after_an_import_what_others_do_is_noticed_at_once(sheaf: Sheaf, tmp_pat
     source.mkdir()
     for number in range(30):
         (source / f"n{number:02}.md").write_text(PLAIN)
-    sheaf.take_in(str(source))
+    take_in(sheaf.own, str(source))
     assert sheaf.catalog().total == 30
     write(sheaf, "more.md")
     assert sheaf.catalog().total == 31

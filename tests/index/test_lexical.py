@@ -16,6 +16,7 @@ from memsheaf.index.lexical import put_words, rank_by_words
 from memsheaf.memory import Memory, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.tokenizer import stem, words
+from memsheaf.transfer import take_in
 
 # stems
 
@@ -155,7 +156,7 @@ def test_a_search_finds_what_was_saved_imported_and_laid_there(sheaf: Sheaf, tmp
     for number in range(20):
         (source / f"imported-{number}.md").write_text(memory(f"Imported {number}", body="zebra").text)
     sheaf.write("Saved", "d", "user", "zebra")
-    sheaf.take_in(str(source))
+    take_in(sheaf.own, str(source))
     sheaf.write("Saved later", "d", "user", "zebra")
     Path(sheaf.root, "laid.md").write_text(memory("Laid", body="zebra").text)
 

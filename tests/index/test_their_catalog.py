@@ -19,6 +19,7 @@ from memsheaf.config import Settings
 from memsheaf.errors import Changed
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.folder import FolderStore
+from memsheaf.transfer import erase
 from memsheaf.work.checks import examine
 
 ADD = ["add", "Tabs", "Use tabs.", "--description", "Indentation", "--type", "user", "--scope", "project"]
@@ -123,7 +124,7 @@ def test_of_our_catalog_the_lines_that_were_added_by_hand_are_kept_in_one_file(c
         assert (place / "MEMORY-kept.md").read_text() == THEIRS + "\n- line 0\n\n- line 1\n\n- line 2\n"
         assert not list(place.glob("MEMORY-kept-*.md"))
 
-        sheaf.erase("MEMORY-kept.md")
+        erase(sheaf.own, "MEMORY-kept.md")
     for path in place.rglob("*"):
         assert path.is_dir() or b"pager" not in path.read_bytes()
         assert path.is_dir() or b"- line 1" not in path.read_bytes()

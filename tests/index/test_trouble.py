@@ -22,6 +22,7 @@ from memsheaf.errors import Busy, EmbedderFailed, StoreFailed
 from memsheaf.index import database
 from memsheaf.index.database import base_of, connect, database_for, delete, locked
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import erase
 
 DIMENSIONS = 64
 
@@ -151,7 +152,7 @@ def test_a_database_is_not_deleted_while_somebody_opens_it(settings: Settings) -
 
 def test_the_proof_of_an_erasure_does_not_end_the_locks_of_sqlite(sheaf: Sheaf, settings: Settings) -> None:
     fill(sheaf)
-    assert sheaf.erase("user_note-1.md").gone
+    assert erase(sheaf.own, "user_note-1.md").gone
     assert sheaf.own.index._db is None  # reading the files of a connection that is open would
     assert found(sheaf, "word2") == ["user_note-2.md"]
 
@@ -197,7 +198,7 @@ def test_an_index_that_cannot_be_removed_is_named_by_the_proof(sheaf: Sheaf, set
     database.mkdir()
     (database / "inside").write_bytes(text)
 
-    proof = sheaf.erase("user_note-1.md")
+    proof = erase(sheaf.own, "user_note-1.md")
 
     assert [os.path.basename(place) for place in proof.left] == [f"{database.name} (cannot be read)", "inside"]
     with pytest.raises(StoreFailed, match="cannot be removed"):

@@ -35,6 +35,7 @@ from memsheaf.index.embedding import BATCH_MEMORIES, PAUSE_SECONDS
 from memsheaf.index.vectors import FIRST_PASSAGE_CHARS, MAX_PASSAGES, NEXT_PASSAGE_CHARS, passages
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import erase
 
 SAME = {"automobile": "car", "vehicle": "car", "physician": "doctor", "canine": "dog", "feline": "cat"}
 
@@ -160,7 +161,7 @@ def test_a_memory_is_found_that_shares_only_the_meaning(sheaf: Sheaf) -> None:
     remember(sheaf, "Physician", "physician physician")
 
     assert found(sheaf, "car")[0] == path
-    match, other = sheaf.matches("vehicle")
+    match, other = sheaf.own.matches("vehicle")
     assert other.score < match.score
     assert (match.row.path, match.common, match.near > 0.5, match.score > 0) == (path, 0.0, True, True)
 
@@ -187,17 +188,17 @@ def test_the_answers_are_the_same_after_the_database_was_deleted(is_open: bool, 
     sheaf = Sheaf.open("user", settings=settings, embedder=Toy())
     fill(sheaf, 40)
     sheaf.own.index.embed_all()
-    before = sheaf.matches("word7")
+    before = sheaf.own.matches("word7")
     if not is_open:
         sheaf.close()
     for suffix in ("", "-wal", "-shm"):
         Path(database_for(sheaf.root, settings.cache) + suffix).unlink(missing_ok=True)
 
-    assert not is_open or sheaf.matches("word7") == before
+    assert not is_open or sheaf.own.matches("word7") == before
     with Sheaf.open("user", settings=settings, embedder=Toy()) as again:
         again.list()
         assert again.own.index.embed_all()[:3] == ("toy 1", 40, 40)
-        assert again.matches("word7") == before
+        assert again.own.matches("word7") == before
         assert embedded(settings) == paths_of(again)
     sheaf.close()
 
@@ -217,7 +218,7 @@ def test_vectors_of_another_embedder_stay_until_all_are_made_anew_and_then_go(se
         slow.gate.set()
         wait_until(lambda: not sheaf.own.index.embedding().running)
         assert sheaf.own.index.embedding()[:4] == ("toy 2", total, total, False)
-        assert sheaf.matches("word7")[0].near > 0.3
+        assert sheaf.own.matches("word7")[0].near > 0.3
         assert embedded(settings) == paths_of(sheaf), "one vector each"
 
 
@@ -238,7 +239,7 @@ def test_a_memory_that_goes_leaves_no_vector_though_search_goes_by_words(setting
 def test_a_removed_or_replaced_memory_leaves_no_vector(sheaf: Sheaf, settings: Settings) -> None:
     fill(sheaf)
     path = remember(sheaf, "Automobile", "automobile")
-    before = sheaf.matches("x")
+    before = sheaf.own.matches("x")
 
     sheaf.forget("user_note-0.md")
     sheaf.revise(path, "automobile", "feline")
@@ -247,7 +248,7 @@ def test_a_removed_or_replaced_memory_leaves_no_vector(sheaf: Sheaf, settings: S
     assert embedded(settings) == paths_of(sheaf)
     sheaf.undo()
     sheaf.undo()
-    assert [match[1:] for match in sheaf.matches("x")] == [match[1:] for match in before]
+    assert [match[1:] for match in sheaf.own.matches("x")] == [match[1:] for match in before]
 
 
 def test_an_erased_memory_leaves_no_vector_and_others_keep_theirs(sheaf: Sheaf, settings: Settings, toy: Toy) -> None:
@@ -257,7 +258,7 @@ def test_an_erased_memory_leaves_no_vector_and_others_keep_theirs(sheaf: Sheaf, 
     [(vector,)] = rows_of(settings, "data", f"entry = (SELECT id FROM entry WHERE path = '{path}')")
     toy.texts.clear()
 
-    proof = sheaf.erase(path)
+    proof = erase(sheaf.own, path)
 
     assert proof.gone
     assert not any(vector in file.read_bytes() for file in Path(settings.cache).iterdir())
@@ -276,7 +277,7 @@ def test_a_process_that_reads_a_memory_while_it_is_erased_brings_no_vector_back(
             thread = threading.Thread(target=lambda: other.search("car"))
             thread.start()
             wait_until(lambda: slow.waits)
-            assert sheaf.erase(path).gone
+            assert erase(sheaf.own, path).gone
             slow.gate.set()
             thread.join(60)
 
@@ -294,7 +295,7 @@ def test_many_are_embedded_beside_the_search_which_goes_by_words_meanwhile(sheaf
     toy.gate = threading.Event()
     fill(sheaf, 3 * BATCH_MEMORIES)
 
-    (match,) = sheaf.matches("word7")
+    (match,) = sheaf.own.matches("word7")
     assert (match.row.path, match.near) == ("user_note-7.md", 0.0)
     status = sheaf.own.index.embedding()
     assert (status.done, status.total, status.running) == (0, 3 * BATCH_MEMORIES, True)
@@ -302,7 +303,7 @@ def test_many_are_embedded_beside_the_search_which_goes_by_words_meanwhile(sheaf
     toy.gate.set()
     wait_until(lambda: not sheaf.own.index.embedding().running)
     assert sheaf.own.index.embedding() == ("toy 1", 3 * BATCH_MEMORIES, 3 * BATCH_MEMORIES, False, "")
-    assert sheaf.matches("word7")[0].near > 0.3
+    assert sheaf.own.matches("word7")[0].near > 0.3
 
 
 @pytest.mark.usefixtures("hurried")
@@ -411,7 +412,9 @@ def test_after_a_search_each_text_has_its_vector_and_no_other_is_left(steps: lis
                     sheaf.write(f"N{number}", "d", "user", text, replace=True)
                 case ("forget" | "erase" as what, number):
                     with suppress(NotFound):
-                        sheaf.forget(f"user_n{number}.md") if what == "forget" else sheaf.erase(f"user_n{number}.md")
+                        sheaf.forget(f"user_n{number}.md") if what == "forget" else erase(
+                            sheaf.own, f"user_n{number}.md"
+                        )
                 case ("touch", number):
                     with suppress(FileNotFoundError):
                         os.utime(f"{sheaf.root}/user_n{number}.md", (10**9, 10**9))

@@ -22,6 +22,7 @@ from memsheaf.memory import Allow, parse
 from memsheaf.recall.inject import Shown, render_recall
 from memsheaf.store.state import State
 from memsheaf.text.neutralize import for_terminal
+from memsheaf.transfer import erase
 
 NOON = 1_794_744_000.0  # 2026-11-15
 DAY = 86_400.0
@@ -337,7 +338,7 @@ def test_the_proof_of_an_erasure_looks_at_the_log(sheaf: Sheaf) -> None:
         "Note that the vault in Zürich opens at noon.\n", encoding="utf-8"
     )
 
-    proof = sheaf.erase(vault)
+    proof = erase(sheaf.own, vault)
 
     left = {name.replace(os.sep, "/").partition(":")[0] for name in proof.left}
     assert left == {"logs/.history/copy.jsonl", "logs/mine.md"}
@@ -394,7 +395,7 @@ def test_an_erased_memory_is_gone_from_the_log_it_was_learned_from(sheaf: Sheaf,
     path = sheaf.distil().verdicts[0].path
     log.append(turn("user: As I said: the vault in zürich opens at noon, always."))
 
-    proof = sheaf.erase(path)
+    proof = erase(sheaf.own, path)
 
     assert proof.gone
     assert b"vault in z" not in everywhere(tmp_path).lower()

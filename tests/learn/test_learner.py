@@ -17,6 +17,7 @@ from memsheaf.limits import Caps
 from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import Message, Proposal, Turn
+from memsheaf.transfer import erase
 
 CLOCK = 1_794_744_000.0  # 2026-11-15
 NUMBER = iter(range(1, 1_000_000))
@@ -428,7 +429,7 @@ def test_killed_anywhere_it_learns_each_turn_once(settings: Settings) -> None:
     def is_killed(at: int) -> bool:
         with Sheaf.open("user", settings=settings, clock=lambda: CLOCK) as sheaf:
             for row in sheaf.list():
-                sheaf.erase(row.path)
+                erase(sheaf.own, row.path)
             sheaf.learn(turn(f"{FRIDAYS} Tickets about releases are in LINEAR.", conversation=f"k{at}"))
         child = os.fork()
         if not child:
@@ -535,7 +536,7 @@ def test_an_erasure_reaches_what_waits_however_it_is_spelled(sheaf: Sheaf, setti
         waiting = asking.learning
         waiting.queue.put(proposal, at="2026-11-15T00:00:00Z", why="test")
 
-    proof = sheaf.erase(path)
+    proof = erase(sheaf.own, path)
 
     assert proof.gone, proof.left
     state = [file.read_bytes().lower() for file in Path(settings.state).rglob("*") if file.is_file()]
@@ -549,7 +550,7 @@ def test_an_erasure_during_a_question_is_not_undone_by_the_answer(sheaf: Sheaf, 
 
     def meanwhile(_: Question) -> object:
         with Sheaf.open("user", settings=settings, clock=lambda: CLOCK) as other:
-            assert other.erase(path).gone
+            assert erase(other.own, path).gone
         return said(memory("Address", content="Jonas Weber lives in Hafenstrasse in Kiel."))
 
     sheaf.distil(Scripted([meanwhile, said()]))

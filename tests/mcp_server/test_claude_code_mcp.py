@@ -139,7 +139,7 @@ def test_the_tools_are_in_the_first_request_and_save_a_memory(claude: Claude, tm
     with Sheaf.open("user", settings=settings) as sheaf:
         texts = [f"---\nname: N{n}\ndescription: House {n}\ntype: user\n---\nIt is red.\n" for n in range(250)]
         made = [Change(f"user_house-{n}.md", text.encode(), ABSENT) for n, text in enumerate(texts)]
-        sheaf.change_many(made, "houses", by="user")
+        sheaf.own.change_many(made, "houses", by="user")
         sheaf.catalog()
     config = tmp_path / "mcp.json"
     config.write_text(

@@ -28,7 +28,7 @@ from memsheaf.index.database import database_for
 from memsheaf.index.search import Index
 from memsheaf.open_scope import OpenScope
 from memsheaf.scope import Scope
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import OpenFolders, Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.store.folder import FolderStore
 
@@ -50,7 +50,9 @@ def open_sheaf(place: str, cache: str = "cache") -> Sheaf:
     scope = OpenScope(
         Scope("user"), store, index, settings, by="agent", read_only=False, clock=time.time, ledger=None
     )
-    return Sheaf.over(scope)
+    folders = OpenFolders("agent")
+    folders.add(scope.root, scope)
+    return Sheaf(settings, scopes=["user"], folders=folders)
 
 
 # what each process does

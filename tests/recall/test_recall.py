@@ -212,7 +212,7 @@ def test_of_equals_the_pinned_the_new_the_used_and_the_nearest_come_first(
     for name in ("Zebra alpha", "Zebra bravo", "Zebra delta", "Zebra gamma"):
         sheaf.write(name, "About the zebra service", "project", "It runs.", pinned=name.endswith("gamma"))
     now[0] += 85 * DAY
-    sheaf.used("project_zebra-delta.md")
+    sheaf.own.count_use(["project_zebra-delta.md"])
     assert order(sheaf.session().why("the zebra service?"))[0] == "Zebra gamma"
     now[0] += 4 * DAY
     sheaf.write("Zebra omega", "About the zebra service", "project", "It runs.")

@@ -10,6 +10,7 @@ from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.recall import recall_log
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import erase
 
 PATH = "project_deployment-pipeline.md"
 NOW = 1_800_000_000.0
@@ -82,7 +83,7 @@ def test_no_secret_and_not_all_of_a_long_message_is_kept(sheaf: Sheaf) -> None:
 
 def test_only_the_last_recalls_stay(sheaf: Sheaf) -> None:
     for number in range(900):
-        sheaf.used(PATH, message=f"{number} " + "x" * 300)
+        sheaf.own.count_use([PATH], f"{number} " + "x" * 300)
 
     found = sheaf.own.recalled(PATH)
 
@@ -96,11 +97,11 @@ def test_only_the_last_recalls_stay(sheaf: Sheaf) -> None:
 def test_erasing_a_memory_erases_its_recalls_and_messages_that_say_it(sheaf: Sheaf, tmp_path: Path) -> None:
     sheaf.recall("how do we deploy the shop?")
     cut = "which indentation for all code? " + "z" * (recall_log.MAX_MESSAGE_BYTES - 51) + " Deploy the shop wi"
-    sheaf.used("user_prefers-tabs.md", message="Is it true that: Deploy the shop with `make ship`.")
-    sheaf.used("user_prefers-tabs.md", message=cut + "th `make ship`.")
-    sheaf.used("user_prefers-tabs.md", message="which indentation for all code?")
+    sheaf.own.count_use(["user_prefers-tabs.md"], "Is it true that: Deploy the shop with `make ship`.")
+    sheaf.own.count_use(["user_prefers-tabs.md"], cut + "th `make ship`.")
+    sheaf.own.count_use(["user_prefers-tabs.md"], "which indentation for all code?")
 
-    proof = sheaf.erase(PATH)
+    proof = erase(sheaf.own, PATH)
 
     assert proof.left == ()
     assert [one.message for one in sheaf.own.recalled()] == ["which indentation for all code?"]

@@ -15,6 +15,7 @@ from memsheaf.errors import StoreFailed, VersionGone
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit, journal, journal_folding, version_of
 from memsheaf.store.folder import FolderStore
+from memsheaf.transfer import erase
 
 DAY = 86_400.0
 START = 1_790_000_000.0
@@ -212,7 +213,7 @@ def test_what_is_erased_is_in_no_archive_and_no_note(tmp_path: Path) -> None:
     assert "user_first.md" in (root / ".history" / "heads").read_text()
     assert "user_first.md" in (root / ".history" / "kept").read_text()
 
-    in_a_sheaf(root, tmp_path / "cache", lambda sheaf: sheaf.erase("user_first.md"))
+    in_a_sheaf(root, tmp_path / "cache", lambda sheaf: erase(sheaf.own, "user_first.md"))
 
     assert "first" not in journal_text(root)
     assert len(list(store.history("user_second.md"))) == 1

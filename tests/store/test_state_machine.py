@@ -23,9 +23,10 @@ from memsheaf.index.database import database_for
 from memsheaf.index.search import Index
 from memsheaf.open_scope import OpenScope
 from memsheaf.scope import Scope
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import OpenFolders, Sheaf
 from memsheaf.store import ABSENT, Change, Commit, version_of
 from memsheaf.store.folder import FolderStore
+from memsheaf.transfer import erase
 
 PATHS = ("a.md", "b.md", "sub/c.md", "sub/deep/d.md")
 paths = st.sampled_from(PATHS)
@@ -81,7 +82,9 @@ class Story(RuleBasedStateMachine):
             clock=time.time,
             ledger=None,
         )
-        self.sheaf = Sheaf.over(scope)
+        folders = OpenFolders("agent")
+        folders.add(scope.root, scope)
+        self.sheaf = Sheaf(settings, scopes=["user"], folders=folders)
 
     # what is, and what should be
 
@@ -240,9 +243,9 @@ class Story(RuleBasedStateMachine):
         self.take_over_outside(expected)
         if not any(path in told.steps for told in self.story):
             with pytest.raises(NotFound):
-                self.sheaf.erase(path)
+                erase(self.sheaf.own, path)
             return
-        proof = self.sheaf.erase(path)
+        proof = erase(self.sheaf.own, path)
         assert proof.gone, proof
         self.set_file(path, None)
         kept = [(told, {at: step for at, step in told.steps.items() if at != path}) for told in self.story]

@@ -18,6 +18,7 @@ from memsheaf.index.database import database_for
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.tools import Tools
+from memsheaf.transfer import erase
 
 DAY = 86_400.0
 MANY = 230
@@ -56,7 +57,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
             for number, day in enumerate(days)
         ]
         changes = [Change(f"user_fact-{number:03}.md", text.encode(), ABSENT) for number, text in enumerate(texts)]
-        sheaf.change_many(changes, "one a day", by="user")
+        sheaf.own.change_many(changes, "one a day", by="user")
     return settings.home
 
 
@@ -81,7 +82,7 @@ def test_what_an_agent_read_comes_back_with_the_next_save(full: Sheaf) -> None:
 
 def test_reading_alone_changes_no_byte_of_the_prompt(full: Sheaf, opened: Open) -> None:
     before, written = full.prompt(), full.own.store.stamps(["MEMORY.md"])
-    full.used("user_fact-005.md", "user_fact-006.md")
+    full.own.count_use(["user_fact-005.md", "user_fact-006.md"])
 
     assert full.prompt() == before
     assert opened().prompt() == before
@@ -89,9 +90,9 @@ def test_reading_alone_changes_no_byte_of_the_prompt(full: Sheaf, opened: Open) 
 
 
 def test_an_index_that_is_built_anew_comes_to_the_same_catalog(full: Sheaf, opened: Open, settings: Settings) -> None:
-    full.used("user_fact-005.md")
+    full.own.count_use(["user_fact-005.md"])
     full.write("Newest", "d", "user", "text")
-    full.used("user_fact-006.md")  # not yet in the catalog, so not in the next one either
+    full.own.count_use(["user_fact-006.md"])  # not yet in the catalog, so not in the next one either
     text = full.catalog().text
     for suffix in ("", "-wal", "-shm"):
         Path(database_for(full.root, settings.cache) + suffix).unlink()
@@ -105,7 +106,7 @@ def test_an_index_that_is_built_anew_comes_to_the_same_catalog(full: Sheaf, open
 def test_a_use_outlives_the_process(full: Sheaf, opened: Open, settings: Settings) -> None:
     code = (
         "from memsheaf.sheaf import Sheaf\n"
-        "with Sheaf.open('user') as sheaf: sheaf.used('user_fact-005.md')"
+        "with Sheaf.open('user') as sheaf: sheaf.own.count_use(['user_fact-005.md'])"
     )  # fmt: skip
     environment = {**os.environ, "MEMSHEAF_HOME": settings.home, "MEMSHEAF_CACHE": settings.cache}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
@@ -114,7 +115,7 @@ def test_a_use_outlives_the_process(full: Sheaf, opened: Open, settings: Setting
 
 
 def test_the_newest_is_never_what_is_lost(full: Sheaf) -> None:
-    full.used(*(f"user_fact-{number:03}.md" for number in range(220)))
+    full.own.count_use([*(f"user_fact-{number:03}.md" for number in range(220))])
     full.write("Newest", "d", "user", "text")
 
     assert "user_newest.md" in full.catalog().text
@@ -129,14 +130,14 @@ def test_a_day_that_has_not_come_moves_nothing_past_today(full: Sheaf, days: lis
 
 
 def test_who_may_only_read_leaves_no_trace(full: Sheaf, opened: Open) -> None:
-    opened(read_only=True).used("user_fact-005.md")
+    opened(read_only=True).own.count_use(["user_fact-005.md"])
 
     assert not Path(full.root, ".history", "uses").exists()
 
 
 def test_erasing_a_memory_erases_its_uses(full: Sheaf) -> None:
-    full.used("user_fact-005.md", "user_fact-006.md")
-    proof = full.erase("user_fact-005.md")
+    full.own.count_use(["user_fact-005.md", "user_fact-006.md"])
+    proof = erase(full.own, "user_fact-005.md")
 
     assert proof.gone
     assert Path(full.root, ".history", "uses").read_bytes().count(b"user_fact-006.md") == 1

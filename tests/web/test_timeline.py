@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memsheaf import Settings, Sheaf
+from memsheaf.transfer import erase
 from memsheaf.web.activity import ShownCommit, TimelineFilter, timeline
 
 EVERY_COMMIT = TimelineFilter()
@@ -53,7 +54,7 @@ def test_what_was_erased_is_told_no_more(pair: dict[str, Sheaf]) -> None:
     secret = add(pair["user"], "Phone number")
     add(pair["user"], "Prefers tabs")
     assert len(story(pair)) == 2
-    pair["user"].erase(secret)
+    erase(pair["user"].own, secret)
     assert story(pair) == [("added 'Prefers tabs'", "can be undone")]
     add(pair["user"], "Speaks German")
     assert len(story(pair)) == 2

@@ -89,7 +89,7 @@ def test_an_audit_changes_nothing_not_even_what_an_editor_did_unseen(place: Plac
         sheaf = layers.only("project")
         for number in range(7):
             remember(sheaf, f"Test command {number}", f"Run {TEST} number {number}.", trust="unconfirmed")
-        sheaf.used("project_test-command-1.md")
+        sheaf.own.count_use(["project_test-command-1.md"])
     place.write("MEMORY.md", "not the catalog")
     place.write("project_outside.md", "---\nname: n\ndescription: d\ntype: user\n---\nAn editor wrote this.\n")
     place.write("bad.md", "---\nname: [\n")

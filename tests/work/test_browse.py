@@ -9,6 +9,7 @@ import pytest
 
 from memsheaf import Settings, Sheaf
 from memsheaf.index.browse import SORTS, Filter
+from memsheaf.open_scope import list_page
 from memsheaf.store.trust import accept
 
 DAY = 86_400
@@ -30,9 +31,9 @@ def filled(settings: Settings, work: Path) -> Iterator[Sheaf]:
 
 
 def names(layers: Sheaf, wanted: Filter = Filter(), **more: object) -> list[str]:  # noqa: B008
-    found, total = layers.browse(wanted, **more)  # type: ignore[arg-type]
+    found, total = list_page(layers.open_scopes(), wanted, **more)  # type: ignore[arg-type]
     assert more or total == len(found)
-    return [row.name for row in found]
+    return [row.name for _, row in found]
 
 
 def test_filters_orders_and_pages_hold_over_all_scopes(filled: Sheaf) -> None:
@@ -41,8 +42,8 @@ def test_filters_orders_and_pages_hold_over_all_scopes(filled: Sheaf) -> None:
     assert names(filled, sort="name") == ["apple harvest", "Build server", "Mood", "Zebra crossing"]
     assert names(filled, sort="type") == ["Mood", "apple harvest", "Build server", "Zebra crossing"]
     for sort in SORTS:
-        pages = [filled.browse(sort=sort, limit=1, offset=at) for at in range(5)]
-        assert [row.name for page, _ in pages for row in page] == names(filled, sort=sort)
+        pages = [list_page(filled.open_scopes(), sort=sort, limit=1, offset=at) for at in range(5)]
+        assert [row.name for page, _ in pages for _, row in page] == names(filled, sort=sort)
         assert {total for _, total in pages} == {4}
     assert names(filled, Filter(kind="user")) == ["Zebra crossing"]
     assert names(filled, Filter(kind="other")) == []

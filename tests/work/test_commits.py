@@ -10,7 +10,7 @@ import pytest
 
 from memsheaf import Settings, Sheaf
 from memsheaf.errors import Busy, PathRefused, SecretFound, TextRefused
-from memsheaf.sheaf import Look
+from memsheaf.open_scope import Look
 from memsheaf.work import sessions, tasks
 from memsheaf.work.notes import BLOCKERS, Notes, noted_under
 
@@ -42,9 +42,9 @@ def sheaf(settings: Settings) -> Iterator[Sheaf]:
 
 
 def test_several_files_change_as_one_commit_that_undo_takes_back(sheaf: Sheaf) -> None:
-    sheaf.change_files(lambda look: {"a.md": "one\n"}, "begin")
+    sheaf.own.change_files(lambda look: {"a.md": "one\n"}, "begin")
 
-    done = sheaf.change_files(lambda look: {"a.md": (look("a.md") or "") + "two\n", "b.md": "new\n"}, "go on")
+    done = sheaf.own.change_files(lambda look: {"a.md": (look("a.md") or "") + "two\n", "b.md": "new\n"}, "go on")
 
     assert done is not None
     assert [step.path for step in done.revisions] == ["a.md", "b.md"]
@@ -55,7 +55,7 @@ def test_several_files_change_as_one_commit_that_undo_takes_back(sheaf: Sheaf) -
 
 
 def test_a_plan_is_asked_again_when_somebody_was_faster(sheaf: Sheaf) -> None:
-    sheaf.change_files(lambda look: {"a.md": "one\n"}, "begin")
+    sheaf.own.change_files(lambda look: {"a.md": "one\n"}, "begin")
     asked = []
 
     def plan(look: Look) -> Mapping[str, str | None]:
@@ -65,17 +65,17 @@ def test_a_plan_is_asked_again_when_somebody_was_faster(sheaf: Sheaf) -> None:
             Path(sheaf.root, "a.md").write_text("from an editor\n")
         return {"a.md": text + "two\n"}
 
-    sheaf.change_files(plan, "add")
+    sheaf.own.change_files(plan, "add")
 
     assert asked == ["one\n", "from an editor\n"]
     assert sheaf.read("a.md").text == "from an editor\ntwo\n"
 
 
 def test_a_file_that_nobody_looked_at_is_not_overwritten(sheaf: Sheaf) -> None:
-    sheaf.change_files(lambda look: {"a.md": "one\n"}, "begin")
+    sheaf.own.change_files(lambda look: {"a.md": "one\n"}, "begin")
 
     with pytest.raises(Busy):
-        sheaf.change_files(lambda look: {"a.md": "two\n"}, "blindly")
+        sheaf.own.change_files(lambda look: {"a.md": "two\n"}, "blindly")
     assert sheaf.read("a.md").text == "one\n"
 
 
@@ -92,7 +92,7 @@ def test_what_may_not_be_stored_is_refused_whole(sheaf: Sheaf) -> None:
         ("a.md", "---\nname: broken\n", TextRefused),
     ):
         with pytest.raises(error):
-            sheaf.change_files(partial(mixed, path, text), "mixed")
+            sheaf.own.change_files(partial(mixed, path, text), "mixed")
         assert not Path(sheaf.root, "fine.md").exists()
 
 

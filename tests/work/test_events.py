@@ -183,7 +183,7 @@ def test_events_are_no_memories_and_undo_takes_one_back(task: Task) -> None:
     assert len(list(task.events())) == 1
 
     assert [row.path for row in task.sheaf.list()] == before == ["TASK.md"]
-    assert [match.row.path for match in task.sheaf.matches("discovery number")] == []
+    assert [match.row.path for match in task.sheaf.own.matches("discovery number")] == []
     assert "ndjson" not in task.sheaf.catalog().text
     assert {commit.by for commit in task.sheaf.log()} == {"user"}
     assert examine(task.sheaf) == []

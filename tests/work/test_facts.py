@@ -24,6 +24,7 @@ from memsheaf.errors import (
 )
 from memsheaf.llm.scripted import Scripted
 from memsheaf.memory import Allow
+from memsheaf.transfer import erase, take_in
 from memsheaf.work.facts import MAX_FACT_BYTES, Fact, Facts, problems_of
 from memsheaf.worktree import WorkingTree
 
@@ -281,7 +282,7 @@ def test_an_import_replaces_no_fact_and_brings_the_rest(sheaf: Sheaf, facts: Fac
     (tmp_path / "in" / PATH).write_text(rewritten(sheaf))
     (tmp_path / "in" / "user_tabs.md").write_text("---\nname: Tabs\ndescription: d\ntype: user\n---\nUse tabs.\n")
 
-    done = sheaf.take_in(str(tmp_path / "in"), replace=True)
+    done = take_in(sheaf.own, str(tmp_path / "in"), replace=True)
 
     assert [path for path, _ in done.refused] == [PATH]
     assert done.added == ("user_tabs.md",)
@@ -328,7 +329,7 @@ def test_consolidation_leaves_facts_alone(sheaf: Sheaf, facts: Facts) -> None:
     sheaf.write("Port", "d", "project", PORT.fact, allow=Allow(anyway=True))
     before = [memory.version for memory in facts.all()]
 
-    report = sheaf.consolidate("none", apply=True)
+    report = sheaf.consolidation.run("none", apply=True)
 
     for group in (*report.groups, *(one.group for one in report.dropped)):
         assert not [memory for memory in group.retired if memory.path.startswith("facts/")]
@@ -346,9 +347,9 @@ def test_a_person_may_forget_restore_and_erase_a_fact(opened: Callable[..., Shea
         assert facts.find(PATH).version == version
         made = facts.supersede(PATH, "The staging service listens on port 9090.", reason="it moved")
         with pytest.raises(Exists, match="in the place of"):  # two that say the opposite would stand side by side
-            sheaf.restore(PATH, version)
-        assert sheaf.erase(made.path).gone
-        sheaf.restore(PATH, version)
+            sheaf.own.restore(PATH, version)
+        assert erase(sheaf.own, made.path).gone
+        sheaf.own.restore(PATH, version)
         assert paths(sheaf) == [PATH]
 
 

@@ -16,6 +16,7 @@ import pytest
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
 from memsheaf.cli import main
 from memsheaf.errors import Duplicate, Ref, ScopeRefused
+from memsheaf.open_scope import choose_scope
 
 TYPESCRIPT = "I prefer TypeScript, remember that"
 
@@ -151,7 +152,7 @@ def test_a_new_memory_goes_where_it_belongs(layers: Sheaf) -> None:
             ("reference", "The dashboard is everywhere.", "project"),
         )
     ):
-        assert layers.scope_for(kind, text) == scope
+        assert choose_scope(kind, text, layers.scopes(), layers.home) == scope
         memory = layers.write(f"Name {number}", "When it matters", kind, text)
         assert memory.ref == Ref(scope, f"{kind}_name-{number}.md")
 
@@ -282,25 +283,6 @@ def test_a_crash_between_two_scopes_leaves_the_second_to_be_done_and_the_first_d
 
 
 # the chat
-
-
-def test_memories_of_several_scopes_are_not_changed_as_if_they_were_of_one(layers: Sheaf) -> None:
-    mine = layers.only("user").write("X", "Of the user", "user", "Likes bananas.", path="x.md")
-    ours = layers.only("project").write("X", "Of the project", "project", "The port is 8080.", path="x.md")
-    bike = layers.only("user").write("Bike", "Of the user", "user", "Rides a bike to work.", path="bike.md")
-    wanted: list[tuple[Ref | str, str]] = [(bike.ref, ""), (ours.ref, "")]
-
-    for change in (
-        lambda: layers.pin_many(wanted),
-        lambda: layers.confirm_many(wanted),
-        lambda: layers.move(wanted, layers.only("agent/a")),
-    ):
-        with pytest.raises(ScopeRefused, match="several scopes"):
-            change()
-
-    assert [layers.read(memory.ref).version for memory in (mine, ours, bike)] == [
-        memory.version for memory in (mine, ours, bike)
-    ]
 
 
 def test_a_memory_of_a_scope_that_was_not_opened_is_refused(layers: Sheaf, settings: Settings) -> None:

@@ -9,8 +9,10 @@ import pytest
 from memsheaf import Sheaf
 from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError, NotWorth, ScopeRefused
 from memsheaf.memory import Allow
-from memsheaf.sheaf import TOGETHER, undo_together
+from memsheaf.open_scope import TOGETHER
+from memsheaf.sheaf import undo_together
 from memsheaf.store.trust import accept
+from memsheaf.transfer import erase, export, take_in
 from memsheaf.web.memories import change_together
 
 
@@ -33,12 +35,12 @@ def test_a_new_name_moves_the_file_and_keeps_the_history(layers: Sheaf, tabs: st
     path = "project_indentation.md"
     said = [commit.why.split()[0] for commit in sheaf.log(path)]
     assert said == ["rename", "rename", "update", "rename", "update", "remember"]
-    assert "+We use tabs here." in sheaf.diff(path, last.version, first.version)
-    sheaf.restore(path, first.version)
+    assert "+We use tabs here." in sheaf.own.diff(path, last.version, first.version)
+    sheaf.own.restore(path, first.version)
     assert sheaf.read(path).body == "We use tabs here.\n"
     sheaf.write("Browser", "another one", "project", "Browsers are closed at night.", path=tabs)
     assert len(list(sheaf.log(path))) == 7  # what is new under an old name is not its history
-    sheaf.erase(path)
+    erase(sheaf.own, path)
     texts = [text for commit in sheaf.log() for step in commit.revisions for text in (step.old, step.new)]
     assert not any(b"se tabs here" in text for text in texts if text)
     assert [commit.why for commit in sheaf.log(tabs)] == ["remember Browser"]
@@ -63,7 +65,7 @@ def test_what_is_moved_comes_back_in_both_scopes_by_one_undo(layers: Sheaf, tabs
     source, target = layers.only("project"), layers.only("user")
     other = source.write("Deploys", "when", "project", "We deploy on Fridays.").path
     target.write("Tabs", "in browsers", "project", "Close browser tabs at night.")
-    added, removed = source.move([(tabs, source.read(tabs).version), (other, "")], target)
+    added, removed = source.own.move([(tabs, source.read(tabs).version), (other, "")], target.own)
     assert [step.path for step in added.revisions] == ["project_tabs-2.md", other]
     assert removed.why.endswith(TOGETHER + added.id)
     assert not source.list()
@@ -71,8 +73,8 @@ def test_what_is_moved_comes_back_in_both_scopes_by_one_undo(layers: Sheaf, tabs
     assert [row.path for row in source.list()] == [other, tabs]
     assert len(target.list()) == 1
     for which in (0, 1):
-        both = source.move([(tabs, "")], target)
-        undo_together((target, source)[which], both[which].id, layers.each())
+        both = source.own.move([(tabs, "")], target.own)
+        undo_together((target, source)[which].own, both[which].id, layers.open_scopes())
         assert source.read(tabs).body == "Use tabs here.\n"
         assert len(target.list()) == 1
 
@@ -81,44 +83,46 @@ def test_what_is_about_one_person_goes_to_no_team_unless_they_insist(layers: She
     path = layers.only("user").write("Tea", "which tea", "user", "They drink green tea.").path
     with Sheaf.open("team/blue", settings=layers.settings) as team:
         with pytest.raises(NotWorth, match="team/blue"):
-            layers.only("user").move([(path, "")], team)
+            layers.only("user").own.move([(path, "")], team.own)
         with pytest.raises(NotWorth):
             team.write("Coffee", "which coffee", "user", "They drink no coffee.")
-        layers.only("user").export(exported := f"{layers.settings.home}/exported")
-        assert [why for _, why in team.take_in(exported).refused if "about one person" in why]
+        export({"": layers.only("user").own}, exported := f"{layers.settings.home}/exported")
+        assert [why for _, why in take_in(team.own, exported).refused if "about one person" in why]
         assert (team.list(), len(layers.only("user").list())) == ([], 1)
-        layers.only("project").move([(tabs, "")], team)
+        layers.only("project").own.move([(tabs, "")], team.own)
         coffee = team.write("Coffee", "when", "user", "They drink no coffee.", allow=Allow(anyway=True)).path
         assert team.revise(coffee, "no coffee", "coffee at noon").type == "user"  # it is there already
 
 
 def test_what_is_done_in_several_scopes_is_taken_back_together(layers: Sheaf, tabs: str) -> None:
     mood = layers.only("user").write("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
-    chosen = {layers.only("project"): [(tabs, "")], layers.only("user"): [(mood, "")]}
+    chosen = {layers.open_scope("project"): [(tabs, "")], layers.open_scope("user"): [(mood, "")]}
 
     def state() -> list[tuple[str, str, str, bool]]:
-        return [(str(one.scope), row.path, row.trust, row.pinned) for one in layers.each() for row in one.list()]
+        return [
+            (str(one.scope), row.path, row.trust, row.pinned) for one in layers.open_scopes() for row in one.list()
+        ]
 
     before = state()
     for do in ("forget", "confirm", "pin", "unpin", "move"):
-        done = change_together(chosen, do, layers.only("user"))
+        done = change_together(chosen, do, layers.open_scope("user"))
         assert (done is None) == (do == "unpin")
         assert (state() == before) == (do == "unpin")
         if done:
-            undo_together(done[0], done[1].id, layers.each())
+            undo_together(done[0], done[1].id, layers.open_scopes())
         assert state() == before
-    agent = layers.only("agent/writer")
+    agent = layers.open_scope("agent/writer")
     done = change_together(chosen, "move", agent)
     assert done is not None
     assert (state(), len(agent.list())) == ([], 2)
-    assert len(undo_together(agent, done[1].id, [*layers.each(), agent])) == 4
+    assert len(undo_together(agent, done[1].id, [*layers.open_scopes(), agent])) == 4
     assert (state(), len(agent.list())) == (before, 0)
 
 
 def test_a_move_is_taken_back_and_done_again_and_is_always_in_one_place(layers: Sheaf, tabs: str) -> None:
-    source, target = layers.only("project"), layers.only("user")
-    other = target.write("Mood", "how to answer", "feedback", "Answer briefly.").path
-    agent = layers.only("agent/writer")
+    source, target = layers.open_scope("project"), layers.open_scope("user")
+    other = layers.only("user").write("Mood", "how to answer", "feedback", "Answer briefly.").path
+    agent = layers.open_scope("agent/writer")
     done = change_together({source: [(tabs, "")], target: [(other, "")]}, "move", agent)
     assert done is not None
     commits = [done[1].id]
@@ -127,7 +131,7 @@ def test_a_move_is_taken_back_and_done_again_and_is_always_in_one_place(layers: 
         assert len(undone) == 4
         commits.append(next(commit.id for where, commit in undone if where is agent))
         assert (len(agent.list()), len(source.list()) + len(target.list())) == (count, 2 - count)
-    target.write("Mood", "another one", "feedback", "Something else is here by now.", path=other)
+    layers.only("user").write("Mood", "another one", "feedback", "Something else is here by now.", path=other)
     with pytest.raises(Changed):
         undo_together(agent, commits[-1], [source, target])
     assert {"Answer briefly.", "Use tabs here."} <= {
@@ -136,9 +140,9 @@ def test_a_move_is_taken_back_and_done_again_and_is_always_in_one_place(layers: 
 
 
 def test_an_undo_in_one_scope_alone_takes_back_both_sides(layers: Sheaf, tabs: str) -> None:
-    layers.only("project").move([(tabs, "")], layers.only("user"))
+    layers.only("project").own.move([(tabs, "")], layers.only("user").own)
     with Sheaf(layers.settings, layers.cwd, by="user", scopes=("user",)) as alone:
-        assert [commit.scope for commit in alone.undo(others=layers.each)] == ["project", "user"]
+        assert [commit.scope for commit in alone.undo(others=layers.open_scopes)] == ["project", "user"]
     assert layers.only("project").read(tabs).body == "Use tabs here.\n"
     assert not layers.only("user").list()
 
@@ -146,11 +150,11 @@ def test_an_undo_in_one_scope_alone_takes_back_both_sides(layers: Sheaf, tabs: s
 @pytest.mark.parametrize("do", ["forget", "confirm", "pin", "move"])
 def test_what_fails_in_one_scope_is_done_in_none(layers: Sheaf, tabs: str, do: str) -> None:
     mood = layers.only("user").write("Mood", "how to answer", "feedback", "Answer briefly.", trust="unconfirmed").path
-    agent = layers.only("agent/writer")
+    agent = layers.open_scope("agent/writer")
     before = {
         one.root: [row[:8] for row in one.list()] for one in (layers.only("user"), layers.only("project"), agent)
     }
-    chosen = {layers.only("user"): [(mood, "")], layers.only("project"): [(tabs, "0" * 64)]}
+    chosen = {layers.open_scope("user"): [(mood, "")], layers.open_scope("project"): [(tabs, "0" * 64)]}
     with pytest.raises(Changed):
         change_together(chosen, do, agent)
     assert before == {
@@ -160,22 +164,24 @@ def test_what_fails_in_one_scope_is_done_in_none(layers: Sheaf, tabs: str, do: s
 
 def test_a_move_that_cannot_remove_leaves_no_copy(layers: Sheaf, tabs: str) -> None:
     with pytest.raises(MemsheafError):
-        layers.only("project").move([(tabs, ""), (tabs, "")], layers.only("user"))
+        layers.only("project").own.move([(tabs, ""), (tabs, "")], layers.only("user").own)
     assert (len(layers.only("project").list()), layers.only("user").list()) == (1, [])
 
 
 def test_what_was_moved_is_erased_where_it_was_before(layers: Sheaf, tabs: str) -> None:
     def holds() -> list[str]:
-        journals = [(str(one.scope), path) for one in layers.each() for path in Path(one.root).rglob("*.jsonl")]
+        journals = [
+            (str(one.scope), path) for one in layers.open_scopes() for path in Path(one.root).rglob("*.jsonl")
+        ]
         return [scope for scope, path in journals if b"se tabs here" in path.read_bytes()]
 
     copy = layers.only("user").write("Copy", "kept", "user", "Something else.").path
     other = layers.only("user").write("Tabs", "x", "project", "Browser tabs.", path=tabs).path
     layers.only("project").revise(tabs, "Use", "We use")
-    added, _ = layers.only("project").move([(tabs, "")], layers.only("user"))
-    back, _ = layers.only("user").move([(added.revisions[0].path, "")], layers.only("project"))
+    added, _ = layers.only("project").own.move([(tabs, "")], layers.only("user").own)
+    back, _ = layers.only("user").own.move([(added.revisions[0].path, "")], layers.only("project").own)
     assert holds() == ["project", "user"]
-    proof = layers.only("project").erase(back.revisions[0].path, others=layers.each())
+    proof = erase(layers.only("project").own, back.revisions[0].path, others=layers.open_scopes())
     assert holds() == []
     assert (proof.gone, proof.versions) == (True, 3)
     assert [row.path for row in layers.only("user").list()] == sorted([other, copy])
@@ -184,9 +190,9 @@ def test_what_was_moved_is_erased_where_it_was_before(layers: Sheaf, tabs: str) 
 def test_what_may_not_be_moved(layers: Sheaf, tabs: str, work: Path) -> None:
     source, target = layers.only("project"), layers.only("user")
     with pytest.raises(ScopeRefused):
-        source.move([(tabs, "")], source)
+        source.own.move([(tabs, "")], source.own)
     with pytest.raises(Changed):
-        source.move([(tabs, "0" * 64)], target)
+        source.own.move([(tabs, "0" * 64)], target.own)
     fact = (
         "Deploys",
         "when we deploy",
@@ -196,7 +202,7 @@ def test_what_may_not_be_moved(layers: Sheaf, tabs: str, work: Path) -> None:
     path = source.write(*fact).path
     target.write(*fact)
     with pytest.raises(Duplicate):
-        source.move([(path, "")], target)
+        source.own.move([(path, "")], target.own)
     assert source.own.find(path)
 
 
@@ -208,5 +214,5 @@ def test_what_came_with_a_repository_is_unconfirmed_where_it_goes(layers: Sheaf,
     (work / ".memory" / "project_theirs.md").write_text(theirs)
     with Sheaf.open(settings=layers.settings, cwd=str(work), by="user") as here:
         assert here.only("project").read("project_theirs.md").trust == "shared"
-        here.only("project").move([("project_theirs.md", "")], here.only("user"))
+        here.only("project").own.move([("project_theirs.md", "")], here.only("user").own)
         assert here.only("user").read("project_theirs.md").trust == "unconfirmed"

@@ -10,6 +10,7 @@ import pytest
 
 from memsheaf import Message, Row, Settings, Sheaf, Turn
 from memsheaf.errors import Changed, Ref
+from memsheaf.sheaf import forget_together
 from memsheaf.work import sessions, tasks
 from memsheaf.work.brief import brief, compact
 
@@ -90,7 +91,7 @@ def select(sheaf: Sheaf, kinds: tuple[str, ...]) -> list[Row]:
     return [row for row in sheaf.list() if row.type in kinds]
 
 
-def versions(rows: Sequence[Row]) -> list[tuple[Ref | str, str]]:
+def versions(rows: Sequence[Row]) -> list[tuple[Ref, str]]:
     return [(row.ref, row.version) for row in rows]
 
 
@@ -111,7 +112,7 @@ def test_many_memories_are_forgotten_as_one_commit_a_scope_and_one_undo_brings_t
     rows = select(both, ("feedback",))
     assert sorted(row.path for row in rows) == ["feedback_tea-time.md"]
 
-    commits = both.forget_many(versions(select(both, ("user", "feedback"))), why="forget all about me")
+    commits = forget_together(both, versions(select(both, ("user", "feedback"))), why="forget all about me")
 
     assert [len(one.revisions) for one in commits] == [1, 2]
     assert [str(one.ref) for one in both.list() if one.type != "project"] == ["user:CONTEXT.md"]
@@ -127,14 +128,14 @@ def test_what_changed_since_it_was_selected_is_not_forgotten(both: Sheaf) -> Non
     both.only("user").revise(tabs.path, "tabs", "spaces")
 
     with pytest.raises(Changed, match=r"user:user_tabs\.md"):
-        both.forget_many(versions(rows))
+        forget_together(both, versions(rows))
 
     assert len(select(both, ("user",))) == 2
 
 
 def test_one_undo_takes_back_no_other_commit_of_another_scope(both: Sheaf) -> None:
     both.only("project").write("Port", "Where it listens", "project", "The dev server listens on 3000.")
-    both.forget_many(versions(select(both, ("user",))))
+    forget_together(both, versions(select(both, ("user",))))
 
     assert [commit.scope for commit in both.undo()] == ["user"]
     assert both.read("project_port.md")

@@ -12,6 +12,7 @@ from memsheaf.errors import Changed, NotFound
 from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import erase
 from memsheaf.work.review import Review
 
 SAID = "Hello there. Remember that our releases go out on Fridays. What is for lunch?"
@@ -145,7 +146,7 @@ def test_erasing_takes_decisions_away_and_few_are_kept(layers: Sheaf) -> None:
     learn(layers, "Remember that our proxy listens on port 8080.", "c2")
     review.reject(review.waiting()[0].id, reason="Our releases go out on Fridays.")
 
-    proof = layers.erase(decision.ref.path if decision.ref else "")
+    proof = erase(layers.own, decision.ref.path if decision.ref else "")
 
     assert proof.left == ()
     assert review.decisions() == []

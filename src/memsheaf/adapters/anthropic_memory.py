@@ -168,7 +168,7 @@ class MemoryFiles:
     def call(self, given: object) -> str:
         """Carry out a command as the model gave it, and return the answer. Raises MemsheafError."""
         command, arguments = read_command(given)
-        if not self.sheaf.tools:
+        if not self.sheaf.settings.tools:
             raise Refused("Memory tools are switched off in the settings; answer without memory.")
         if self._session and (reason := self._session.refusal(command == "view")):
             raise Refused(reason.capitalize())
@@ -195,7 +195,7 @@ class MemoryFiles:
         elif memory.state == "held":
             raise Refused(f"{path} cannot be shown: {memory.problem}.")
         else:
-            self.sheaf.used(memory.ref)
+            self.sheaf.own.count_use([memory.path])
             text = text_for_model(memory)
             if memory.problem:
                 notes.append(f"{path}: {memory.problem}")
@@ -300,8 +300,8 @@ class MemoryFiles:
                 self._refuse_managed(path, moved.text)
                 require_no_secret(checked(path, moved.text, moved, free=moved.state == "free"), moved)
                 changes += [Change(moved.path, None, moved.version), Change(path, moved.data, ABSENT)]
-            allow = Allow(secrets=True, anyway=True)  # these were checked above, and their texts were kept before
-            self.sheaf.change_many(changes, f"rename {old} to {new}", by=self.sheaf.by, allow=allow)
+            # these were checked above, and their texts were kept before
+            self.sheaf.own.change_many(changes, f"rename {old} to {new}", allow=Allow(secrets=True, anyway=True))
         except Exists as error:
             raise Refused(f"The destination {new_path} already exists as {ROOT}/{to_name(error.path)}") from error
         return f"Successfully renamed {old_path} to {new_path}"
@@ -377,7 +377,7 @@ class MemoryFiles:
     def _forget(self, memories: Sequence[Memory], why: str, *, by: str) -> None:
         if not self.sheaf.read_only:
             self.sheaf.own.bury(memories)
-        self.sheaf.change_many([Change(memory.path, None, memory.version) for memory in memories], why, by=by)
+        self.sheaf.own.change_many([Change(memory.path, None, memory.version) for memory in memories], why, by=by)
 
     def _refuse_removal(self, memory: Memory) -> None:
         """Raise what stands against moving or forgetting a file, unless the user does it."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from memsheaf.errors import MemsheafError
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import Sheaf, load_metered_model
 
 _log = logging.getLogger("memsheaf")
 
@@ -46,7 +46,7 @@ class Distiller:
     def start(self) -> None:
         """Begin, or have the running thread look once more when it is through."""
         try:
-            daemon = self._memory.metered("extract") is not None  # then nobody waits for it at the end
+            daemon = bool(load_metered_model(self._memory.settings, "extract"))  # then nobody waits for it at the end
         except MemsheafError:
             daemon = True
         with self._guard:

@@ -215,7 +215,7 @@ class MemsheafStore(BaseStore):
     def _store(self, puts: Iterable[PutOp]) -> None:
         changes = [change for op in puts if (change := self._plan(op))]
         if changes:
-            self._sheaf.change_many(changes, "langgraph: put", by=self._sheaf.by, allow=Allow(anyway=True))
+            self._sheaf.own.change_many(changes, "langgraph: put", allow=Allow(anyway=True))
         for change in changes:
             self._cache.pop(change.path, None)
 

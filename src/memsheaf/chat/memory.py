@@ -23,7 +23,7 @@ from memsheaf.prompts import read_prompt
 from memsheaf.recall.recall import Recall
 from memsheaf.recall.turns import TranscriptEntry, Turn
 from memsheaf.scope import around
-from memsheaf.sheaf import Sheaf
+from memsheaf.sheaf import Sheaf, load_metered_model
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.requests import follow_privacy, is_silent
@@ -124,7 +124,7 @@ class ChatMemory:
     def find(self, name: str) -> tuple[str, str, str]:
         """The name that a file is shown by, its text and its version; both "" when it is nowhere."""
         try:
-            memory = self.layers.read(self.layers.parse(name))
+            memory = self.layers.read(name)
         except MemsheafError:
             return name, "", ""
         return self.layers.label(memory.ref), memory.text, memory.version
@@ -154,7 +154,7 @@ class ChatMemory:
             StoreFailed, Busy.
         """
         try:
-            if self.layers.metered("extract") is not None:
+            if load_metered_model(self.layers.settings, "extract"):
                 return None
         except MemsheafError:
             return None
@@ -268,7 +268,7 @@ class Learning:
     def find_old_line(self, ref: Ref) -> str:
         """Return the first line that the last change took from the body of a memory, "…" if it is not known."""
         try:
-            lines = self._layers.diff(ref).split("\n")
+            lines = self._layers.open_scope(ref.scope).diff(ref.path).split("\n")
         except MemsheafError:
             lines = []
         gone = [line[1:] for line in lines if line.startswith("-") and not re.match(r"---|-[a-z_]+: ", line)]

@@ -26,8 +26,9 @@ from memsheaf.errors import (
 from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets
 from memsheaf.learn.sentences import split_facts
 from memsheaf.memory import KINDS, Allow, Memory, parse
+from memsheaf.open_scope import new_group
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.sheaf import Saved, Sheaf, new_group
+from memsheaf.sheaf import Saved, Sheaf, forget_together
 from memsheaf.store import ABSENT
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.tokenizer import CUT_INTO_PAIRS
@@ -159,7 +160,7 @@ def add(call: Call) -> int:
     was = None
     with call.memory() as layers, insisting():
         try:
-            file = layers.parse(options.file or "")
+            file = options.file or ""
             memory = layers.write(*fields, path=file, expect=options.expect, **more)
         except Exists as error:
             if not options.replace:
@@ -243,7 +244,7 @@ def forget(call: Call) -> int:
 
 def _forget_all(call: Call, layers: Sheaf) -> int:
     """Forget every memory that fits, after showing them and asking."""
-    options, lasting = call.options, layers.lasting()
+    options, lasting = call.options, layers.only(*layers.scopes(lasting=True))
     rows = [row for row in lasting.list(type=options.type or "") if row.state == "ok"]
     for word in (options.matching or "").split():
         rows = [row for row in rows if has_word(f"{row.path}\n{lasting.read(row.ref).text}", word)]
@@ -260,7 +261,7 @@ def _forget_all(call: Call, layers: Sheaf) -> int:
     question = f"Forget {count} ({parts})?" if len(scopes) > 1 else f"Forget {count} of {next(iter(scopes))}?"
     if not call.confirm(question, without=f"this forgets {count}", left="Nothing was forgotten."):
         return 1
-    commits = lasting.forget_many([(row.ref, row.version) for row in rows], why=options.why or "")
+    commits = forget_together(lasting, [(row.ref, row.version) for row in rows], why=options.why or "")
     value = {"paths": paths, "commits": [commit.id for commit in commits]}
     return call.answer(value, f"Forgot {count}. {call.undo_hint()}")
 
@@ -351,7 +352,7 @@ def _edit_header(call: Call) -> int:
         if options.pin or options.unpin:
             layers.pin(ref, options.pin)
         if options.move:
-            added, _ = layers.move([(ref, "")], layers.only(options.move))
+            added, _ = layers.open_scope(ref.scope).move([(ref.path, "")], layers.open_scope(options.move))
             ref = Ref(added.scope, added.revisions[0].path)
         return _changed(call, "Moved" if options.move else "Updated", layers.read(ref))
 

@@ -80,7 +80,7 @@ def open_agent(
             cwd,
             permission,
             environment={name: value for name, value in environment.items() if name not in keys},
-            keep_out=[*(sheaf.root for sheaf in memory.layers.each()), *apart],
+            keep_out=[*(scope.root for scope in memory.layers.open_scopes()), *apart],
         )
         agent = Agent(
             talker,

@@ -151,7 +151,7 @@ def cite(call: Call) -> int:
     if not call.options.memory:
         return call.answer(value, str(citation))
     with call.memory() as layers:
-        memory = layers.read(layers.parse(call.options.memory))
+        memory = layers.read(call.options.memory)
         memory = layers.put(memory.ref, cited(memory, citation), expect=memory.version, why=f"cite {citation}")
     value = {**value, "memory": call.label(memory.ref), "version": memory.version}
     return call.answer(value, f"Updated {call.label(memory.ref)}: {citation}")
@@ -216,7 +216,7 @@ def doctor(call: Call) -> int:
     findings: list[checks.Finding] = []
     dropped = 0
     with call.memory() as layers:
-        for sheaf in layers.lasting().each():
+        for sheaf in map(layers.only, layers.scopes(lasting=True)):
             if scopes and not isdir(sheaf.root):
                 continue
             scopes.append({"scope": str(sheaf.scope), "root": sheaf.root})

@@ -17,6 +17,7 @@ from memsheaf.learn.consolidate import (
     expectations,
     unexpect,
 )
+from memsheaf.learn.consolidate import expect as expect_answer
 from memsheaf.work.brief import compact as compact_conversation
 from memsheaf.work.compaction import LEVELS
 
@@ -42,7 +43,7 @@ def consolidate(call: Call) -> int:
     """
     options, console = call.options, call.console
     with call.changing() if options.apply else call.reading() as sheaf, console.progress("Asking") as progress:
-        report = sheaf.consolidate(options.model, apply=options.apply, progress=progress)
+        report = sheaf.consolidation.run(options.model, apply=options.apply, progress=progress)
     return _answer_report(call, report, apply=options.apply)
 
 
@@ -64,7 +65,7 @@ dream = group(
 def status_dream(call: Call) -> int:
     """Print every gate, open or closed, and why."""
     with call.reading() as sheaf:
-        found = list(sheaf.gates())
+        found = list(sheaf.consolidation.gates())
     is_due = all(gate.is_open for gate in found)
     gates = [{"name": gate.name, "open": gate.is_open, "why": gate.why} for gate in found]
     return call.answer(
@@ -79,7 +80,7 @@ def run_dream(call: Call) -> int:
     """Consolidate when all gates are open; else say which is closed, which is no error."""
     with call.changing() as sheaf, call.console.progress("Asking") as progress:
         try:
-            found, report = sheaf.dream(call.options.model, progress=progress)
+            found, report = sheaf.consolidation.run_if_due(call.options.model, progress=progress)
         except Busy as error:  # another process began in the same instant
             return call.answer({"done": False, "why": [str(error)]}, f"Not now: {error}.")
     if report is None:
@@ -110,8 +111,9 @@ def expect(call: Call) -> int:
     with call.reading() as sheaf:
         if options.question:
             path = sheaf.read(options.file).path
-            sheaf.expect(options.question, path)
-            if path not in [match.row.path for match in sheaf.matches(options.question, limit=MAX_ANSWERS)]:
+            sheaf.own.require_writable()
+            expect_answer(sheaf.state, options.question, path)
+            if path not in [match.row.path for match in sheaf.own.matches(options.question, limit=MAX_ANSWERS)]:
                 console.note(f"now it does not find {path} among the first {MAX_ANSWERS}: it counts once it does")
         elif options.drop and not unexpect(sheaf.state, options.drop):
             raise Usage("there is no such question; `memsheaf expect` shows them")

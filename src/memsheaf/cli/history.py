@@ -8,17 +8,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import islice
 
+from memsheaf import transfer
 from memsheaf.cli.call import Call, here, local_minute, pick, plural
 from memsheaf.cli.command import FILE, Argument, Usage, takes, whole
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import Changed, NoSuchCommit, NotFound, Ref, hinted
 from memsheaf.memory import parse
+from memsheaf.open_scope import TOGETHER, OpenScope
 from memsheaf.scope import project_root
-from memsheaf.sheaf import TOGETHER, AllScopes, Sheaf
+from memsheaf.sheaf import AllScopes
 from memsheaf.store import Commit, Revision
 from memsheaf.transfer import Locations, Proof
 from memsheaf.work.relocate import move
-from memsheaf.worktree import find_project, record_tree
+from memsheaf.worktree import find_project, record_tree, restore_lost
 
 SHORT = 12
 FOLDED = 10  # so many changes of one commit are listed
@@ -49,7 +51,7 @@ def log(call: Call) -> int:
             commits = list(islice(sheaf.log(path), limit + 1 if limit else None))
     else:
         with call.memory() as memory:
-            found = memory.lasting().log(limit=limit + 1 if limit else None)
+            found = memory.only(*memory.scopes(lasting=True)).log(limit=limit + 1 if limit else None)
             commits = sorted(found, key=lambda commit: commit.at, reverse=True)
     more = bool(limit) and len(commits) > limit
     commits = commits[: limit or None]
@@ -74,7 +76,7 @@ def diff(call: Call) -> int:
       memsheaf diff user_prefers-tabs.md 98af5cb2fc62
     """
     with call.open_file(call.options.file) as (sheaf, path):
-        text = sheaf.diff(path, call.options.older or "", call.options.newer or "")
+        text = sheaf.own.diff(path, call.options.older or "", call.options.newer or "")
     lines = enumerate(text.split("\n"))
     styled = (Styled(line, "bold" if number < 2 else _COLOURS.get(line[:1], "")) for number, line in lines)
     return call.answer({"path": call.shown, "diff": text}, styled if text else Note("no difference", ""))
@@ -88,7 +90,7 @@ def blame(call: Call) -> int:
       memsheaf blame user_prefers-tabs.md
     """
     with call.open_file(call.options.file) as (sheaf, path):
-        lines = sheaf.blame(path)
+        lines = sheaf.own.blame(path)
     rows = ((line.commit or "(older)", line.at[:10], line.by, line.line) for line in lines)
     return call.answer(
         {"lines": [pick(line, ("line", "commit", "at", "by")) for line in lines]}, Table(rows, ("dim", "dim", "cyan"))
@@ -121,21 +123,21 @@ def redo(call: Call) -> int:
       memsheaf redo
     """
     with call.memory() as memory:
-        undos = [undo for sheaf in memory.lasting().each() for undo in _last_undo(sheaf)]
+        undos = [undo for scope in memory.open_scopes(lasting=True) for undo in _last_undo(scope)]
     if not undos:
         raise hinted(NoSuchCommit("nothing is left to redo"), "`memsheaf log --full` shows what happened.")
     last = max(undos, key=lambda undo: undo.at)
     return _undo(call, last.id, "Done again", call.undo_hint())
 
 
-def _last_undo(sheaf: Sheaf) -> Iterator[Commit]:
+def _last_undo(scope: OpenScope) -> Iterator[Commit]:
     """Yield the last undo of a scope that still stands, unless something else was changed there since."""
     redone: set[str] = set()
-    for commit in sheaf.log():
+    for commit in scope.log():
         if not commit.undoes:
             return
         with suppress(NoSuchCommit):
-            if sheaf.own.last_change(commit.undoes).undoes:
+            if scope.last_change(commit.undoes).undoes:
                 redone.add(commit.undoes)
                 continue
         if commit.id not in redone:
@@ -147,9 +149,9 @@ def _undo(call: Call, commit_id: str, title: str, hint: str) -> int:
     with call.memory() as memory, ExitStack() as stack:
         everywhere = lambda: stack.enter_context(AllScopes(call.settings(), here())).every()  # noqa: E731
         try:
-            commits = memory.lasting().undo(commit_id, others=everywhere)
+            commits = memory.only(*memory.scopes(lasting=True)).undo(commit_id, others=everywhere)
         except (Changed, NoSuchCommit) as error:
-            lost = [said for sheaf in memory.lasting().each() for said in sheaf.own.describe_lost()]
+            lost = [line for scope in memory.open_scopes(lasting=True) for line in scope.describe_lost()]
             if lost or not isinstance(error, Changed):
                 raise hinted(error, "; ".join(lost) or error.hint) from None
             since = f"It was changed again since: `memsheaf log --full {call.label(error.ref)}` shows by whom"
@@ -188,7 +190,7 @@ def restore(call: Call) -> int:
     if not call.options.version:
         raise Usage("restore takes the version, too; `memsheaf log --full FILE` shows those there are")
     with call.open_file(call.options.file) as (sheaf, path):
-        commit = sheaf.restore(path, call.options.version)
+        commit = sheaf.own.restore(path, call.options.version)
     said = f"Restored {call.shown}:" if commit.revisions else f"{call.shown} is at that version already"
     return call.answer(_commit_json(call, commit), said, _changes(call, commit))
 
@@ -199,9 +201,10 @@ def _restore_lost(call: Call) -> int:
     if source := getattr(call.options, "from"):
         files += _bring_project(call, os.path.realpath(os.path.expanduser(source)))
     with call.memory() as memory:
-        for sheaf in memory.lasting().each():
-            restored = sheaf.restore_lost(with_git=call.options.branches, dismiss=dismiss)
-            files += [memory.label(sheaf.own.ref(path)) for path in restored]
+        for scope in memory.open_scopes(lasting=True):
+            scope.require_writable()
+            restored = restore_lost(scope.store, by=memory.by, with_git=call.options.branches, dismiss=dismiss)
+            files += [memory.label(scope.ref(path)) for path in restored]
         memory.list()  # the catalog is written again
         if dismiss:
             record_tree(settings, here(), decided=True)
@@ -257,7 +260,7 @@ def erase(call: Call) -> int:
         ):  # looking for it must not make the folder
             raise NotFound(sheaf.own.ref(path))
         with AllScopes(call.settings(), here()) as known:
-            proof = sheaf.erase(path, others=known.every())
+            proof = transfer.erase(sheaf.own, path, others=known.every())
     fields = ("path", "versions", "files", "bytes", "left", "elsewhere", "git", "remedy", "gone")
     machines = [one._asdict() for one in proof.machines]
     value = {**pick(proof, fields), "machines": machines, "waiting": [one.id for one in proof.waiting]}

@@ -11,6 +11,7 @@ from memsheaf.errors import MemsheafError
 from memsheaf.hub.merge import LOST, NOT_TAKEN
 from memsheaf.hub.replica_state import Synced
 from memsheaf.scope import Scope
+from memsheaf.transfer import synchronize
 from memsheaf.work import hub_scopes
 from memsheaf.work.hub_scopes import HubStatus
 
@@ -50,7 +51,7 @@ def add_hub(call: Call) -> int:
     with call.console.waiting(f"joining {scope}"):
         synced = hub_scopes.attach(scope, options.url, call.settings(), here(), **named)
     with hub_scopes.open_shared(scope, call.settings(), here()) as sheaf:
-        replica = sheaf.replica
+        replica = sheaf.own.replica
         shown, count = replica.settings.shown if replica else "", len(sheaf.list())
         name = replica.settings.namespace.rpartition("/")[2] if replica else ""
     value = {"scope": str(scope), "hub": shown, "memories": count, **sync_value(synced)}
@@ -91,8 +92,8 @@ def _sync(call: Call, *, again: bool) -> int:
         try:
             opened = hub_scopes.open_shared(scope, call.settings(), here())
             with call.console.waiting(f"syncing {scope}"), opened as sheaf:
-                synced = sheaf.sync(again=again)
-                machine = sheaf.replica.settings.machine if sheaf.replica else ""
+                synced = synchronize(sheaf.own, again=again)
+                machine = sheaf.own.replica.settings.machine if sheaf.own.replica else ""
         except MemsheafError as error:
             error.hint = error.hint.replace(" SCOPE", f" {scope}")
             if call.options.scope:

@@ -21,6 +21,7 @@ from memsheaf.learn.learner import Distilled
 from memsheaf.memory import Allow
 from memsheaf.recall.turns import Turn
 from memsheaf.scope import checkout_of
+from memsheaf.sheaf import load_metered_model
 from memsheaf.store.trust import TrustLedger
 from memsheaf.text.neutralize import one_line
 from memsheaf.work.review import CHANGED, PROPOSED, UNCONFIRMED, Review, ReviewCard, WaitingItem
@@ -107,7 +108,7 @@ def extract(call: Call) -> int:
     options, console = call.options, call.console
     with call.memory() as memories:
         turns = list(call.transcript(options.source, [memories.root])) if options.source else []
-        model = memories.metered("extract", options.model)
+        model = load_metered_model(memories.settings, "extract", options.model)
         if options.dry_run:
             rehearsed = turns if options.source else memories.learning.waiting()
             done = Distilled(len(rehearsed), tuple(memories.learning.rehearse(rehearsed, model)))
@@ -179,7 +180,7 @@ def review(call: Call) -> int:
     if options.reason and not options.reject:
         raise Usage("--reason goes with --reject")
     with call.memory() as memories:
-        for sheaf in memories.each():
+        for sheaf in map(memories.only, memories.scopes()):
             sheaf.own.index.look()
         queue = Review(memories)
         waiting = queue.waiting()
@@ -252,7 +253,7 @@ def _list_waiting(call: Call, queue: Review, waiting: Sequence[WaitingItem]) -> 
 def _card_json(call: Call, card: ReviewCard) -> dict[str, object]:
     item = card.item
     path = {"path": item.id} if item.state != PROPOSED else {}
-    near = [{"path": call.label(one.memory.ref), "words": one.words} for one in card.near]
+    near = [{"path": call.label(one.memory.ref), **pick(one, ("words", "meaning"))} for one in card.near]
     fields = ("description", "scope", "content", "before", "quote", "conversation", "problems")
     replaces = call.label(card.replaces) if card.replaces else ""
     value = {**pick(item, ("id", "at", "why", "name", "kind")), **path, **pick(card, fields)}

@@ -11,6 +11,7 @@ from memsheaf.cli.command import FILE, Argument, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.errors import NotFound, Ref, hinted
 from memsheaf.index.browse import Filter
+from memsheaf.open_scope import list_page, prompt_sections
 from memsheaf.scope import around
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import one_line
@@ -52,7 +53,7 @@ def list_(call: Call) -> int:
     options = call.options
     wanted = Filter(kind=options.type or "", trust="unconfirmed" if options.unconfirmed else "")
     with call.memory() as memory:
-        rows, _ = memory.browse(wanted, limit=EVERY)
+        rows = [row for _, row in list_page(memory.open_scopes(), wanted, limit=EVERY)[0]]
         notices = [] if options.paths and not call.console.json else memory.notices()
         narrowed = f" of type {options.type!r}" if options.type else ""
         narrowed += " that are unconfirmed" if options.unconfirmed else ""
@@ -159,7 +160,7 @@ def prompt(call: Call) -> int:
     if call.options.no_tools:
         settings = settings._replace(tools=False)
     with call.memory(settings=settings, read_only=call.options.read_only) as memory:
-        texts = memory.prompts()
+        texts = prompt_sections(memory.open_scopes(lasting=True), memory.home)
     value = {"prompts": [{"scope": scope, "text": text} for scope, text in texts]}
     return call.answer(value, "\n".join(text for _, text in texts).encode())
 
@@ -215,7 +216,7 @@ def why(call: Call) -> int:
     """
     with _open_layers(call) as memory:
         found = memory.session(tree=around(here())).why(call.given_text(" ".join(call.options.message)))
-        made = {} if found.gate else {str(sheaf.scope): sheaf.own.index.embedding() for sheaf in memory.each()}
+        made = {} if found.gate else {scope.name: scope.index.embedding() for scope in memory.open_scopes()}
     value = {
         **_recall_json(found),
         "candidates": [_candidate_json(one, memory.home) for one in found.candidates],

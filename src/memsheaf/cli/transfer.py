@@ -13,10 +13,11 @@ from memsheaf.cli.output import Note
 from memsheaf.errors import ArchiveRefused, Ref, StoreFailed, hinted
 from memsheaf.hosts.importers import TOOLS, Foreign, Surroundings, read_foreign
 from memsheaf.hosts.importing import ImportPlan, carry_out, plan_import
+from memsheaf.open_scope import new_group
 from memsheaf.scope import KnownScope, inside, private_root, repository_around
-from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf, new_group
+from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf
 from memsheaf.text.neutralize import one_line
-from memsheaf.transfer import Imported, list_scopes
+from memsheaf.transfer import Imported, list_scopes, take_in
 from memsheaf.transfer import export as write_archive
 
 EMBEDDING_TIME = 5.0  # seconds that an import goes on to embed what came in
@@ -50,8 +51,9 @@ def export(call: Call) -> int:
             found = [one for one in known.list() if one.layer not in SCRATCH and os.path.isdir(one.root)]
             sheaves = {_folder_of(known, one): known.sheaf(one) for one in found}
         try:
-            places = {folder: sheaf.locations() for folder, sheaf in sheaves.items()}
-            done = write_archive(places, target, history=options.history)
+            done = write_archive(
+                {folder: sheaf.own for folder, sheaf in sheaves.items()}, target, history=options.history
+            )
         except ArchiveRefused as error:
             raise hinted(error, "Choose a name that is not there yet, of a folder or a .zip file.") from None
         notices = stack.enter_context(call.memory()).notices()
@@ -152,7 +154,8 @@ def _take_in(call: Call, folder: str, group: str) -> tuple[str, Imported]:
         else:
             sheaf = stack.enter_context(Sheaf.open(scope, settings=settings, cwd=here(), by=BY))
         try:
-            done = sheaf.take_in(
+            done = take_in(
+                sheaf.own,
                 options.source,
                 replace=options.replace,
                 dry_run=options.dry_run,

@@ -19,8 +19,9 @@ from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.hosts.importers import ForeignMemory, LeftOut, day_of
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, compose, first_line, parse
+from memsheaf.open_scope import TOGETHER, OpenScope, choose_scope, refuse_known
 from memsheaf.recall.inject import CONTEXT, NOTES
-from memsheaf.sheaf import TOGETHER, Sheaf
+from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
 from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import one_line
@@ -92,44 +93,46 @@ class _Planner:
         """Plan to save one, or raise what it is refused with."""
         layers = self._layers
         memory = _to_memory(one, self._source, layers.today)
-        wanted = one.scope if one.scope in layers.scopes() else ""
-        scope = wanted or layers.scope_for(memory.type, memory.body)
-        sheaf = layers.only(scope)
+        scopes = layers.scopes()
+        scope = one.scope
+        if scope not in scopes:
+            scope = choose_scope(memory.type, memory.body, scopes, layers.home)
+        opened = layers.open_scope(scope)
         if not self._allow.secrets:
             require_no_secret(memory)
-        self._refuse_known(memory, sheaf)
-        if any(each.own.doubts(memory) for each in layers.each()):
+        self._refuse_known(memory, opened)
+        if any(each.doubts(memory) for each in layers.open_scopes()):
             memory = parse("", edit_text(memory.text, fields={"trust": "unconfirmed"}).encode())
-        memory = placed(memory, self._free_path(one, memory, sheaf))
+        memory = placed(memory, self._free_path(one, memory, opened))
         self._taken[scope].add(fold(memory.path))
         for trace in traces(fact(memory)):
             self._traces.setdefault(trace, []).append(len(self.memories))
         self.memories.append((scope, memory))
 
-    def _refuse_known(self, memory: Memory, sheaf: Sheaf) -> None:
+    def _refuse_known(self, memory: Memory, opened: OpenScope) -> None:
         """Raise Duplicate for what is said already, here or in this import, TextRefused for what was rejected."""
-        known = sheaf.own.find_name(memory.type, memory.name)
+        known = opened.find_name(memory.type, memory.name)
         if known and known.body.strip() == memory.body.strip():
             raise Duplicate(known.ref, 1.0)
         if self._allow.anyway:
             return
-        sheaf.own.refuse_duplicate(memory)
-        self._layers.refuse_known(memory, sheaf.home)
+        opened.refuse_duplicate(memory)
+        refuse_known(memory, opened.name, self._layers.open_scopes())
         wanted = fact(memory)
         near = Counter(number for trace in traces(wanted) for number in self._traces.get(trace, ()))
         for number in (number for number, shared in near.items() if shared >= MIN_SHARED_TRACES):
             scope, other = self.memories[number]
             if (nearness := alike(wanted, fact(other))) >= SAME:
                 raise Duplicate(Ref(scope, other.path), nearness)
-        if stone := sheaf.own.buried(memory):
+        if stone := opened.buried(memory):
             how = "rejected" if stone.why == "rejected" else "forgotten"
             raise TextRefused(f"it was {how} on {stone.at[:10]}; --anyway brings it back")
 
-    def _free_path(self, one: ForeignMemory, memory: Memory, sheaf: Sheaf) -> str:
+    def _free_path(self, one: ForeignMemory, memory: Memory, opened: OpenScope) -> str:
         """The file that it goes to: of the name that it had, where that is allowed, or made of type and name."""
-        scope = str(sheaf.scope)
+        scope = opened.name
         if scope not in self._taken:
-            self._taken[scope] = {fold(row.path) for row in sheaf.list()}
+            self._taken[scope] = {fold(row.path) for row in opened.list()}
         taken = self._taken[scope]
         is_special = is_fact(one.path) or fold(os.path.basename(one.path)) in _SPECIAL
         with suppress(PathRefused):  # a name that we do not store

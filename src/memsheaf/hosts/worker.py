@@ -69,8 +69,8 @@ def _work(layers: Sheaf, settings: config.Settings, cwd: str) -> None:
     review = len(layers.learning.queue.all())
     if learned or review:
         save(news, json.dumps({"learned": learned, "review": review}).encode())
-    for sheaf in layers.each():
-        sheaf.own.index.embed_all(seconds=EMBEDDING)
+    for scope in layers.open_scopes():
+        scope.index.embed_all(seconds=EMBEDDING)
     sync_once(settings, cwd, with_hub(settings.layers(cwd), settings.places(cwd)))
 
 
@@ -85,7 +85,7 @@ def read_conversation(layers: Sheaf, path: str) -> None:
         cursor, reach = 0, ""
     if cursor >= captured:
         return
-    folders = [sheaf.root for sheaf in layers.each()]
+    folders = [scope.root for scope in layers.open_scopes()]
     cursor = _next_line(transcript, cursor)
     is_private = found.data.get("private") is not False  # whether the turn that was read last is off the record
     begin, end = found.number("off_from"), found.number("off_to")

@@ -33,8 +33,8 @@ from itertools import pairwise, takewhile
 from typing import Any, NamedTuple, Protocol
 
 from memsheaf.errors import MemsheafError, Ref
-from memsheaf.index.database import Match
 from memsheaf.memory import Memory
+from memsheaf.open_scope import OpenScope, find_matches
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import classifier, tokenizer
 from memsheaf.text.classifier import BITS, SCALE
@@ -68,8 +68,8 @@ _PURPOSE = r"(?i)\b(?:for|für|pour|para|per|voor|dla)\b"
 class Memories(Protocol):
     """The memories that are there; `Sheaf` is one."""
 
-    def matches(self, query: str, *, limit: int) -> Sequence[Match]:
-        """Return what has to do with a text, best first."""
+    def open_scopes(self) -> Sequence[OpenScope]:
+        """Return the scopes that they are in."""
 
     def read(self, where: Ref) -> Memory:
         """Return one memory as it is now."""
@@ -87,7 +87,7 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
         return _keep_rest(proposal, target.read(proposal.replaces))
     content = proposal.content
     candidates: list[tuple[float, Memory]] = []
-    for match in target.matches(f"{proposal.name}\n{content}", limit=MAX_COMPARED):
+    for match in find_matches(target.open_scopes(), f"{proposal.name}\n{content}", limit=MAX_COMPARED):
         if match.row.state != "ok" or match.row.trust != "confirmed":
             continue
         try:

@@ -20,7 +20,7 @@ from memsheaf.learn.corrections import Memories, drop_retracted, find_corrected
 from memsheaf.learn.sentences import CORRECTION, find_stated_facts
 from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.memory import KINDS, Memory
-from memsheaf.open_scope import OpenScope
+from memsheaf.open_scope import OpenScope, choose_scope, find_matches, refuse_known
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.turns import Message, Proposal, Turn
 from memsheaf.store import Change, Commit
@@ -55,12 +55,6 @@ class LearningScopes(Memories, Protocol):
 
     def open_scope(self, name: str) -> OpenScope:
         """Return one of them."""
-
-    def scope_for(self, type: str, text: str) -> str:
-        """Return the scope that a new memory belongs to."""
-
-    def refuse_known(self, memory: Memory, scope: str) -> None:
-        """Raise Duplicate when a wider scope than this one says already what a new memory says."""
 
     def log(self, *, limit: int | None = None) -> Iterable[Commit]:
         """Return the commits of all scopes, newest first."""
@@ -159,7 +153,7 @@ def draft(memories: LearningScopes, proposal: Proposal, taken: Iterable[Ref] = (
     if proposal.replaces:
         name = proposal.replaces.scope or memories.home
     elif name not in memories.scopes():
-        name = memories.scope_for(proposal.kind, proposal.content)
+        name = choose_scope(proposal.kind, proposal.content, memories.scopes(), memories.home)
     return memories.open_scope(name).draft(proposal, [ref.path for ref in taken if ref.scope == name], by=by)
 
 
@@ -167,7 +161,7 @@ def refuse(memories: LearningScopes, memory: Memory, was: Memory | None, *, aske
     """Raise Refused for what may not be stored; what the user `asked` for need not be worth keeping."""
     memories.open_scope(memory.scope).judge(memory, was, asked=asked)
     if was is None:
-        memories.refuse_known(memory, memory.scope)
+        refuse_known(memory, memory.scope, memories.open_scopes())
 
 
 def decide(
@@ -297,7 +291,7 @@ def _find_related(memories: Memories, turns: Sequence[Turn]) -> dict[str, Memory
     texts = [message.text[:2_000] for message in _messages(turns) if message.text.strip()][-MAX_QUERIES:]
     scores: dict[Ref, float] = {}
     for text in [*texts, "\n".join(texts)[:4_000]]:
-        for match in memories.matches(text, limit=MAX_SHOWN_MEMORIES):
+        for match in find_matches(memories.open_scopes(), text, limit=MAX_SHOWN_MEMORIES):
             scores[match.row.ref] = max(scores.get(match.row.ref, 0.0), match.score)
     related = {}
     for ref in sorted(scores, key=lambda ref: -scores[ref])[:MAX_SHOWN_MEMORIES]:

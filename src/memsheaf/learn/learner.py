@@ -9,7 +9,6 @@ scopes it was committed already. What belongs to several scopes is one commit in
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -109,16 +108,6 @@ class Learner:
                 return done._replace(left=self.inbox.left(), problem=ALREADY_LEARNING)
             if done.problem or self._state.load(_WANTED_FILE) is None:
                 return done
-
-    def forget(self, texts: Sequence[bytes]) -> None:
-        """Drop what waits or was logged and says what an erased memory said in any of its texts."""
-        self.daily.purge(make_erasure_filter(texts))  # first: it could be handed over once more
-        forget_waiting(self._state, texts, clock=self._clock)
-
-    def files(self) -> list[str]:
-        """Return all files that are kept about this scope outside of it, and those of its daily log."""
-        names = self._state.names(drafts=True)
-        return [os.path.join(self._state.folder, name) for name in names] + self.daily.files()
 
     def waiting(self) -> list[Turn]:
         """Return all that the next `distil` will read, in order. Nothing is handed out or changed."""

@@ -100,7 +100,7 @@ class AccessCheck:
 async def read_body(scope: Scope, receive: Receive, most: int) -> bytes | int:
     """Read the whole body; the status of an error when it is too large or too slow."""
     length = (header_values(scope, "content-length") or ["0"])[0]
-    if not (length.isascii() and length.isdigit() and len(length) < 10) or int(length) > most:
+    if not (length.isdecimal() and len(length) < 10) or int(length) > most:
         return TOO_LARGE
     body = bytearray()
     with anyio.move_on_after(BODY_SECONDS):

@@ -16,6 +16,7 @@ from memsheaf.guard import without_secrets
 from memsheaf.hosts.switch import is_off
 from memsheaf.mcp.protocol import tool_result
 from memsheaf.memory import KINDS
+from memsheaf.open_scope import list_best
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import for_prompt, one_line
@@ -69,19 +70,20 @@ class Offer:
             return ToolAnswer(f"Error: {OFF}. {TURN_ON}", failed=True)
         with ExitStack() as stack:
             with suppress(MemsheafError):  # the tool says what is wrong
-                for sheaf in self.memory.each():
-                    stack.enter_context(sheaf.own.index.reporting(lambda done: progress(done, 0, "reading memories")))
+                for scope in self.memory.open_scopes():
+                    stack.enter_context(scope.index.reporting(lambda done: progress(done, 0, "reading memories")))
             return self._tools.answer(name, arguments)
 
     def _list_resources(self, cursor: str) -> dict[str, Any]:
         """Return a page of resources. The catalog and the context stand first."""
-        if cursor and not (cursor.isascii() and cursor.isdigit() and 1 < int(cursor[:9]) < 1_000_000):
+        if cursor and not (cursor.isdecimal() and 1 < int(cursor[:9]) < 1_000_000):
             raise Refused(f"there is no page {one_line(cursor, 20)!r}")
         number = int(cursor or 1)
-        rows = self.memory.best(PAGE_RESOURCES + 1, (number - 1) * PAGE_RESOURCES)
+        end = number * PAGE_RESOURCES
+        rows = list_best(self.memory.open_scopes(), end + 1)
         self.has_listed = True
         listed = list(STANDING) if number == 1 else []
-        for row in rows[:PAGE_RESOURCES]:
+        for row in rows[end - PAGE_RESOURCES : end]:
             file = self.memory.label(row.ref)
             listed.append((uri_of(file), file, one_line(row.masked().description, 160)))
         page: dict[str, Any] = {
@@ -90,7 +92,7 @@ class Offer:
                 for uri, name, description in listed
             ]
         }
-        if len(rows) > PAGE_RESOURCES:
+        if len(rows) > end:
             page["nextCursor"] = str(number + 1)
         return page
 
@@ -142,7 +144,8 @@ class Offer:
         from memsheaf.work.checks import audit
 
         lines, files = [], 0
-        for sheaf in self.memory.each():
+        scopes = self.memory.scopes()
+        for sheaf in map(self.memory.only, scopes):
             report = audit(
                 sheaf, today=sheaf.today, progress=lambda done, total: progress(done, total, "looking at memories")
             )
@@ -152,13 +155,12 @@ class Offer:
                 lines.append(f"- {self.memory.label(Ref(sheaf.home, finding.path))}: {finding.kind}: {said}")
         if len(lines) > MAX_FINDINGS:
             lines[MAX_FINDINGS:] = [f"- and {len(lines) - MAX_FINDINGS} more; `memsheaf audit` shows all"]
-        prompt = read_prompt("ask-audit").replace("{files}", f"{files:,}")
-        prompt = prompt.replace("{scope}", ", ".join(self.memory.scopes()))
+        prompt = read_prompt("ask-audit").replace("{files}", f"{files:,}").replace("{scope}", ", ".join(scopes))
         return prompt.replace("{report}", without_secrets("\n".join(lines)) or "Nothing was found.")
 
     def last(self) -> str:
         """Return where the journals are now, for `has_new_list` later."""
-        return " ".join(f"{sheaf.scope}={sheaf.own.store.last_id()}" for sheaf in self.memory.each())
+        return " ".join(f"{scope.name}={scope.store.last_id()}" for scope in self.memory.open_scopes())
 
     def has_new_list(self, since: str | None, *, look: bool) -> tuple[bool, str]:
         """Return whether memories came or went since `last` gave `since`, and what it gives now.
@@ -166,8 +168,8 @@ class Offer:
         Without `look`, edits by hand are missed.
         """
         if look:
-            for sheaf in self.memory.each():
-                sheaf.own.index.look()
+            for scope in self.memory.open_scopes():
+                scope.index.look()
         last = self.last()
         if since is None or last == since:
             return False, last

@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from memsheaf.history import local_day, names_in, tell_commit
 from memsheaf.memory import KINDS
-from memsheaf.sheaf import TOGETHER, Sheaf, undo_together
+from memsheaf.open_scope import TOGETHER
+from memsheaf.sheaf import Sheaf, undo_together
 from memsheaf.store.commit_queries import CommitStep, CommitSummary
 from memsheaf.web.page import PageRequest
 
@@ -157,10 +158,10 @@ def _describe(key: str, sheaf: Sheaf, commits: Sequence[CommitSummary]) -> Itera
 
 def undo(page: PageRequest) -> Response:
     """Undo a commit, with those that were made together with it; the notice that follows undoes this."""
-    undone = undo_together(page.open(page.form["key"]), page.form["commit"], page.scopes.every())
-    sheaf, commit = undone[0]
+    undone = undo_together(page.open(page.form["key"]).own, page.form["commit"], page.scopes.every())
+    scope, commit = undone[0]
     paths = list(dict.fromkeys(step.path for _, change in undone for step in change.revisions))
     names = ", ".join(paths[:MAX_NAMES_IN_NOTICE])
     if len(paths) > MAX_NAMES_IN_NOTICE:
         names += ", …"
-    return page.go(page.back(), f"Undone: {names}.", commit=commit, key=page.key_of(sheaf))
+    return page.go(page.back(), f"Undone: {names}.", commit=commit, key=page.key_of(scope))

@@ -29,7 +29,7 @@ def save_new(page: PageRequest) -> Response:
     given = _given(page)
     if page.form["do"] == "preview":
         return _show_form(page, given)
-    key = given["to"] or page.scopes.around(page.scope("project")).scope_for(given["kind"], given["body"])
+    key = given["to"] or page.scopes.choose(given["kind"], given["body"])
     try:
         memory = page.open(key).write(
             given["name"],
@@ -135,7 +135,7 @@ def _show_form(
     elif isinstance(error, Duplicate | NotWorth):
         insist = "anyway"
     other = error.path if isinstance(error, Exists | Duplicate) else ""
-    key = page.key or given["to"] or page.scopes.around(page.scope("project")).scope_for(given["kind"], given["body"])
+    key = page.key or given["to"] or page.scopes.choose(given["kind"], given["body"])
     return page.show(
         "edit.html",
         422 if error else 200,

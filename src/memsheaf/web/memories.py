@@ -15,9 +15,10 @@ from memsheaf.errors import MemsheafError, NotFound, TextRefused
 from memsheaf.index.browse import Filter
 from memsheaf.index.search import asked_at
 from memsheaf.memory import KINDS, plural
-from memsheaf.open_scope import list_page
-from memsheaf.sheaf import Sheaf, new_group, undo_together
+from memsheaf.open_scope import OpenScope, list_page, new_group
+from memsheaf.sheaf import undo_together
 from memsheaf.store import Commit, Version
+from memsheaf.transfer import export
 from memsheaf.web.page import AUTHORS, PageRequest
 from memsheaf.work.checks import has_drifted, verify
 from memsheaf.worktree import WorkingTree
@@ -31,7 +32,7 @@ SOURCES = ("user", "agent", "extraction", "consolidation", "import")
 FILTERS = ("q", "kind", "trust", "source", "age", "pinned", "drifted")
 DONE = {"forget": "Forgot", "confirm": "Confirmed", "pin": "Pinned", "unpin": "Unpinned", "move": "Moved"}
 
-Selection = dict[Sheaf, list[tuple[str, Version]]]
+Selection = dict[OpenScope, list[tuple[str, Version]]]
 
 
 def list_memories(page: PageRequest) -> Response:
@@ -80,7 +81,7 @@ def change_memories(page: PageRequest) -> Response:
     for value in dict.fromkeys(page.ticked("m")):  # the key of the scope, the version that was shown, and the path
         key, _, rest = value.partition(" ")
         version, _, path = rest.partition(" ")
-        selection.setdefault(page.open(key), []).append((path, version))
+        selection.setdefault(page.open(key).own, []).append((path, version))
     if not selection:
         raise TextRefused("no memory is selected: select some first")
     if page.form["do"] == "export":
@@ -94,36 +95,34 @@ def apply_action(page: PageRequest, selection: Selection) -> tuple[str, Commit |
     action = page.form["do"]
     if action not in DONE:
         raise NotFound(action)
-    target = page.open(page.form["to"]) if action == "move" else None
-    change = change_together(selection, action, target)
+    change = change_together(selection, action, page.open(page.form["to"]).own if action == "move" else None)
     if change is None:
         return "Nothing had to be changed.", None, page.key
-    sheaf, commit = change
-    count = sum(map(len, selection.values()))
-    return f"{DONE[action]} {plural(count, 'memory', 'memories')}.", commit, page.key_of(sheaf)
+    count = plural(sum(map(len, selection.values())), "memory", "memories")
+    return f"{DONE[action]} {count}.", change[1], page.key_of(change[0])
 
 
-def change_together(selection: Selection, action: str, target: Sheaf | None) -> tuple[Sheaf, Commit] | None:
+def change_together(selection: Selection, action: str, target: OpenScope | None) -> tuple[OpenScope, Commit] | None:
     """Forget, confirm, pin, unpin or move memories of several scopes, all or none.
 
     Return the first commit with its scope: `undo_together` takes all of them back by it.
     """
     also = new_group() if len(selection) > 1 else ""
-    first: tuple[Sheaf, Commit] | None = None
+    first: tuple[OpenScope, Commit] | None = None
     try:
-        for sheaf, wanted in selection.items():
+        for scope, wanted in selection.items():
             commit: Commit | None = None
             if action == "forget":
-                commit = sheaf.forget_many(wanted, also=also)[0]
+                commit = scope.forget(wanted, also=also)
             elif action == "confirm":
-                commit = sheaf.confirm_many(wanted, also=also)
+                commit = scope.confirm(wanted, also=also)
             elif action in ("pin", "unpin"):
-                commit = sheaf.pin_many(wanted, action == "pin", also=also)
-            elif target and sheaf is not target:
-                commit = sheaf.move(wanted, target, also=also)[0]
-                sheaf = target
+                commit = scope.pin(wanted, action == "pin", also=also)
+            elif target and scope is not target:
+                commit = scope.move(wanted, target, also=also)[0]
+                scope = target
             if commit and not first:
-                first = sheaf, commit
+                first = scope, commit
     except MemsheafError:
         if first:
             undo_together(first[0], first[1].id, [*selection, first[0]])
@@ -148,9 +147,9 @@ def _export(page: PageRequest, selection: Selection) -> Response:
     """Return a zip of the files; those of several scopes are in a folder for each."""
     data = BytesIO()
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for sheaf, memories in selection.items():
-            target = os.path.join(folder, page.key_of(sheaf))
-            sheaf.export(target, only=[path for path, _ in memories])
+        for scope, memories in selection.items():
+            target = os.path.join(folder, page.key_of(scope))
+            export({"": scope}, target, only=[path for path, _ in memories])
             for place, _, names in os.walk(target):
                 for name in sorted(names):
                     file = os.path.join(place, name)

@@ -17,6 +17,7 @@ from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit, Revision
 from memsheaf.text.sentences import shown_description
+from memsheaf.transfer import erase
 from memsheaf.web.markdown import memory_link, render_markdown
 from memsheaf.web.memories import apply_action
 from memsheaf.web.page import PageRequest
@@ -104,7 +105,7 @@ def erase_memory(page: PageRequest) -> Response:
     name = memory.name if memory else page.path
     if page.form["name"].split() != name.split():
         return ask_erase(page, "That is not the whole name. Nothing was erased.")
-    proof = page.sheaf.erase(page.path, others=page.scopes.every())
+    proof = erase(page.sheaf.own, page.path, others=page.scopes.every())
     page.site.forget_all()
     return page.show("erased.html", proof=proof)
 
@@ -177,7 +178,7 @@ def _read_lines(tree: WorkingTree, text: str) -> tuple[int, list[str]]:
 
 def change_memory(page: PageRequest) -> Response:
     """Forget, confirm, pin, unpin or move one memory."""
-    notice, commit, key = apply_action(page, {page.sheaf: [(page.path, page.form["version"])]})
+    notice, commit, key = apply_action(page, {page.sheaf.own: [(page.path, page.form["version"])]})
     url = memory_link(page.key, page.path)
     if page.form["do"] == "forget":
         url = "/memories"
@@ -188,7 +189,7 @@ def change_memory(page: PageRequest) -> Response:
 
 def restore_memory(page: PageRequest) -> Response:
     """Bring back an older text of a memory, unless another tab did that first."""
-    commit = page.sheaf.restore(page.path, page.form["version"])
+    commit = page.sheaf.own.restore(page.path, page.form["version"])
     if not commit.revisions:
         return page.go(memory_link(page.key, page.path), "Nothing was changed.")
     return page.go(memory_link(page.key, commit.revisions[0].path), "Older text restored.", commit=commit)

@@ -26,6 +26,7 @@ from starlette.responses import RedirectResponse, Response
 
 from memsheaf.errors import MemsheafError, ReadOnly
 from memsheaf.memory import plural
+from memsheaf.open_scope import OpenScope
 from memsheaf.scope import KnownScope
 from memsheaf.sheaf import SCRATCH, AllScopes, Sheaf
 from memsheaf.store import Commit
@@ -143,7 +144,7 @@ class PageRequest:
     def number(self) -> int:
         """The number of the page that the address asks for, 1 or more."""
         text = self.query["page"]
-        if text.isascii() and text.isdigit() and len(text) < 7:
+        if text.isdecimal() and len(text) < 7:
             return max(1, int(text))
         return 1
 
@@ -179,9 +180,9 @@ class PageRequest:
                     scopes[scope] = self.scopes.sheaf(scope)
         return scopes
 
-    def key_of(self, sheaf: Sheaf) -> str:
+    def key_of(self, opened: OpenScope) -> str:
         """Return the key of an open scope."""
-        return next((scope.key for scope in self.scopes.list() if scope.root == sheaf.root), "")
+        return next((scope.key for scope in self.scopes.list() if scope.root == opened.root), "")
 
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
         """Render a whole page."""

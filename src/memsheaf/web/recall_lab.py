@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from memsheaf.errors import Ref
 from memsheaf.index.scoring import SHOWN_FROM
+from memsheaf.open_scope import prompt_sections
 from memsheaf.recall.recall import Candidate, Recall
 from memsheaf.web.page import PageRequest
 from memsheaf.web.review import key_of
@@ -54,5 +55,5 @@ def show_recall(page: PageRequest) -> Response:
         cuts=CUTS,
         threshold=100 * SHOWN_FROM,
         home=layers.home,
-        prompts=layers.prompts() if page.query["prompt"] else (),
+        prompts=prompt_sections(layers.open_scopes(lasting=True), layers.home) if page.query["prompt"] else (),
     )

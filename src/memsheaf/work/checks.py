@@ -278,7 +278,7 @@ def check_duplicates(context: Context) -> Iterator[Finding]:
 def check_tracked(context: Context) -> Iterator[Finding]:
     """Yield the private files that git tracks."""
     problem = "git tracks it: whoever gets the repository can read what was forgotten or said in private"
-    for path in list_tracked_private(context.sheaf.checkout, context.sheaf.root):
+    for path in list_tracked_private(context.sheaf.own.store.checkout, context.sheaf.root):
         advice = f"git rm --cached {quote(path)}; if it was pushed, `git filter-repo` takes it out of the history"
         yield Finding(ERROR, path, problem, advice, "tracked")
 

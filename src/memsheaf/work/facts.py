@@ -123,7 +123,7 @@ class Facts:
         if old:
             changes.append(Change(old.path, None, old.version))
         why = f"supersede {old.name}" if old else f"fact {memory.name}"
-        self.commit = sheaf.change_many(changes, why, by=sheaf.by, allow=allow).id
+        self.commit = sheaf.own.change_many(changes, why, by=sheaf.by, allow=allow).id
         return placed(memory, path)._replace(scope=sheaf.home)
 
     def supersede(

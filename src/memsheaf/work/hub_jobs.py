@@ -195,7 +195,7 @@ class HubWorker:
         try:
             with self._memories(namespace, login) as view:
                 if view.layers.own.count() >= self._settings.dream.files:
-                    view.layers.consolidate(self._model(namespace, CONSOLIDATE), apply=True)
+                    view.layers.consolidation.run(self._model(namespace, CONSOLIDATE), apply=True)
             self._service.ask(login, "SELECT memsheaf.prune(%s)", namespace)
         except Exception as error:  # noqa: BLE001 - see learn
             _report(error)  # the next time that something is learned

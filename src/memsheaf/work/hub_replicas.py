@@ -27,6 +27,7 @@ from memsheaf.scope import Scope, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder, kernel_lock
+from memsheaf.transfer import synchronize
 from memsheaf.work.hub_scopes import open_shared
 
 MEASURE_SECONDS = 30.0  # between two measurements of the size of a view
@@ -165,10 +166,10 @@ class ServerReplicas:
     def _pull(self, view: CallerView, caller: Caller) -> None:
         if not view.is_open:
             view.layers, view.is_open = self._open(view, caller), True
-        for sheaf in view.layers.each():
+        for sheaf in map(view.layers.only, view.layers.scopes()):
             if not _sync_quickly(sheaf):
                 with open_shared(sheaf.scope, view.layers.settings, view.folder) as shared:
-                    _record_own(shared, shared.sync())
+                    _record_own(shared, synchronize(shared.own))
 
     def _open(self, view: CallerView, caller: Caller) -> Sheaf:
         home, cache, state = (os.path.join(view.folder, name) for name in ("home", "cache", "state"))
@@ -207,7 +208,7 @@ class ServerReplicas:
 
 def _sync_quickly(sheaf: Sheaf) -> bool:
     """Pull new commits if nothing else is new, as these files are not edited. False when more is to do."""
-    replica = sheaf.replica
+    replica = sheaf.own.replica
     assert replica is not None
     state = replica.state()
     if not state.joined or state.pending or state.erasing or state.proofs or state.down_at:
@@ -222,7 +223,7 @@ def _record_own(sheaf: Sheaf, synced: Synced) -> None:
     """Record what the member saved through other servers and workers as their own; not what a machine may have made
     of texts of others, whose paths are asked for where a pull does not tell from which texts it came."""
     own = [pulled.commit for pulled in synced.pulled if pulled.own]
-    replica = sheaf.replica
+    replica = sheaf.own.replica
     if own and replica and replica.ledger:
         theirs = replica.hub.paths_of_others() if synced.whole else ()  # type: ignore[attr-defined]  # it is a database
         for commit in own:

@@ -27,6 +27,7 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder
 from memsheaf.store.state import State
+from memsheaf.transfer import synchronize
 
 MACHINE_FILE = "machine"  # in the state directory; holds the id of this machine
 
@@ -94,11 +95,11 @@ def attach(
                 remove_hub(history)  # what a process may have written that was still at work with an earlier one
             write_settings(history, hub)
         with open_shared(scope, settings, cwd) as sheaf:
-            return sheaf.sync()
+            return synchronize(sheaf.own)
     except BaseException as error:  # Ctrl-C, too
         if isinstance(error, HubRestored) and old and hub.is_postgres:  # the same member: both sides are merged
             with open_shared(scope, settings, cwd) as sheaf:
-                return sheaf.sync(again=True)  # where it was moved, `team restored` needs the new address
+                return synchronize(sheaf.own, again=True)  # where it was moved, `team restored` needs the new address
         with _history(root) as history:
             if old:  # that another address fails says nothing about this one, which the next change asks
                 write_settings(history, old)
@@ -165,7 +166,7 @@ def open_shared(scope: Scope, settings: Settings, cwd: str) -> Sheaf:
 def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> HubStatus:
     """Return the status of a scope; with `ask` also the members and machines, from the hub."""
     with open_shared(scope, settings, cwd) as sheaf:
-        replica = sheaf.replica
+        replica = sheaf.own.replica
         assert replica is not None
         state = replica.state()
         since = ""

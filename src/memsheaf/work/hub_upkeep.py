@@ -17,6 +17,7 @@ from memsheaf.errors import MemsheafError, ScopeRefused
 from memsheaf.hub.replica_state import has_pending
 from memsheaf.scope import Scope, resolve, with_hub
 from memsheaf.sheaf import Sheaf
+from memsheaf.transfer import synchronize
 
 LISTEN_SECONDS = 1.0  # after which a thread that listens looks whether it is wanted
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 2.0, 60.0  # before a hub that failed is tried again
@@ -40,7 +41,7 @@ def sync_once(settings: Settings, cwd: str, scopes: Sequence[str]) -> None:
 
     def sync(scope: str) -> None:
         with suppress(MemsheafError, OSError), _Keeper(settings, cwd, scope).open() as sheaf:
-            sheaf.sync()
+            synchronize(sheaf.own)
 
     threads = [threading.Thread(target=sync, args=(scope,), daemon=True) for scope in scopes]
     for thread in threads:
@@ -139,8 +140,8 @@ class _Keeper:
         """Sync repeatedly, until it fails or is stopped."""
         while not self._ended:
             began = time.monotonic()
-            sheaf.sync()
-            replica = sheaf.replica
+            synchronize(sheaf.own)
+            replica = sheaf.own.replica
             assert replica is not None
             is_telling = replica.settings.is_postgres
             self._note(began, FRESH_SECONDS if is_telling else 0.0)

@@ -35,9 +35,10 @@ from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.sentences import draft_fact, split_facts
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall, Touched
 from memsheaf.memory import KINDS, Memory
+from memsheaf.open_scope import new_group
 from memsheaf.recall.inject import text_for_model
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.sheaf import new_group
+from memsheaf.sheaf import forget_together
 from memsheaf.text.neutralize import one_line, visible
 from memsheaf.text.sentences import bullet_length, find_sentences, is_question, leans_back
 from memsheaf.text.tokenizer import is_unspaced, words
@@ -220,15 +221,16 @@ class _Reply:
             *self._sheaf.open_scope(memory.scope).caveats(memory),
             *self._memory.session.verdicts(memory),
         ]
-        self._sheaf.used(memory.ref)
+        self._sheaf.open_scope(memory.scope).count_use([memory.path])
         line = f"- {self._label(memory)} ({memory.type or 'text'}, {memory.updated or 'undated'}): {text}"
         return "\n".join([line, *(f"  ({one_line(note, 300)})" for note in notes if note)])
 
     def _select(self, about: str) -> list[Memory]:
         """Return the memories that "me", "the project" or "everything" stands for."""
         kinds = {"user": ("user", "feedback"), "all": ()}.get(about, (about,))
-        rows = [row for row in self._sheaf.lasting().list() if not kinds or row.type in kinds]
-        return [self._sheaf.read(row.ref) for row in rows if row.state == "ok"]
+        scopes = self._sheaf.open_scopes(lasting=True)
+        rows = [row for scope in scopes for row in scope.list() if row.state == "ok"]
+        return [self._sheaf.read(row.ref) for row in rows if not kinds or row.type in kinds]
 
     def _list(self, heading: str, found: Sequence[FoundMemory]) -> str:
         return "\n".join([heading, *(self._render(each.memory) for each in found[:MAX_SHOWN])])
@@ -237,7 +239,7 @@ class _Reply:
         """Show one file, the memories of a type or about a subject, or the catalog."""
         subject = request.subject
         if request.file:
-            return self._render(self._sheaf.read(self._sheaf.parse(request.file)))
+            return self._render(self._sheaf.read(request.file))
         if request.about in KINDS:
             found = [FoundMemory(memory, 1) for memory in self._select(request.about)]
         elif subject and not request.about:
@@ -336,7 +338,7 @@ class _Reply:
         if secrets := find_secrets(self._message) or find_secrets(text):
             return self._say("secret", kind=secrets[0].kind)
         if file:
-            return self._replace(self._sheaf.read(self._sheaf.parse(file)), text)
+            return self._replace(self._sheaf.read(file), text)
         named = request.subject if find_telling_words(request.subject) and not request.about else ""
         others = [each.memory.ref for each in self._find(named, MIN_SHARE)]
         facts = [fact for fact in split_facts(text) if find_telling_words(fact)]  # "No." is none
@@ -386,7 +388,7 @@ class _Reply:
         else:
             saved = [each.path for said in self._before[-1:] for each in said.touched if each.action == "saved"]
             files = [request.file] if request.file else saved
-            found = [FoundMemory(self._sheaf.read(self._sheaf.parse(file)), 1) for file in files]
+            found = [FoundMemory(self._sheaf.read(file), 1) for file in files]
             if not found:
                 return self._say("what")
         memories = [each.memory for each in found]
@@ -407,7 +409,7 @@ class _Reply:
     def _delete(self, memories: Sequence[Memory]) -> str:
         if why := self._find_obstacle():
             raise Refused(why)
-        self._sheaf.forget_many([(memory.ref, memory.version) for memory in memories], also=self._group)
+        forget_together(self._sheaf, [(memory.ref, memory.version) for memory in memories], also=self._group)
         files = [self._touch("deleted", memory.ref) for memory in memories]
         if len(memories) > 1:
             return self._name(self._say("deleted all", count=f"{len(memories)}"), memories)

@@ -237,7 +237,7 @@ class Commands:
         self._screen.say("\n".join(rules) or "nothing was answered with always or never yet")
 
     def _expand(self, rest: str) -> None:
-        self._screen.expand(int(rest) if rest.isascii() and rest.isdigit() and len(rest) < 6 else 1)
+        self._screen.expand(int(rest) if rest.isdecimal() and len(rest) < 6 else 1)
 
     def _help(self, rest: str) -> None:
         shown = {f"/{name} {one.takes}".rstrip(): one.help for name, one in COMMANDS.items()}
