@@ -19,7 +19,7 @@ from memsheaf.guard import without_secrets
 from memsheaf.store import Version
 from memsheaf.store.safe_dir import Folder, kernel_lock
 
-SCHEMA = 20
+SCHEMA = 21
 HIDDEN, LISTED, WAITING = 0, 1, 2  # values of `listed`: not for the catalog, in the catalog, unconfirmed
 RANK = "pinned DESC, day DESC, time DESC, path"
 LOCK_SECONDS = 30.0  # to wait for another process that writes
@@ -40,12 +40,11 @@ CREATE TABLE entry (
   description TEXT NOT NULL, updated TEXT NOT NULL, trust TEXT NOT NULL, pinned INTEGER NOT NULL,
   problem TEXT NOT NULL, listed INTEGER NOT NULL, day INTEGER NOT NULL, time INTEGER NOT NULL, line TEXT NOT NULL,
   supersedes TEXT NOT NULL, source TEXT NOT NULL, conversation TEXT NOT NULL,
-  worded INTEGER NOT NULL, author TEXT);
+  author TEXT);
 CREATE INDEX by_fold ON entry (fold) WHERE fold <> path;
 CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path, version, kind, line);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
-CREATE INDEX is_unworded ON entry (id, path) WHERE worded = 0;
 CREATE INDEX is_embeddable ON entry (id, path) WHERE {EMBEDDABLE};
 CREATE INDEX is_superseding ON entry (path) WHERE supersedes <> '';
 CREATE INDEX by_update ON entry (updated DESC, time DESC, path, kind, trust, source, pinned) WHERE version <> '';

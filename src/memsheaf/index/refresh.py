@@ -10,14 +10,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from memsheaf.errors import Busy, MemsheafError, PathRefused, StoreFailed
 from memsheaf.guard.paths import CATALOG, listable
 from memsheaf.index.catalog import SHORT_WAIT_SECONDS, CatalogPublisher
 from memsheaf.index.database import UNUSABLE, notes, set_notes, state_of, writing
-from memsheaf.index.lexical import put_words
 from memsheaf.index.rows import (
     as_unsure,
     is_racy,
@@ -34,7 +32,6 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import head_of
 
 FILES_PER_REPORT = 200
-MAX_UNWORDED_COMMIT = 8  # memories of one commit whose words wait until somebody searches
 
 _FAILED = "it could not be read when it was last checked"
 _STAMPS = f"SELECT path, mtime, ctime, size, inode FROM entry WHERE version <> '{ABSENT}'"
@@ -109,7 +106,6 @@ class Refresher:
             names = (revision for revision in commit.revisions if revision.path != CATALOG)
             revisions = [step for step in names if listable(step.path[step.path.rfind("/") + 1 :])]
             stamps = self._store.stamps([revision.path for revision in revisions])
-            is_batch = len(revisions) > MAX_UNWORDED_COMMIT
             for revision in revisions:
                 path, stamp = revision.path, stamps[revision.path]
                 if revision.new is None or stamp is None:
@@ -118,23 +114,13 @@ class Refresher:
                     if was_written_after(stamp, commit.placed):
                         stamp = as_unsure(stamp)  # somebody may have saved it since
                     memory = parsed.get(path) or parse(path, revision.new)
-                    put(db, memory, stamp, pending=False, by_text=self._by_text, worded=is_batch)
+                    put(db, memory, stamp, pending=False, by_text=self._by_text)
             self._take_uses(db, take_all=True)
             # unless a commit of others came between
             if commit.id and notes(db).get("journal", "") == commit.follows:
                 set_notes(db, journal=commit.id)
             set_notes(db, by_text=self._by_text)
             self.publish(db)
-
-    def take_in_words(self, db: sqlite3.Connection) -> None:
-        """Put the words of new rows into the full text: too slow for a save, so the next search does it."""
-        rows = db.execute("SELECT id, path FROM entry WHERE worded = 0").fetchall()
-        if rows:
-            with writing(db):
-                for entry, path in rows:
-                    with suppress(MemsheafError):
-                        put_words(db, entry, parse(path, self._store.read(path).data))
-                db.execute("UPDATE entry SET worded = 1 WHERE worded = 0")
 
     def _read_stamps(self, db: sqlite3.Connection) -> dict[str, Stamp]:
         state = state_of(db)
@@ -214,7 +200,7 @@ class Refresher:
         if usable and version == memory.version:
             touch(db, memory, stamp, by_text=self._by_text)
             return False
-        put(db, memory, stamp, pending=usable, usable=usable, by_text=self._by_text, worded=True)
+        put(db, memory, stamp, pending=usable, usable=usable, by_text=self._by_text)
         return usable or version != UNUSABLE
 
     def _read(self, entry: ScanEntry) -> tuple[Memory, bool, Stamp]:

@@ -26,7 +26,7 @@ DESCRIBING_CHARS = 4_096  # of a text, in which its description is looked for
 _NOT_LISTED = ("CONTEXT.md", "NOTES.md", "NOTES-archive.md")  # in every prompt in full, or archived out of it
 _COLUMNS = (
     "path, fold, mtime, ctime, size, inode, version, pending, state, kind, name, description, trust, pinned, problem,"
-    " listed, line, supersedes, source, conversation, worded, updated, day, time"
+    " listed, line, supersedes, source, conversation, updated, day, time"
 )
 _PUT = f"INSERT OR REPLACE INTO entry ({_COLUMNS}) VALUES (?{', ?' * _COLUMNS.count(',')})"
 _TOUCH = "UPDATE entry SET mtime = ?, ctime = ?, size = ?, inode = ?, updated = ?, day = ?, time = ? WHERE path = ?"
@@ -45,13 +45,11 @@ def put(
     pending: bool,
     usable: bool = True,
     by_text: bool = False,
-    worded: bool = True,
 ) -> None:
     """Write the row of a file under a new id.
 
     `pending` rows are what others did and the journal does not know yet. The rank is `by_text` alone where the same
-    files must give the same catalog on every machine, and at any time. A row that is not `worded` is not found by
-    its words until `Refresher.take_in_words` was called.
+    files must give the same catalog on every machine, and at any time.
     """
     path, kind, name, description = memory.path, memory.type, memory.name, _description(memory)
     listed = WAITING if memory.trust == "unconfirmed" else LISTED
@@ -77,11 +75,10 @@ def put(
         f"\n{older}\n" if older else "",
         memory.source[:MAX_ID_CHARS],
         memory.conversation[:MAX_ID_CHARS],
-        worded or not usable,
         *_rank(db, memory, stamp, by_text=by_text),
     )
     entry = db.execute(_PUT, values).lastrowid
-    if usable and worded:
+    if usable:
         put_words(db, entry, memory)
     if usable and memory.state in ("ok", "free"):
         traces = similarity.traces(similarity.fact(memory))

@@ -344,7 +344,6 @@ class Index:
         among: Collection[str] | None,
     ) -> list[Match]:
         """Return all matches, best first."""
-        self._refresher.take_in_words(db)
         near = None
         if self._semantic and question is not None:
             near = self._semantic.compare(db, question)
