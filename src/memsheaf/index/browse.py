@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsheaf.index.catalog import MAX_LINES, MAX_PINNED, SHARED_LINES
-from memsheaf.index.database import HIDDEN, LISTED, RANK, UNUSABLE, state_of, writing
+from memsheaf.index.database import HIDDEN, LISTED, RANK_ORDER, UNUSABLE, state_of, writing
 from memsheaf.index.rows import where_kind
 from memsheaf.store import Version
 from memsheaf.store.commit_queries import OTHERS, commit_authors
@@ -140,7 +140,7 @@ class Owners:
         """Own memories and those of others, as many as a catalog has room for, best first; and how many there are."""
         state = state_of(db), ledger.stamp
         if state != self._state:
-            sql = f"SELECT pinned, path, version FROM entry WHERE listed = {LISTED} ORDER BY {RANK}"
+            sql = f"SELECT pinned, path, version FROM entry WHERE listed = {LISTED} ORDER BY {RANK_ORDER}"
             rows = [Place(*row) for row in db.execute(sql)]
             shared = ledger.find_unknown((row.path, row.version) for row in rows)
             own = [row for row in rows if row.path not in shared]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from memsheaf.errors import Busy, Changed, PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG
-from memsheaf.index.database import LISTED, RANK, Row, notes, set_notes, tally
+from memsheaf.index.database import LISTED, RANK_ORDER, Row, notes, set_notes, tally
 from memsheaf.memory import KINDS, Memory
 from memsheaf.store.folder import FolderStore
 from memsheaf.text.neutralize import cut_bytes, for_prompt, link_text, one_line
@@ -107,7 +107,7 @@ class CatalogPublisher:
     def page(self, db: sqlite3.Connection, max_bytes: int = MAX_BYTES) -> Page:
         """Return the catalog as MEMORY.md holds it; with fewer bytes, the best that fit."""
         _, listed, waiting = tally(db)
-        sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} AND pinned = ? ORDER BY {RANK} LIMIT ?"
+        sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE listed = {LISTED} AND pinned = ? ORDER BY {RANK_ORDER} LIMIT ?"
         # pins beyond those that the catalog takes are left out, so that the newest are always among the others
         rows = [*db.execute(sql, (1, MAX_PINNED)), *db.execute(sql, (0, MAX_LINES))]
         return lay_out(rows, listed, waiting=waiting, max_bytes=max_bytes)

@@ -21,12 +21,12 @@ from memsheaf.store.safe_dir import Folder, kernel_lock
 
 SCHEMA = 21
 HIDDEN, LISTED, WAITING = 0, 1, 2  # values of `listed`: not for the catalog, in the catalog, unconfirmed
-RANK = "pinned DESC, day DESC, time DESC, path"
+RANK_ORDER = "pinned DESC, day DESC, time DESC, path"
 LOCK_SECONDS = 30.0  # to wait for another process that writes
 IN_MEMORY = ":memory:"
 
 UNUSABLE = "-"  # the version of what is there and cannot be used: a link, a folder, a name that is not allowed
-EMBEDDABLE = f"state IN ('ok', 'free') AND version NOT IN ('', '{UNUSABLE}')"
+IS_EMBEDDABLE = f"state IN ('ok', 'free') AND version NOT IN ('', '{UNUSABLE}')"
 
 WORD_TABLES = """
 CREATE VIRTUAL TABLE words
@@ -45,7 +45,7 @@ CREATE INDEX by_fold ON entry (fold) WHERE fold <> path;
 CREATE INDEX by_name ON entry (name);
 CREATE INDEX by_rank ON entry (listed, pinned DESC, day DESC, time DESC, path, version, kind, line);
 CREATE INDEX is_pending ON entry (id) WHERE pending = 1;
-CREATE INDEX is_embeddable ON entry (id, path) WHERE {EMBEDDABLE};
+CREATE INDEX is_embeddable ON entry (id, path) WHERE {IS_EMBEDDABLE};
 CREATE INDEX is_superseding ON entry (path) WHERE supersedes <> '';
 CREATE INDEX by_update ON entry (updated DESC, time DESC, path, kind, trust, source, pinned) WHERE version <> '';
 CREATE INDEX is_learned ON entry (conversation) WHERE conversation <> '';
@@ -71,7 +71,7 @@ CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
   DELETE FROM vector WHERE entry = old.id; END;
 """
 
-ROW = "path, kind, name, description, updated, state, trust, pinned, size, version, problem"
+ROW_COLUMNS = "path, kind, name, description, updated, state, trust, pinned, size, version, problem"
 
 
 class Row(NamedTuple):
@@ -139,7 +139,7 @@ class Embedding(NamedTuple):
 
 
 def to_row(values: Iterable[Any]) -> Row:
-    """Return the row of values that were selected as `ROW`."""
+    """Return the row of values that were selected as `ROW_COLUMNS`."""
     row = Row(*values)
     return row._replace(pinned=bool(row.pinned))
 
@@ -250,7 +250,7 @@ def tally(db: sqlite3.Connection) -> list[int]:
 
 def count_memories(db: sqlite3.Connection) -> int:
     """Return how many memories can have vectors."""
-    return int(db.execute(f"SELECT count(*) FROM entry WHERE {EMBEDDABLE}").fetchone()[0])
+    return int(db.execute(f"SELECT count(*) FROM entry WHERE {IS_EMBEDDABLE}").fetchone()[0])
 
 
 def is_kept(db: sqlite3.Connection) -> bool:

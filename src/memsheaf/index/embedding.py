@@ -37,7 +37,6 @@ MAX_CACHED_QUESTIONS = 64
 QUESTION_SECONDS = 5.0  # that a search waits for the vector of its question
 PAUSE_SECONDS = 300.0  # until an embedder that failed is asked again
 STOP_SECONDS = 2.0  # to wait for the thread; it ends by itself after the batch it is at
-POLL_SECONDS = 0.2  # between two looks whether another process is ready
 MAX_VECTOR_LENGTH = 1.1  # of a vector that should have the length 1
 HARMLESS_TEXT = "memory"  # a text that no embedder refuses
 
@@ -119,13 +118,9 @@ class SemanticSearch:
         self.stop()
         self._off_until = 0.0
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            with suppress(Busy):
-                with self._tolerant(), locked(self._base, "embedding", wait=0):
-                    if table := self._ready():
-                        self._catch_up(table, lambda: time.monotonic() >= until, progress)
-                return
-            time.sleep(POLL_SECONDS)
+        with suppress(Busy), self._tolerant(), locked(self._base, "embedding", wait=seconds):
+            if table := self._ready():
+                self._catch_up(table, lambda: time.monotonic() >= until, progress)
 
     def stop(self) -> None:
         """Let the thread end; what it has made so far is kept."""
@@ -182,7 +177,8 @@ class SemanticSearch:
 
     def _catch_up(self, table: VectorTable, is_over: Callable[[], bool], progress: Progress | None = None) -> None:
         """Make missing vectors, batch by batch, until all are made or it is over. Then those of others can go."""
-        while waiting := self._query(lambda db: table.waiting(db, MAX_WAITING_LISTED)):
+        waiting = self._query(lambda db: table.waiting(db, MAX_WAITING_LISTED))
+        while waiting:
             for start in range(0, len(waiting), BATCH_MEMORIES):
                 if is_over():
                     return
@@ -190,7 +186,9 @@ class SemanticSearch:
                 self._query(partial(table.add, vectors=vectors))
                 if progress:
                     progress(*self._query(lambda db: (table.count(db), count_memories(db))))
-        self._query(table.delete_others)
+            waiting = self._query(lambda db: table.waiting(db, MAX_WAITING_LISTED))
+            if not waiting:
+                self._query(table.delete_others)
 
     def _embed(self, memories: Sequence[tuple[int, str]]) -> dict[int, bytes]:
         """Return the stored vectors of some memories; of one that is gone meanwhile, or refused, there are none."""

@@ -33,8 +33,8 @@ from memsheaf.store.git_checkout import head_of
 
 FILES_PER_REPORT = 200
 
-_FAILED = "it could not be read when it was last checked"
-_STAMPS = f"SELECT path, mtime, ctime, size, inode FROM entry WHERE version <> '{ABSENT}'"
+_READ_FAILED = "it could not be read when it was last checked"
+_SELECT_STAMPS = f"SELECT path, mtime, ctime, size, inode FROM entry WHERE version <> '{ABSENT}'"
 
 
 class Refresher:
@@ -64,8 +64,9 @@ class Refresher:
         changed = False
         if not has_folder or known.get("by_text", self._by_text) != self._by_text:
             # somebody removed the whole folder, which is no change of its files; or it came into a checkout
-            changed, known = db.execute("SELECT 1 FROM entry LIMIT 1").fetchone() is not None, {}
-            if changed:
+            known = {}
+            if db.execute("SELECT 1 FROM entry LIMIT 1").fetchone():
+                changed = True
                 with writing(db):
                     wipe_all(db)
         has_new_catalog = str(present[CATALOG] or "") != known.get("catalog", "")
@@ -102,19 +103,18 @@ class Refresher:
     def follow(self, db: sqlite3.Connection, commit: Commit, parsed: Mapping[str, Memory]) -> None:
         """Take over a commit of our own."""
         with writing(db):
-            # a store keeps more than memories
-            names = (revision for revision in commit.revisions if revision.path != CATALOG)
-            revisions = [step for step in names if listable(step.path[step.path.rfind("/") + 1 :])]
+            revisions = [step for step in commit.revisions if _is_memory(step.path)]
             stamps = self._store.stamps([revision.path for revision in revisions])
             for revision in revisions:
-                path, stamp = revision.path, stamps[revision.path]
+                path = revision.path
+                stamp = stamps[path]
                 if revision.new is None or stamp is None:
                     db.execute("DELETE FROM entry WHERE path = ?", (path,))
-                else:
-                    if was_written_after(stamp, commit.placed):
-                        stamp = as_unsure(stamp)  # somebody may have saved it since
-                    memory = parsed.get(path) or parse(path, revision.new)
-                    put(db, memory, stamp, pending=False, by_text=self._by_text)
+                    continue
+                if was_written_after(stamp, commit.placed):
+                    stamp = as_unsure(stamp)  # somebody may have saved it since
+                memory = parsed.get(path) or parse(path, revision.new)
+                put(db, memory, stamp, pending=False, by_text=self._by_text)
             self._take_uses(db, take_all=True)
             # unless a commit of others came between
             if commit.id and notes(db).get("journal", "") == commit.follows:
@@ -126,7 +126,7 @@ class Refresher:
         state = state_of(db)
         if state != self._state:
             self._stamps = {
-                path: (mtime, ctime, size, inode) for path, mtime, ctime, size, inode in db.execute(_STAMPS)
+                path: (mtime, ctime, size, inode) for path, mtime, ctime, size, inode in db.execute(_SELECT_STAMPS)
             }
             self._state = state
         return self._stamps
@@ -211,7 +211,7 @@ class Refresher:
             try:
                 return parse(entry.path, self._store.read(entry.path).data), True, stamp
             except StoreFailed:  # the disk, not the file: it is read again at the next look
-                problem, stamp = _FAILED, as_unsure(stamp)
+                problem, stamp = _READ_FAILED, as_unsure(stamp)
             except MemsheafError as error:
                 problem = str(error)
         return parse(entry.path, b"\0")._replace(problem=problem), False, stamp
@@ -242,6 +242,11 @@ class Refresher:
         if uses.days:
             put_uses(db, uses.days, int(self._clock() // 86_400), by_text=self._by_text)
         set_notes(db, uses=uses.end)
+
+
+def _is_memory(path: str) -> bool:
+    """Return False for what a store keeps besides memories."""
+    return path != CATALOG and listable(path.rpartition("/")[2])
 
 
 def _pending(db: sqlite3.Connection) -> list[str]:

@@ -19,6 +19,7 @@ from memsheaf.store import Stamp, Version
 from memsheaf.text import similarity
 from memsheaf.text.sentences import lists_topics, shown_description
 
+COARSE_TICK_SECONDS = 2.0
 TICK_SECONDS = 0.05  # no clock of a file system that tells more than seconds ticks slower
 MAX_ID_CHARS = 200  # of a source and a conversation
 DESCRIBING_CHARS = 4_096  # of a text, in which its description is looked for
@@ -28,9 +29,11 @@ _COLUMNS = (
     "path, fold, mtime, ctime, size, inode, version, pending, state, kind, name, description, trust, pinned, problem,"
     " listed, line, supersedes, source, conversation, updated, day, time"
 )
-_PUT = f"INSERT OR REPLACE INTO entry ({_COLUMNS}) VALUES (?{', ?' * _COLUMNS.count(',')})"
-_TOUCH = "UPDATE entry SET mtime = ?, ctime = ?, size = ?, inode = ?, updated = ?, day = ?, time = ? WHERE path = ?"
-_ALIKE = f"""
+_PUT_ENTRY = f"INSERT OR REPLACE INTO entry ({_COLUMNS}) VALUES (?{', ?' * _COLUMNS.count(',')})"
+_UPDATE_STAMP = (
+    "UPDATE entry SET mtime = ?, ctime = ?, size = ?, inode = ?, updated = ?, day = ?, time = ? WHERE path = ?"
+)
+_SELECT_ALIKE = f"""
 SELECT path, version FROM entry JOIN (
   SELECT entry, count(*) AS shared FROM trace WHERE number IN (?{", ?" * 15})
   GROUP BY entry HAVING shared >= {similarity.MIN_SHARED_TRACES}) ON id = entry
@@ -51,7 +54,9 @@ def put(
     `pending` rows are what others did and the journal does not know yet. The rank is `by_text` alone where the same
     files must give the same catalog on every machine, and at any time.
     """
-    path, kind, name, description = memory.path, memory.type, memory.name, _description(memory)
+    path = memory.path
+    name = memory.name
+    description = _description(memory)
     listed = WAITING if memory.trust == "unconfirmed" else LISTED
     if not usable or (listed == LISTED and (memory.state == "copy" or path in _NOT_LISTED)):
         listed = HIDDEN
@@ -64,7 +69,7 @@ def put(
         memory.version if usable else UNUSABLE,
         pending,
         memory.state,
-        kind,
+        memory.type,
         name,
         description,
         memory.trust,
@@ -77,7 +82,7 @@ def put(
         memory.conversation[:MAX_ID_CHARS],
         *_rank(db, memory, stamp, by_text=by_text),
     )
-    entry = db.execute(_PUT, values).lastrowid
+    entry = db.execute(_PUT_ENTRY, values).lastrowid
     if usable:
         put_words(db, entry, memory)
     if usable and memory.state in ("ok", "free"):
@@ -87,7 +92,7 @@ def put(
 
 def touch(db: sqlite3.Connection, memory: Memory, stamp: Stamp, *, by_text: bool) -> None:
     """Note the new stamp of a file whose text is as its row says."""
-    db.execute(_TOUCH, (*stamp, *_rank(db, memory, stamp, by_text=by_text), memory.path))
+    db.execute(_UPDATE_STAMP, (*stamp, *_rank(db, memory, stamp, by_text=by_text), memory.path))
 
 
 def mark_gone(db: sqlite3.Connection, path: str) -> bool:
@@ -114,7 +119,7 @@ def wipe_all(db: sqlite3.Connection) -> None:
 
 def find_alike(db: sqlite3.Connection, words: Collection[str], limit: int) -> list[tuple[str, Version]]:
     """Return the paths and versions of texts that may be near-duplicates of one with these words, likely first."""
-    return db.execute(_ALIKE, (*similarity.traces(words), limit)).fetchall()
+    return db.execute(_SELECT_ALIKE, (*similarity.traces(words), limit)).fetchall()
 
 
 def put_uses(db: sqlite3.Connection, days: Mapping[str, str], today: int, *, by_text: bool) -> None:
@@ -143,7 +148,12 @@ def is_racy(stamp: Stamp, now: float) -> bool:
 
     A time that somebody set, far ahead of now as well, is not told by a clock that ticks.
     """
-    return any(abs(now - told / 1e9) < (2.0 if told % 1_000_000 == 0 else TICK_SECONDS) for told in stamp[:2])
+    for time_ns in stamp[:2]:
+        has_whole_milliseconds = time_ns % 1_000_000 == 0
+        tick = COARSE_TICK_SECONDS if has_whole_milliseconds else TICK_SECONDS
+        if abs(now - time_ns / 1e9) < tick:
+            return True
+    return False
 
 
 def was_written_after(stamp: Stamp, moment: float) -> bool:

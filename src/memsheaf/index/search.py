@@ -17,8 +17,8 @@ from memsheaf.index.catalog import LINE_COLUMNS, MAX_BYTES, Line, Page
 from memsheaf.index.database import (
     IN_MEMORY,
     LISTED,
-    RANK,
-    ROW,
+    RANK_ORDER,
+    ROW_COLUMNS,
     UNUSABLE,
     WAITING,
     Embedding,
@@ -166,19 +166,19 @@ class Index:
 
     def rows(self, where: str = "1", *values: object) -> list[Row]:
         """Return all rows that match, in the order of their paths."""
-        sql = f"SELECT {ROW} FROM entry WHERE version <> '' AND {where} ORDER BY path"
+        sql = f"SELECT {ROW_COLUMNS} FROM entry WHERE version <> '' AND {where} ORDER BY path"
         return self.query(lambda db: [to_row(row) for row in db.execute(sql, values)])
 
     def ranked(self, kind: str, limit: int, offset: int) -> list[Row]:
         """Return what the catalog may show, most important first; `kind` narrows it, "other" to all unknown types."""
         where, values = where_kind(kind)
-        sql = f"SELECT {ROW} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK} LIMIT ? OFFSET ?"
+        sql = f"SELECT {ROW_COLUMNS} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK_ORDER} LIMIT ? OFFSET ?"
         return self.query(lambda db: [to_row(row) for row in db.execute(sql, (*values, limit, offset))])
 
     def lines(self, paths: Sequence[str]) -> tuple[list[Line], int]:
         """Return what the catalog says of these memories, best first; and how many are unconfirmed."""
         marks = ", ".join("?" * len(paths))
-        sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE path IN ({marks}) ORDER BY {RANK}"
+        sql = f"SELECT {LINE_COLUMNS} FROM entry WHERE path IN ({marks}) ORDER BY {RANK_ORDER}"
         return self.query(lambda db: (db.execute(sql, paths).fetchall(), tally(db)[WAITING]))
 
     def total(self, kind: str = "") -> int:
@@ -358,7 +358,9 @@ class Index:
         cosines = near.cosines_of(list(hits)) if near else {}
         used = "ifnull((SELECT day FROM used WHERE used.path = entry.path), 0)"
         marks = ", ".join("?" * len(hits))
-        sql = f"SELECT id, {used}, {ROW} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
+        sql = (
+            f"SELECT id, {used}, {ROW_COLUMNS} FROM entry WHERE id IN ({marks}) AND version NOT IN ('', '{UNUSABLE}')"
+        )
         matches = []
         for entry, day, *row in db.execute(sql, list(hits)):
             hit = hits[entry]

@@ -15,7 +15,7 @@ import numpy
 from numpy import float32, int64
 from numpy.typing import NDArray
 
-from memsheaf.index.database import EMBEDDABLE, state_of, writing
+from memsheaf.index.database import IS_EMBEDDABLE, state_of, writing
 from memsheaf.memory import Memory
 from memsheaf.text.sections import searched_texts
 
@@ -84,14 +84,13 @@ class VectorTable:
         self._count = 0  # of rows that were read
         self._state: object = None
         self._complete: object = None
-        self._is_alone = False
 
     def waiting(self, db: sqlite3.Connection, limit: int) -> list[tuple[int, str]]:
         """Return memories that have no vectors yet, oldest first: entry and path."""
         if self._complete == state_of(db):
             return []
         embedded = "EXISTS (SELECT 1 FROM vector WHERE vector.entry = entry.id AND embedder = ?)"
-        sql = f"SELECT id, path FROM entry WHERE {EMBEDDABLE} AND NOT {embedded} ORDER BY id LIMIT ?"
+        sql = f"SELECT id, path FROM entry WHERE {IS_EMBEDDABLE} AND NOT {embedded} ORDER BY id LIMIT ?"
         rows = db.execute(sql, (self._embedder, limit)).fetchall()
         if not rows:
             self._complete = state_of(db)
@@ -108,15 +107,9 @@ class VectorTable:
             db.executemany(sql, [(self._embedder, data, entry) for entry, data in vectors.items()])
 
     def delete_others(self, db: sqlite3.Connection) -> None:
-        """Delete the vectors of other embedders: of an earlier version, or of one that was set before.
-
-        This is done once, when all memories have vectors of this one.
-        """
-        others = "FROM vector WHERE embedder <> ?"
-        if not self._is_alone and db.execute(f"SELECT 1 {others} LIMIT 1", (self._embedder,)).fetchone():
-            with writing(db):
-                db.execute(f"DELETE {others}", (self._embedder,))
-        self._is_alone = True
+        """Delete the vectors of other embedders: of an earlier version, or of one that was set before."""
+        with writing(db):
+            db.execute("DELETE FROM vector WHERE embedder <> ?", (self._embedder,))
 
     def cosines(self, db: sqlite3.Connection, question: Floats) -> Floats:
         """Return the cosine of each stored vector with a question of length 1."""
