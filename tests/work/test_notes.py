@@ -20,7 +20,7 @@ from memsheaf.work.notes import (
     OBJECTIVE,
     PENDING,
     PHASE,
-    REVIEW,
+    REVIEW_MARK,
     Notes,
     Pruned,
     archive,
@@ -159,7 +159,7 @@ def test_what_is_active_stays_and_all_else_is_moved() -> None:
 
     assert done.text == (
         "# Notes\n\n## Active objective\n\nShip the importer\n\n## Blockers and risks\n"
-        f"- 2026-11-01: the vendor's key\n- the proxy, DEFERRED {REVIEW}\n\n- 2026-11-14: DONE lately\n\n"
+        f"- 2026-11-01: the vendor's key\n- the proxy, DEFERRED {REVIEW_MARK}\n\n- 2026-11-14: DONE lately\n\n"
         "## Pending\n- first\n"
     )
     assert moved(done) == [
@@ -177,7 +177,8 @@ def test_what_is_active_stays_and_all_else_is_moved() -> None:
 PIECES = [
     "# Notes", "## Active objective", "## Phase", "## Blockers", "### Pending", "## Log", "#", "", "", "words", "- a",
     "- DONE", "- 2026-10-01: DONE", "- DEFERRED 2026-11-14", "  more", "\tDONE", "* b", "1. c", "```", "~~~", "---",
-    "SUPERSEDED 2026-02-30", f"- DONE {REVIEW}", "- 完成 DONE", "> DONE", "\ufeff", "-", "- ", "    code DONE", "## ",
+    "SUPERSEDED 2026-02-30", f"- DONE {REVIEW_MARK}", "- 完成 DONE", "> DONE", "\ufeff", "-", "- ", "    code DONE",
+    "## ",
 ]  # fmt: skip
 
 

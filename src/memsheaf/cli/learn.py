@@ -253,7 +253,7 @@ def _list_waiting(call: Call, queue: Review, waiting: Sequence[WaitingItem]) -> 
 def _card_json(call: Call, card: ReviewCard) -> dict[str, object]:
     item = card.item
     path = {"path": item.id} if item.state != PROPOSED else {}
-    near = [{"path": call.label(one.memory.ref), **pick(one, ("words", "meaning"))} for one in card.near]
+    near = [{"path": call.label(one.memory.ref), "words": one.words} for one in card.near]
     fields = ("description", "scope", "content", "before", "quote", "conversation", "problems")
     replaces = call.label(card.replaces) if card.replaces else ""
     value = {**pick(item, ("id", "at", "why", "name", "kind")), **path, **pick(card, fields)}

@@ -115,7 +115,7 @@ def phase_task(call: Call) -> int:
     """Show the present phase, go to another, or report on it and go on to the next."""
     options = call.options
     number, text = options.number or 0, call.given_text(options.report) if options.report else ""
-    with _open_task(call, read_only=not (number or text)) as (layers, found):
+    with _open_task(call, read_only=not (number or text)) as (_, found):
         said, path, bad = [], "", found.regressed()  # first: what cannot be read is told before anything is written
         if text:
             reported = number or found.now.phase
@@ -125,7 +125,7 @@ def phase_task(call: Call) -> int:
                 said.append("It was the last phase: `memsheaf task done` ends the task")
         elif number:
             found.go_to(number)
-        waiting, offer = _promotable(layers, found) if text else (0, None)
+        waiting, offer = _promotable(found) if text else (0, None)
     now = found.now
     value = {"phase": now.phase, "phases": now.phases or None, "report": path, "waiting": waiting}
     return call.answer(
@@ -231,7 +231,7 @@ def _open_task(call: Call, *, read_only: bool = False) -> Iterator[tuple[Sheaf, 
 
 
 def _answer_end(call: Call, layers: Sheaf, found: Task, said: str) -> int:
-    waiting, offer = _promotable(layers, found)
+    waiting, offer = _promotable(found)
     active = len(layers.work.going("task"))
     return call.answer(
         {**_step(found), "status": found.now.status, "waiting": waiting},
@@ -243,9 +243,9 @@ def _answer_end(call: Call, layers: Sheaf, found: Task, said: str) -> int:
     )
 
 
-def _promotable(layers: Sheaf, found: Task) -> tuple[int, str | None]:
+def _promotable(found: Task) -> tuple[int, str | None]:
     """How many notes of a task may be of use beyond it, and a line about them."""
-    count = len(promotion.promising(layers, found.sheaf))
+    count = len(promotion.items(found.sheaf))
     said = f"{plural(count, 'note')} could be promoted: `memsheaf promote --task {found.slug}` shows the checklist"
     return count, said if count else None
 
@@ -357,7 +357,7 @@ def end_session(call: Call) -> int:
     options, console = call.options, call.console
     with call.layers(session=_session_id(call)) as layers:
         notes = sessions.of(layers)
-        waiting = len(promotion.promising(layers, notes.sheaf)) if notes.state().is_open else 0
+        waiting = len(promotion.items(notes.sheaf)) if notes.state().is_open else 0
         next_step = "nothing is waiting to be promoted; `memsheaf brief` says where the work stands"
         if waiting:
             count, offered = plural(waiting, "item"), "it" if waiting == 1 else "them"

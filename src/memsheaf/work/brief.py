@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from memsheaf.errors import MemsheafError, NotFound, ScopeRefused
 from memsheaf.llm import Model
@@ -15,18 +15,50 @@ from memsheaf.text.sections import shown_text
 from memsheaf.work import compaction, sessions, tasks
 from memsheaf.work.notes import BLOCKERS, OBJECTIVE, PHASE, noted_under
 
-T = TypeVar("T")
-
 MAX_SESSION_BYTES = 48_000
 MAX_TASK_BYTES = 8_192
 MAX_DECISIONS = 8  # the last ones; the task has the others
 _SHARED = "from this repository, and not all of it written on this machine"
 
 
+class CurrentWork(NamedTuple):
+    """The notes, and the task and the session that are meant; `problems` say why one of these cannot be read."""
+
+    notes: str
+    task: tasks.Task | None
+    session: sessions.SessionNotes | None
+    problems: list[str]
+
+
+def find_current_work(layers: Sheaf) -> CurrentWork:
+    """Return what is being worked on. Raises NotFound, ScopeRefused for a task or a session that is named."""
+    task, session, problems = None, None, []
+    if layers.given:  # these scopes, and nothing else
+        return CurrentWork(_notes(layers), None, None, [])
+    try:
+        task = tasks.of(layers)
+    except MemsheafError as error:
+        problems += _explain(error, layers, "task")
+    try:
+        session = sessions.of(layers)
+    except MemsheafError as error:
+        problems += _explain(error, layers, "session")
+    return CurrentWork(_notes(layers), task, session, problems)
+
+
+def _explain(error: MemsheafError, layers: Sheaf, layer: str) -> list[str]:
+    """Return why a task or a session cannot be read; nothing when there is none, or none is named of several."""
+    if not isinstance(error, NotFound | ScopeRefused):
+        return [str(error)]
+    if layers.work.chosen[layer]:
+        raise error
+    return []
+
+
 def compact(
     layers: Sheaf,
     conversation: Sequence[TranscriptEntry | Message],
-    budget: int = 50_000,
+    budget: int = compaction.BUDGET_TOKENS,
     *,
     trigger: str = "budget",
     notes: str = "",
@@ -40,37 +72,45 @@ def compact(
     The session's notes serve as the summary, unless others are given. With `dry_run` nothing is written; with
     `approve` a conversation that failed three times in a row is tried again. Raises Refused, StoreFailed.
     """
-    standing, session_notes = ((), "") if layers.given else _surviving(layers)
-    state = layers.state
-    options: dict[str, Any] = {
-        "standing": standing,
-        "trigger": trigger,
-        "notes": notes or session_notes,
-        "model": load_metered_model(layers.settings, "compact", model),
-    }
-    if dry_run:
-        return compaction.compact(conversation, budget, where=state.folder, **options)
-    options |= {"days": layers.settings.retention_days, "approve": approve}
-    return compaction.run(conversation, budget, state=state, now=layers.clock(), name=name, **options)
+    work = find_current_work(layers)
+    return compaction.run(
+        conversation,
+        budget,
+        state=layers.state,
+        now=layers.clock(),
+        name=name,
+        days=layers.settings.retention_days,
+        approve=approve,
+        dry_run=dry_run,
+        standing=_standing_lines(work),
+        trigger=trigger,
+        notes=notes or _session_summary(work.session),
+        model=load_metered_model(layers.settings, "compact", model),
+    )
 
 
 def brief(layers: Sheaf) -> str:
     """Return where the work stands, as a text for a prompt or a person; "" when nothing was noted yet."""
+    work = find_current_work(layers)
     parts = []
-    if text := _notes(layers).strip().removeprefix("# Notes").strip():
+    if text := work.notes.strip().removeprefix("# Notes").strip():
         parts.append(f"# Where the work stands\n\n{render_file(NOTES, text, NOTES_BYTES)}\n")
-    if not layers.given:  # else these scopes, and nothing else
-        task, session = _choose(layers, "task", tasks.of), _choose(layers, "session", sessions.of)
-        if isinstance(task, tasks.Task):
-            parts.append(_render(task.sheaf, "", "\n".join(task.summary()), MAX_TASK_BYTES))
-        elif active := layers.work.going("task"):
-            parts.append("\n".join(["# Active tasks", "", *(f"- task/{slug}" for slug in active), ""]))
-        if isinstance(session, sessions.SessionNotes) and not session.is_blank:
-            title = f": {one_line(for_prompt(session.memory.name), 100)}"
-            parts.append(_render(session.sheaf, title, shown_text(session.memory), MAX_SESSION_BYTES))
-        elif isinstance(session, str) and (still_open := layers.work.going("session")):
-            parts.append("\n".join(["# Open sessions", "", *(f"- session/{id}" for id in still_open), ""]))
+    if work.task:
+        parts.append(_render(work.task.sheaf, "", "\n".join(work.task.summary()), MAX_TASK_BYTES))
+    elif not layers.given:
+        parts += _list_names("Active tasks", "task", layers)
+    if work.session and not work.session.is_blank:
+        memory = work.session.memory
+        title = f": {one_line(for_prompt(memory.name), 100)}"
+        parts.append(_render(work.session.sheaf, title, shown_text(memory), MAX_SESSION_BYTES))
+    elif not work.session and not layers.given:
+        parts += _list_names("Open sessions", "session", layers)
     return "\n".join([*parts, *(f"({notice})\n" for notice in layers.notices())])
+
+
+def _list_names(title: str, layer: str, layers: Sheaf) -> list[str]:
+    names = [f"- {layer}/{name}\n" for name in layers.work.going(layer)]
+    return [f"# {title}\n\n{''.join(names)}"] if names else []
 
 
 def _render(sheaf: Sheaf, title: str, text: str, limit: int) -> str:
@@ -81,43 +121,56 @@ def _render(sheaf: Sheaf, title: str, text: str, limit: int) -> str:
 
 def standing(layers: Sheaf) -> dict[str, object]:
     """Return the same for programs: the notes, the state of the task, and the session; None for what there is not."""
-    task, session = _choose(layers, "task", tasks.of), _choose(layers, "session", sessions.of)
-    noted = None
-    if isinstance(session, sessions.SessionNotes):
-        state = session.state()._asdict()
-        noted = {**state, "blank": state.pop("is_blank"), "open": state.pop("is_open"), "body": session.body}
+    work = find_current_work(layers)
+    session = None
+    if work.session:
+        state = work.session.state()._asdict()
+        session = {
+            **state,
+            "blank": state.pop("is_blank"),
+            "open": state.pop("is_open"),
+            "body": work.session.body,
+        }
     return {
-        "notes": _notes(layers),
-        "task": task.state() if isinstance(task, tasks.Task) else None,
+        "notes": work.notes,
+        "task": work.task.state() if work.task else None,
         "active_tasks": layers.work.going("task"),
-        "session": noted,
+        "session": session,
         "open_sessions": layers.work.going("session"),
-        "problems": [problem for problem in (task, session) if isinstance(problem, str) and problem],
+        "problems": work.problems,
         "notices": list(layers.notices()),
     }
 
 
-def _surviving(layers: Sheaf) -> tuple[tuple[str, ...], str]:
-    """Return the lines that must survive a compaction, and the session's notes, "" for blank ones."""
-    text = _notes(layers)
-    task, session = _choose(layers, "task", tasks.of), _choose(layers, "session", sessions.of)
-    phase, decisions, pointers, notes = " ".join(noted_under(text, PHASE)), [], [], ""
-    if isinstance(task, tasks.Task):
-        phase = f"{task.now.phase} of {task.now.phases}" if task.now.phases else str(task.now.phase)
-        mark = f"({_SHARED}) " if _is_shared(task.sheaf) else ""
-        decisions = [mark + revision for revision in task.revisions()[-MAX_DECISIONS:]]
-        pointers.append(f"{task.sheaf.scope} (`memsheaf task status --task {task.slug}`)")
-    if isinstance(session, sessions.SessionNotes):
-        notes = "" if session.is_blank or _is_shared(session.sheaf) else shown_text(session.memory)
-        pointers.append(f"{session.sheaf.scope} (`memsheaf session show --session {session.id}`)")
-    if text.strip():
-        pointers.append(f"{NOTES} (`memsheaf notes`)")
-    lines = [f"Phase: {phase}"] if phase else []
-    lines += [f"Blocker: {blocker}" for blocker in noted_under(text, BLOCKERS)]
-    lines += [f"Decision: {decision}" for decision in decisions]
-    lines += [f"Constraint: the objective is: {objective}" for objective in noted_under(text, OBJECTIVE)]
-    lines += [f"Layer: {pointer}" for pointer in pointers]
-    return tuple(lines), notes
+def _standing_lines(work: CurrentWork) -> list[str]:
+    """Return the lines that must survive a compaction."""
+    phase = " ".join(noted_under(work.notes, PHASE))
+    decisions = []
+    pointers = []
+    if work.task:
+        now = work.task.now
+        phase = f"{now.phase} of {now.phases}" if now.phases else str(now.phase)
+        mark = f"({_SHARED}) " if _is_shared(work.task.sheaf) else ""
+        decisions = [f"Decision: {mark}{revision}" for revision in work.task.revisions()[-MAX_DECISIONS:]]
+        pointers.append(f"Layer: {work.task.sheaf.scope} (`memsheaf task status --task {work.task.slug}`)")
+    if work.session:
+        pointers.append(f"Layer: {work.session.sheaf.scope} (`memsheaf session show --session {work.session.id}`)")
+    if work.notes.strip():
+        pointers.append(f"Layer: {NOTES} (`memsheaf notes`)")
+    return [
+        *([f"Phase: {phase}"] if phase else []),
+        *(f"Blocker: {blocker}" for blocker in noted_under(work.notes, BLOCKERS)),
+        *decisions,
+        *(f"Constraint: the objective is: {objective}" for objective in noted_under(work.notes, OBJECTIVE)),
+        *pointers,
+    ]
+
+
+def _session_summary(session: sessions.SessionNotes | None) -> str:
+    """Return the notes of a session; "" for blank ones, and for those that came with the repository."""
+    if session is None or session.is_blank or _is_shared(session.sheaf):
+        return ""
+    return shown_text(session.memory)
 
 
 def _notes(layers: Sheaf) -> str:
@@ -132,15 +185,3 @@ def _notes(layers: Sheaf) -> str:
 
 def _is_shared(sheaf: Sheaf) -> bool:
     return any(row.trust == "shared" for row in sheaf.list())
-
-
-def _choose(layers: Sheaf, layer: str, find: Callable[[Sheaf], T]) -> T | str:
-    """Return what is meant, or why nothing is, "" when there is simply none. What is named must be there."""
-    try:
-        return find(layers)
-    except (NotFound, ScopeRefused):
-        if layers.work.chosen[layer]:
-            raise
-        return ""
-    except MemsheafError as error:
-        return str(error)

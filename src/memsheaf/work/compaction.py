@@ -160,6 +160,7 @@ def run(
     name: str = "",
     days: float = spills.DAYS,
     approve: bool = False,
+    dry_run: bool = False,
     **options: Any,
 ) -> Compacted:
     """Compact a conversation with the options of `compact`, write what is spilled, and count failures in a row.
@@ -167,12 +168,14 @@ def run(
     A compaction fails when the result does not fit, when a model was asked in vain, or when the disk refuses. After
     three failures in a row, the conversation waits for a person, who calls it with `approve`. The count is a small
     file of the state directory; a conversation without a `name` is known by its first message. Spilled files stay
-    for `days`.
+    for `days`. With `dry_run` nothing is written or counted.
 
     Raises:
         Refused: it waits for a person; or there is no such trigger, or no budget.
         StoreFailed: what was taken out could not be written. Go on with the conversation as it was.
     """
+    if dry_run:
+        return compact(conversation, budget, where=state.folder, **options)
     identity = name or "".join(message.text for message in conversation[:1])
     breaker = f"breaker-{sha256(identity.encode('utf-8', 'replace')).hexdigest()[:24]}.json"
     count, why = 0, ""

@@ -41,10 +41,10 @@ from memsheaf.text_edits import dated
 
 ARCHIVE = "NOTES-archive.md"
 MAX_LINES = 20
-MAX_BULLETS = 3  # in a row
+MAX_BULLETS_IN_A_ROW = 3
 MAX_ENTRY_BYTES = 300
-STALE_DAYS = 14
-REVIEW = "[MANUAL REVIEW NEEDED]"
+MAX_CLOSED_DAYS = 14
+REVIEW_MARK = "[MANUAL REVIEW NEEDED]"
 
 OBJECTIVE, PHASE, BLOCKERS, PENDING = "Active objective", "Phase", "Blockers and risks", "Pending"
 _MEANINGS = {
@@ -60,16 +60,16 @@ _MEANINGS = {
     "pending": PENDING,
     "pending decision": PENDING,
 }
-_EMPTY = "# Notes\n"
-_PRUNE = "`memsheaf notes prune --apply` moves what is over to the archive."
+_EMPTY_NOTES = "# Notes\n"
+_PRUNE_ADVICE = "`memsheaf notes prune --apply` moves what is over to the archive."
 _ENTRY_RULES = {
     "pending": ("more than one thing is pending", "`memsheaf notes done` ends one."),
     "ambiguous": ("it is {}, and does not say since when", "Put the day beside it, or take it out."),
-    "stale": (f"it is {{}} for more than {STALE_DAYS} days", _PRUNE),
+    "stale": (f"it is {{}} for more than {MAX_CLOSED_DAYS} days", _PRUNE_ADVICE),
 }
-_DAY = r"(?<![0-9])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])"
-_CLOSED = r"(?<![A-Za-z])(?:DONE|SUPERSEDED|DEFERRED)(?![A-Za-z])"
-_HISTORY = r"(?i)(?<![a-z])(?:iterations?|verdicts?)(?![a-z])|(?<![a-z])phase-[0-9]+-"
+_DATE = r"(?<![0-9])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])"
+_CLOSED_MARK = r"(?<![A-Za-z])(?:DONE|SUPERSEDED|DEFERRED)(?![A-Za-z])"
+_HISTORY_WORD = r"(?i)(?<![a-z])(?:iterations?|verdicts?)(?![a-z])|(?<![a-z])phase-[0-9]+-"
 
 
 class Problem(NamedTuple):
@@ -97,13 +97,13 @@ class NotesEntry(NamedTuple):
     @property
     def closed(self) -> str:
         """The word that marks it as over: DONE, SUPERSEDED or DEFERRED; "" when it is not."""
-        mark = re.search(_CLOSED, self.text)
+        mark = re.search(_CLOSED_MARK, self.text)
         return mark[0] if mark else ""
 
     def days_over(self, today: str) -> int | None:
         """Return how many days ago the last day was that it names; None where it names none."""
         ago = []
-        for day in re.findall(_DAY, self.text):
+        for day in re.findall(_DATE, self.text):
             with suppress(ValueError):
                 ago.append((date.fromisoformat(today) - date.fromisoformat(day)).days)
         return min(ago, default=None)
@@ -139,9 +139,8 @@ class Notes:
 
     def set(self, *, objective: str = "", phase: str = "") -> str:
         """Say what the work is for now, or which phase it is in, and return the notes."""
-        lines = {
-            title: self._clean(title, value) for title, value in ((OBJECTIVE, objective), (PHASE, phase)) if value
-        }
+        lines = {OBJECTIVE: objective, PHASE: phase}
+        lines = {title: self._clean(title, line) for title, line in lines.items() if line}
 
         def edit(text: str) -> str:
             for title, line in lines.items():
@@ -172,40 +171,45 @@ class Notes:
 
         Raises Refused when there is no such entry, or several could be meant.
         """
-        today, chosen = self._sheaf.today, which.strip()
+        chosen = which.strip()
 
-        def plan(look: Look) -> Mapping[str, str]:
+        def take_out(text: str) -> Pruned:
             nonlocal chosen
-            text = look(NOTES) or ""
             entry = _choose(text, chosen)
             chosen = entry.text  # a number means another entry once somebody else has ended one
             lines = text.split("\n")
             del lines[entry.first : entry.end]
-            done = entry._replace(text=f"{entry.text} (DONE {today})")
-            return {NOTES: "\n".join(lines) or _EMPTY, ARCHIVE: archive(look(ARCHIVE) or "", today, [done])}
+            done = entry._replace(text=f"{entry.text} (DONE {self._sheaf.today})")
+            return Pruned("\n".join(lines) or _EMPTY_NOTES, [done], [])
 
-        self._commit(plan, "notes: done")
+        self._archive(take_out, "notes: done")
         return chosen
 
     def prune(self, *, apply: bool = False) -> Pruned:
         """Move to the archive what is not active any more; without `apply`, only return what would be."""
-        today = self._sheaf.today
-        pruned = prune(self.text, today)
+        if apply:
+            return self._archive(lambda text: prune(text, self._sheaf.today), "notes: prune")
+        return prune(self.text, self._sheaf.today)
+
+    def _archive(self, change: Callable[[str], Pruned], why: str) -> Pruned:
+        """Take something out of the notes, and add it to the archive in the same commit."""
+        pruned = Pruned("", [], [])
 
         def plan(look: Look) -> Mapping[str, str]:
             nonlocal pruned
-            text = look(NOTES) or ""
-            pruned = prune(text, today)
-            changes = {NOTES: pruned.text} if pruned.text != text else {}
-            return changes | ({ARCHIVE: archive(look(ARCHIVE) or "", today, pruned.moved)} if pruned.moved else {})
+            old = look(NOTES) or ""
+            pruned = change(old)
+            files = {NOTES: pruned.text} if pruned.text != old else {}
+            if pruned.moved:
+                files[ARCHIVE] = archive(look(ARCHIVE) or "", self._sheaf.today, pruned.moved)
+            return files
 
-        if apply:
-            self._commit(plan, "notes: prune")
+        self._commit(plan, why)
         return pruned
 
     def _add(self, title: str, entry: str) -> str:
         line = self._clean(title, entry)
-        if not re.match(f"{_DAY}:", line):
+        if not re.match(f"{_DATE}:", line):
             line = f"{self._sheaf.today}: {line}"
 
         def edit(text: str) -> str:
@@ -232,7 +236,7 @@ class Notes:
 
         def plan(look: Look) -> Mapping[str, str]:
             nonlocal text
-            old = look(NOTES) or _EMPTY
+            old = look(NOTES) or _EMPTY_NOTES
             text = edit(old)
             _refuse_worse(old, text, self._sheaf.today)
             return {NOTES: text} if text != old else {}
@@ -261,10 +265,10 @@ def problems(text: str, today: str) -> list[Problem]:
 
 def _problems_of_lines(text: str) -> Iterator[Problem]:
     if (count := _count_lines(text)) > MAX_LINES:
-        yield Problem(0, "length", f"there are {count} lines; {MAX_LINES} are the most", _PRUNE)
+        yield Problem(0, "length", f"there are {count} lines; {MAX_LINES} are the most", _PRUNE_ADVICE)
     fence, row = "", 0
     for number, line in enumerate(text.split("\n"), 1):
-        if history := re.search(_HISTORY, line):
+        if history := re.search(_HISTORY_WORD, line):
             what = f"{history[0]!r} tells the history of the work"
             yield Problem(number, "history", what, "Say where the work stands; how it went belongs to its task.")
         before, fence = fence, fence_after(line, fence)
@@ -274,8 +278,8 @@ def _problems_of_lines(text: str) -> Iterator[Problem]:
             row += 1
         elif line[:1].strip():
             row = 0
-        if row > MAX_BULLETS and re.match(BULLET_MARK, line):
-            what = f"there are more than {MAX_BULLETS} bullets in a row"
+        if row > MAX_BULLETS_IN_A_ROW and re.match(BULLET_MARK, line):
+            what = f"there are more than {MAX_BULLETS_IN_A_ROW} bullets in a row"
             yield Problem(number, "bullets", what, "Keep the most important; `memsheaf notes done` ends one.")
 
 
@@ -292,7 +296,7 @@ def _judge(text: str, today: str) -> Iterator[tuple[NotesEntry, str]]:
     for entry in _entries(text):
         days = entry.days_over(today)
         rule = ""
-        if entry.closed and (days or 0) > STALE_DAYS:
+        if entry.closed and (days or 0) > MAX_CLOSED_DAYS:
             rule = "stale"
         elif entry.meaning == PENDING and has_pending:
             rule = "pending"
@@ -334,15 +338,15 @@ def prune(text: str, today: str) -> Pruned:
             gone.update(range(entry.first, entry.end))
         elif rule == "ambiguous":
             review.append(entry.text)
-            if REVIEW not in entry.text:
-                at = next(at for at in range(entry.first, entry.end) if re.search(_CLOSED, lines[at]))
-                lines[at] = f"{lines[at].rstrip()} {REVIEW}"
+            if REVIEW_MARK not in entry.text:
+                at = next(at for at in range(entry.first, entry.end) if re.search(_CLOSED_MARK, lines[at]))
+                lines[at] = f"{lines[at].rstrip()} {REVIEW_MARK}"
     end = "\r\n" if "\r\n" in text else "\n"
     left = end.join(line.removesuffix("\r") for number, line in enumerate(lines) if number not in gone)
     if left == page.body and _count_lines(text) <= MAX_LINES:
         return Pruned(text, [], review)
     left = re.sub(rf"{end}(?:[ \t]*{end}){{2,}}", end + end, left).strip()
-    return Pruned(f"{page.head}{left or _EMPTY.strip()}{end}", moved, review)
+    return Pruned(f"{page.head}{left or _EMPTY_NOTES.strip()}{end}", moved, review)
 
 
 def archive(text: str, today: str, moved: Sequence[NotesEntry]) -> str:
@@ -359,16 +363,19 @@ def archive(text: str, today: str, moved: Sequence[NotesEntry]) -> str:
 
 def _choose(text: str, which: str) -> NotesEntry:
     """Return the entry that is meant: by its number, or by a part of its heading and its words."""
-    ranks = (BLOCKERS, PENDING, OBJECTIVE, PHASE)
-    known = [entry for rank in ranks for entry in _entries(text) if entry.meaning == rank]
-    fitting = [entry for number, entry in enumerate(known, 1) if which == str(number)]
-    fitting = fitting or [entry for entry in known if which == entry.text]
+    known = []
+    for title in (BLOCKERS, PENDING, OBJECTIVE, PHASE):
+        known += [entry for entry in _entries(text) if entry.meaning == title]
+    if which in map(str, range(1, len(known) + 1)):
+        return known[int(which) - 1]
+    fitting = [entry for entry in known if entry.text == which]
     if not fitting and (wanted := fold_title(which)):
         fitting = [entry for entry in known if wanted in fold_title(f"{entry.heading} {entry.text}")]
     if len(fitting) == 1:
         return fitting[0]
     there = "; ".join(f"{number} {entry.text}" for number, entry in enumerate(known, 1)) or "There are none."
-    raise hinted(Refused(f"{'several entries' if fitting else 'no entry'} of {NOTES} could be {which!r}"), there)
+    count = "several entries" if fitting else "no entry"
+    raise hinted(Refused(f"{count} of {NOTES} could be {which!r}"), there)
 
 
 def _find(text: str, title: str) -> Section | None:
@@ -382,7 +389,7 @@ def _entries(text: str) -> list[NotesEntry]:
 
 def _fold_entry(text: str) -> str:
     """Return an entry as it is compared: without its day, by its words."""
-    undated = re.sub(rf"^{_DAY}:\s*", "", text)
+    undated = re.sub(rf"^{_DATE}:\s*", "", text)
     return fold_title(undated) or undated
 
 

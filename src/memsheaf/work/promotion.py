@@ -35,7 +35,7 @@ from memsheaf.text.sections import Entry, entries, fold_title, sections
 from memsheaf.text.similarity import MIN_FACT_WORDS, SAME, fact, likeness, words
 from memsheaf.work import sessions
 from memsheaf.work.facts import Fact, Facts, fold_subject, problems_of
-from memsheaf.work.tasks import TASK, Task
+from memsheaf.work.tasks import TASK_FILE, Task
 
 MAX_TEAM_BYTES = 250_000
 MAX_TITLE_CHARS = 60
@@ -48,7 +48,7 @@ QUESTIONS = (
 _NOTED = {
     sessions.FILE: frozenset(map(fold_title, sessions.PROMOTABLE)),
     sessions.ARCHIVE + sessions.FILE: frozenset(map(fold_title, sessions.PROMOTABLE)),
-    TASK: frozenset({"notes"}),
+    TASK_FILE: frozenset({"notes"}),
 }
 """The files that have notes, each with the headings under which those stand that may be of use beyond it."""
 
@@ -173,14 +173,6 @@ def items(sheaf: Sheaf) -> list[PromotionItem]:
                 item = _parse_note(sheaf, memory, title, entry.text)
                 waiting[item.id] = item
     return list(waiting.values())
-
-
-def promising(layers: Sheaf, source: Sheaf) -> list[PromotionItem]:
-    """Return what a session or a task has to offer to the project: the items that no step of the checklist stops."""
-    task, session = layers.work.chosen.values()
-    with Sheaf(layers.settings, layers.cwd, scopes=layers.given, task=task, session=session, read_only=True) as seen:
-        project = seen.only("project")
-        return [item for item in items(source) if examine(item, project).recommend != "no"]
 
 
 def _noted_entries(path: str, text: str) -> Iterator[tuple[str, Entry]]:
@@ -395,7 +387,7 @@ def promote(
 def _require_way(source: Sheaf, target: Sheaf) -> None:
     if target.scope.layer not in _TARGETS.get(source.scope.layer, ()):
         raise ScopeRefused(f"nothing is promoted from {source.scope} to {target.scope}")
-    if target.scope.layer == "task" and target.own.find(TASK) is None:
+    if target.scope.layer == "task" and target.own.find(TASK_FILE) is None:
         error = NotFound(str(target.scope), f"there is no task {target.scope.name!r}")
         raise hinted(error, "`memsheaf task list` shows which there are.")
     if source.read_only:
@@ -414,7 +406,7 @@ def _write(item: PromotionItem, target: Sheaf, choice: PromotionChoice, tree: Tr
         subject = f"{item.subject}: " if item.subject else ""
         why = f"\nWhy: {item.reason}" if item.reason else ""
         Task(target).note(f"{subject}{item.text}{why}")
-        return target.read(TASK)
+        return target.read(TASK_FILE)
     allow = Allow(anyway=bool(choice.anyway))
     if choice.anyway:
         item = item._replace(reason=f"{item.reason} ({choice.anyway})".strip())

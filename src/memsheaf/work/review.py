@@ -22,8 +22,9 @@ from memsheaf.text.sentences import shown_description
 from memsheaf.text.similarity import RELATED, SAME, fact, likeness
 
 PROPOSED, UNCONFIRMED, CHANGED = "proposed", "unconfirmed", "changed"
+_REASONS = {UNCONFIRMED: "unconfirmed", CHANGED: "changed by an agent"}
 HUB_IDS = "hub-proposals.json"  # the ids of what came from the hub and still waits
-NEAR = 4  # memories that are shown as similar
+MAX_NEAR_MEMORIES = 4
 
 
 class WaitingItem(NamedTuple):
@@ -38,11 +39,10 @@ class WaitingItem(NamedTuple):
 
 
 class NearMemory(NamedTuple):
-    """A memory that says nearly the same: the share of words in common, and how near it is in meaning."""
+    """A memory that says nearly the same, and the share of words in common."""
 
     memory: Memory
     words: float
-    meaning: float
 
 
 class ReviewCard(NamedTuple):
@@ -77,42 +77,41 @@ class Review:
             fetch_proposals(layers.only(layers.home))
 
     def waiting(self) -> list[WaitingItem]:
-        """Everything that waits, as far as a quick look tells: proposals, unconfirmed and changed memories."""
-        found: list[WaitingItem] = []
+        """Return everything that waits, as far as a quick look tells: proposals, unconfirmed and changed memories."""
+        items: list[WaitingItem] = []
         if self._scope in ("", self._layers.home):
-            found += map(_proposed, self._learning.queue.all())
-        for sheaf in (
-            [self._layers.only(self._scope)] if self._scope else map(self._layers.only, self._layers.scopes())
-        ):
-            unconfirmed = sheaf.list(unconfirmed=True)
-            changed = sheaf.own.changed_by_others()
-            rows = [(row, UNCONFIRMED) for row in unconfirmed]
-            rows += [(row, CHANGED) for row in changed if row.trust != "unconfirmed"]
-            for row, state in rows:
-                name = self._layers.label(row.ref)
-                found.append(WaitingItem(name, state, row.name, row.type, row.updated, _why(state)))
-        return found
+            items += map(_describe_proposal, self._learning.queue.all())
+        for scope in [self._scope] if self._scope else self._layers.scopes():
+            sheaf = self._layers.only(scope)
+            states = {row.path: (row, UNCONFIRMED) for row in sheaf.list(unconfirmed=True)}
+            for row in sheaf.own.changed_by_others():
+                states.setdefault(row.path, (row, CHANGED))
+            for row, state in states.values():
+                label = self._layers.label(row.ref)
+                items.append(WaitingItem(label, state, row.name, row.type, row.updated, _REASONS[state]))
+        return items
 
     def card(self, name: str) -> ReviewCard:
-        """All about one that waits. Raises NotFound."""
+        """Return all about one that waits. Raises NotFound."""
         if name.endswith(".md"):
             return self._memory_card(name)
         waiting = self._learning.queue.get(name)
-        one, memory, was = waiting.proposal, None, None
+        proposal = waiting.proposal
+        memory, replaced = None, None
         try:
-            memory, was, problem = self._learning.preview(waiting.id)
+            memory, replaced, problem = self._learning.preview(waiting.id)
         except MemsheafError as error:
             problem = str(error)
         return ReviewCard(
-            _proposed(waiting),
-            one.description,
-            one.scope or self._layers.home,
-            one.content,
-            was.ref if was else None,
-            was.body.strip() if was else "",
-            one.quote,
-            one.conversation,
-            self._near(memory, was),
+            _describe_proposal(waiting),
+            proposal.description,
+            proposal.scope or self._layers.home,
+            proposal.content,
+            replaced.ref if replaced else None,
+            replaced.body.strip() if replaced else "",
+            proposal.quote,
+            proposal.conversation,
+            self._find_near(memory, replaced) if memory else (),
             (problem,) if problem else (),
         )
 
@@ -120,35 +119,35 @@ class Review:
         ref = self._layers.resolve(name)
         scope, memory = self._layers.open_scope(ref.scope), self._layers.read(ref)
         state = UNCONFIRMED if memory.trust == "unconfirmed" else CHANGED
-        before = self._before_change(ref)
-        old = parse(ref.path, scope.text_at(ref.path, before).encode()).body.strip() if before else ""
-        at = memory.updated or memory.created
+        why = "; ".join(scope.caveats(memory)) or _REASONS[state]
+        version = self._find_version_before(ref)
+        before = parse(ref.path, scope.text_at(ref.path, version).encode()).body.strip() if version else ""
         return ReviewCard(
-            WaitingItem(name, state, memory.name, memory.type, at, "; ".join(scope.caveats(memory)) or _why(state)),
+            WaitingItem(name, state, memory.name, memory.type, memory.updated or memory.created, why),
             shown_description(memory),
             ref.scope,
             memory.body.strip(),
-            ref if before else None,
-            old,
+            ref if version else None,
+            before,
             conversation=memory.conversation,
-            near=self._near(memory, memory),
+            near=self._find_near(memory, memory),
             version=memory.version,
         )
 
-    def _near(self, memory: Memory | None, itself: Memory | None) -> tuple[NearMemory, ...]:
-        """The memories that say nearly what this one says."""
-        if memory is None:
-            return ()
-        found, said = [], set(fact(memory))
-        for match in find_matches(self._layers.open_scopes(), f"{memory.name}\n{memory.body}"[:500], limit=NEAR + 1):
+    def _find_near(self, memory: Memory, itself: Memory | None) -> tuple[NearMemory, ...]:
+        """Return the memories that say nearly what this one says."""
+        near = []
+        words = set(fact(memory))
+        query = f"{memory.name}\n{memory.body}"[:500]
+        for match in find_matches(self._layers.open_scopes(), query, limit=MAX_NEAR_MEMORIES + 1):
             if itself and match.row.ref == itself.ref:
                 continue
             with suppress(MemsheafError):
                 other = self._layers.read(match.row.ref)
-                share = likeness(said, set(fact(other)))
+                share = likeness(words, set(fact(other)))
                 if share >= RELATED or match.near >= SAME:
-                    found.append(NearMemory(other, share, match.near))
-        return tuple(found[:NEAR])
+                    near.append(NearMemory(other, share))
+        return tuple(near[:MAX_NEAR_MEMORIES])
 
     def approve(self, name: str, *, content: str = "", expect: Version = "") -> Decision:
         """Save a proposal, or confirm a memory: as it is, or with another content.
@@ -157,17 +156,15 @@ class Review:
         """
         if not name.endswith(".md"):
             self._learning.approve(name, content=content)
-            return self._told(self._learning.queue.decided(name))
-        ref = self._layers.resolve(name)
-        last = self._last_commit(ref)
-        self._require_version(ref, expect)
+            return self._tell_hub(name)
+        ref, last = self._resolve(name, expect)
         if content:
             memory = self._layers.read(ref)
             body = content.strip("\n") + "\n"
             text = edit_text(memory.text, fields={"trust": "confirmed", "changed_by": None}, body=body)
             self._layers.put(ref, text, expect=memory.version, allow=Allow(anyway=True))
         self._layers.confirm(ref)
-        return self._decided(ref, APPROVED, last)
+        return self._record(ref, APPROVED, last)
 
     def reject(self, name: str, *, reason: str = "", expect: Version = "") -> Decision:
         """Refuse a proposal or remove a memory: it is not learned again. What an agent changed gets its old text.
@@ -176,39 +173,42 @@ class Review:
         """
         if not name.endswith(".md"):
             self._learning.reject(name, reason=reason)
-            return self._told(self._learning.queue.decided(name))
-        ref = self._layers.resolve(name)
-        last = self._last_commit(ref)
-        self._require_version(ref, expect)
-        if before := self._before_change(ref):
+            return self._tell_hub(name)
+        ref, last = self._resolve(name, expect)
+        reason = without_secrets(reason.strip())
+        if before := self._find_version_before(ref):
             self._layers.open_scope(ref.scope).restore(ref.path, before)
         else:
-            why = f"rejected: {reason.strip()}" if reason.strip() else "rejected"
-            self._layers.forget(ref, why=without_secrets(why))
-        return self._decided(ref, REJECTED, last, without_secrets(reason.strip()))
+            self._layers.forget(ref, why=f"rejected: {reason}" if reason else "rejected")
+        return self._record(ref, REJECTED, last, reason)
 
-    def _told(self, decision: Decision) -> Decision:
-        """Tell the hub, if the proposal came from one."""
+    def _tell_hub(self, name: str) -> Decision:
+        """Return the decision about a proposal, and tell the hub if the proposal came from one."""
+        decision = self._learning.queue.decided(name)
         if self._layers.own.replica:
             fetch_proposals(self._layers.only(self._layers.home))
         return decision
 
-    def _require_version(self, ref: Ref, expect: Version) -> None:
-        """Raise Changed when a person decided about another text than the one that is there."""
+    def _resolve(self, name: str, expect: Version) -> tuple[Ref, str]:
+        """Return a memory and its last commit. Raises Changed when it is not at the version `expect`."""
+        ref = self._layers.resolve(name)
+        last = self._last_commit(ref)
         if expect and self._layers.read(ref).version != expect:
             raise Changed(ref)
+        return ref, last
 
     def undo(self, name: str = "") -> Decision:
         """Undo the decision about this one, or the last decision. Raises NotFound, Changed."""
         return self._learning.reopen(name)
 
     def decisions(self) -> Sequence[Decision]:
-        """The last decisions, newest first; each can be undone."""
+        """Return the last decisions, newest first; each can be undone."""
         return self._learning.queue.decisions()
 
-    def _decided(self, ref: Ref, outcome: str, last: str, reason: str = "") -> Decision:
-        made = self._last_commit(ref)
-        commit = made if made != last else ""  # a memory of a repository is confirmed without one
+    def _record(self, ref: Ref, outcome: str, last: str, reason: str = "") -> Decision:
+        commit = self._last_commit(ref)
+        if commit == last:  # a memory of a repository is confirmed without one
+            commit = ""
         decision = Decision(self._layers.label(ref), self._layers.clock(), outcome, reason, ref, commit)
         self._learning.queue.decide(decision)
         return decision
@@ -216,8 +216,8 @@ class Review:
     def _last_commit(self, ref: Ref) -> str:
         return next((commit.id for commit in self._layers.log(ref, limit=1)), "")
 
-    def _before_change(self, ref: Ref) -> str:
-        """The version that a confirmed memory had before others changed it; "" when it is not that, or unknown."""
+    def _find_version_before(self, ref: Ref) -> Version:
+        """Return the version that a confirmed memory had before others changed it; "" for none, or when unknown."""
         memory = self._layers.read(ref)
         if memory.trust == "unconfirmed" or memory.changed_by in ("", "user"):
             return ""
@@ -228,12 +228,8 @@ class Review:
         return ""
 
 
-def _proposed(one: QueuedProposal) -> WaitingItem:
-    return WaitingItem(one.id, PROPOSED, one.proposal.name, one.proposal.kind, one.at, one.why)
-
-
-def _why(state: str) -> str:
-    return "unconfirmed" if state == UNCONFIRMED else "changed by an agent"
+def _describe_proposal(waiting: QueuedProposal) -> WaitingItem:
+    return WaitingItem(waiting.id, PROPOSED, waiting.proposal.name, waiting.proposal.kind, waiting.at, waiting.why)
 
 
 def fetch_proposals(sheaf: Sheaf) -> None:
@@ -262,11 +258,14 @@ def fetch_proposals(sheaf: Sheaf) -> None:
 
 
 def share_proposals(sheaf: Sheaf) -> dict[str, str]:
-    """Move what waits for review in a scope to its hub: what a server keeps does not last. Returns, by id, what a
-    person decided before about the same, "" where it waits. Raises HubUnreachable."""
+    """Move the proposals of a scope to its hub, since a server does not keep them.
+
+    Returns, by id, what a person decided before about the same; "" where it waits. Raises HubUnreachable.
+    """
     hub: Any = sheaf.own.replica.hub if sheaf.own.replica else None
-    queue, decided = ReviewQueue(sheaf.state), {}
-    for one in queue.all():
-        decided[one.id] = hub.propose(one.id, one.to_json())
-        queue.remove(one.id)
+    queue = ReviewQueue(sheaf.state)
+    decided = {}
+    for waiting in queue.all():
+        decided[waiting.id] = hub.propose(waiting.id, waiting.to_json())
+        queue.remove(waiting.id)
     return decided

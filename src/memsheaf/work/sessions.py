@@ -42,7 +42,7 @@ from memsheaf.text_edits import dated
 
 FILE = SESSION_FILE  # the notes of a session; in the folder where memories live, the user's own template
 ARCHIVE = "archive/"
-LOG = "Worklog"  # where a note goes that names no section; there it gets the time
+DEFAULT_SECTION = "Worklog"  # where a note goes that names none; there it gets the time
 MAX_SECTION_TOKENS = 2_000
 MAX_TOTAL_TOKENS = 12_000
 PROMOTABLE = ("Key Results", "Errors & Corrections", "Learnings")  # sections that may matter beyond it
@@ -135,11 +135,11 @@ class SessionNotes:
             if old is None:
                 raise self._explain_missing()
             page = split(old)
-            title = _choose_title(page.body, section or LOG)
+            title = _choose_title(page.body, section or DEFAULT_SECTION)
             if replace:
                 body = _replace_notes(page.body, title, text)
-            elif fold_title(title) == fold_title(LOG):
-                body = append_bullet(page.body, title, self._with_time(text, page.get("created")))
+            elif fold_title(title) == fold_title(DEFAULT_SECTION):
+                body = append_bullet(page.body, title, self._prefix_time(text, page.get("created")))
             else:
                 body = append_bullet(page.body, title, text)
             _refuse_changed_headings(page.body, body)
@@ -173,7 +173,7 @@ class SessionNotes:
 
         return retry(move, busy=f"the files of {self.sheaf.scope} change faster than they can be read")
 
-    def _with_time(self, text: str, created: str) -> str:
+    def _prefix_time(self, text: str, created: str) -> str:
         """Return a note with the time before it, and the day when it is not the first."""
         form = "%H:%M" if created == self.sheaf.today else "%Y-%m-%d %H:%M"
         apart = "\n" if text.startswith(("```", "~~~")) else " "
@@ -201,7 +201,7 @@ def start(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -
     for secret in find_secrets(id):
         raise SecretFound(secret.kind, "the id")
     try:
-        name = check_label(id, "session") if id else _new_id(layers)
+        name = check_label(id or f"{layers.today}-{token_hex(2)}", "session")
     except ScopeRefused as error:
         raise hinted(error, "Choose another --id, or leave it out to have one made.") from None
     notes = SessionNotes(layers.only(f"session/{name}"))
@@ -232,13 +232,6 @@ def start(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -
     return notes
 
 
-def _new_id(layers: Sheaf) -> str:
-    taken = layers.work.names("session")  # also by one that ended and left no notes
-    while (id := f"{layers.today}-{token_hex(2)}") in taken:
-        continue
-    return id
-
-
 def of(layers: Sheaf, id: str = "") -> SessionNotes:
     """Return the session that is meant: the one named, the one chosen at the start, or the only one that is open.
 
@@ -266,11 +259,9 @@ def ended_sessions(layers: Sheaf) -> list[str]:
 
 def template_of(settings: Settings, path: str = "", *, long: bool = False) -> str:
     """Return the template in a file, or our `long` one, the user's own, or our short one. Raises TextRefused."""
-    if long and not path:
-        return read_prompt("session-long")
     place = path or os.path.join(settings.home, FILE)
-    if not path and not os.path.lexists(place):
-        return read_prompt("session")
+    if not path and (long or not os.path.lexists(place)):
+        return read_prompt("session-long" if long else "session")
     try:
         with open_plain(place) as file:
             return check_template(file.read(MAX_TOTAL_TOKENS * BYTES_PER_TOKEN + 1).decode("utf-8-sig"))
@@ -297,15 +288,15 @@ def _choose_title(body: str, name: str) -> str:
     """Return the heading of this name, or the only one that begins so. Raises TextRefused."""
     titles = {fold_title(part.title): part.title for part in sections(body) if part.level > 1}
     wanted = fold_title(name)
-    fitting = [title for folded, title in titles.items() if wanted and folded.startswith(wanted)]
     if wanted in titles:
-        fitting = [titles[wanted]]
+        return titles[wanted]
+    fitting = [title for folded, title in titles.items() if wanted and folded.startswith(wanted)]
     if len(fitting) == 1:
         return fitting[0]
     why = "several sections could be" if fitting else "there is no section"
-    there = ", ".join(titles.values()) or "none"
+    names = ", ".join(titles.values()) or "none"
     hint = "Name one of them. A heading that was removed can be put back with `memsheaf edit`."
-    raise _refused(f"{why} {name!r}; there are: {there}", hint)
+    raise _refused(f"{why} {name!r}; there are: {names}", hint)
 
 
 def _replace_notes(body: str, title: str, text: str) -> str:
@@ -313,7 +304,9 @@ def _replace_notes(body: str, title: str, text: str) -> str:
     if section is None:
         return body
     lines = [line.rstrip() for line in text.split("\n")]
-    return replace_lines(body, section, [*section.guide, *([""] if section.guide else []), *lines])
+    if section.guide:
+        lines = [*section.guide, "", *lines]
+    return replace_lines(body, section, lines)
 
 
 def _refuse_changed_headings(body: str, changed: str) -> None:
@@ -326,15 +319,14 @@ def _refuse_changed_headings(body: str, changed: str) -> None:
 
 def _refuse_overfull(body: str, changed: str, title: str) -> None:
     """Raise TextRefused when a section, or all of them together, would grow past what they may hold."""
-    size, total = _count_below(changed, title), count_tokens(changed)
-    over = ""
-    if _count_below(body, title) < size > MAX_SECTION_TOKENS:
-        over = f"the section {title!r} would have {size:,} tokens; {MAX_SECTION_TOKENS:,} is the most"
-    elif count_tokens(body) < total > MAX_TOTAL_TOKENS:
-        over = f"the notes would have {total:,} tokens; {MAX_TOTAL_TOKENS:,} is the most"
+    if _count_below(body, title) < (size := _count_below(changed, title)) > MAX_SECTION_TOKENS:
+        why = f"the section {title!r} would have {size:,} tokens; {MAX_SECTION_TOKENS:,} is the most"
+    elif count_tokens(body) < (total := count_tokens(changed)) > MAX_TOTAL_TOKENS:
+        why = f"the notes would have {total:,} tokens; {MAX_TOTAL_TOKENS:,} is the most"
         title = max(sections(changed), key=lambda part: count_tokens(part.text)).title
-    if over:
-        raise _refused(over, f"Make room: `--section {title!r} --replace` with what still matters of it.")
+    else:
+        return
+    raise _refused(why, f"Make room: `--section {title!r} --replace` with what still matters of it.")
 
 
 def _count_below(body: str, title: str) -> int:

@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -55,37 +56,36 @@ class SettingsFile:
 
     @property
     def path(self) -> str:
-        """Where the file is, or would be."""
+        """The place where the file is, or would be."""
         return os.path.join(config.home_folder(self._environment), FILE)
 
     @property
     def version(self) -> str:
-        """What changes whenever the file does."""
+        """A hash of the file."""
         return _version(self.lines())
 
     def load(self) -> Settings:
-        """The settings that hold now. Raises BadSettings."""
+        """Return the settings that hold now. Raises BadSettings."""
         return config.load(self._environment, warn=self._warn)
 
     def all(self) -> list[Setting]:
-        """Every setting, in the order of the documentation. Raises BadSettings, StoreFailed."""
-        lines, usual = self.lines(), dict(_values(Settings("", "")))
-        return [self._setting(key, value, usual.get(key, ""), lines) for key, value in _values(self.load())]
+        """Return every setting, in the order of the documentation. Raises BadSettings, StoreFailed."""
+        lines = self.lines()
+        defaults = dict(_values(Settings("", "")))
+        return [self._setting(key, value, defaults.get(key, ""), lines) for key, value in _values(self.load())]
 
     def find(self, key: str) -> Setting:
-        """One setting by its name, or by the end of it. Raises NotFound, with those that could be meant."""
-        known = {one.key: one for one in self.all()}
-        if key in known:
-            return known[key]
+        """Return one setting by its name, or by the end of it. Raises NotFound, with those that could be meant."""
+        settings = {setting.key: setting for setting in self.all()}
+        if key in settings:
+            return settings[key]
         if key.startswith(OPEN_TABLES):
             return self._setting(key, "", "", self.lines())
-        ends = [one for one in known if one.endswith(f".{key}") or one == f"{key}.name"]
-        if len(ends) == 1:
-            return known[ends[0]]
-        from difflib import get_close_matches
-
-        meant = ends or get_close_matches(key, known, 3, cutoff=0.75)
-        question = f"; did you mean {' or '.join(meant)}?" if meant else ""
+        fitting = [name for name in settings if name.endswith(f".{key}") or name == f"{key}.name"]
+        if len(fitting) == 1:
+            return settings[fitting[0]]
+        fitting = fitting or get_close_matches(key, settings, 3, cutoff=0.75)
+        question = f"; did you mean {' or '.join(fitting)}?" if fitting else ""
         raise hinted(NotFound(key, f"there is no setting {key!r}{question}"), "`memsheaf config` lists them.")
 
     def set(self, values: Mapping[str, str | None], *, expect: str | None = None) -> None:
@@ -97,16 +97,17 @@ class SettingsFile:
             NotFound, StoreFailed: there is no such setting; the file cannot be read or written.
         """
         lines = self.lines()
-        read = _version(lines)
-        if expect not in (None, read):
+        version = _version(lines)
+        if expect not in (None, version):
             raise Changed(FILE)
         for key, words in values.items():
             setting = self.find(key)
-            _set_line(lines, setting.key, None if words is None else to_toml(_typed(words, setting.value)))
-        self._write("\n".join(lines).rstrip("\n") + "\n", read)
+            line = None if words is None else to_toml(_parse_value(words, setting.value))
+            _set_line(lines, setting.key, line)
+        self._write("\n".join(lines).rstrip("\n") + "\n", version)
 
     def set_from_page(self, values: Mapping[str, str | None], *, expect: str) -> None:
-        """As `set`, for a page: only what is `editable`, and of its `choices`. Raises Refused for all else."""
+        """Set what is given, for a page: what is `editable`, and of its `choices`. Raises Refused for all else."""
         for key, words in values.items():
             setting = self.find(key)
             if not setting.editable or (words is not None and setting.choices and words not in setting.choices):
@@ -114,7 +115,7 @@ class SettingsFile:
         self.set(values, expect=expect)
 
     def lines(self) -> list[str]:
-        """The lines of the file, none when there is no file. Raises StoreFailed."""
+        """Return the lines of the file, none when there is no file. Raises StoreFailed."""
         try:
             with open(self.path, encoding="utf-8") as file:
                 return file.read().split("\n")
@@ -132,8 +133,8 @@ class SettingsFile:
         editable = origin != variable and (bool(choices) or isinstance(value, bool | int | float))
         return Setting(key, value, usual, origin, editable, choices)
 
-    def _write(self, text: str, read: str) -> None:
-        """Replace the file if it is at the version `read`, and what comes out makes sense."""
+    def _write(self, text: str, version: str) -> None:
+        """Replace the file if it is still at this version, and the settings that come out make sense."""
         home = os.path.dirname(self.path)
         try:
             os.makedirs(home, mode=0o700, exist_ok=True)
@@ -148,7 +149,7 @@ class SettingsFile:
                 except BadSettings as error:
                     error.args = (f"{error.reason or error}; nothing was changed",)
                     raise
-                if self.version != read:
+                if self.version != version:
                     raise Changed(FILE)
                 os.replace(draft, os.path.realpath(self.path))
         except OSError as error:
@@ -156,12 +157,12 @@ class SettingsFile:
 
 
 def to_toml(value: object) -> str:
-    """A value as TOML has it; its strings are those of JSON."""
+    """Return a value as TOML has it; its strings are those of JSON."""
     return f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
 def _values(settings: Settings) -> Iterator[tuple[str, object]]:
-    """Each setting by the name it has in the file."""
+    """Yield each setting by the name it has in the file, with its value."""
     for key in ("scope", "retention_days", "tools", "agent_context"):
         yield key, getattr(settings, key)
     for table in ("embedder", "model"):
@@ -176,8 +177,8 @@ def _values(settings: Settings) -> Iterator[tuple[str, object]]:
     yield from ((f"teams.{folder}", name) for folder, name in settings.teams)
 
 
-def _typed(value: str, was: object) -> object:
-    """The value of a word, of the type that the setting has."""
+def _parse_value(value: str, was: object) -> object:
+    """Return the value of a word, of the type that the setting has."""
     if isinstance(was, bool) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if isinstance(was, int | float) and re.fullmatch(r"\d+(?:\.\d+)?", value):
@@ -187,19 +188,20 @@ def _typed(value: str, was: object) -> object:
 
 def _set_line(lines: list[str], key: str, value: str | None) -> None:
     """Set the line of a setting, or take it out."""
-    number, behind = line_of(lines, key)
+    number, last = line_of(lines, key)
     table, name = split_key(key)
-    line = f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else json.dumps(name)} = {value}"
-    if number is not None:
+    if not re.fullmatch("[A-Za-z0-9_-]+", name):
+        name = json.dumps(name)
+    if number is not None and value is None:
+        del lines[number]
+    elif number is not None:
         comment = re.search(r"\s+#[^\"']*$", lines[number])
-        lines[number : number + 1] = [line + (comment[0] if comment else "")] if value is not None else []
+        lines[number] = f"{name} = {value}{comment[0] if comment else ''}"
     elif value is not None:
-        missing = behind == len(lines)
-        lines[behind + 1 : behind + 1] = [
-            *[""] * bool(missing and "".join(lines[-1:])),
-            *[f"[{table}]"] * missing,
-            line,
-        ]
+        if last == len(lines):  # there is no such table
+            lines += ["", f"[{table}]"] if "".join(lines[-1:]) else [f"[{table}]"]
+            last = len(lines)
+        lines.insert(last + 1, f"{name} = {value}")
 
 
 def _version(lines: list[str]) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import NamedTuple
@@ -50,14 +50,13 @@ from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import append_bullet, append_section, entries, find_section, lower_headings, sections
 from memsheaf.text_edits import dated
 
-TASK = "TASK.md"
-REVISIONS = "revisions.md"
-VERIFIED_TABLE = "verified.md"
-PHASES = "phases/"
-DELIVERABLES = "deliverables/"
-EVENTS = "observability/"
+TASK_FILE = "TASK.md"
+REVISIONS_FILE = "revisions.md"
+VERIFIED_FILE = "verified.md"
+PHASE_FOLDER = "phases/"
+DELIVERABLE_FOLDER = "deliverables/"
+EVENT_FOLDER = "observability/"
 
-ACTIVE, DONE, DROPPED = "active", "done", "dropped"
 VERIFIED, REGRESSED = "VERIFIED", "REGRESSED"
 MAX_PHASES = 999
 MAX_SLUG_CHARS = 60
@@ -66,13 +65,13 @@ MAX_SUMMARY_ENTRIES = 6  # of each kind
 MAX_EVENT_BYTES = 16 * 1024
 MAX_EVENT_FILE_BYTES = 32 * 1024  # a file is read and written whole
 
-_REASON = "**Reason:** "
-_NUMBER = "[1-9][0-9]{0,8}"
+_REASON_MARK = "**Reason:** "
+_NUMBER_PATTERN = "[1-9][0-9]{0,8}"
 _HEADER_RULES = {
     "status": ("active|done|dropped", "one of active, done, dropped"),
-    "phase": (_NUMBER, "a whole number, 1 or more"),
-    "iteration": (_NUMBER, "a whole number, 1 or more"),
-    "phases": (f"(?:{_NUMBER})?", "a whole number, 1 or more"),
+    "phase": (_NUMBER_PATTERN, "a whole number, 1 or more"),
+    "iteration": (_NUMBER_PATTERN, "a whole number, 1 or more"),
+    "phases": (f"(?:{_NUMBER_PATTERN})?", "a whole number, 1 or more"),
     "trace_id": (
         "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
         "the UUIDv4 that the task began with; `memsheaf log` knows it",
@@ -119,11 +118,11 @@ class Task:
 
     def _load(self, commit: Commit | None) -> None:
         self.commit = commit.id if commit else ""
-        self.now = read_task(self.sheaf.read(TASK).text, self.slug)
+        self.now = read_task(self.sheaf.read(TASK_FILE).text, self.slug)
 
     def items(self) -> list[VerifiedItem]:
         """Return what was shown to hold, whether or not it still does. Raises TextRefused if a row is unreadable."""
-        return list(_read_table(self._text(VERIFIED_TABLE)).values())
+        return list(_read_table(self._text(VERIFIED_FILE)).values())
 
     def regressed(self) -> list[VerifiedItem]:
         """Return the items that held once and do not any more."""
@@ -131,19 +130,19 @@ class Task:
 
     def revisions(self) -> list[str]:
         """Return the changes of the plan, a line each, the oldest first."""
-        return _section_lines(self._text(REVISIONS))
+        return _section_lines(self._text(REVISIONS_FILE))
 
     def reports(self) -> list[str]:
         """Return a line for each phase that has a report: its file, and how the last report on it begins."""
         lines = []
-        for path in sorted(self.sheaf.own.files(PHASES), key=lambda path: (len(path), path)):
+        for path in sorted(self.sheaf.own.files(PHASE_FOLDER), key=lambda path: (len(path), path)):
             if reports := _section_lines(self._text(path)):
                 lines.append(f"{path}: {reports[-1]}")
         return lines
 
     def deliverables(self) -> list[str]:
         """Return the paths of what the task is to bring."""
-        return list(self.sheaf.own.files(DELIVERABLES))
+        return list(self.sheaf.own.files(DELIVERABLE_FOLDER))
 
     def state(self) -> dict[str, object]:
         """Return all that a program needs to go on after a reset, ready for JSON."""
@@ -171,13 +170,13 @@ class Task:
         for item in sorted(self.items(), key=lambda item: item.last):
             items[item.status].append(f"{item.id}: {item.description} (iterations {item.first} to {item.last})")
         for title, path, texts in (
-            ("Goal", TASK, now.goal.split("\n")[::-1]),
-            ("REGRESSED, to be verified before the task is done", VERIFIED_TABLE, items[REGRESSED]),
-            ("Verified", VERIFIED_TABLE, items[VERIFIED]),
-            ("Reports, newest first", PHASES, self.reports()),
-            ("Revisions of the plan, newest first", REVISIONS, self.revisions()),
-            ("Deliverables", DELIVERABLES, self.deliverables()),
-            ("Notes, newest first", TASK, now.notes),
+            ("Goal", TASK_FILE, now.goal.split("\n")[::-1]),
+            ("REGRESSED, to be verified before the task is done", VERIFIED_FILE, items[REGRESSED]),
+            ("Verified", VERIFIED_FILE, items[VERIFIED]),
+            ("Reports, newest first", PHASE_FOLDER, self.reports()),
+            ("Revisions of the plan, newest first", REVISIONS_FILE, self.revisions()),
+            ("Deliverables", DELIVERABLE_FOLDER, self.deliverables()),
+            ("Notes, newest first", TASK_FILE, now.notes),
         ):
             if texts:
                 lines.append(f"{title}:")
@@ -194,20 +193,20 @@ class Task:
         entry = f"{self.sheaf.today}:{space}{text}"
 
         def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
-            return {TASK: self._edit(task, append_bullet(split(task).body, "Notes", entry, depth=2))}
+            return {TASK_FILE: self._edit(task, append_bullet(split(task).body, "Notes", entry, depth=2))}
 
         self._step(plan, "note", ended=True)
 
     def revise(self, reason: str, text: str = "") -> None:
         """Change the plan: another iteration begins."""
         reason = self._prepare_line("reason", reason)
-        revision = f"\n{_REASON}{reason}\n\n{self._prepare('', text)}"
+        revision = f"\n{_REASON_MARK}{reason}\n\n{self._prepare('', text)}"
 
         def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             number = now.iteration + 1
             title = f"Revision {number}, {self.sheaf.today}"
-            revisions = append_section(look(REVISIONS) or "# Revisions", title, revision)
-            return {TASK: self._edit(task, iteration=str(number)), REVISIONS: revisions}
+            revisions = append_section(look(REVISIONS_FILE) or "# Revisions", title, revision)
+            return {TASK_FILE: self._edit(task, iteration=str(number)), REVISIONS_FILE: revisions}
 
         self._step(plan, "revise the plan")
 
@@ -224,7 +223,7 @@ class Task:
 
         def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             nonlocal item, before
-            table = look(VERIFIED_TABLE) or ""
+            table = look(VERIFIED_FILE) or ""
             known = {item.id: item for item in _read_table(table).values()}
             if id not in known and not description:
                 raise _refused(f"{id!r} is new: it needs a description")
@@ -237,7 +236,7 @@ class Task:
                 REGRESSED if regressed else VERIFIED,
             )
             before = old.status
-            return {VERIFIED_TABLE: _with_item(table, item)}
+            return {VERIFIED_FILE: _with_item(table, item)}
 
         self._step(plan, f"verify {id}")
         return item, before
@@ -248,7 +247,7 @@ class Task:
         A report on the present phase goes on to the next one.
         """
         number = phase or self.now.phase  # of two who report at once, both mean the phase that they saw
-        path = f"{PHASES}phase-{number}.md"
+        path = f"{PHASE_FOLDER}phase-{number}.md"
         text = self._prepare("report", text)
 
         def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
@@ -257,7 +256,7 @@ class Task:
                 path: append_section(look(path) or f"# Phase {number}", f"Report, {self.sheaf.today}", f"\n{text}")
             }
             if number == now.phase and number < (now.phases or MAX_PHASES):
-                files[TASK] = self._edit(task, phase=str(number + 1))
+                files[TASK_FILE] = self._edit(task, phase=str(number + 1))
             return files
 
         self._step(plan, f"report on phase {number}")
@@ -268,13 +267,13 @@ class Task:
 
         def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
             _require_phase(phase, now.phases)
-            return {TASK: self._edit(task, phase=str(phase))} if phase != now.phase else {}
+            return {TASK_FILE: self._edit(task, phase=str(phase))} if phase != now.phase else {}
 
         self._step(plan, f"go to phase {phase}")
 
     def deliver(self, name: str, text: str) -> str:
         """Save something that the task is to bring, in the place of what has this name, and return its path."""
-        path = check_path(f"{DELIVERABLES}{name.strip().removesuffix('.md')}.md")
+        path = check_path(f"{DELIVERABLE_FOLDER}{name.strip().removesuffix('.md')}.md")
         if not text.strip():
             raise _refused("the deliverable is empty")
 
@@ -287,22 +286,22 @@ class Task:
 
     def done(self, summary: str = "") -> None:
         """End the task. Raises Blocked as long as something is REGRESSED."""
-        self._end(DONE, self._prepare("", summary))
+        self._end("done", self._prepare("", summary))
 
     def drop(self, reason: str) -> None:
         """End the task without having done it."""
-        self._end(DROPPED, self._prepare("reason", reason))
+        self._end("dropped", self._prepare("reason", reason))
 
     def _end(self, status: str, outcome: str) -> None:
         def plan(look: Look, task: str, now: TaskState) -> Mapping[str, str]:
-            if status == DONE:
-                items = _read_table(look(VERIFIED_TABLE) or "").values()
+            if status == "done":
+                items = _read_table(look(VERIFIED_FILE) or "").values()
                 if bad := [item.id for item in items if item.status == REGRESSED]:
                     raise Blocked(
                         f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first"
                     )
             body = append_section(split(task).body, f"{status.capitalize()}, {self.sheaf.today}", f"\n{outcome}")
-            return {TASK: self._edit(task, body, status=status)}
+            return {TASK_FILE: self._edit(task, body, status=status)}
 
         self._step(plan, f"the task is {status}")
 
@@ -310,11 +309,11 @@ class Task:
         """Make a step, one commit; with `ended` also when the task has."""
 
         def plan_files(look: Look) -> Mapping[str, str]:
-            task = look(TASK)
+            task = look(TASK_FILE)
             if task is None:
                 raise NotFound(str(self.sheaf.scope))
             now = read_task(task, self.slug)
-            if now.status != ACTIVE and not ended:
+            if now.status != "active" and not ended:
                 hint = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`; `memsheaf task start` begins another."
                 raise hinted(Blocked(f"the task {self.slug!r} is {now.status}"), hint)
             return plan(look, task, now)
@@ -377,11 +376,11 @@ class Task:
 
     def _event_numbers(self) -> list[int]:
         """Return the numbers of the files of events, in order; the first has none in its name."""
-        name = re.compile(rf"{EVENTS}{self.slug}(?:-([2-9]|[1-9][0-9]{{1,3}}))?\.ndjson")
+        name = re.compile(rf"{EVENT_FOLDER}{self.slug}(?:-([2-9]|[1-9][0-9]{{1,3}}))?\.ndjson")
         return sorted(int(match[1] or 1) for match in map(name.fullmatch, self.sheaf.own.store.events()) if match)
 
     def _event_path(self, number: int) -> str:
-        return f"{EVENTS}{self.slug}{f'-{number}' if number > 1 else ''}.ndjson"
+        return f"{EVENT_FOLDER}{self.slug}{f'-{number}' if number > 1 else ''}.ndjson"
 
     def _event_bytes(self, number: int) -> bytes:
         try:
@@ -410,10 +409,10 @@ def start(layers: Sheaf, title: str, *, goal: str = "", phases: int = 0, slug: s
     text = new_task(title, dated(goal, sheaf.today), phases=phases, today=sheaf.today, by=sheaf.by)
 
     def plan(look: Look) -> Mapping[str, str]:
-        if look(TASK) is not None:
+        if look(TASK_FILE) is not None:
             hint = f"`memsheaf task status --task {name}` shows it; --slug NAME chooses another name for a new one."
             raise hinted(Exists(str(sheaf.scope)), hint)
-        return {TASK: text}
+        return {TASK_FILE: text}
 
     return Task(sheaf, sheaf.own.change_files(plan, "start the task"))
 
@@ -477,7 +476,7 @@ def new_task(title: str, goal: str, *, phases: int, today: str, by: str) -> str:
         "updated": today,
         "source": by,
         "pinned": "true",
-        "status": ACTIVE,
+        "status": "active",
         "phase": "1",
         "iteration": "1",
         "trace_id": str(uuid4()),
@@ -498,7 +497,9 @@ def read_task(text: str, slug: str) -> TaskState:
         if not why and not re.fullmatch(pattern, page.get(name)):
             why = f"{name} has to be {rule}"
     if why:
-        raise hinted(BadHeader(f"task/{slug}/{TASK}", why), f"`memsheaf edit --scope task/{slug} {TASK}` opens it.")
+        raise hinted(
+            BadHeader(f"task/{slug}/{TASK_FILE}", why), f"`memsheaf edit --scope task/{slug} {TASK_FILE}` opens it."
+        )
     goal = find_section(page.body, "Goal", depth=2)
     notes = find_section(page.body, "Notes", depth=2)
     return TaskState(
@@ -518,7 +519,7 @@ def _section_lines(text: str) -> list[str]:
     lines = []
     for part in sections(text.replace("\r\n", "\n"), depth=2):
         if part.level == 2:
-            below = part.text.removeprefix(_REASON).replace("\n\n", ": ")
+            below = part.text.removeprefix(_REASON_MARK).replace("\n\n", ": ")
             lines.append(one_line(f"{part.title}: {below}", MAX_SUMMARY_LINE_CHARS))
     return lines
 
@@ -535,10 +536,10 @@ def _require_phase(phase: int, last: int) -> None:
 
 _TABLE_HEAD = "| id | description | first | last | status |\n|---|---|---|---|---|"
 _HEAD_LINE = r"(?i)\|\s*id\s*\|\s*description\s*\|\s*first\s*\|\s*last\s*\|\s*status\s*\||\|(?:\s*:?-+:?\s*\|){5}"
-_ID = r"[^\s|\\]{1,64}"
-_ROW = (
-    rf"\|\s*({_ID})\s*\|\s*(\S(?:[^|]|(?<=\\)\|)*?)\s*"
-    rf"\|\s*({_NUMBER})\s*\|\s*({_NUMBER})\s*\|\s*(VERIFIED|REGRESSED)\s*\|"
+_ID_PATTERN = r"[^\s|\\]{1,64}"
+_ROW_PATTERN = (
+    rf"\|\s*({_ID_PATTERN})\s*\|\s*(\S(?:[^|]|(?<=\\)\|)*?)\s*"
+    rf"\|\s*({_NUMBER_PATTERN})\s*\|\s*({_NUMBER_PATTERN})\s*\|\s*(VERIFIED|REGRESSED)\s*\|"
 )
 
 
@@ -549,11 +550,11 @@ def _read_table(text: str) -> dict[int, VerifiedItem]:
         line = line.strip()
         if "|" not in line or re.fullmatch(_HEAD_LINE, line):
             continue
-        row = re.fullmatch(_ROW, line)
+        row = re.fullmatch(_ROW_PATTERN, line)
         if row is None or row[1] in [item.id for item in rows.values()]:
             why = "is no row such as | login | One can log in | 1 | 3 | VERIFIED |, or its id stands there twice"
-            error = TextRefused(f"{VERIFIED_TABLE}, line {number + 1} {why}")
-            raise hinted(error, f"Fix it in {VERIFIED_TABLE} of the task, with `memsheaf edit` or any editor.")
+            error = TextRefused(f"{VERIFIED_FILE}, line {number + 1} {why}")
+            raise hinted(error, f"Fix it in {VERIFIED_FILE} of the task, with `memsheaf edit` or any editor.")
         rows[number] = VerifiedItem(row[1], row[2].replace("\\|", "|"), int(row[3]), int(row[4]), row[5])
     return rows
 
@@ -578,7 +579,7 @@ def require_id(given: str) -> str:
     """Return an id as it is stored. Raises TextRefused."""
     with suppress(TextRefused):
         id = unicodedata.normalize("NFC", clean_field("id", given))
-        if re.fullmatch(_ID, id):
+        if re.fullmatch(_ID_PATTERN, id):
             return id
     error = TextRefused(f"the id {given[:80]!r} is not allowed: it is 1 to 64 characters without spaces, | and \\")
     raise hinted(error, "Take one word, such as login or api-2.")
@@ -590,10 +591,11 @@ def _refused(why: str) -> TextRefused:
 
 # Events are NDJSON, append-only. Each field has words for what it has to be, and a pattern that its JSON must match.
 
-_AGENT = ("the name of an agent: 1 to 64 letters, digits and hyphens", '"[A-Za-z0-9-]{1,64}"')
-_OBJECT = ("a JSON object", r"\{.*\}")
-_TEXT = ("a text that says something", r'".*\S.*"')
-_TRACE = ("the trace id of the task", '".*"')
+_AGENT_RULE = ("the name of an agent: 1 to 64 letters, digits and hyphens", '"[A-Za-z0-9-]{1,64}"')
+_OBJECT_RULE = ("a JSON object", r"\{.*\}")
+_OPTIONAL_OBJECT_RULE = ("a JSON object, or left out", r"(?:\{.*\})?")
+_TEXT_RULE = ("a text that says something", r'".*\S.*"')
+_TRACE_RULE = ("the trace id of the task", '".*"')
 
 
 def _one_of(*values: str) -> tuple[str, str]:
@@ -601,12 +603,12 @@ def _one_of(*values: str) -> tuple[str, str]:
 
 
 _EVENT_FIELDS = {
-    "trace_id": _TRACE,
+    "trace_id": _TRACE_RULE,
     "ts": (
         "a time in UTC with milliseconds, such as 2026-11-15T09:30:00.000Z",
         r'"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z"',
     ),
-    "agent": _AGENT,
+    "agent": _AGENT_RULE,
     "phase": ("a whole number, 0 or more, or null", r"\d+|null"),
     "event_type": _one_of(
         "delegation",
@@ -618,11 +620,11 @@ _EVENT_FIELDS = {
         "discovery",
         "research_findings",
     ),
-    "payload": _OBJECT,
+    "payload": _OBJECT_RULE,
 }
 _GATE_FIELDS = {
     "schema_version": _one_of("1.1.0"),
-    "agent": _AGENT,
+    "agent": _AGENT_RULE,
     "event_type": _one_of(
         "PLAN_GATE", "PREFLECT_GATE", "PHASE_REVIEW_GATE", "HIGH_RISK_APPROVAL_GATE", "COMPLETION_GATE"
     ),
@@ -631,13 +633,15 @@ _GATE_FIELDS = {
     "decision": _one_of("GO", "REPLAN", "ABSTAIN", "BLOCKED"),
     "confidence": ("a number from 0 to 1", r"[01](?:\.0)?|0\.\d+|\d(?:\.\d+)?e-\d+"),
     "requires_human_approval": ("true or false", "true|false"),
-    "reason": _TEXT,
-    "next_action": _TEXT,
-    "trace_id": _TRACE,
+    "reason": _TEXT_RULE,
+    "next_action": _TEXT_RULE,
+    "trace_id": _TRACE_RULE,
     "iteration_index": ("a whole number, 0 or more", r"\d+"),
     "max_iterations": ("a whole number from 1 to 5", "[1-5]"),
+    "safety_checks": _OPTIONAL_OBJECT_RULE,
+    "verifier_statuses": _OPTIONAL_OBJECT_RULE,
+    "diagnosis_packet": _OPTIONAL_OBJECT_RULE,
 }
-_OPTIONAL_GATE_FIELDS = ("safety_checks", "verifier_statuses", "diagnosis_packet")
 
 
 def read_event(text: str) -> dict[str, object]:
@@ -663,13 +667,13 @@ def _encode_event(event: Mapping[str, object], trace_id: str) -> bytes:
         size = len(text)
     if size >= MAX_EVENT_BYTES:
         raise _refused_event(f"it is {size + 1} bytes long; {MAX_EVENT_BYTES} is the most: put the rest in a file")
-    for secret in find_secrets("\n".join([text, *_texts_in("", event)])):
+    plain = json.dumps(event, ensure_ascii=False, indent=0).replace('\\"', '"').replace("\\n", "\n")
+    for secret in find_secrets(plain):
         raise SecretFound(secret.kind, "the event")
     _check_fields("", event, _EVENT_FIELDS, trace_id)
     payload = event["payload"]
     if event["event_type"] == "gate_event" and isinstance(payload, Mapping):
-        optional = {name: _OBJECT for name in _OPTIONAL_GATE_FIELDS if name in payload}
-        _check_fields("payload.", payload, _GATE_FIELDS | optional, trace_id)
+        _check_fields("payload.", payload, _GATE_FIELDS, trace_id)
     return f"{text}\n".encode()
 
 
@@ -681,25 +685,13 @@ def _check_fields(
         if name not in rules:
             shown = without_secrets(str(name))[:80]
             raise _refused_event(f"{where}{shown} is no field of it; there are {', '.join(rules)}")
-    for name, (wanted, pattern) in rules.items():
-        if name not in values:
-            raise _refused_event(f"{where}{name} is missing: it is {wanted}")
-        if not re.fullmatch(pattern, json.dumps(values[name], ensure_ascii=False), re.ASCII | re.DOTALL):
-            raise _refused_event(f"{where}{name} has to be {wanted}")
+    for name, (rule, pattern) in rules.items():
+        text = json.dumps(values[name], ensure_ascii=False) if name in values else ""
+        if not re.fullmatch(pattern, text, re.ASCII | re.DOTALL):
+            problem = "has to be" if name in values else "is missing: it is"
+            raise _refused_event(f"{where}{name} {problem} {rule}")
     if values["trace_id"] != trace_id:
         raise _refused_event(f"{where}trace_id has to be the task's: {trace_id}")
-
-
-def _texts_in(name: str, value: object) -> Iterator[str]:
-    """Yield all texts of an event as plain text: after their names, without JSON escapes."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _texts_in(f"{name} {key}".strip(), inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts_in(name, inner)
-    else:
-        yield f"{name}: {value}"
 
 
 def _refused_event(why: str) -> TextRefused:
