@@ -43,7 +43,6 @@ MAX_TRIES = 3  # with unusable answers of a model about a batch; then rules alon
 PATIENCE_SECONDS = 86_400.0  # with a model that does not answer at all
 MAX_COMMITS_BACK = 500  # among which that of an interrupted batch is found
 ALREADY_LEARNING = "another process is learning already"  # no error: the queue is being read
-_WANTED_FILE = "wanted"
 
 
 class Distilled(NamedTuple):
@@ -99,14 +98,12 @@ class Learner:
         """Read what was logged and what waits, batch by batch. If another process is learning, that one does it."""
         done = Distilled()
         while True:
-            self._state.save(_WANTED_FILE, True)  # first: a process that is learning looks for this when it ends
             try:
                 with self._state.lock("distil"):
-                    self._state.remove(_WANTED_FILE)
                     done = self._distil(done, model, deadline, progress)
             except Busy:
                 return done._replace(left=self.inbox.left(), problem=ALREADY_LEARNING)
-            if done.problem or self._state.load(_WANTED_FILE) is None:
+            if done.problem or not self.waiting():  # another process may have left its turns to this one
                 return done
 
     def waiting(self) -> list[Turn]:

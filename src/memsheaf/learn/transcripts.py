@@ -21,8 +21,6 @@ WRITING = frozenset({"memory_write", "memory_update", "memory_insert", "memory_d
 READING = frozenset({"memory_view", "memory_read", "memory_list", "memory_search", "memory_recall", "memory_brief"})
 """Our tools. With the first an agent saves by itself; what the others answer was not said by anybody."""
 
-MAX_JSON_CHARS = 64 * 1024 * 1024
-
 _ROLE_OF_SPEAKER = {
     "user": "user",
     "human": "user",
@@ -199,7 +197,7 @@ class _TurnReader:
     def _saves_by_hand(self, tool: str, arguments: object) -> bool:
         """Return True if a call writes a memory as a file, or with our command."""
         if isinstance(arguments, str):
-            arguments = _parse(arguments)
+            arguments = parse_json(arguments)
         if not isinstance(arguments, dict):
             return False
         if tool in ("bash", "shell"):
@@ -212,12 +210,12 @@ class _TurnReader:
 
 def _parse_records(text: str) -> list[Any] | None:
     """Return the messages in JSON or in lines of it; None if it is neither."""
-    match _parse(text) if text.lstrip()[:1] in ("[", "{") else None:
+    match parse_json(text) if text.lstrip()[:1] in ("[", "{") else None:
         case {"messages": list(messages)}:
             return messages
         case [*messages] if any(isinstance(message, dict) for message in messages):
             return messages
-    records = [_parse(line) for line in text.split("\n") if line.strip()]
+    records = [parse_json(line) for line in text.split("\n") if line.strip()]
     objects = [isinstance(record, dict) for record in records]
     if any(objects[:1]) or 2 * sum(objects) >= len(objects) > 0:  # a log may have lost its beginning
         return records
@@ -258,10 +256,6 @@ def _join_texts(content: object) -> str:
             case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
                 texts.append(text)
     return "\n\n".join(text for text in texts if text)
-
-
-def _parse(text: str) -> Any:
-    return parse_json(text) if len(text) <= MAX_JSON_CHARS else None
 
 
 def get_text(record: Mapping[str, object], *names: str) -> str:

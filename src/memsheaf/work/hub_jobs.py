@@ -235,6 +235,10 @@ class _TakenInbox(Inbox):
         """Drop the turns: they are learned from."""
         self._batch = Batch()
 
+    def turns(self) -> list[Turn]:
+        """Return the turns that wait."""
+        return list(self._batch.turns)
+
     def left(self) -> int:
         """Return how many turns wait."""
         return len(self._batch.turns)
