@@ -598,18 +598,8 @@ class Sheaf:
         """
         from memsheaf.recall.session import Session
 
-        return Session(
-            self.open_scopes(),
-            home=self.home,
-            model=load_metered_model(self.settings, "select", model, clock=self.clock) if model else None,
-            deadline=deadline,
-            count_use=lambda scope, paths, message: self.open_scope(scope).count_use(paths, message),
-            make_prompt=self.prompt,
-            keep_turn=self.learn,
-            tree=tree,
-            memories=self.own.root,
-            clock=self.clock,
-        )
+        metered = load_metered_model(self.settings, "select", model, clock=self.clock) if model else None
+        return Session(self, model=metered, deadline=deadline, tree=tree)
 
     def catalog(self, page: int = 0, *, type: str = "") -> Page:
         """Return the catalog of the home scope, and those of the others, each under the name of its scope.

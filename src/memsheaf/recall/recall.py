@@ -44,7 +44,7 @@ RECENTLY_USED_DAYS = 30
 
 
 class RecallSource(Protocol):
-    """A scope that memories are recalled from; `Sheaf` is one."""
+    """A scope that memories are recalled from; `OpenScope` is one."""
 
     scope: Scope
 
@@ -62,6 +62,10 @@ class RecallSource(Protocol):
 
     def read(self, path: str) -> Memory:
         """Return a memory as it is now."""
+        ...
+
+    def count_use(self, paths: Sequence[str], message: str) -> None:
+        """Count that memories were shown for a message, which is logged unless it is ""."""
         ...
 
     def caveats(self, memory: Memory) -> Sequence[str]:

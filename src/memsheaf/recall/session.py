@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from memsheaf.errors import MemsheafError
 from memsheaf.llm import Model
@@ -33,43 +33,43 @@ IGNORED = "the user asked to ignore memory in this turn"
 PRIVATE = "the user asked not to store anything of this turn"
 
 
+class SessionMemory(Protocol):
+    """The memory that a session recalls from, and learns for; `Sheaf` is one."""
+
+    home: str
+    clock: Callable[[], float]
+
+    @property
+    def root(self) -> str:
+        """Return the folder of the home scope."""
+
+    def open_scopes(self) -> Sequence[RecallSource]:
+        """Return the scopes, the nearest first."""
+
+    def prompt(self) -> str:
+        """Return the section for a system prompt."""
+
+    def learn(self, turn: Turn) -> bool:
+        """Keep a finished turn until it is distilled."""
+
+
 class Session:
-    """The memory side of one conversation, over one or several scopes, the nearest first.
+    """The memory side of one conversation, over all scopes of a sheaf.
 
-    In `home` files are shown by their bare names. `count_use` is called with the memories of a scope that were shown
-    and the message, "" in a turn off the record. `make_prompt` gives the section for the system prompt, and
-    `keep_turn` keeps a finished turn until it is distilled. `tree` is the working folder: what a memory cites and
-    names is looked up there, but not among the `memories` themselves.
-
-    `spent` is how many bytes of memories this conversation has seen. In a turn in which the user asked to do without
-    memory it is `ignoring`: `prompt` is empty, `learn` keeps nothing, and `Tools` with this session refuse to be
-    called. `privacy` is how far the user's wish not to store anything reaches: see `follow_privacy`.
+    `tree` is the working folder: what a memory cites and names is looked up there. `spent` is how many bytes of
+    memories this conversation has seen. In a turn in which the user asked to do without memory it is `ignoring`:
+    `prompt` is empty, `learn` keeps nothing, and `Tools` with this session refuse to be called. `privacy` is how far
+    the user's wish not to store anything reaches: see `follow_privacy`.
     """
 
     def __init__(
-        self,
-        sources: Sequence[RecallSource],
-        *,
-        home: str,
-        count_use: Callable[[str, Sequence[str], str], None],
-        make_prompt: Callable[[], str],
-        keep_turn: Callable[[Turn], bool],
-        model: Model | None,
-        deadline: float,
-        tree: str,
-        memories: str,
-        clock: Callable[[], float],
+        self, memory: SessionMemory, *, model: Model | None = None, deadline: float = 5.0, tree: str = ""
     ) -> None:
-        self._sources = sources
-        self._home = home
-        self._count_use = count_use
-        self._make_prompt = make_prompt
-        self._keep_turn = keep_turn
+        self._memory = memory
+        self._sources = memory.open_scopes()
         self._model = model
         self._deadline = deadline
         self._tree = tree
-        self._memories = memories
-        self._clock = clock
         self._guard = threading.Lock()
         self._texts: list[str] = []
         self._surfaced: set[tuple[str, str, str]] = set()
@@ -81,7 +81,7 @@ class Session:
 
     def prompt(self) -> str:
         """Return the section for the system prompt in this turn, every scope after the other; "" while ignoring."""
-        return "" if self.ignoring else self._make_prompt()
+        return "" if self.ignoring else self._memory.prompt()
 
     def learn(self, turn: Turn) -> bool:
         """Keep the finished turn until it is distilled, in the nearest scope. False for one that ignores memory."""
@@ -90,7 +90,7 @@ class Session:
         self._ignored -= texts  # it was the turn of that message; the same words may come again
         if is_ignored and not turn.unkept:  # that the user wants it is noted, and nothing else
             return False
-        return self._keep_turn(turn)
+        return self._memory.learn(turn)
 
     def refusal(self, is_reading: bool) -> str:
         """Return why a tool may not be called in this turn, "" when it may: nothing of a private turn is written."""
@@ -182,12 +182,12 @@ class Session:
                 self._texts = texts
             return Occasion(
                 texts=texts,
-                today=time.strftime("%Y-%m-%d", time.localtime(self._clock())),
+                today=time.strftime("%Y-%m-%d", time.localtime(self._memory.clock())),
                 nonce=os.urandom(8).hex(),
                 surfaced=frozenset(self._surfaced),
                 spent=self.spent,
                 tools=tools,
-                home=self._home,
+                home=self._memory.home,
             )
 
     def _recall(self, occasion: Occasion) -> Recall:
@@ -199,11 +199,12 @@ class Session:
         with self._guard:
             self.spent += shown.size
             self._surfaced |= _versions(shown)
-        paths: dict[str, list[str]] = {}
-        for each in shown.memories:
-            paths.setdefault(each.scope, []).append(each.memory.path)
-        for scope in paths:
-            self._count_use(scope, paths[scope], "" if is_silent(self.privacy) else message)
+        if is_silent(self.privacy):
+            message = ""
+        for source in self._sources:
+            paths = [each.memory.path for each in shown.memories if each.scope == str(source.scope)]
+            if paths:
+                source.count_use(paths, message)
         return shown
 
     def _checker(self, stack: ExitStack) -> Callable[[Memory], Sequence[str]]:
@@ -223,7 +224,7 @@ class Session:
                 return []
             try:
                 if not trees:
-                    trees.append(stack.enter_context(WorkingTree.open(self._tree, memories=self._memories)))
+                    trees.append(stack.enter_context(WorkingTree.open(self._tree, memories=self._memory.root)))
                 evidence = examine(memory, trees[0])
             except MemsheafError as error:
                 return [f"its citations were not checked: {error}"]
