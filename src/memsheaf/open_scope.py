@@ -56,6 +56,7 @@ from memsheaf.store.tombstones import DOUBTED
 from memsheaf.store.trust import TrustLedger
 from memsheaf.text.similarity import SAME, alike, fact
 from memsheaf.text_edits import checked, merged, placed, relinked, vouched
+from memsheaf.worktree import bring_journal, committers, find_lost
 
 if TYPE_CHECKING:
     from memsheaf.hub.replica import Replica
@@ -479,8 +480,6 @@ class OpenScope:
         files = {(row.path, row.version) for row in rows}
         if self._is_team:
             return browse.find_members(self.index, self.store, files)
-        from memsheaf.worktree import committers
-
         return browse.find_authors(self.index, files, lambda asked: committers(self.root, asked))
 
     def caveats(self, memory: Memory) -> Sequence[str]:
@@ -556,8 +555,6 @@ class OpenScope:
         """Say in one line each what went with its whole folder, and how it comes back."""
         if not self.store.may_have_lost():
             return []
-        from memsheaf.worktree import find_lost
-
         lost = find_lost(self.store)
         option = "" if self.name in ("project", "user") else f" --scope {self.name}"
         lines = []
@@ -1215,8 +1212,6 @@ def _open_store(
             announce=None if checkout else partial(_note_unseen, find),
         )
     if store.left_journal:
-        from memsheaf.worktree import bring_journal
-
         bring_journal(store)
     if not read_only:
         store.recover()

@@ -148,7 +148,7 @@ class Member(NamedTuple):
 
 
 class Locations(NamedTuple):
-    """Where a project's folder is and shall be, and the directories beside it; for a team its ledger."""
+    """The folder of a project, its new place, and the directories beside it; for a team its ledger."""
 
     source: str
     target: str
@@ -1037,7 +1037,7 @@ def _search_traces(
     search = _TraceSearch(store)
     folders = dict.fromkeys((store.journals, store.root))
     places = {place for place in others if f"{os.sep}{COPY}{os.sep}" not in place}
-    places.update(place for folder in folders for place in _walk_own_files(folder))
+    places.update(place for folder in folders for place in _walk_files(folder, RESERVED_FOLDERS))
     memories = sorted(place for place in places if _is_memory(search.name(place)))
     pieces = _find_pieces(erased)
     names = {form for name in erased.names if len(name) >= MIN_PIECE_BYTES for form in _spell(name.encode())}
@@ -1124,13 +1124,9 @@ def _spell(piece: bytes) -> set[bytes]:
     return {text.encode("utf-8", "replace") for text in texts} | {piece}
 
 
-def _walk_files(folder: str) -> Iterator[str]:
-    return (os.path.join(inner, name) for inner, _, names in os.walk(folder) for name in names)
-
-
-def _walk_own_files(root: str) -> Iterator[str]:
-    """Yield the files below a root that are not in the folders of other scopes or logs."""
+def _walk_files(root: str, skip: Collection[str] = ()) -> Iterator[str]:
+    """Yield the files below a folder, except in those of its folders that are to `skip`."""
     for folder, folders, names in os.walk(root):
         if folder == root:
-            folders[:] = [name for name in folders if name.casefold() not in RESERVED_FOLDERS]
+            folders[:] = [name for name in folders if name.casefold() not in skip]
         yield from (os.path.join(folder, name) for name in names)

@@ -15,12 +15,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from shlex import quote
 from threading import Timer
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from memsheaf.config import Settings
 from memsheaf.errors import CitationRefused, MemsheafError, PathRefused
@@ -271,45 +271,44 @@ class _Git:
 
     def ask(self, *words: str, seconds: float = QUESTION_SECONDS, codes: Collection[int] = (0,)) -> str | None:
         """Return what git prints; None when it takes too long or ends with another code."""
+        import subprocess
+
+        command = [*self._command, *words]
+        quiet = subprocess.DEVNULL
         try:
-            with self._running(*words, seconds=seconds) as (output, wait):
-                answer = output.read(MAX_ANSWER_BYTES)
-                return os.fsdecode(answer) if wait() in codes else None
-        except OSError:
+            done = subprocess.run(
+                command, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, env=self._environment, timeout=seconds
+            )
+        except (OSError, subprocess.TimeoutExpired):
             return None
+        return os.fsdecode(done.stdout) if done.returncode in codes else None
 
     def search(self, pieces: Collection[bytes]) -> tuple[list[tuple[str, str]], bool]:
         """Return the kind and the name of objects that hold a piece, and True if all were searched."""
-        wanted = re.compile(b"|".join(map(re.escape, sorted(pieces))))
-        objects: list[tuple[str, str]] = []
-        try:
-            with self._running(*_OBJECTS, seconds=SEARCH_SECONDS) as (output, wait):
-                while line := output.readline():
-                    name, kind, size = line.decode().split()
-                    data = output.read(int(size) + 1)
-                    if kind != "tree" and wanted.search(data):
-                        objects.append((kind, name))
-                    if len(objects) > MAX_NAMED_OBJECTS:
-                        return objects, False
-                return objects, wait() == 0
-        except (OSError, ValueError):
-            return objects, False
-
-    @contextmanager
-    def _running(self, *words: str, seconds: float) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
-        """Run git with a time-out: its output, and a function that waits for its exit code."""
         from subprocess import DEVNULL, PIPE, Popen
 
-        command = [*self._command, *words]
-        with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=self._environment) as process:
-            assert process.stdout is not None
-            timer = Timer(seconds, process.kill)
-            timer.start()
-            try:
-                yield process.stdout, process.wait
-            finally:
-                process.kill()
-                timer.cancel()
+        wanted = re.compile(b"|".join(map(re.escape, sorted(pieces))))
+        objects: list[tuple[str, str]] = []
+        command = [*self._command, *_OBJECTS]
+        try:
+            with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=self._environment) as process:
+                timer = Timer(SEARCH_SECONDS, process.kill)
+                timer.start()
+                try:
+                    assert process.stdout is not None
+                    while line := process.stdout.readline():
+                        name, kind, size = line.decode().split()
+                        data = process.stdout.read(int(size) + 1)
+                        if kind != "tree" and wanted.search(data):
+                            objects.append((kind, name))
+                        if len(objects) > MAX_NAMED_OBJECTS:
+                            return objects, False
+                    return objects, process.wait() == 0
+                finally:
+                    process.kill()
+                    timer.cancel()
+        except (OSError, ValueError):
+            return objects, False
 
 
 def tracked(checkout: str, root: str) -> list[str] | None:

@@ -26,7 +26,7 @@ from memsheaf.errors import (
 )
 from memsheaf.memory import plural as plural  # for the commands
 from memsheaf.scope import Scope, around, open_plain, resolve, unused_folder
-from memsheaf.worktree import describe_moved
+from memsheaf.worktree import WorkingTree, describe_moved
 
 if TYPE_CHECKING:
     from memsheaf.cli.command import Options
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from memsheaf.open_scope import OpenScope
     from memsheaf.sheaf import Sheaf
     from memsheaf.store.state import State
-    from memsheaf.worktree import WorkingTree
 
 PATIENCE = 2.0  # seconds after which progress is shown
 BY = "user"  # author of changes that come from the command line
@@ -194,8 +193,6 @@ class Call:
 
     def tree(self, memories: str = "", folder: str = "") -> WorkingTree:
         """Open the working tree around the working directory, or another."""
-        from memsheaf.worktree import WorkingTree
-
         return WorkingTree.open(folder or around(here()), memories=memories, environment=self.environment)
 
     def announce(self, value: Mapping[str, object], *lines: str) -> None:

@@ -24,10 +24,10 @@ from memsheaf.memory import Memory
 from memsheaf.recall.recall import QUERY_TEXTS, Occasion, Recall, RecallSource, recall
 from memsheaf.text.requests import asks_to_ignore, follow_privacy, is_silent
 from memsheaf.text.spoken import unwrapped
+from memsheaf.worktree import WorkingTree
 
 if TYPE_CHECKING:
     from memsheaf.recall.turns import Turn
-    from memsheaf.worktree import WorkingTree
 
 IGNORED = "the user asked to ignore memory in this turn"
 PRIVATE = "the user asked not to store anything of this turn"
@@ -218,7 +218,6 @@ class Session:
             if not self._tree:
                 return []
             from memsheaf.guard.evidence import examine, named_in
-            from memsheaf.worktree import WorkingTree
 
             if not memory.citations and not any(named_in(memory.body)):
                 return []
