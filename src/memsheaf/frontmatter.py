@@ -111,23 +111,14 @@ def join(fields: Fields, body: str) -> str:
     Raises:
         TextRefused: no fields, a key that is not a plain word, or half of a surrogate pair in a value.
     """
-    page = compose_page(fields, body)
-    return page.head + page.body
-
-
-def compose_page(fields: Fields, body: str) -> ParsedText:
-    """As `join`, cut into header and body already: what `split` gives for that text, without reading it."""
     if not fields:
         raise TextRefused("a header needs at least one field")
     lines = ["---"]
-    parsed: list[Field] = []
     for key, value in fields.items():
-        first = len(lines) + 1
         lines += _write_field(key, value)
-        parsed.append(Field(key, value if isinstance(value, str) else tuple(value), first, len(lines)))
     head = "\n".join([*lines, "---\n"])
     _require_size(head)
-    return ParsedText(head, body, tuple(parsed), "", _warn_of_conflict(body))
+    return head + body
 
 
 def edit_text(

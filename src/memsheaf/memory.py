@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Literal, NamedTuple
 
 from memsheaf.errors import Ref, TextRefused
-from memsheaf.frontmatter import BOM, ParsedText, compose_page, has_conflict_marks, split, with_quotes
+from memsheaf.frontmatter import BOM, ParsedText, has_conflict_marks, join, split, with_quotes
 
 Kind = Literal["user", "feedback", "project", "reference"]
 State = Literal["ok", "free", "bad", "held", "copy"]
@@ -294,10 +294,10 @@ def compose(
         else:
             cleaned[key] = [clean_field(key, item) for item in value]
     cleaned = {key: value for key, value in cleaned.items() if value}
-    page = compose_page(cleaned, body if body.endswith("\n") else body + "\n")
-    data = _encode("", page.head + page.body)
+    text = join(cleaned, body if body.endswith("\n") else body + "\n")
+    data = _encode("", text)
     refuse_large(data)
-    memory = Memory("", data, page)
+    memory = Memory("", data, split(text))
     _check_storable(memory, KINDS, ("name", "description"))
     return memory
 
