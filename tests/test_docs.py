@@ -112,8 +112,8 @@ def test_every_key_of_a_header_is_in_the_format() -> None:
 @each_case(
     "said",
     [
-        f"over {memory_module.LIMIT >> 10} KiB",
-        f"the file at most {memory_module.LIMIT >> 10} KiB",
+        f"over {memory_module.MAX_MEMORY_BYTES >> 10} KiB",
+        f"the file at most {memory_module.MAX_MEMORY_BYTES >> 10} KiB",
         f"over {atomic_replace.READ_LIMIT >> 20} MiB",
         f"`name` has at most {memory_module.NAME_LIMIT} bytes",
         f"`description` at most {memory_module.DESCRIPTION_LIMIT}",

@@ -16,8 +16,8 @@ from memsheaf.frontmatter import edit_text
 from memsheaf.memory import (
     DESCRIPTION_LIMIT,
     KINDS,
-    LIMIT,
     LINE_LIMIT,
+    MAX_MEMORY_BYTES,
     NAME_LIMIT,
     VALUE_LIMIT,
     Memory,
@@ -211,8 +211,8 @@ def test_a_known_key_in_the_wrong_shape_is_a_bad_header(line: str) -> None:
 
 
 def test_the_limit_is_the_last_size_that_loads() -> None:
-    text = GOOD + "x\n" * ((LIMIT - len(GOOD)) // 2)
-    text += "y" * (LIMIT - len(text))
+    text = GOOD + "x\n" * ((MAX_MEMORY_BYTES - len(GOOD)) // 2)
+    text += "y" * (MAX_MEMORY_BYTES - len(text))
     assert parse("a.md", text.encode()).state == "ok"
     assert parse("a.md", text.encode() + b"y").state == "held"
 
@@ -364,7 +364,7 @@ def test_dates_that_are_not_in_the_calendar_are_refused(key: str, value: str) ->
         (GOOD.replace("name: n", "metadata:\n  x: " + "é" * 1025 + "\nname: n"), "metadata is longer"),
         (GOOD + "é" * (LINE_LIMIT // 2 + 1), "line is longer"),
         (GOOD + "<<<<<<< a\n=======\n>>>>>>> b\n", "conflict marks"),
-        (GOOD + "x\n" * LIMIT, "KiB"),
+        (GOOD + "x\n" * MAX_MEMORY_BYTES, "KiB"),
     ],
     ids=lambda value: value[:20],
 )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from cases import each_case
 from memsheaf.config import Settings, load
 from memsheaf.errors import ScopeRefused
-from memsheaf.scope import NAMED, Places, Scope, find_repository, resolve
+from memsheaf.scope import NAMED_LAYERS, Places, Scope, find_repository, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.store.trust import accept
 
@@ -66,7 +66,7 @@ def test_what_is_not_a_scope_is_refused_and_never_means_everything(text: str) ->
         Scope.parse(text)
 
 
-@pytest.mark.parametrize("layer", NAMED)
+@pytest.mark.parametrize("layer", NAMED_LAYERS)
 @pytest.mark.parametrize("case", PROJECTS, ids=lambda case: f"{case['id']} {case['note']}")
 def test_a_hostile_name_names_no_scope(case: dict[str, Any], layer: str, tmp_path: Path, home: Path) -> None:
     with pytest.raises(ScopeRefused):

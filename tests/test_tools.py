@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cases import each_case
 from memsheaf.config import Settings
 from memsheaf.index.catalog import EMPTY_CATALOG
-from memsheaf.memory import KINDS, LIMIT
+from memsheaf.memory import KINDS, MAX_MEMORY_BYTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.tools import TOOLS, Tools
 
@@ -29,6 +29,9 @@ NAMES_OF_TOOLS = (
 )  # fmt: skip
 PLAIN = "---\nname: n\ndescription: d\ntype: user\n---\nbody\n"
 NOON = 1_773_489_600.0  # 2026-03-14
+
+
+TOO_LONG = "x" * (MAX_MEMORY_BYTES + 1)
 
 
 @pytest.fixture
@@ -234,7 +237,7 @@ def test_what_a_session_showed_is_not_recalled_again_and_its_turn_goes_on(sheaf:
         ("memory_list", {"page": 2}, "Error: there is no page 2; there are 1."),
         ("memory_list", {"page": 0}, "Error: there is no page 0"),
         ("memory_nonsense", {}, "Error: there is no tool 'memory_nonsense'"),
-        ("memory_search", {"query": "x" * (LIMIT + 1)}, "Error: memory_search: 'query' is longer than 256 KiB"),
+        ("memory_search", {"query": TOO_LONG}, "Error: memory_search: 'query' is longer than 256 KiB"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_an_answer_that_says_what_to_do(

@@ -34,7 +34,7 @@ from memsheaf.cli.command import COMMANDS, load
 from memsheaf.config import Settings
 from memsheaf.errors import ArchiveRefused, MemsheafError
 from memsheaf.guard.paths import CATALOG
-from memsheaf.scope import NAMED
+from memsheaf.scope import NAMED_LAYERS
 from memsheaf.sheaf import Sheaf
 from memsheaf.transfer import erase, take_in
 from trees import as_nobody
@@ -496,7 +496,7 @@ def test_of_two_names_that_may_be_one_file_none_loses_its_text(
 def test_a_hostile_scope_is_none(door: Door, place: Place, case: Case) -> None:
     before = place.tree()
 
-    for scope in (case["input"], *(f"{layer}/{case['input']}" for layer in NAMED)):
+    for scope in (case["input"], *(f"{layer}/{case['input']}" for layer in NAMED_LAYERS)):
         for what, answer in door.in_scope(scope):
             assert not answer.done, (scope, what)
             assert place.tree() == before, (scope, what)

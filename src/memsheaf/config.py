@@ -76,7 +76,7 @@ from typing import Any, NamedTuple
 
 from memsheaf.errors import BadSettings, ScopeRefused, hinted
 from memsheaf.limits import Caps
-from memsheaf.scope import ALONE, NAMED, Places, Scope, check_label, find_nearest, project_root
+from memsheaf.scope import NAMED_LAYERS, SINGLE_LAYERS, Places, Scope, check_label, find_nearest, project_root
 from memsheaf.store.state import State
 
 POLICIES = ("auto", "suggest", "manual", "log")
@@ -460,7 +460,7 @@ def _learning(environment: Mapping[str, str], file: Mapping[str, object]) -> tup
     scopes = _table("scopes", table)
     for scope, policy in scopes.items():
         key = f"learning.scopes.{scope}"
-        if scope.partition("/")[0] not in ALONE + NAMED:
+        if scope.partition("/")[0] not in SINGLE_LAYERS + NAMED_LAYERS:
             raise _bad(key, f"{scope!r} is no scope, such as user, project or agent/NAME")
         if policy not in POLICIES:
             raise _bad(key, f"the setting {key} must be one of {', '.join(POLICIES)}, not {policy!r}")

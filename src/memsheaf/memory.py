@@ -21,7 +21,7 @@ State = Literal["ok", "free", "bad", "held", "copy"]
 Trust = Literal["confirmed", "unconfirmed", "shared"]
 
 KINDS: tuple[Kind, ...] = ("user", "feedback", "project", "reference")
-LIMIT = 256 * 1024
+MAX_MEMORY_BYTES = 256 * 1024
 NAME_LIMIT = 200
 DESCRIPTION_LIMIT = 500
 VALUE_LIMIT = 2048
@@ -49,7 +49,7 @@ _CONFLICT_COPY = (
     r"|[_.-]conflict-[0-9]{8}-[0-9]{6}"
     r"|[._]conflict\.md$"
 )
-_TOO_LARGE = f"larger than {LIMIT // 1024} KiB"
+_TOO_LARGE = f"larger than {MAX_MEMORY_BYTES // 1024} KiB"
 _BLANK_PAGE = ParsedText("", "")
 
 # Characters that a reader cannot see, as the inside of a character class. All others who look for them use these.
@@ -222,7 +222,7 @@ def parse(path: str, data: bytes) -> Memory:
     >>> parse("user_tabs.md", b"---\\nname: Tabs\\ntype: user\\n---\\nUse tabs.\\n").description
     'Use tabs.'
     """
-    if len(data) > LIMIT:
+    if len(data) > MAX_MEMORY_BYTES:
         return Memory(path, data, _BLANK_PAGE, "held", _TOO_LARGE)
     if 0 in data and data.count(0) * 2 > len(data):
         return Memory(path, data, _BLANK_PAGE, "held", "mostly zero bytes, as a power cut leaves them")
@@ -331,7 +331,7 @@ def check(
 
 def refuse_large(text: str | bytes, path: str = "") -> None:
     """Raise TextRefused for what is too large to be stored: asked first, before any other work is done with it."""
-    if len(text) > LIMIT:
+    if len(text) > MAX_MEMORY_BYTES:
         raise _refusal(path, _TOO_LARGE)
 
 

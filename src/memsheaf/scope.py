@@ -33,14 +33,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 from memsheaf.errors import PathRefused, ScopeRefused
 
-NAMED = ("session", "task", "agent", "team")
-ALONE = ("project", "user")
+NAMED_LAYERS = ("session", "task", "agent", "team")
+SINGLE_LAYERS = ("project", "user")
 FOLDER = ".memory"
-JOURNALS = "memsheaf"  # folder for journals inside .git: no commit or checkout can write there
+JOURNALS_FOLDER = "memsheaf"  # folder for journals inside .git: no commit or checkout can write there
 HUB_FILE = os.path.join(".history", "hub.json")
 REPOSITORIES_FILE = "repositories.json"  # the checkouts that a person accepted; `store/trust.py` writes it
-INNER = ("tasks", "sessions")  # the folders of a project in which each folder is a scope of its own
-LOGS = "logs"
+INNER_FOLDERS = ("tasks", "sessions")  # the folders of a project in which each folder is a scope of its own
+LOGS_FOLDER = "logs"
 MAX_COUNTED_FOLDERS = 1_000  # of a `.memory` that is not used
 
 _LABEL = r"[a-z0-9][a-z0-9-]{0,63}"
@@ -61,9 +61,9 @@ class Scope(NamedTuple):
         Scope(layer='agent', name='researcher')
         """
         layer, _, name = text.partition("/")
-        if layer in ALONE and not name and "/" not in text:
+        if layer in SINGLE_LAYERS and not name and "/" not in text:
             return cls(layer)
-        if layer in NAMED and name:
+        if layer in NAMED_LAYERS and name:
             return cls(layer, check_label(name, layer))
         raise ScopeRefused(f"{text!r} is not a scope")
 
@@ -115,7 +115,7 @@ class KnownScope(NamedTuple):
     @property
     def name(self) -> str:
         """The scope as commands name it, within its project."""
-        return self.layer if self.layer in ALONE else f"{self.layer}/{os.path.basename(self.root)}"
+        return self.layer if self.layer in SINGLE_LAYERS else f"{self.layer}/{os.path.basename(self.root)}"
 
 
 def list_scopes(places: Places, find_tree: Callable[[KnownScope], str]) -> list[KnownScope]:
@@ -136,7 +136,7 @@ def list_scopes(places: Places, find_tree: Callable[[KnownScope], str]) -> list[
             where = find_tree(project) or project.key[-16:]
             project = project._replace(title=f"{project.title} ({where})")
         scopes.append(project)
-        for folder in INNER:
+        for folder in INNER_FOLDERS:
             for inner in _list_named(project.root, folder.removesuffix("s"), folder):
                 if project.root != present:
                     key, title = f"{project.key}~{inner.key}", f"{project.title}: {inner.title}"
@@ -192,14 +192,14 @@ def split_root(name: str) -> tuple[str, str]:
     root, path = "", name
     first, _, rest = name.partition("/")
     label, _, below = rest.partition("/")
-    if first in INNER and below:
+    if first in INNER_FOLDERS and below:
         try:
             check_label(label, first)
         except ScopeRefused as error:
             raise PathRefused(name, str(error)) from None
         root, path = f"{first}/{label}", below
-    if path.startswith(f"{LOGS}/"):
-        return inside(root, LOGS), path.removeprefix(f"{LOGS}/")
+    if path.startswith(f"{LOGS_FOLDER}/"):
+        return inside(root, LOGS_FOLDER), path.removeprefix(f"{LOGS_FOLDER}/")
     return root, path
 
 
@@ -210,10 +210,10 @@ def list_roots(folder: str) -> list[str]:
     ['']
     """
     roots = [""]
-    for layer in INNER:
+    for layer in INNER_FOLDERS:
         if not os.path.islink(os.path.join(folder, layer)):
             roots += [f"{layer}/{name}" for name in named_folders(os.path.join(folder, layer))]
-    logs = [inside(root, LOGS) for root in roots]
+    logs = [inside(root, LOGS_FOLDER) for root in roots]
     return roots + [log for log in logs if _is_plain_folder(os.path.join(folder, log))]
 
 
@@ -223,7 +223,7 @@ def is_log_root(root: str) -> bool:
     >>> is_log_root("logs"), is_log_root("tasks/login/logs"), is_log_root("tasks/login")
     (True, True, False)
     """
-    return root == LOGS or root.endswith(f"/{LOGS}")
+    return root == LOGS_FOLDER or root.endswith(f"/{LOGS_FOLDER}")
 
 
 def _is_plain_folder(path: str) -> bool:
@@ -246,7 +246,7 @@ def resolve(scope: Scope, places: Places) -> str:
         return os.path.join(places.home, "user")
     if scope.layer == "project":
         return project_root(places)
-    if scope.layer not in NAMED:
+    if scope.layer not in NAMED_LAYERS:
         raise ScopeRefused(f"{str(scope)!r} is not a scope")
     name = check_label(scope.name, scope.layer)
     if scope.layer in ("agent", "team"):
@@ -296,7 +296,7 @@ def _has_folder(checkout: str) -> bool:
     git = os.path.join(checkout, ".git")
     if os.path.isfile(git):
         git = os.path.join(checkout, _first_line(git).removeprefix("gitdir: "))
-    journals = os.path.join(git, JOURNALS, FOLDER)
+    journals = os.path.join(git, JOURNALS_FOLDER, FOLDER)
     return os.path.isdir(journals) and any(".history" in names for _, names, _ in os.walk(journals))
 
 

@@ -43,7 +43,7 @@ from memsheaf.index.database import Row
 from memsheaf.learn.corrections import correct_written
 from memsheaf.llm.json_answer import ANSWER_BYTES, read
 from memsheaf.llm.model import Touched
-from memsheaf.memory import KINDS, LIMIT, STRICT, Allow, Memory, parse
+from memsheaf.memory import KINDS, MAX_MEMORY_BYTES, STRICT, Allow, Memory, parse
 from memsheaf.open_scope import list_page
 from memsheaf.recall.inject import NOTES, text_for_model
 from memsheaf.recall.recall import Recall
@@ -389,8 +389,8 @@ class Tools:
             return _fail(f"the arguments of {name} must be an object with {takes}.")
         given = read_arguments(tool, offered)
         for key, value in given.items():  # before anything reads it
-            if isinstance(value, str) and len(value) > LIMIT:
-                raise TextRefused(f"{name}: '{key}' is longer than {LIMIT >> 10} KiB; shorten it")
+            if isinstance(value, str) and len(value) > MAX_MEMORY_BYTES:
+                raise TextRefused(f"{name}: '{key}' is longer than {MAX_MEMORY_BYTES >> 10} KiB; shorten it")
         if name not in READING:
             self._refuse_layer_file(given)
         try:

@@ -56,10 +56,20 @@ from memsheaf.learn.consolidate import drop_answer
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.learner import forget_waiting
-from memsheaf.memory import LIMIT, STRICT, Allow, Memory, parse
+from memsheaf.memory import MAX_MEMORY_BYTES, STRICT, Allow, Memory, parse
 from memsheaf.open_scope import OpenScope
 from memsheaf.recall import recall_log
-from memsheaf.scope import INNER, LOGS, checkout_of, has_hub, inside, is_log_root, list_roots, open_plain, split_root
+from memsheaf.scope import (
+    INNER_FOLDERS,
+    LOGS_FOLDER,
+    checkout_of,
+    has_hub,
+    inside,
+    is_log_root,
+    list_roots,
+    open_plain,
+    split_root,
+)
 from memsheaf.store import ABSENT, HISTORY, Change, Commit, Erased, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.commit_queries import trail
@@ -78,18 +88,20 @@ MAX_TOTAL_BYTES = 1 << 30
 MAX_RATIO = 200  # unpacked to packed, past the first megabyte
 MAX_DIRECTORY_BYTES = 32 << 20
 MAX_JOURNAL_BYTES = 256 << 20  # of one segment
-SEGMENT = f"{HISTORY}/journal-000001.jsonl"
-STONES = f"{HISTORY}/tombstones"
-BACKUP = (
+SEGMENT_PATH = f"{HISTORY}/journal-000001.jsonl"
+TOMBSTONES_PATH = f"{HISTORY}/tombstones"
+BACKUP_README = (
     "README.md",
     b"# Memories of memsheaf\n\nOne folder for each scope. `memsheaf import` reads this file or folder back.\n",
 )  # marks an archive of several scopes
-SHARED = ".shared.json"  # lists the members that came with a repository, and so are not vouched for by the user
-LINK = "it is a link, which is not followed, or no plain file"
-NO_MARKDOWN = "it is no Markdown"
-_SCOPE = re.compile(r"(user|(?:agents|team|projects)/[^/.][^/]*)/")  # the folder of one in an archive of several
-_PAST = re.compile(rf"(?:.*/)?{re.escape(HISTORY)}/(?:journal-[0-9]{{6}}\.jsonl|tombstones)")
-_DAMAGED = (
+SHARED_LIST = ".shared.json"  # lists the members that came with a repository, and so are not vouched for by the user
+LINK_REASON = "it is a link, which is not followed, or no plain file"
+NO_MARKDOWN_REASON = "it is no Markdown"
+_SCOPE_FOLDER = re.compile(
+    r"(user|(?:agents|team|projects)/[^/.][^/]*)/"
+)  # the folder of one in an archive of several
+_PAST_FILE = re.compile(rf"(?:.*/)?{re.escape(HISTORY)}/(?:journal-[0-9]{{6}}\.jsonl|tombstones)")
+_DAMAGE_ERRORS = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error, EOFError, OSError, ValueError),
     *(LookupError, RuntimeError, NotImplementedError, PathRefused),
 )
@@ -99,11 +111,11 @@ MIN_PIECE_BYTES = 12  # a shorter piece of an erased text proves nothing, it is 
 MIN_TITLE_WORDS = 5  # nor does a name or a description of fewer, outside of a header
 LOCK_SECONDS = 5.0
 REPORT_SECONDS = 86_400
-HOSTS = "hooks"  # folder of the state directory with what is known of hosts' conversations
-_STEP = CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"'
+HOSTS_FOLDER = "hooks"  # folder of the state directory with what is known of hosts' conversations
+_STEP_PATTERN = CHANGED + rb', "before": "([0-9a-f]*)", "after": "([0-9a-f]*)"'
 _OTHER_INDEX = r"[0-9a-f]{24}-[0-9]+\.[a-z.-]+$|\.float32$"  # indexes of other scopes, and weights
-_WORDED = (b"name", b"description", b"reason")
-_COMMON = (b"type:", b"created:", b"updated:", b"source:", b"conversation:", b"trust:", b"pinned:", b"expires:")
+_WORDED_KEYS = (b"name", b"description", b"reason")
+_COMMON_KEYS = (b"type:", b"created:", b"updated:", b"source:", b"conversation:", b"trust:", b"pinned:", b"expires:")
 
 Load = Callable[[int], bytes]  # returns the bytes of a member, so many at most
 
@@ -192,7 +204,7 @@ def list_files(store: FolderStore) -> RootFiles:
             else:
                 unfit[path] = f"it is larger than {READ_LIMIT >> 10} KiB"
     for path in _list_names(store.root) - files.keys() - unfit.keys():
-        unfit[path] = NO_MARKDOWN
+        unfit[path] = NO_MARKDOWN_REASON
     return RootFiles(dict(sorted(files.items())), sorted(unfit.items()))
 
 
@@ -202,7 +214,7 @@ def _list_names(root: str) -> set[str]:
     for folder, folders, files in os.walk(root):
         prefix = ""
         if folder == root:
-            folders[:] = [name for name in folders if name not in (*INNER, LOGS)]
+            folders[:] = [name for name in folders if name not in (*INNER_FOLDERS, LOGS_FOLDER)]
         else:
             prefix = os.path.relpath(folder, root).replace(os.sep, "/") + "/"
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -217,8 +229,8 @@ def find_ledger(folder: str, root: str, places: Locations) -> TrustLedger | None
         return None if root else places.team
     if not is_log_root(root):
         return TrustLedger(State.of(os.path.join(folder, root), places.state), checkout)
-    owner = os.path.join(folder, root.removesuffix(LOGS)).rstrip("/")
-    return TrustLedger(State.of(owner, places.state), checkout).below(f"{LOGS}/")
+    owner = os.path.join(folder, root.removesuffix(LOGS_FOLDER)).rstrip("/")
+    return TrustLedger(State.of(owner, places.state), checkout).below(f"{LOGS_FOLDER}/")
 
 
 def select_steps(past: Iterable[Commit], present: Collection[str], names: Mapping[str, str]) -> list[Commit]:
@@ -263,7 +275,7 @@ def export(
         left_out += [(inside(folder, path), why) for path, why in missing]
     count = len(files)
     if "" not in scopes:
-        files.append(BACKUP)
+        files.append(BACKUP_README)
     write_archive(target, files)
     return Exported(count, tuple(left_out))
 
@@ -302,11 +314,11 @@ def _list_outgoing(
         yield from ((inside(root, path), data) for path, data in files.items())
         if history:
             if lines := [encode(commit, "") for commit in store.history()]:
-                yield inside(root, SEGMENT), b"".join(reversed(lines))
+                yield inside(root, SEGMENT_PATH), b"".join(reversed(lines))
             if stones := to_lines(store.buried_all()):
-                yield inside(root, STONES), stones
+                yield inside(root, TOMBSTONES_PATH), stones
     if shared := [path for path in list_shared(places) if not only or path in only]:
-        yield SHARED, json.dumps(shared, ensure_ascii=False).encode()
+        yield SHARED_LIST, json.dumps(shared, ensure_ascii=False).encode()
 
 
 def write_archive(target: str, files: Iterable[tuple[str, bytes]]) -> None:
@@ -373,15 +385,15 @@ def read_archive(source: str, *, history: bool = False, below: str = "") -> Iter
         if not name.startswith(below):
             continue
         name = name.removeprefix(below)
-        is_past = bool(_PAST.fullmatch(name))
-        is_data = name == SHARED or (is_past and history)
+        is_past = bool(_PAST_FILE.fullmatch(name))
+        is_data = name == SHARED_LIST or (is_past and history)
         if not is_data and _is_passed_over(name):
             continue
         if load is None:
-            yield Member(name, why=LINK)
+            yield Member(name, why=LINK_REASON)
             continue
         if not is_data and not name.lower().endswith((".md", ".ndjson")):
-            yield Member(name, why=NO_MARKDOWN)
+            yield Member(name, why=NO_MARKDOWN_REASON)
             continue
         try:
             root, path = split_root(name)
@@ -395,8 +407,8 @@ def read_archive(source: str, *, history: bool = False, below: str = "") -> Iter
             raise ArchiveRefused(f"{other!r} and {stored!r} are one file on some file systems")
         seen[fold(stored)] = stored
         try:
-            data = load(MAX_JOURNAL_BYTES if is_data else LIMIT + 1)
-        except _DAMAGED as error:
+            data = load(MAX_JOURNAL_BYTES if is_data else MAX_MEMORY_BYTES + 1)
+        except _DAMAGE_ERRORS as error:
             raise ArchiveRefused(f"{name!r} cannot be unpacked: {error}") from None
         total += len(data)
         if total > MAX_TOTAL_BYTES:
@@ -409,9 +421,9 @@ def list_scopes(source: str) -> list[str]:
     folders: set[str] = set()
     is_backup = False
     for member in read_archive(source):
-        if folder := _SCOPE.match(member.name):
+        if folder := _SCOPE_FOLDER.match(member.name):
             folders.add(folder[1])
-        is_backup |= (member.path, member.data) == BACKUP
+        is_backup |= (member.path, member.data) == BACKUP_README
     return sorted(folders) if is_backup else []
 
 
@@ -468,7 +480,7 @@ def _open_source(source: str) -> Iterator[tuple[str, Load | None]]:
     try:
         with open_plain(source) as file:
             yield from _list_zip(file) if zipfile.is_zipfile(file) else _list_tar(file)
-    except _DAMAGED as error:
+    except _DAMAGE_ERRORS as error:
         raise ArchiveRefused(f"{source!r} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 
@@ -574,7 +586,7 @@ def take_in(
     by_root: dict[str, list[Member]] = {"": []}
     shared: frozenset[str] = frozenset()
     for member in read_archive(source, history=history, below=below):
-        if member.name == SHARED:
+        if member.name == SHARED_LIST:
             shared = _read_shared(member.data)
         else:
             by_root.setdefault(member.root, []).append(member)
@@ -594,7 +606,7 @@ def _read_shared(data: bytes) -> frozenset[str]:
     try:
         return frozenset(json.loads(data))
     except (ValueError, TypeError, RecursionError):
-        raise ArchiveRefused(f"its {SHARED} cannot be understood") from None
+        raise ArchiveRefused(f"its {SHARED_LIST} cannot be understood") from None
 
 
 class _RootImport:
@@ -632,7 +644,7 @@ class _RootImport:
                 if member.path.startswith(f"{HISTORY}/"):
                     self._take_past(member)
                     continue
-                if self.root and not self.root.startswith(LOGS) and self._keeper.scope.layer != "project":
+                if self.root and not self.root.startswith(LOGS_FOLDER) and self._keeper.scope.layer != "project":
                     raise TextRefused(f"{member.name!r} belongs to a project; import it into one")
                 self._take(member)
             except (TextRefused, Exists, CreateOnly, PathRefused) as error:
@@ -743,7 +755,7 @@ class _RootImport:
         return None
 
     def _take_past(self, member: Member) -> None:
-        if member.path == STONES:
+        if member.path == TOMBSTONES_PATH:
             self._stones += from_lines(member.data)
             return
         lines = [line for line in member.data.split(b"\n") if line.startswith(b'{"commit"')]
@@ -898,7 +910,7 @@ def _erase_here(scope: OpenScope, path: str) -> Proof:
     drafts = (place for folder in glob(f"{escape(gettempdir())}/memsheaf-*") for place in _walk_files(folder))
     caches = (place for place in _walk_files(cache) if not re.search(_OTHER_INDEX, place))
     others = {*index.files(), *_daily_log(scope).files(), *_walk_files(directory), *caches, *drafts}
-    naming = {*_walk_files(os.path.join(directory, HOSTS)), *_walk_files(state.folder)}
+    naming = {*_walk_files(os.path.join(directory, HOSTS_FOLDER)), *_walk_files(state.folder)}
     naming.update(glob(f"{escape(directory)}/*.log"))
     return _search_traces(store, erased, others, naming, copy=os.path.join(state.folder, COPY))
 
@@ -961,7 +973,7 @@ def _forget_in_hosts(directory: str, keep: Callable[[str], bool], names: Sequenc
     def may_stay(text: object) -> bool:
         return keep(str(text)) and not any(name in str(text) for name in names)
 
-    conversations = State(os.path.join(directory, HOSTS))
+    conversations = State(os.path.join(directory, HOSTS_FOLDER))
     for name in fnmatch.filter(conversations.names(), "*.json"):
         with conversations.lock(name, wait=LOCK_SECONDS):
             known = conversations.load(name)
@@ -1017,7 +1029,7 @@ class _TraceSearch:
         if not any(mark in data for mark in marks):
             return
         for number, line in enumerate(data.split(b"\n"), 1):
-            steps: list[tuple[bytes, bytes, bytes]] = re.findall(_STEP, line)
+            steps: list[tuple[bytes, bytes, bytes]] = re.findall(_STEP_PATTERN, line)
             is_own = any(not marks.isdisjoint(step) for step in steps)
             holds_words = any(piece in line for piece in pieces)
             if is_own or (holds_words and (is_log or not steps)):
@@ -1055,7 +1067,7 @@ def _search_traces(
             search.search_journal(name, data, erased, pieces)
         elif any(piece in data for piece in pieces):
             search.left.append(name)
-    for place in (place for folder in folders for name in INNER for place in _walk_files(f"{folder}/{name}")):
+    for place in (place for folder in folders for name in INNER_FOLDERS for place in _walk_files(f"{folder}/{name}")):
         data = search.read(place)
         if any(piece in data for piece in pieces):
             search.elsewhere.add(search.name(place))
@@ -1108,11 +1120,11 @@ def _find_pieces(erased: Erased) -> set[bytes]:
     pieces: set[bytes] = set()
     for line in {line.strip() for text in erased.texts for line in text.split(b"\n")}:
         key, _, value = line.partition(b": ")
-        if key in _WORDED and len(value.split()) >= MIN_TITLE_WORDS:
+        if key in _WORDED_KEYS and len(value.split()) >= MIN_TITLE_WORDS:
             pieces.add(value)
         if not line.startswith((b"```", b"~~~", b"#")) and not line.endswith(b":**"):
             pieces.add(line)
-    telling = (piece for piece in pieces if len(piece) >= MIN_PIECE_BYTES and not piece.startswith(_COMMON))
+    telling = (piece for piece in pieces if len(piece) >= MIN_PIECE_BYTES and not piece.startswith(_COMMON_KEYS))
     return links.union(*map(_spell, telling))
 
 

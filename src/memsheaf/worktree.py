@@ -165,7 +165,7 @@ class WorkingTree:
             waiting -= {each for each in waiting if each.encode() in data and word(each).search(data)}
         return waiting if room >= 0 and (is_whole or not unread) else set()
 
-    def spelled(self, text: str, cwd: str) -> str:
+    def spell_from_root(self, text: str, cwd: str) -> str:
         """A citation that was typed in a folder of the tree, as it is written from the root."""
         inside = _relative(os.path.join(os.path.realpath(cwd), text), self.root)
         citation = parse(inside, typed=True)
@@ -311,7 +311,7 @@ class _Git:
             return objects, False
 
 
-def tracked(checkout: str, root: str) -> list[str] | None:
+def list_tracked(checkout: str, root: str) -> list[str] | None:
     """Return the files below a root that git has in its index, by their paths there; None without an answer."""
     git = _Git.at(os.path.realpath(checkout)) if checkout else None
     if git is None:
@@ -328,14 +328,14 @@ def list_on_branches(checkout: str, root: str, paths: Collection[str]) -> list[s
         return []
     below = _relative(os.path.realpath(root), os.path.realpath(checkout))
     committed = set((git.ask(*_ALL_LOG, "--", f":(top,literal){below}") or "").split("\0"))
-    present = tracked(checkout, root) or ()
+    present = list_tracked(checkout, root) or ()
     return sorted(path for path in paths if f"{below}/{path}" in committed and path not in present)
 
 
 def list_tracked_private(checkout: str, root: str) -> list[str]:
     """Return the private files that git tracks, by their paths in the checkout: journals, sessions, logs."""
     private = []
-    for path in tracked(checkout, root) or ():
+    for path in list_tracked(checkout, root) or ():
         steps = path.split("/")
         if HISTORY in steps or steps[0] in ("sessions", "logs"):
             private.append(_relative(os.path.join(os.path.realpath(root), path), os.path.realpath(checkout)))
@@ -344,7 +344,7 @@ def list_tracked_private(checkout: str, root: str) -> list[str]:
 
 def bring_journal(store: FolderStore) -> None:
     """Move a journal that an earlier version kept among the memories to its place, unless it came with a commit."""
-    if tracked(store.checkout, os.path.join(store.root, HISTORY)) == []:
+    if list_tracked(store.checkout, os.path.join(store.root, HISTORY)) == []:
         store.bring_journal()
 
 

@@ -37,7 +37,7 @@ from memsheaf.guard.paths import FOLDER_LIMIT, check_path, fold, slug
 from memsheaf.guard.secrets import new_secrets
 from memsheaf.index.database import Match, Row
 from memsheaf.limits import retry
-from memsheaf.memory import KINDS, LIMIT, Allow, Memory, check, is_conflict_copy, parse
+from memsheaf.memory import KINDS, MAX_MEMORY_BYTES, Allow, Memory, check, is_conflict_copy, parse
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import one_line
@@ -350,7 +350,9 @@ def _write_file(item: StoredItem, fields: Mapping[str, str], body: str, before: 
     except BadHeader as error:
         problem = error.why
     refused = TextRefused(f"the item {one_line(item.key, 60)!r} cannot be stored: {problem}")
-    refused.hint = f"A value is JSON of less than {LIMIT // 1024} KiB; namespace and key together have a few KiB."
+    refused.hint = (
+        f"A value is JSON of less than {MAX_MEMORY_BYTES // 1024} KiB; namespace and key together have a few KiB."
+    )
     raise refused
 
 

@@ -146,7 +146,7 @@ def cite(call: Call) -> int:
       memsheaf cite src/app.py#Server.start --memory project_server.md
     """
     with call.tree() as tree:
-        citation = make(tree, tree.spelled(call.options.place, here()))
+        citation = make(tree, tree.spell_from_root(call.options.place, here()))
     value = {"citation": str(citation), **citation._asdict()}
     if not call.options.memory:
         return call.answer(value, str(citation))

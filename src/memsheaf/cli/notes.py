@@ -217,7 +217,7 @@ def _store_fact(call: Call, *, supersedes: str = "", category: str | None = None
     allow = call.allow()
     with call.layers() as layers, call.tree(layers.only("project").root) as tree, insisting():
         facts = Facts(layers.only("project"))
-        places = tuple(tree.spelled(place, here()) for place in options.cite or ())
+        places = tuple(tree.spell_from_root(place, here()) for place in options.cite or ())
         if category is None:
             memory = facts.supersede(options.what, text, reason=reason, citations=places, tree=tree, allow=allow)
         else:

@@ -77,7 +77,7 @@ def promote(call: Call) -> int:
         if options.item:
             found = [_find_item(found, options.item)]
             if options.cite:
-                cited = tuple(tree.spelled(place, here()) for place in options.cite)
+                cited = tuple(tree.spell_from_root(place, here()) for place in options.cite)
                 found = [found[0]._replace(citations=cited)]
         choice = PromotionChoice(options.supersede or "", options.anyway or "", options.yes)
         with call.console.waiting("examining"):

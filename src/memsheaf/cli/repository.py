@@ -33,7 +33,7 @@ from memsheaf.store.safe_dir import Folder
 from memsheaf.store.trust import accept, withdraw
 from memsheaf.transfer import Locations, list_shared
 from memsheaf.work.relocate import MovedProject, contents, move, refuse_hub
-from memsheaf.worktree import count_memories, tracked
+from memsheaf.worktree import count_memories, list_tracked
 
 _FIELDS = ("path", "name", "description", "trust", "version")
 
@@ -101,7 +101,7 @@ def _undo_init(call: Call, checkout: str, home: str) -> int:
         error = ScopeRefused(f"the memory of {checkout!r} is not in use")
         raise hinted(error, "`memsheaf scopes` shows where it is.")
     _open_memory(checkout).close()
-    keep = tracked(checkout, root)
+    keep = list_tracked(checkout, root)
     if keep is None:
         raise StoreFailed(f"git does not say which files of {root!r} are committed")
     if call.options.dry_run:
@@ -294,7 +294,7 @@ def _loaded_apart(sheaf: Sheaf, found: Sequence[Row]) -> tuple[list[Memory], lis
 
 def _refuse_journals(call: Call, checkout: str, root: str) -> None:
     """Accept no folder whose journals came with the repository: they bring texts back, and block learning."""
-    folders = (path.rpartition("/")[0] for path in tracked(checkout, root) or ())
+    folders = (path.rpartition("/")[0] for path in list_tracked(checkout, root) or ())
     if found := sorted({folder for folder in folders if HISTORY in folder.split("/")}):
         places = " ".join(os.path.join(root, folder) for folder in found)
         raise hinted(

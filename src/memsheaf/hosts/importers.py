@@ -20,12 +20,12 @@ from itertools import chain
 from typing import NamedTuple
 
 from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, hinted
-from memsheaf.memory import LIMIT
+from memsheaf.memory import MAX_MEMORY_BYTES
 from memsheaf.scope import open_plain, refuse_links, repository_around
 from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.text.dates import parse_day
 from memsheaf.text.sections import fence_after, sections
-from memsheaf.transfer import LINK, NO_MARKDOWN, list_folder
+from memsheaf.transfer import LINK_REASON, NO_MARKDOWN_REASON, list_folder
 
 MAX_EXPORT_BYTES = 64 << 20
 MAX_TABLE_ROWS = 200_000
@@ -147,7 +147,7 @@ def _read_folder(folder: str) -> Foreign:
     for name, load in list_folder(folder):
         if not any(part.startswith(".") for part in name.split("/")):
             try:
-                yield _to_text(folder, name, load(LIMIT + 1)) if load else LeftOut(name, LINK)
+                yield _to_text(folder, name, load(MAX_MEMORY_BYTES + 1)) if load else LeftOut(name, LINK_REASON)
             except (OSError, PathRefused) as error:
                 yield LeftOut(name, str(error))
 
@@ -157,18 +157,18 @@ def _read_below(folder: str, *paths: str) -> Foreign:
     for path in paths:
         try:
             with Folder.open(folder) as opened, walk(opened, path) as (inner, name):
-                yield _to_text(folder, path, read_file(inner, name, LIMIT + 1))
+                yield _to_text(folder, path, read_file(inner, name, MAX_MEMORY_BYTES + 1))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PathRefused:
-            yield LeftOut(path, LINK)
+            yield LeftOut(path, LINK_REASON)
         except OSError as error:
             yield LeftOut(path, str(error))
 
 
 def _to_text(folder: str, name: str, data: bytes) -> ForeignMemory | LeftOut:
-    if len(data) > LIMIT:
-        return LeftOut(name, f"it is larger than {LIMIT >> 10} KiB")
+    if len(data) > MAX_MEMORY_BYTES:
+        return LeftOut(name, f"it is larger than {MAX_MEMORY_BYTES >> 10} KiB")
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -225,7 +225,7 @@ def _read_notes(folder: str, _: Surroundings | None = None) -> Foreign:
     if os.path.isdir(folder):
         for file in _read_folder(folder):
             is_note = isinstance(file, LeftOut) or file.path.endswith(".md")
-            yield file if is_note else LeftOut(file.where, NO_MARKDOWN)
+            yield file if is_note else LeftOut(file.where, NO_MARKDOWN_REASON)
 
 
 def _read_cursor_rules(root: str, place: Surroundings) -> Foreign:
@@ -240,7 +240,7 @@ def _read_cursor_rules(root: str, place: Surroundings) -> Foreign:
         if os.path.isdir(rules):
             yield from _read_rules(_read_folder(rules))
     except ScopeRefused:
-        yield LeftOut(".cursor/rules", LINK)
+        yield LeftOut(".cursor/rules", LINK_REASON)
     yield from _split(_read_below(root, ".cursorrules"))
 
 
@@ -433,7 +433,7 @@ def _rows(file: str, tool: str, table: str, needed: Sequence[str]) -> Iterator[d
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
             database.row_factory = sqlite3.Row
-            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * LIMIT)
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * MAX_MEMORY_BYTES)
             database.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
             database.execute("PRAGMA trusted_schema=OFF")
             there = {row["name"] for row in database.execute(columns, (table,))}

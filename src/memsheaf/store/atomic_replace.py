@@ -14,11 +14,11 @@ from contextlib import suppress
 
 from memsheaf.errors import PathRefused, StoreFailed, TextRefused
 from memsheaf.guard.paths import CATALOG
-from memsheaf.memory import LIMIT
+from memsheaf.memory import MAX_MEMORY_BYTES
 from memsheaf.store import ABSENT, Revision, catalogs, version_of
 from memsheaf.store.safe_dir import READ, Folder, read_all, read_file, stage, walk
 
-READ_LIMIT = 4 * LIMIT  # a larger file is listed, and neither loaded nor changed
+READ_LIMIT = 4 * MAX_MEMORY_BYTES  # a larger file is listed, and neither loaded nor changed
 ATTEMPTS = 3
 JUST_NOW = 2.0  # seconds; a file that has been empty for longer is simply empty
 PATIENT_SWAPS = 100  # nobody saves faster than this for longer

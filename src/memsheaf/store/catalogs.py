@@ -14,7 +14,7 @@ from itertools import count
 
 from memsheaf.errors import Changed, MemsheafError, PathRefused
 from memsheaf.guard.paths import CATALOG
-from memsheaf.memory import LIMIT
+from memsheaf.memory import MAX_MEMORY_BYTES
 from memsheaf.store import ABSENT, Revision, version_of
 from memsheaf.store.safe_dir import Folder, append, read_file, stage
 
@@ -118,7 +118,7 @@ def keep_lines(found: bytes, shown: bytes, present: Callable[[str], bytes | None
             return None
         whole = old is None and 2 * len(fresh) > len(lines)
         text = found if whole else (old.rstrip() + b"\n\n" if old else b"") + b"\n".join(telling) + b"\n"
-        if old is None or len(text) <= LIMIT:
+        if old is None or len(text) <= MAX_MEMORY_BYTES:
             return Revision(path, version_of(old) if old is not None else ABSENT, version_of(text), old, text)
     raise AssertionError("counting does not end")
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from memsheaf.errors import PathRefused
 from memsheaf.guard.paths import CATALOG
-from memsheaf.scope import JOURNALS, foreign_owner
+from memsheaf.scope import JOURNALS_FOLDER, foreign_owner
 from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder, read_file, stage, walk
 
@@ -52,7 +52,7 @@ def journals_of(root: str, checkout: str) -> str:
         return root
     while not os.path.isdir(place):
         place = os.path.dirname(place)
-    return os.path.normpath(os.path.join(git, JOURNALS, below)) if _device(git) == _device(place) else root
+    return os.path.normpath(os.path.join(git, JOURNALS_FOLDER, below)) if _device(git) == _device(place) else root
 
 
 def keep_out_of_git(folder: Folder, ignored: str = "*\n") -> bool:
