@@ -325,13 +325,16 @@ def test_what_a_team_learns_waits_for_a_person(
 def test_what_is_erased_while_a_worker_thinks_of_it_is_not_learned(
     service: HubService, team: Team, model: Path, space: str
 ) -> None:
-    fact = {
+    answer = {
+        "action": "add",
+        "file": "",
         "name": "Code name",
         "description": "Of the merger",
         "type": "project",
         "content": "The name gamma stands for the merger.",
+        "scope": "persistent",
     }
-    told = {"type": "result", "subtype": "success", "structured_output": {"memories": [{**fact, "action": "add"}]}}
+    told = {"type": "result", "subtype": "success", "structured_output": {"memories": [answer]}}
     (model / "answer").write_text(json.dumps(told))
     settings = team.settings("ana", "m1")._replace(namespace=f"{team.name}:{space}")
     caller = Caller.asking(TokenMember(team.name, f"{team.name}.ana", "ana"))
