@@ -162,7 +162,7 @@ def _use_library(layers: Sheaf, here: Path) -> None:
             layers.learning.queue.put(doubted, at="2026-11-01T08:00:00Z", why=payload)
     project.forget("user_header-weird.md", why=f"forget {IMAGE}")
     layers.recall(f"what about {IMAGE} and HOLD?")
-    task = tasks.start(layers, f"Task {IMAGE}", goal=PAYLOADS[3], phases=3, slug="hostile")
+    task = tasks.start_task(layers, f"Task {IMAGE}", goal=PAYLOADS[3], phases=3, slug="hostile")
     for step in (
         lambda: task.verify(f"item {IMAGE}", PAYLOADS[4]),
         lambda: task.report(f"{PAYLOADS[0]}\n\n{PAYLOADS[39]}"),
@@ -170,7 +170,7 @@ def _use_library(layers: Sheaf, here: Path) -> None:
         lambda: task.revise(IMAGE, PAYLOADS[2]),
         lambda: Notes(project).set(objective=f"Objective {IMAGE}", phase="1"),
         lambda: Notes(project).block(f"Blocked {PAYLOADS[3]}"),
-        lambda: sessions.start(layers, f"Session {IMAGE}", id="hostile").note(PAYLOADS[0]),
+        lambda: sessions.start_session(layers, f"Session {IMAGE}", id="hostile").note(PAYLOADS[0]),
     ):
         with suppress(MemsheafError):
             step()

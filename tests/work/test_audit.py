@@ -10,7 +10,7 @@ from corpus import SECRETS
 from memsheaf import Settings, Sheaf
 from memsheaf.memory import Allow
 from memsheaf.work.checks import Audit, audit
-from memsheaf.work.sessions import start
+from memsheaf.work.sessions import start_session
 from memsheaf.worktree import WorkingTree
 
 DAY = 86_400
@@ -85,7 +85,7 @@ def test_a_scope_that_is_not_there_is_clean_and_stays_away(place: Place) -> None
 
 def test_an_audit_changes_nothing_not_even_what_an_editor_did_unseen(place: Place) -> None:
     with place.layers() as layers:
-        start(layers, "Parser")
+        start_session(layers, "Parser")
         sheaf = layers.only("project")
         for number in range(7):
             remember(sheaf, f"Test command {number}", f"Run {TEST} number {number}.", trust="unconfirmed")

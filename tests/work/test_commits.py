@@ -23,9 +23,9 @@ home, cache, who = sys.argv[1:]
 with Sheaf(Settings(home, cache, embedder="none"), home, by=who) as layers:
     Notes(layers.only("project")).block(f"2026-11-01: {who}")
     for number in range(5):
-        tasks.of(layers).note(f"{who} {number}")
-        tasks.of(layers).verify(f"{who}-{number}", "holds")
-        sessions.of(layers).note(f"{who} {number}", section="key")
+        tasks.open_task(layers).note(f"{who} {number}")
+        tasks.open_task(layers).verify(f"{who}-{number}", "holds")
+        sessions.open_session(layers).note(f"{who} {number}", section="key")
 """
 
 
@@ -98,15 +98,15 @@ def test_what_may_not_be_stored_is_refused_whole(sheaf: Sheaf) -> None:
 
 def test_two_processes_that_note_at_once_lose_nothing(settings: Settings) -> None:
     with Sheaf(settings, settings.home, by="user") as layers:
-        tasks.start(layers, "Feature X")
-        sessions.start(layers, id="one")
+        tasks.start_task(layers, "Feature X")
+        sessions.start_session(layers, id="one")
         command = [sys.executable, "-c", NOTER, settings.home, settings.cache]
         running = [subprocess.Popen([*command, who]) for who in ("ann", "bob")]
 
         assert [process.wait() for process in running] == [0, 0]
 
         wanted = [f"{who} {number}" for who in ("ann", "bob") for number in range(5)]
-        task, body = tasks.of(layers), sessions.of(layers).body
+        task, body = tasks.open_task(layers), sessions.open_session(layers).body
         assert sorted(note.partition(": ")[2] for note in task.now.notes) == sorted(wanted)
         assert sorted(item.id for item in task.items()) == sorted(one.replace(" ", "-") for one in wanted)
         assert [body.count(f"- {one}\n") for one in wanted] == [1] * 10

@@ -10,12 +10,12 @@ from corpus import SECRETS, texts_that
 from memsheaf.errors import PathRefused, SecretFound, TextRefused
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.checks import examine
-from memsheaf.work.tasks import Task, of, start
+from memsheaf.work.tasks import Task, open_task, start_task
 
 
 @pytest.fixture
 def task(layers: Sheaf) -> Task:
-    return start(layers, "Feature X", phases=6)
+    return start_task(layers, "Feature X", phases=6)
 
 
 def files(task: Task) -> dict[str, bytes]:
@@ -150,7 +150,7 @@ def test_several_at_once_lose_no_event(layers: Sheaf, task: Task, tmp_path: Path
     def add_events(who: str) -> None:
         with Sheaf(layers.settings, str(tmp_path / "work"), by=who) as own:
             for number in range(12):
-                of(own).event(discovery(payload={"number": number, "much": "x" * 1_500}))
+                open_task(own).event(discovery(payload={"number": number, "much": "x" * 1_500}))
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(add_events, ("one", "two", "three")))

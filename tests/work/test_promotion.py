@@ -37,8 +37,8 @@ def layers(layers: Sheaf, work: Path) -> Sheaf:
     (work / "docs").mkdir()
     (work / "Makefile").write_text("check:\n\tpytest\n")
     (work / "docs" / "release.md").write_text("Fridays.\n")
-    sessions.start(layers, "Work", id="s1")
-    tasks.start(layers, "Feature X", phases=6)
+    sessions.start_session(layers, "Work", id="s1")
+    tasks.start_task(layers, "Feature X", phases=6)
     return layers
 
 
@@ -50,7 +50,7 @@ def tree(work: Path) -> Iterator[WorkingTree]:
 
 def noted(layers: Sheaf, text: str, section: str = "Key Results") -> PromotionItem:
     """The item that a note in the session makes."""
-    sessions.of(layers, "s1").note(text, section=section)
+    sessions.open_session(layers, "s1").note(text, section=section)
     return items(layers.only("session/s1"))[-1 if section == "Key Results" else 0]
 
 
@@ -70,15 +70,15 @@ def up(layers: Sheaf, item: PromotionItem, to: str = "project", choice: Promotio
 
 
 def test_the_key_notes_of_a_session_and_the_notes_of_a_task_are_offered(layers: Sheaf) -> None:
-    session = sessions.of(layers, "s1")
+    session = sessions.open_session(layers, "s1")
     session.note("a key result", section="Key Results")
     session.note("an error", section="Errors")
     session.note("some work")
     session.note("where it stands", section="Current", replace=True)
-    tasks.of(layers).note("what the task found")
+    tasks.open_task(layers).note("what the task found")
     layers.only("task/feature-x").write("Redis", "Where sessions live", "project", "Sessions live in Redis.")
-    tasks.of(layers).deliver("plan", "---\nname: n\ndescription: d\ntype: project\n---\nThe plan.\n")
-    tasks.of(layers).report("The schema is there.")
+    tasks.open_task(layers).deliver("plan", "---\nname: n\ndescription: d\ntype: project\n---\nThe plan.\n")
+    tasks.open_task(layers).report("The schema is there.")
 
     found = [(item.origin, item.text) for scope in sources(layers) for item in items(layers.only(scope))]
 
@@ -162,7 +162,7 @@ def test_the_five_fields_have_to_be_complete_for_the_project(layers: Sheaf, tree
 
 def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(layers: Sheaf, tree: WorkingTree) -> None:
     item = noted(layers, PUSH)
-    before = sessions.of(layers, "s1").memory.text
+    before = sessions.open_session(layers, "s1").memory.text
 
     memory = promote(item, layers.only("session/s1"), layers.only("project"), tree=tree)
 
@@ -172,13 +172,13 @@ def test_a_note_becomes_a_fact_with_hashes_and_is_marked_where_it_was_noted(laye
     assert memory.reason == "CI runs the same"
     first = "- Test command: `make check` runs before each push, see Makefile:2"
     after = before.replace(first, f"{first} (promoted: facts/project_test-command.md)")
-    assert sessions.of(layers, "s1").memory.text == after
+    assert sessions.open_session(layers, "s1").memory.text == after
     assert items(layers.only("session/s1")) == []
 
 
 def test_it_climbs_from_session_to_task_to_project(layers: Sheaf) -> None:
     assert up(layers, noted(layers, FRIDAY), "task/feature-x").path == "TASK.md"
-    assert "(promoted: task/feature-x TASK.md)" in sessions.of(layers, "s1").body
+    assert "(promoted: task/feature-x TASK.md)" in sessions.open_session(layers, "s1").body
     assert items(layers.only("session/s1")) == []
 
     (item,) = items(layers.only("task/feature-x"))
@@ -235,7 +235,7 @@ def test_several_who_promote_the_same_note_at_once_make_one_fact_and_one_mark(
     assert "facts/project_test-command.md" in answers  # who comes before the mark is made may help to make it
     assert answers <= {"facts/project_test-command.md", "Blocked", "Duplicate", "Exists", "Changed"}
     assert [row.path for row in layers.only("project").list()] == ["facts/project_test-command.md"]
-    assert sessions.of(layers, "s1").memory.text.count("(promoted:") == 1
+    assert sessions.open_session(layers, "s1").memory.text.count("(promoted:") == 1
 
 
 # what may not move
@@ -243,19 +243,19 @@ def test_several_who_promote_the_same_note_at_once_make_one_fact_and_one_mark(
 
 def test_nothing_is_promoted_sideways_or_to_a_task_that_is_not_there(layers: Sheaf) -> None:
     item = noted(layers, FRIDAY)
-    before = sessions.of(layers, "s1").memory.text
+    before = sessions.open_session(layers, "s1").memory.text
 
     with pytest.raises(NotFound, match="there is no task 'nothing'"):
         up(layers, item, "task/nothing")
     for to in ("session/s1", "agent/researcher"):
         with pytest.raises(ScopeRefused):
             up(layers, item, to)
-    tasks.start(layers, "Feature Y")
+    tasks.start_task(layers, "Feature Y")
     with pytest.raises(ScopeRefused):
         promote(item, layers.only("task/feature-x"), layers.only("task/feature-y"))
     with pytest.raises(ScopeRefused):
         promote(item, layers.only("project"), layers.only("user"))
-    assert sessions.of(layers, "s1").memory.text == before
+    assert sessions.open_session(layers, "s1").memory.text == before
     assert not Path(layers.only("project").root, "tasks", "nothing").exists()
 
 
@@ -273,7 +273,7 @@ def test_only_a_person_who_says_so_gives_something_to_a_team(layers: Sheaf, sett
     memory = up(layers, item, "team/core", said_yes)
 
     assert layers.only("team/core").read(memory.path).body == "they go out on Fridays, as docs/release.md:1 says\n"
-    assert "(promoted: team/core project_releases.md)" in sessions.of(layers, "s1").memory.text
+    assert "(promoted: team/core project_releases.md)" in sessions.open_session(layers, "s1").memory.text
 
 
 def test_a_team_gets_nothing_about_a_person_and_feedback_only_as_a_convention(layers: Sheaf) -> None:

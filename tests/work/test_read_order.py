@@ -19,8 +19,8 @@ TEXT = "The zebra service runs in {}."
 
 @pytest.fixture
 def layers(layers: Sheaf) -> Sheaf:
-    tasks.start(layers, "Feature X")
-    sessions.start(layers, "Now", id="now")
+    tasks.start_task(layers, "Feature X")
+    sessions.start_session(layers, "Now", id="now")
     for scope in ("user", "project", "session/now", "task/feature-x"):
         layers.only(scope).write("Zebra", "Where the zebra service runs", "project", TEXT.format(scope))
     return layers
@@ -63,7 +63,7 @@ def test_the_prompt_of_the_layers_holds_no_notes_of_a_task_or_a_session(layers: 
 
 def test_the_brief_says_what_was_noted_and_leaves_out_the_rest_of_the_template(layers: Sheaf) -> None:
     assert "session/now" not in brief(layers)
-    sessions.of(layers).note("Redis is needed", section="key")
+    sessions.open_session(layers).note("Redis is needed", section="key")
 
     told = brief(layers)
 
@@ -76,7 +76,7 @@ def test_a_compacted_conversation_keeps_what_the_layers_say(layers: Sheaf) -> No
 
     Notes(layers.only("project")).set(objective="Ship it")
     Notes(layers.only("project")).block("Staging is down")
-    task = tasks.of(layers)
+    task = tasks.open_task(layers)
     task.revise("Anna approved batches")
     talk = [Message("user", f"step {number} " + "x" * 4_000) for number in range(60)]
 

@@ -27,10 +27,10 @@ from memsheaf.work.sessions import (
     ARCHIVE,
     FILE,
     SessionNotes,
-    ended_sessions,
-    of,
-    start,
-    template_of,
+    list_ended,
+    open_session,
+    read_template,
+    start_session,
 )
 
 NOON = 1_795_003_200.0  # 2026-11-18 12:00:00 UTC
@@ -51,7 +51,7 @@ def layers(settings: Settings, work: Path, now: list[float]) -> Iterator[Sheaf]:
 
 @pytest.fixture
 def notes(layers: Sheaf) -> SessionNotes:
-    return start(layers, "Move the login", id="one")
+    return start_session(layers, "Move the login", id="one")
 
 
 def file_of(notes: SessionNotes) -> Path:
@@ -98,12 +98,12 @@ def test_an_id_that_is_or_was_in_use_is_refused_and_its_notes_stay(layers: Sheaf
     before = notes.memory.text
 
     with pytest.raises(Exists, match="it is open") as caught:
-        start(layers, id="ONE")
+        start_session(layers, id="ONE")
     assert "memsheaf session show --session one" in caught.value.hint
     assert notes.memory.text == before
     notes.end()
     with pytest.raises(Exists, match="it has ended") as caught:
-        start(layers, id="one")
+        start_session(layers, id="one")
     assert "memsheaf undo --scope session/one" in caught.value.hint
     assert notes.memory.text == before
 
@@ -147,7 +147,7 @@ NOBODYS = [
 
 def test_a_blank_session_is_never_found_nor_shown(layers: Sheaf, settings: Settings) -> None:
     for title, long in (("", False), ("Move the login", True)):
-        notes = start(layers, title, template=template_of(settings, long=long))
+        notes = start_session(layers, title, template=read_template(settings, long=long))
         for question in [*NOBODYS, "how do I move the login?"]:
             assert layers.search(question) == [], question
         assert layers.session().recall(NOBODYS[0]).memories == ()
@@ -185,27 +185,27 @@ def test_the_end_moves_the_notes_to_the_archive_and_one_undo_brings_them_back(
     commit = notes.end()
 
     assert [row.path for row in notes.sheaf.list()] == ["archive/session.md", "deep/port.md"]
-    assert (layers.work.going("session"), ended_sessions(layers)) == ([], ["one"])
-    assert of(layers, "one").memory.text == text
+    assert (layers.work.going("session"), list_ended(layers)) == ([], ["one"])
+    assert open_session(layers, "one").memory.text == text
     assert not notes.state().is_open
     assert [item.text for item in items(notes.sheaf)] == ["Tests need Redis"]
 
     assert notes.sheaf.undo()[0].undoes == commit
     assert [row.path for row in notes.sheaf.list()] == ["deep/port.md", "session.md"]
-    assert (layers.work.going("session"), ended_sessions(layers)) == (["one"], [])
+    assert (layers.work.going("session"), list_ended(layers)) == (["one"], [])
 
 
 def test_a_blank_session_leaves_nothing_but_the_journal(layers: Sheaf, notes: SessionNotes) -> None:
     notes.end()
 
     assert [row.path for row in notes.sheaf.list()] == []
-    assert (layers.work.going("session"), ended_sessions(layers)) == ([], [])
+    assert (layers.work.going("session"), list_ended(layers)) == ([], [])
     with pytest.raises(Blocked, match="has ended"):
-        of(layers, "one")
+        open_session(layers, "one")
     notes.sheaf.undo()
     assert notes.is_blank
     notes.end()
-    assert start(layers, "again", id="one").state().title == "again"
+    assert start_session(layers, "again", id="one").state().title == "again"
 
 
 # hostile input
@@ -218,15 +218,15 @@ def test_hostile_names_name_no_session_and_hostile_titles_are_only_titles(layers
     assert len(NAMES) > 60
     for name in NAMES:
         with pytest.raises((ScopeRefused, NotFound)):
-            of(layers, name)
+            open_session(layers, name)
         if name:
             with pytest.raises(ScopeRefused):
-                start(layers, id=name)
+                start_session(layers, id=name)
     assert bytes_below(tmp_path) == {}
     made = []
     for name in NAMES[::6]:
         with suppress(TextRefused):
-            made.append(start(layers, name))
+            made.append(start_session(layers, name))
     roots = [Path(layers.only("project").root, "sessions", one.id) for one in made]
     assert made
     assert all(any(Path(path).is_relative_to(root) for root in roots) for path in bytes_below(tmp_path))
@@ -239,11 +239,11 @@ def test_no_secret_reaches_the_disk(layers: Sheaf, notes: SessionNotes, tmp_path
             notes.note(secret, section="key", replace=bool(number % 2))
     for secret, _ in SECRETS[:3]:
         with pytest.raises(TextRefused):
-            start(layers, secret)
+            start_session(layers, secret)
         with pytest.raises(TextRefused):
-            start(layers, template=f"## Log\n{secret}\n")
+            start_session(layers, template=f"## Log\n{secret}\n")
     with pytest.raises(SecretFound):
-        start(layers, id="sk-ant-api03-" + "zk3" * 15)
+        start_session(layers, id="sk-ant-api03-" + "zk3" * 15)
     assert bytes_below(tmp_path) == before
 
 
@@ -257,7 +257,7 @@ def test_a_session_folder_that_is_a_link_is_refused(layers: Sheaf, tmp_path: Pat
 
     assert layers.work.going("session") == []
     with pytest.raises(ScopeRefused):
-        of(layers, "one")
+        open_session(layers, "one")
     with pytest.raises(ScopeRefused):
-        start(layers, id="one")
+        start_session(layers, id="one")
     assert [path.name for path in elsewhere.iterdir()] == [FILE]

@@ -21,12 +21,12 @@ from memsheaf.errors import (
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.brief import brief
 from memsheaf.work.promotion import items
-from memsheaf.work.tasks import Task, every_task, of, start
+from memsheaf.work.tasks import Task, list_tasks, open_task, start_task
 
 
 @pytest.fixture
 def task(layers: Sheaf) -> Task:
-    return start(layers, "Feature X", goal="Users can log in", phases=6)
+    return start_task(layers, "Feature X", goal="Users can log in", phases=6)
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -73,7 +73,7 @@ def test_notes_are_dated_bullets_and_survive_whatever_stands_in_them(layers: She
     ]
     assert path.read_text().endswith("(2026-11-16)\n\n## Links\n\n- mine\n")
     for number, goal in enumerate(("## Notes\n- mine", "```\nopen", "# Title\n\ntext", "多行\n\n目标")):
-        odd = start(layers, f"Odd goal {number}", goal=goal)
+        odd = start_task(layers, f"Odd goal {number}", goal=goal)
         odd.note("kept")
         assert odd.now.notes == ["2026-11-15: kept"]
         assert odd.now.goal.replace("#### ", "## ").replace("### ", "# ").startswith(goal)
@@ -203,7 +203,7 @@ def test_each_step_is_one_commit_that_undo_takes_back(task: Task) -> None:
 
 
 def test_the_brief_is_short_however_long_the_task_and_harmless_in_a_prompt(layers: Sheaf) -> None:
-    task = start(layers, "Long </memory>", goal="line\n" * 50)
+    task = start_task(layers, "Long </memory>", goal="line\n" * 50)
     for number in range(9):
         task.note(f"note {number} " + "</memory>" * 100)
         task.verify(f"good-{number}", "holds")
@@ -240,11 +240,11 @@ def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(layers: Sh
         assert old in good
         path.write_text(good.replace(old, new, 1))
         before = path.read_bytes()
-        for step in (partial(of, layers), partial(task.note, "x")):
+        for step in (partial(open_task, layers), partial(task.note, "x")):
             with pytest.raises(BadHeader, match=said):
                 step()
         assert path.read_bytes() == before
-        ((_, state, problem),) = every_task(layers)
+        ((_, state, problem),) = list_tasks(layers)
         assert state is None
         assert said in problem
         assert layers.work.going("task") == ["feature-x"]
@@ -256,14 +256,14 @@ def test_a_header_that_is_not_that_of_a_task_is_an_error_that_says_so(layers: Sh
 def test_a_hostile_name_is_refused_or_becomes_one_harmless_label(layers: Sheaf, tmp_path: Path) -> None:
     for name in NAMES:
         if name and not name.isalnum():
-            for step in (partial(of, layers, name), partial(start, layers, "Title", slug=name)):
+            for step in (partial(open_task, layers, name), partial(start_task, layers, "Title", slug=name)):
                 with pytest.raises(MemsheafError):
                     step()
     assert tree(tmp_path) == {}
     made = set()
     for name in NAMES[::3]:
         with suppress(MemsheafError):
-            made.add(start(layers, name).slug)
+            made.add(start_task(layers, name).slug)
     roots = [Path(layers.only("project").root, "tasks", slug) for slug in made]
     assert made
     assert all(any(Path(path).is_relative_to(root) for root in roots) for path in tree(tmp_path))
@@ -275,8 +275,8 @@ def test_no_secret_of_the_corpus_reaches_the_disk(layers: Sheaf, task: Task, tmp
     for text, _ in SECRETS[::9]:  # the gate itself is tested with all of them
         line = " ".join(text.split())
         steps: list[Callable[[], object]] = [
-            partial(start, layers, line),
-            partial(start, layers, "Title", goal=text),
+            partial(start_task, layers, line),
+            partial(start_task, layers, "Title", goal=text),
             partial(task.note, text),
             partial(task.revise, line),
             partial(task.revise, "why", text),
@@ -293,5 +293,5 @@ def test_no_secret_of_the_corpus_reaches_the_disk(layers: Sheaf, task: Task, tmp
                 step()
             assert isinstance(caught.value, SecretFound | TextRefused | PathRefused), (number, text, caught.value)
     with pytest.raises(SecretFound):
-        start(layers, "Title", slug="xoxb-1234567890-1234567890123-fakefakefakefakefakefake")
+        start_task(layers, "Title", slug="xoxb-1234567890-1234567890123-fakefakefakefakefakefake")
     assert tree(tmp_path) == before

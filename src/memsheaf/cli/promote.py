@@ -67,7 +67,7 @@ def promote(call: Call) -> int:
         require_target(target)
     with call.layers(read_only=True) as layers, call.tree(layers.only("project").root) as tree:
         if target and target.layer == "task":
-            tasks.of(layers, target.name)
+            tasks.open_task(layers, target.name)
         try:
             sources = promotion.sources(layers, session=options.session or "", task=options.task or "")
         except NotFound as error:

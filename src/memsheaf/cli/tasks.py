@@ -48,7 +48,7 @@ def start_task(call: Call) -> int:
     """Begin a task."""
     options = call.options
     with call.layers() as layers:
-        found = tasks.start(
+        found = tasks.start_task(
             layers, options.title, goal=options.goal or "", phases=options.phases or 0, slug=options.slug or ""
         )
         others = len(layers.work.going("task")) - 1
@@ -189,7 +189,7 @@ def status_task(call: Call) -> int:
 def list_task(call: Call) -> int:
     """List the tasks of the project."""
     with call.layers(read_only=True) as layers:
-        found = tasks.every_task(layers)
+        found = tasks.list_tasks(layers)
     rows: list[tuple[str, ...]] = []
     listed: list[object] = []
     for slug, state, problem in found:
@@ -227,7 +227,7 @@ def _open_task(call: Call, *, read_only: bool = False) -> Iterator[tuple[Sheaf, 
     if slug and named and slug.lower() != named.lower():
         raise Usage(f"{slug[:80]!r} and --task {named[:80]!r} are two tasks; name one")
     with call.layers(task=named or slug, read_only=read_only) as layers:
-        yield layers, tasks.of(layers)
+        yield layers, tasks.open_task(layers)
 
 
 def _answer_end(call: Call, layers: Sheaf, found: Task, said: str) -> int:
@@ -307,8 +307,8 @@ def start_session(call: Call) -> int:
     if options.template and options.long:
         raise Usage("give --template or --long, not both")
     with call.layers() as layers:
-        template = sessions.template_of(layers.settings, options.template or "", long=options.long)
-        notes = sessions.start(layers, options.title or "", id=options.id or "", template=template)
+        template = sessions.read_template(layers.settings, options.template or "", long=options.long)
+        notes = sessions.start_session(layers, options.title or "", id=options.id or "", template=template)
         state, root = notes.state(), notes.sheaf.root
         others = len(layers.work.going("session")) - 1
     return call.answer(
@@ -329,7 +329,7 @@ def note_session(call: Call) -> int:
     options = call.options
     text = call.given_text(options.text)
     with call.layers(session=options.session) as layers:
-        notes = sessions.of(layers)
+        notes = sessions.open_session(layers)
         noted = notes.note(text, section=options.section or "", replace=options.replace)
     said = f"Noted under {noted.section} ({noted.tokens:,} of {sessions.MAX_SECTION_TOKENS:,} tokens)"
     return call.answer({"id": notes.id, **noted._asdict()}, said)
@@ -339,7 +339,7 @@ def note_session(call: Call) -> int:
 def show_session(call: Call) -> int:
     """Print the notes of a session."""
     with call.layers(session=_session_id(call), read_only=True) as layers:
-        notes = sessions.of(layers)
+        notes = sessions.open_session(layers)
         state, body = notes.state(), notes.body
     found = [{"title": one.title, "text": one.text} for one in sections(body) if one.level]
     ended = "" if state.is_open else ", ended"
@@ -356,7 +356,7 @@ def end_session(call: Call) -> int:
     """Move the notes of a session to its archive, after counting what could be promoted."""
     options, console = call.options, call.console
     with call.layers(session=_session_id(call)) as layers:
-        notes = sessions.of(layers)
+        notes = sessions.open_session(layers)
         waiting = len(promotion.items(notes.sheaf)) if notes.state().is_open else 0
         next_step = "nothing is waiting to be promoted; `memsheaf brief` says where the work stands"
         if waiting:
@@ -381,8 +381,8 @@ def end_session(call: Call) -> int:
 def list_session(call: Call) -> int:
     """List the sessions of the project."""
     with call.layers(read_only=True) as layers:
-        ids = layers.work.going("session") + (sessions.ended_sessions(layers) if call.options.all else [])
-        found = [sessions.of(layers, id).state() for id in ids]
+        ids = layers.work.going("session") + (sessions.list_ended(layers) if call.options.all else [])
+        found = [sessions.open_session(layers, id).state() for id in ids]
     found.sort(key=lambda state: (not state.is_open, state.started, state.id))
     head = ("ID", "STARTED", "CHANGED", "TOKENS", "STATE", "TITLE")
     rows = []

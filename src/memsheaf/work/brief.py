@@ -36,11 +36,11 @@ def find_current_work(layers: Sheaf) -> CurrentWork:
     if layers.given:  # these scopes, and nothing else
         return CurrentWork(_notes(layers), None, None, [])
     try:
-        task = tasks.of(layers)
+        task = tasks.open_task(layers)
     except MemsheafError as error:
         problems += _explain(error, layers, "task")
     try:
-        session = sessions.of(layers)
+        session = sessions.open_session(layers)
     except MemsheafError as error:
         problems += _explain(error, layers, "session")
     return CurrentWork(_notes(layers), task, session, problems)

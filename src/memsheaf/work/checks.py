@@ -34,7 +34,7 @@ from memsheaf.text.neutralize import one_line
 from memsheaf.text.similarity import fact, group_alike, telling
 from memsheaf.work.hub_scopes import HubStatus
 from memsheaf.work.notes import ARCHIVE, problems
-from memsheaf.work.sessions import of
+from memsheaf.work.sessions import open_session
 from memsheaf.worktree import list_tracked_private
 
 DRIFTED = ("drifted", "missing")  # states of a citation that does not hold any more
@@ -307,7 +307,7 @@ def check_sessions(context: Context) -> Iterator[Finding]:
         return
     for name in context.layers.work.going("session"):
         with suppress(MemsheafError):  # it ended meanwhile, or cannot be read, which `session list` tells
-            state = of(context.layers, name).state()
+            state = open_session(context.layers, name).state()
             days = context.days_since(state.changed)
             if days > (MAX_BLANK_SESSION_DAYS if state.is_blank else MAX_UNTOUCHED_SESSION_DAYS):
                 problem = f"an open session, {'blank' if state.is_blank else 'untouched'} for {plural(days, 'day')}"

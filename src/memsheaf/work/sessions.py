@@ -189,7 +189,7 @@ class SessionNotes:
         return hinted(NotFound(str(self.sheaf.scope), f"there is no session {self.id!r}"), f"{there}; {begin}")
 
 
-def start(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -> SessionNotes:
+def start_session(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -> SessionNotes:
     """Begin a session. Its id is the day and a random number unless one is given; `template` is a text.
 
     Raises:
@@ -197,7 +197,7 @@ def start(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -
         ScopeRefused: the id is not allowed.
         TextRefused, SecretFound: the title or the template is not.
     """
-    body = check_template(template or template_of(layers.settings))
+    body = check_template(template or read_template(layers.settings))
     for secret in find_secrets(id):
         raise SecretFound(secret.kind, "the id")
     try:
@@ -232,7 +232,7 @@ def start(layers: Sheaf, title: str = "", *, id: str = "", template: str = "") -
     return notes
 
 
-def of(layers: Sheaf, id: str = "") -> SessionNotes:
+def open_session(layers: Sheaf, id: str = "") -> SessionNotes:
     """Return the session that is meant: the one named, the one chosen at the start, or the only one that is open.
 
     Raises:
@@ -251,13 +251,13 @@ def of(layers: Sheaf, id: str = "") -> SessionNotes:
     return notes
 
 
-def ended_sessions(layers: Sheaf) -> list[str]:
+def list_ended(layers: Sheaf) -> list[str]:
     """Return the ids of the sessions that have ended and left notes, in order."""
     still_open = layers.work.going("session")
     return [id for id in layers.work.sessions_with(ARCHIVE + FILE) if id not in still_open]
 
 
-def template_of(settings: Settings, path: str = "", *, long: bool = False) -> str:
+def read_template(settings: Settings, path: str = "", *, long: bool = False) -> str:
     """Return the template in a file, or our `long` one, the user's own, or our short one. Raises TextRefused."""
     place = path or os.path.join(settings.home, FILE)
     if not path and (long or not os.path.lexists(place)):

@@ -10,7 +10,7 @@
 Whoever goes on with it, a person or a model that forgot everything, needs nothing else.
 
 >>> with Sheaf.open(by="user") as memory:                                       # doctest: +SKIP
-...     task = start(memory, "Feature X", goal="Users can log in", phases=6)
+...     task = start_task(memory, "Feature X", goal="Users can log in", phases=6)
 ...     task.verify("login", "One can log in")
 ...     print("\\n".join(task.summary()))
 """
@@ -389,7 +389,7 @@ class Task:
             return b""
 
 
-def start(layers: Sheaf, title: str, *, goal: str = "", phases: int = 0, slug: str = "") -> Task:
+def start_task(layers: Sheaf, title: str, *, goal: str = "", phases: int = 0, slug: str = "") -> Task:
     """Begin a task; its slug is made from the title unless one is given.
 
     Raises:
@@ -400,7 +400,7 @@ def start(layers: Sheaf, title: str, *, goal: str = "", phases: int = 0, slug: s
         raise SecretFound(secret.kind, "the title")
     try:
         title = clean_field("name", title)
-        name = check_label(slug.rstrip("-") or slug_of(title), "task")
+        name = check_label(slug.rstrip("-") or make_slug(title), "task")
     except TextRefused as error:
         raise hinted(error, "The title is one short line; --goal TEXT says more.") from None
     except ScopeRefused as error:
@@ -417,7 +417,7 @@ def start(layers: Sheaf, title: str, *, goal: str = "", phases: int = 0, slug: s
     return Task(sheaf, sheaf.own.change_files(plan, "start the task"))
 
 
-def of(layers: Sheaf, slug: str = "") -> Task:
+def open_task(layers: Sheaf, slug: str = "") -> Task:
     """Return the task that is meant: the one named, the one chosen at the start, or the only active one.
 
     Raises:
@@ -437,7 +437,7 @@ def of(layers: Sheaf, slug: str = "") -> Task:
     return Task(layers.only(f"task/{name}"))
 
 
-def every_task(layers: Sheaf) -> list[tuple[str, TaskState | None, str]]:
+def list_tasks(layers: Sheaf) -> list[tuple[str, TaskState | None, str]]:
     """Return each task of the project: its slug and its state, or None and why it cannot be read."""
     tasks: list[tuple[str, TaskState | None, str]] = []
     for slug in layers.work.names("task"):
@@ -450,10 +450,10 @@ def every_task(layers: Sheaf) -> list[tuple[str, TaskState | None, str]]:
     return tasks
 
 
-def slug_of(title: str) -> str:
+def make_slug(title: str) -> str:
     """Return a title as the name of a task's folder.
 
-    >>> slug_of("Feature X: log in, log out!"), slug_of("登录")
+    >>> make_slug("Feature X: log in, log out!"), make_slug("登录")
     ('feature-x-log-in-log-out', 'task-1e2df9')
     """
     plain = unicodedata.normalize("NFKD", title.casefold()).encode("ascii", "ignore").decode()
