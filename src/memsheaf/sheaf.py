@@ -1115,7 +1115,7 @@ class Consolidation:
             own.state,
             sheaf.settings.dream,
             files=own.count(),
-            learned=Inbox(own.state).learned(),
+            learned=Inbox(own.state).count_learned(),
             now=sheaf.clock(),
             planning=planning,
             logging=policy == "log",
@@ -1139,7 +1139,7 @@ class Consolidation:
                 now=self._sheaf.clock(),
                 model=model,
                 apply=apply,
-                learned=Inbox(own.state).learned(),
+                learned=Inbox(own.state).count_learned(),
                 progress=progress,
             )
 

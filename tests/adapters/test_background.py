@@ -30,7 +30,7 @@ def test_that_another_process_is_at_it_is_no_warning(sheaf: Sheaf, caplog: pytes
         distiller.start()
         distiller.wait()
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
-    assert sheaf.learning.inbox.left() == 1
+    assert sheaf.learning.inbox.count_waiting() == 1
 
 
 def test_a_model_that_cannot_be_had_is_a_warning_and_nothing_is_lost(
@@ -42,7 +42,7 @@ def test_a_model_that_cannot_be_had_is_a_warning_and_nothing_is_lost(
         distiller.start()
         distiller.wait()
         assert "what was said waits, and is learned later: there is no provider" in caplog.text
-        assert sheaf.learning.inbox.left() == 1
+        assert sheaf.learning.inbox.count_waiting() == 1
 
 
 def test_it_may_be_started_often_and_waited_for_twice(sheaf: Sheaf) -> None:
@@ -53,7 +53,7 @@ def test_it_may_be_started_often_and_waited_for_twice(sheaf: Sheaf) -> None:
         distiller.start()
     distiller.wait()
     distiller.wait()
-    assert sheaf.learning.inbox.left() == 0
+    assert sheaf.learning.inbox.count_waiting() == 0
 
 
 MISSING = {

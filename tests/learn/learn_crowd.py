@@ -69,9 +69,9 @@ def names(batch: Batch) -> list[str]:
 
 def drained(inbox: Inbox, most: int = 300) -> Iterator[Batch]:
     """All that waits, batch by batch."""
-    while (batch := inbox.pending(most)).turns:
+    while (batch := inbox.next_batch(most)).turns:
         yield batch
-        inbox.done(batch)
+        inbox.finish(batch)
 
 
 def handed(place: str) -> list[str]:
@@ -125,7 +125,7 @@ def crowd_inbox(place: str) -> str:
         mine = [message.id for i in range(EACH) for message in turn(f"writer{number}", i).messages]
         assert [name for name in read if name.startswith(f"writer{number}-")] == mine
     left = [name for name in os.listdir(os.path.join(place, "state")) if name.startswith(("inbox-", "draft-"))]
-    assert (inbox.learned(), left) == (WRITERS, [])
+    assert (inbox.count_learned(), left) == (WRITERS, [])
     return f"{len(read)} messages read, {len(read) - len(set(read))} doubled"
 
 
@@ -182,7 +182,7 @@ def prepare(place: str, name: str) -> None:
             if name == "log purge":
                 log.note(SECRET)
     if name == "done":
-        inbox_at(place).pending(500)
+        inbox_at(place).next_batch(500)
 
 
 def arm(how: str, number: int) -> None:
@@ -215,7 +215,7 @@ def purge_inbox(place: str) -> None:
 
 INBOX_WORKS: dict[str, Callable[[str], object]] = {
     "append": lambda place: inbox_at(place).append(long_turn()),
-    "done": lambda place: inbox_at(place).done(inbox_at(place).pending(500)),
+    "done": lambda place: inbox_at(place).finish(inbox_at(place).next_batch(500)),
     "purge": purge_inbox,
 }
 
@@ -278,7 +278,7 @@ def full(place: str) -> str:
     batch = Batch("x", "c", tuple(inbox.turns()), 1, (1,))
     refused = 0
     attempts: list[Callable[[], object]] = [
-        lambda: inbox.append(long_turn()), inbox.pending, lambda: inbox.done(batch)
+        lambda: inbox.append(long_turn()), inbox.next_batch, lambda: inbox.finish(batch)
     ]  # fmt: skip
     for attempt in attempts:
         try:

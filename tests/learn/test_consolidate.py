@@ -312,7 +312,7 @@ def test_what_due_means(settings: Settings) -> None:
         found = []
         for number in range(4):
             inbox.append(Turn(f"c{number}", (Message("user", f"Number {number} is said."),)))
-            inbox.done(inbox.pending())
+            inbox.finish(inbox.next_batch())
             gates, report = sheaf.consolidation.run_if_due()
             found.append(report.retired if report else [gate.name for gate in gates if not gate.is_open])
             now[0] += DAY

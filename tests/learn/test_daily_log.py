@@ -97,9 +97,9 @@ def handed(state: State) -> list[str]:
     """The messages in the inbox, which is empty afterwards."""
     inbox = Inbox(state)
     found = []
-    while (batch := inbox.pending()).turns:
+    while (batch := inbox.next_batch()).turns:
         found += [f"{message.role}: {message.text}" for one in batch.turns for message in one.messages]
-        inbox.done(batch)
+        inbox.finish(batch)
     return found
 
 

@@ -46,9 +46,9 @@ def texts(*turns: Turn) -> list[str]:
 
 def drained(inbox: Inbox, most: int = 24_000) -> list[Turn]:
     found: list[Turn] = []
-    while (batch := inbox.pending(most)).turns:
+    while (batch := inbox.next_batch(most)).turns:
         found += batch.turns
-        inbox.done(batch)
+        inbox.finish(batch)
     return found
 
 
@@ -59,12 +59,12 @@ def test_a_turn_waits_until_it_is_done(inbox: Inbox) -> None:
     told = turn("I prefer tabs.", "Noted.")
     assert inbox.append(told)
 
-    batch = inbox.pending()
+    batch = inbox.next_batch()
     assert texts(*batch.turns) == ["I prefer tabs.", "Noted."]
-    inbox.done(batch)
+    inbox.finish(batch)
 
-    assert inbox.pending() == Batch()
-    assert inbox.left() == 0
+    assert inbox.next_batch() == Batch()
+    assert inbox.count_waiting() == 0
 
 
 def test_a_secret_never_reaches_the_disk_nor_half_of_one_that_a_cut_would_halve(inbox: Inbox, tmp_path: Path) -> None:
@@ -128,11 +128,11 @@ def test_a_turn_too_long_for_one_batch_comes_in_several(inbox: Inbox) -> None:
     assert inbox.append(Turn("c", messages, saved=True))
 
     found = []
-    while (batch := inbox.pending()).turns:
+    while (batch := inbox.next_batch()).turns:
         assert sum(len(text.encode()) for text in texts(*batch.turns)) <= 24_000
         assert all(one.saved for one in batch.turns)
         found += texts(*batch.turns)
-        inbox.done(batch)
+        inbox.finish(batch)
     assert found == [message.text for message in messages]
 
 
@@ -164,10 +164,10 @@ def test_whatever_is_told_again_after_compactions_and_resumes_each_message_is_re
         added = box.extend(turns) if is_read else sum(map(box.append, turns))
         assert added <= len(turns)
         if is_read:
-            handed = box.pending(most)
-            assert box.pending(1)._replace(tries=1) == handed._replace(tries=1)
+            handed = box.next_batch(most)
+            assert box.next_batch(1)._replace(tries=1) == handed._replace(tries=1)
             read += texts(*handed.turns)
-            box.done(handed)
+            box.finish(handed)
     read += texts(*drained(box, most))
 
     assert sorted(read) == sorted(told)
@@ -195,7 +195,7 @@ def test_if_what_is_known_is_lost_what_waits_is_still_known_and_nothing_is_overw
 ) -> None:
     for text in ("a", "b", "c"):
         inbox.append(turn(text, conversation=text))
-    inbox.done(inbox.pending())
+    inbox.finish(inbox.next_batch())
     (tmp_path / "state" / "inbox.known").unlink()
 
     assert not inbox.append(turn("c"))
@@ -212,22 +212,22 @@ def test_if_what_is_known_is_lost_what_waits_is_still_known_and_nothing_is_overw
 
 def test_the_same_batch_comes_again_with_its_id_though_more_was_said(inbox: Inbox, tmp_path: Path) -> None:
     inbox.append(turn("a"))
-    first = inbox.pending()
+    first = inbox.next_batch()
     inbox.append(turn("b"))
 
-    again = Inbox(State(str(tmp_path / "state"))).pending(1)
+    again = Inbox(State(str(tmp_path / "state"))).next_batch(1)
 
     assert (again.id, again.turns) == (first.id, first.turns)
     assert (first.tries, again.tries) == (1, 2)
-    inbox.done(again)
-    assert texts(*inbox.pending().turns) == ["b"]
-    assert inbox.pending().id != first.id
+    inbox.finish(again)
+    assert texts(*inbox.next_batch().turns) == ["b"]
+    assert inbox.next_batch().id != first.id
 
 
 def test_nothing_of_a_turn_that_is_done_stays_on_disk(inbox: Inbox, tmp_path: Path) -> None:
     inbox.append(turn("the zebra is striped"))
     inbox.append(turn("the lion is not", conversation="d"))
-    inbox.done(inbox.pending())
+    inbox.finish(inbox.next_batch())
 
     found = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"zebra" not in found
@@ -240,13 +240,13 @@ def test_nothing_of_a_turn_that_is_done_stays_on_disk(inbox: Inbox, tmp_path: Pa
 def test_a_purge_drops_messages_and_they_do_not_come_back(inbox: Inbox, tmp_path: Path) -> None:
     inbox.append(turn("my phone is 12345", "Noted."))
     inbox.append(turn("12345 again"))
-    inbox.pending()
+    inbox.next_batch()
     for name in ("draft-inbox-000000000003.json-0011223344556677", "inbox-000000000007.json"):  # left by a crash
         (tmp_path / "state" / name).write_bytes(b'{"text": "phone 12345')
 
     inbox.purge(lambda text: "12345" not in text)
 
-    assert texts(*inbox.pending().turns) == ["Noted."]
+    assert texts(*inbox.next_batch().turns) == ["Noted."]
     assert not inbox.append(turn("my phone is 12345", "Noted."))
     files = [path for path in (tmp_path / "state").iterdir() if path.is_file()]
     assert len(files) > 2
@@ -258,7 +258,7 @@ def test_clearing_drops_all_that_waits(inbox: Inbox) -> None:
     inbox.append(turn("c"))
 
     assert inbox.clear() == 2
-    assert (inbox.turns(), inbox.pending(), inbox.learned()) == ([], Batch(), 0)
+    assert (inbox.turns(), inbox.next_batch(), inbox.count_learned()) == ([], Batch(), 0)
     assert not inbox.append(turn("a", "b"))
 
 
@@ -284,7 +284,7 @@ def test_damage_to_one_file_costs_no_more_than_that_file(tmp_path: Path, name: s
         inbox = Inbox(State(str(tmp_path / damage)))
         for text in "abc":
             inbox.append(turn(text))
-        inbox.pending(2)
+        inbox.next_batch(2)
         place = tmp_path / damage / name
         place.write_bytes(spoil(place.read_bytes()))
 
@@ -331,9 +331,9 @@ def test_what_an_earlier_version_queued_is_handed_out_and_known(inbox: Inbox, tm
     known = state / "inbox.known"
     known.write_bytes(known.read_bytes() + b"\n#000000000002\n")
 
-    batch = inbox.pending()
-    assert (texts(*batch.turns), batch.tries, inbox.learned()) == (["b"], 2, 4)
+    batch = inbox.next_batch()
+    assert (texts(*batch.turns), batch.tries, inbox.count_learned()) == (["b"], 2, 4)
     inbox.append(turn("c"))
     assert not inbox.append(turn("b"))
-    inbox.done(batch)
+    inbox.finish(batch)
     assert texts(*drained(inbox)) == ["c"]

@@ -381,7 +381,7 @@ def test_the_cap_holds_before_the_request(settings: Settings) -> None:
 def test_a_batch_that_was_committed_and_not_marked_is_not_learned_twice(sheaf: Sheaf) -> None:
     sheaf.learn(turn(FRIDAYS))
     learning = sheaf.learning
-    batch = learning.inbox.pending()
+    batch = learning.inbox.next_batch()
     learning._learn_batch(batch, Scripted([said(memory())]), 1.0)  # and here the process dies
 
     done = sheaf.distil(Scripted([]))
@@ -443,7 +443,7 @@ def test_killed_anywhere_it_learns_each_turn_once(settings: Settings) -> None:
             done = sheaf.distil(Scripted([answer] * 3))
             assert not done.problem, (at, done)
             assert sorted(row.name for row in sheaf.list()) == ["Release day", "Ticket tool"], (at, status)
-            assert sheaf.learning.inbox.left() == 0
+            assert sheaf.learning.inbox.count_waiting() == 0
         assert status in (0, signal.SIGKILL), at
         return status != 0
 

@@ -60,7 +60,7 @@ def show_inbox(call: Call) -> int:
         rows.append((one_line(name, 40) or "(unnamed)", f"{len(said):,}", said[0].at[:16], first))
     count = f"{plural(len(turns), 'turn')} in {plural(len(conversations), 'conversation')}"
     return call.answer(
-        {"turns": len(turns), "conversations": listed, "learned": found.learned()},
+        {"turns": len(turns), "conversations": listed, "learned": found.count_learned()},
         Table(rows, ("bold", "", "dim"), ("CONVERSATION", "TURNS", "SINCE", "FIRST WORDS")),
         Styled(count, "dim") if turns else "nothing is waiting to be learned from",
     )
@@ -83,7 +83,7 @@ def add_inbox(call: Call) -> int:
 def clear_inbox(call: Call) -> int:
     """Drop what is waiting, unread."""
     found = Inbox(call.state())
-    waiting = found.left()
+    waiting = found.count_waiting()
     question = f"Drop {plural(waiting, 'turn')} that nothing was learned from?"
     if waiting and not call.confirm(question, without="what is waiting would be lost", left="Nothing was dropped."):
         return 1

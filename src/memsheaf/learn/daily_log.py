@@ -158,7 +158,7 @@ class DailyLog:
 
     def waiting(self) -> list[Turn]:
         """Return the turns that were not handed over yet. Nothing is changed."""
-        return self._inbox.unseen(self._read_changed()[0])
+        return self._inbox.find_unseen(self._read_changed()[0])
 
     def hand_over(self) -> int:
         """Put what was logged since the last time into the inbox; return how many turns were new to it.

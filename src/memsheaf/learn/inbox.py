@@ -94,17 +94,17 @@ class Inbox:
         Messages without an id are numbered by how often their text occurred before. Raises StoreFailed, Busy.
         """
         added = 0
-        for stored in self._find_unseen(turns):
+        for stored in self._prepare_unseen(turns):
             with self._locked():
                 known = self._load_known()
                 added += self._add(stored, known.find_new(stored.keys), known)
         return added
 
-    def unseen(self, turns: Iterable[Turn]) -> list[Turn]:
+    def find_unseen(self, turns: Iterable[Turn]) -> list[Turn]:
         """Return those turns of a conversation, given from its beginning, that `extend` would queue."""
-        return [stored.turn for stored in self._find_unseen(turns) if stored.turn.messages]
+        return [stored.turn for stored in self._prepare_unseen(turns) if stored.turn.messages]
 
-    def pending(self, most: int = BATCH_BYTES) -> Batch:
+    def next_batch(self, most: int = BATCH_BYTES) -> Batch:
         """Return the next turns of one conversation; the same until they are done. Raises StoreFailed, Busy."""
         if not os.path.isdir(self._state.folder):
             return Batch()
@@ -124,7 +124,7 @@ class Inbox:
         """Return True if a batch is unchanged since it was handed out: nothing was erased from it."""
         return batch.turns == tuple(stored.turn for stored in self._load_all(batch.numbers).values())
 
-    def done(self, batch: Batch) -> None:
+    def finish(self, batch: Batch) -> None:
         """Advance behind a batch, for good, and delete what was said in it. Raises StoreFailed, Busy."""
         with self._locked() as cursor:
             if not self._load_all(batch.numbers):
@@ -140,11 +140,11 @@ class Inbox:
         """Return all that waits, in order. Nothing is handed out or changed."""
         return [stored.turn for stored in self._load_all(self._waiting()).values()]
 
-    def left(self) -> int:
+    def count_waiting(self) -> int:
         """Return how many turns wait, by the names of their files alone: quick, however many there are."""
         return len(self._waiting())
 
-    def learned(self) -> int:
+    def count_learned(self) -> int:
         """Return how many conversations were learned from. One that goes on after 1,024 others counts again."""
         return self._load_cursor().learned
 
@@ -168,7 +168,7 @@ class Inbox:
 
     def clear(self) -> int:
         """Drop all that waits, unread; return how many turns. Raises StoreFailed, Busy."""
-        count = self.left()
+        count = self.count_waiting()
         self.purge(lambda text: False)
         return count
 
@@ -208,7 +208,7 @@ class Inbox:
             self._state.save(_PRIVACY_FILE, dict([*wishes.items()][-MAX_CONVERSATIONS:]))
         return is_silent
 
-    def _find_unseen(self, turns: Iterable[Turn]) -> list[_StoredTurn]:
+    def _prepare_unseen(self, turns: Iterable[Turn]) -> list[_StoredTurn]:
         known = _KnownMessages(self._state)
         return [stored for stored in _prepare_all(turns, self._clock()) if known.find_new(stored.keys)]
 

@@ -102,7 +102,7 @@ class Learner:
                 with self._state.lock("distil"):
                     done = self._distil(done, model, deadline, progress)
             except Busy:
-                return done._replace(left=self.inbox.left(), problem=ALREADY_LEARNING)
+                return done._replace(left=self.inbox.count_waiting(), problem=ALREADY_LEARNING)
             if done.problem or not self.waiting():  # another process may have left its turns to this one
                 return done
 
@@ -193,15 +193,15 @@ class Learner:
         self._state.tidy(self._clock())
         if self._reads_log:
             self.daily.hand_over()
-        while (batch := self.inbox.pending()).turns:
+        while (batch := self.inbox.next_batch()).turns:
             if progress:
-                progress(done.turns, done.turns + self.inbox.left())
+                progress(done.turns, done.turns + self.inbox.count_waiting())
             try:
                 verdicts = self._learn_batch(batch, model, deadline)
             except ModelFailed as error:
-                return done._replace(left=self.inbox.left(), problem=str(error))
+                return done._replace(left=self.inbox.count_waiting(), problem=str(error))
             if verdicts is not None:
-                self.inbox.done(batch)
+                self.inbox.finish(batch)
                 done = done._replace(turns=done.turns + len(batch.turns), verdicts=(*done.verdicts, *verdicts))
         if progress and done.turns:
             progress(done.turns, done.turns)

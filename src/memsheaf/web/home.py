@@ -76,7 +76,7 @@ def count_scope(scope: KnownScope, sheaf: Sheaf, since: date) -> ScopeNumbers:
     counts = sheaf.own.counts(since.isoformat())
     state = sheaf.state
     waiting = len(ReviewQueue(state).all()) + counts.rows.unconfirmed + counts.rows.changed
-    return ScopeNumbers(scope.key, scope.title, scope.layer, counts, waiting, Inbox(state).left())
+    return ScopeNumbers(scope.key, scope.title, scope.layer, counts, waiting, Inbox(state).count_waiting())
 
 
 def count_days(sheaves: Iterable[Sheaf]) -> dict[str, Counter[str]]:

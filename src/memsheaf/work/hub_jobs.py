@@ -220,7 +220,7 @@ class _TakenInbox(Inbox):
         self._batch = batch
         self._take_again = take_again
 
-    def pending(self, most: int = BATCH_BYTES) -> Batch:
+    def next_batch(self, most: int = BATCH_BYTES) -> Batch:
         """Return the turns, until they are done."""
         return self._batch
 
@@ -231,7 +231,7 @@ class _TakenInbox(Inbox):
             self._batch = Batch()
         return self._batch is batch
 
-    def done(self, batch: Batch) -> None:
+    def finish(self, batch: Batch) -> None:
         """Drop the turns: they are learned from."""
         self._batch = Batch()
 
@@ -239,7 +239,7 @@ class _TakenInbox(Inbox):
         """Return the turns that wait."""
         return list(self._batch.turns)
 
-    def left(self) -> int:
+    def count_waiting(self) -> int:
         """Return how many turns wait."""
         return len(self._batch.turns)
 
