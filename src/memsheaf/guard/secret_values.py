@@ -87,7 +87,7 @@ def is_real(value: str) -> bool:
 
 
 def is_no_example(value: str) -> bool:
-    """Return True unless a value only shows how a secret looks, or everybody would guess it."""
+    """Return True unless a long random value only shows how a secret looks, or everybody would guess it."""
     return not is_example(value) and not _is_guessable(value)
 
 
@@ -174,19 +174,19 @@ def is_striking(value: str) -> bool:
     return bool(re.match(r"(?=.{16})(?=.*[a-z])(?=.*[A-Z]).*[0-9]{4}", plain))
 
 
+# How the value in a place is judged, by the word that `secret_formats.txt` has for it.
 JUDGES: dict[str, Callable[[str], bool]] = {
-    "anything": bool,  # the place is enough
-    "any": is_real,
-    "password": is_password,
-    "exact": is_exact_password,
-    "token": is_token,
-    "credential": is_credential,
-    "striking": is_striking,
-    "held": is_held,
-    "pair": is_user_and_password,
-    "example": is_no_example,
+    "anything": bool,  # whatever stands there: the place is a secret by its look alone
+    "any": is_real,  # all but a placeholder, and what everybody would guess
+    "example": is_no_example,  # the same for a long random value, of which fewer words make an example
+    "password": is_password,  # what is said to be a password: no name, no path, no number, no code
+    "exact": is_exact_password,  # a password that was quoted or assigned with `=`: a name with figures may be one
+    "token": is_token,  # what is said to be a key: long and random
+    "credential": is_credential,  # what a header for credentials holds: a token, or anything long
+    "striking": is_striking,  # what looks like a secret wherever it stands: figures and signs mixed
+    "held": is_held,  # what a place made for secrets holds, such as a manifest: any word but a default
+    "pair": is_user_and_password,  # base64 of `name:password`
 }
-"""How the value in a place is judged, by the word that `secret_formats.txt` has for it."""
 
 
 def base64_text(value: str) -> str:

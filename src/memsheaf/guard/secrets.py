@@ -221,19 +221,29 @@ def _find_marked(text: str) -> Iterator[Finding]:
             if JUDGES[place.judge](match[1]):
                 yield place.kind, *match.span(1)
     if "cookie" in lowered:
-        for match in re.finditer(_COOKIE_HEADER, text):
-            for pair in re.compile(_COOKIE_PAIR).finditer(text, *match.span(1)):
-                judge = is_real if pair[1] else is_token
-                if judge(pair[2]):
-                    yield "a cookie", *pair.span(2)
+        yield from _find_cookies(text)
     if "Secret" in text and "ata" in text:
         yield from _find_in_manifests(text)
     if re.search("seed|mnemonic|wallet|bip|phrase|words", lowered):
         yield from _find_seed_phrases(text)
+    yield from _find_grouped_codes(text, lowered)
+
+
+def _find_cookies(text: str) -> Iterator[Finding]:
+    """Yield the values of a cookie header that belong to a session."""
+    for header in re.finditer(_COOKIE_HEADER, text):
+        for pair in re.compile(_COOKIE_PAIR).finditer(text, *header.span(1)):
+            is_secret = is_real if pair[1] else is_token
+            if is_secret(pair[2]):
+                yield "a cookie", *pair.span(2)
+
+
+def _find_grouped_codes(text: str, lowered: str) -> Iterator[Finding]:
+    """Yield seeds of one-time passwords in groups of four: long ones, and those that the words before them name."""
     for match in re.finditer(_GROUPED_CODE, text):
         is_sure = len(match[0]) >= MIN_SURE_CODE_CHARS and len(re.findall("[0-9]", match[0])) > 2
-        is_told = is_sure or re.compile(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start())
-        if is_told and is_seed(match[0]):
+        is_named = is_sure or re.compile(_OF_CODES).search(lowered, max(0, match.start() - 80), match.start())
+        if is_named and is_seed(match[0]):
             yield "a one-time password seed", *match.span()
 
 

@@ -17,7 +17,7 @@ from memsheaf.text.spoken import spoken
 MAX_CHARS_READ = 20_000
 
 # Words that bind a sentence to its moment, in English, German, French, Spanish, Chinese and Japanese.
-_MOMENT = (
+_MOMENT_WORDS = (
     r"\b(?:for now(?! and (?:always|ever))|for the (?:time being|moment|rest of (?:the day|today|this))"
     r"|(?:just|only) (?:for )?(?:this|the) (?:once|one time|time)|this (?:once|one time)"
     r"|for today(?!')|today only|(?:only|just) today|(?:in|for|during) this (?:session|conversation|chat)"
@@ -42,12 +42,12 @@ _MOMENT_UNLESS_RULE = (
     r"(?=[.!,]|$| (?:please|just|only|use|skip|do|don't|leave|keep|write|run|make|try|we|i|let's)\b)"
     r"|vorübergehend|en ce moment|temporairement|ahora mismo|temporalmente)\b"
 )
-_RULE = (
+_RULE_WORDS = (
     r"\b(?:if|when(?:ever)?|never|always|can|may|might|could|avoid|every|each|without|whether|unless|while"
     r"|nie|immer|wenn|si|quand|jamais|toujours|cuando|nunca|siempre)\b"
 )
 # One thing that is asked for, or reported as done.
-_ONCE = (
+_SINGLE_TASK = (
     r"^(?:(?:please|now|then|and|so|also|just|okay|ok|let's)\b,? *)*"
     r"(?:(?:stop|pause|wait) here|(?:continue|go on|go ahead|try again|start over|undo that)[.!]*$"
     r"|(?:rename|fix|remove|delete|add|change|skip|leave|revert|move|update|make|use|run|don't|do not)\b"
@@ -61,11 +61,11 @@ _ONCE = (
     r"|[这這][个個]?(?:文件|函数|提交|分支).{0,14}(?:改成|重命名|删掉|加上|改一下)"
     r"|この(?:ファイル|関数|コミット|ブランチ).{0,14}(?:してください|直して|変えて|消して)|ここで(?:止めて|やめて)"
 )
-_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|fév|avr|déc|ene|abr|dic)"
+_MONTH_NAME = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|fév|avr|déc|ene|abr|dic)"
 # An end that is named: what holds until then is no longer of the moment.
-_END = (
+_NAMED_END = (
     r"\b(?:until|till|through|by|before|ends?|expires?|bis|jusqu|hasta|antes)\b.{0,40}?(?:\d{4}|\b\d{1,2}[./]\d{1,2}\b"
-    rf"|\b{_MONTH}\w*\.? ?\d|\d\.? (?:de )?{_MONTH})"
+    rf"|\b{_MONTH_NAME}\w*\.? ?\d|\d\.? (?:de )?{_MONTH_NAME})"
     r"|\b(?:until|till|bis|jusqu'à|hasta(?: que)?) (?:the |der |die |das |la |le |el |version |v?\d|release|issue|#)"
     r"|\d{4}[-年].{0,8}(?:まで|之?前|为止|為止|截止)|[到至止].{0,4}\d{4}[-年]"
 )
@@ -76,7 +76,7 @@ _DENIED_BEFORE = (
 _DENIED_AFTER = r"\s?(?:でなく|ではなく|じゃなく|に限らず|でない)"
 
 # What a look at the code or its history tells as well.
-_LOOKUP = (
+_LOOKUP_STATEMENT = (
     r"\b(?:src|lib|app|tests?|pkg|internal|cmd)/[\w./-]* *(?:contains?|holds?|has|includes?)\b"
     r"|\bclass SYMBOL (?:inherits|extends|derives|subclasses|implements)\b"
     r"|\b(?:inherits from|is a subclass of|subclasses|derives from) \S"
@@ -130,9 +130,9 @@ _NAMED = {
     "CHANGED": r"(?:fix|add|remov|chang|updat|refactor|renam|introduc|mov|bump)",
 }
 for _name, _pattern in _NAMED.items():
-    _LOOKUP = _LOOKUP.replace(_name, _pattern)
+    _LOOKUP_STATEMENT = _LOOKUP_STATEMENT.replace(_name, _pattern)
 # A reason, a rule or a warning: no code says that of itself.
-_REASON = (
+_REASON_WORDS = (
     r"\b(?:because|since|so that|therefore|why|decid\w*|chose|chosen|must|mustn't|never|always|don't|do not|avoid"
     r"|should|shouldn't|prefer\w*|convention|instead|workaround|gotcha|careful|otherwise|break\w*|unless|needs?|rather"
     r"|reason|policy|agreed|rule|ask|until|generated|vendored|legacy|deprecated|if|cannot|can't|fails?|flaky|only"
@@ -152,23 +152,25 @@ def ephemeral(text: str) -> str:
     """
     for line in spoken(text[:MAX_CHARS_READ].lower().replace("’", "'")).split("\n"):
         for sentence in _sentences(line):
-            if match := re.search(_ONCE, sentence):
+            if match := re.search(_SINGLE_TASK, sentence):
                 why = "asks for one thing, once, or reports it; keep what holds every time, or leave it out"
                 return f"{_shorten(match[0])!r} {why}"
             words = _find_moment(sentence)
-            if words and not re.search(_END, line):
+            if words and not re.search(_NAMED_END, line):
                 return f"{words!r} says that it holds for the moment only; say until when it holds, or leave it out"
     return ""
 
 
 def _find_moment(sentence: str) -> str:
     """Return the words that bind a sentence to its moment, unless they are denied ("not just for now")."""
-    for pattern in (_MOMENT, _MOMENT_UNLESS_RULE):
+    is_rule = re.search(_RULE_WORDS, sentence)
+    for pattern in (_MOMENT_WORDS, _MOMENT_UNLESS_RULE):
         for match in re.finditer(pattern, sentence):
-            if pattern is _MOMENT_UNLESS_RULE and re.search(_RULE, sentence):
+            if is_rule and pattern is _MOMENT_UNLESS_RULE:
                 return ""
             before = sentence[max(0, match.start() - 40) : match.start()]
-            if not re.search(_DENIED_BEFORE, before) and not re.compile(_DENIED_AFTER).match(sentence, match.end()):
+            behind = sentence[match.end() :]
+            if not re.search(_DENIED_BEFORE, before) and not re.match(_DENIED_AFTER, behind):
                 return match[0].strip()
     return ""
 
@@ -184,19 +186,19 @@ def derivable(text: str, *, cited: bool = False) -> str:
     ''
     """
     text = text[:MAX_CHARS_READ]
-    if pasted := _pasted(text):
-        return f"this is {pasted}, which can be looked up at any time; keep in a sentence what it taught"
+    if kind := _find_paste(text):
+        return f"this is {kind}, which can be looked up at any time; keep in a sentence what it taught"
     if cited:
         return ""
     lowered = text.lower()
     lookups: list[str] = []
     others = 0
     for sentence in _sentences(re.sub(r"(?ms)^```.*?(?:^```|\Z)", "", lowered)):  # code is no statement
-        if match := re.search(_LOOKUP, sentence):
+        if match := re.search(_LOOKUP_STATEMENT, sentence):
             lookups.append(match[0].strip())
         elif len(sentence.split()) > 4 or len(sentence.encode()) > 2 * len(sentence):
             others += 1
-    if len(lookups) <= others or re.search(_REASON, lowered):
+    if len(lookups) <= others or re.search(_REASON_WORDS, lowered):
         return ""
     why = "can be looked up in the code or its history; keep why it is so, or what follows from it"
     return f"{_shorten(lookups[0])!r} {why}"
@@ -212,7 +214,7 @@ def _shorten(words: str) -> str:
     return words if len(words) <= 60 else words[:57].rstrip() + "..."
 
 
-_CODE = (
+_CODE_LINE = (
     r"\s*(?:@\w|(?:async )?def |class |import |from \S+ import|func |fn |pub |impl |function |export |const |let "
     r"|var |public |private |protected |static |return\b|if\b.*[:{]$|else\b|elif |for\b.*[:{]$|while\b|try\b"
     r"|except\b|catch\b|raise |throw |switch|case |package |use |#include|struct |type |[)}\]]+[;,]?$"
@@ -220,7 +222,7 @@ _CODE = (
 )
 # What people and agents paste, and can have again at any time: its name, how many lines it has at least, a sign that
 # stands somewhere in it, and how most of its lines look.
-_PASTES = (
+_PASTED_KINDS = (
     (
         "a diff",
         3,
@@ -270,15 +272,15 @@ _PASTES = (
         8,
         r"(?m)^\s*(?:(?:async )?def |class |import |from \S+ import|func |fn |function |export |const |let |public "
         r"|static |#include|package )",
-        _CODE,
+        _CODE_LINE,
     ),
 )
 
 
-def _pasted(text: str) -> str:
+def _find_paste(text: str) -> str:
     """Return what most lines of a text were pasted from, or "" when they were typed."""
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("```")]
-    for kind, least_lines, sure_sign, line_pattern in _PASTES:
+    for kind, least_lines, sure_sign, line_pattern in _PASTED_KINDS:
         count = sum(1 for line in lines if re.match(line_pattern, line))
         if count >= least_lines and count > 0.6 * len(lines) and re.search(sure_sign, text):
             return kind

@@ -34,7 +34,7 @@ File = tuple[str, Version]
 
 
 class Filter(NamedTuple):
-    """Which memories are wanted; what is left empty does not matter.
+    """A choice of memories; what is left empty does not matter.
 
     `kind` may be "other" for all unknown types. `text` is searched for, and then the best come first. `since` and
     `until` are days of the last change. `drifted` means that a citation did not hold when it was last verified.
@@ -113,7 +113,7 @@ def _where(wanted: Filter, among: Collection[str] | None = None) -> tuple[str, S
 
 
 class RowCounts(NamedTuple):
-    """How many memories there are of each type; how many are unconfirmed, changed by others, and drifted."""
+    """The number of memories of each type, and how many are unconfirmed, changed by others, and drifted."""
 
     kinds: dict[str, int]
     unconfirmed: int
@@ -137,18 +137,22 @@ class Owners:
         self._divided: tuple[list[str], list[Place], int, int] = [], [], 0, 0
 
     def divide(self, db: sqlite3.Connection, ledger: TrustLedger) -> tuple[list[str], list[Place], int, int]:
-        """Own memories and those of others, as many as a catalog has room for, best first; and how many there are."""
+        """Return own memories and those of others, as many as a catalog has room for, and how many there are of each.
+
+        The best come first.
+        """
         state = state_of(db), ledger.stamp
         if state != self._state:
             sql = f"SELECT pinned, path, version FROM entry WHERE listed = {LISTED} ORDER BY {RANK_ORDER}"
             rows = [Place(*row) for row in db.execute(sql)]
-            shared = ledger.find_unknown((row.path, row.version) for row in rows)
-            own = [row for row in rows if row.path not in shared]
-            pins = sum(bool(row.key) for row in own)  # they come first
-            best = own[: min(pins, MAX_PINNED)] + own[pins : pins + MAX_LINES]
-            theirs = [row for row in rows if row.path in shared][:SHARED_LINES]
+            unknown = ledger.find_unknown((row.path, row.version) for row in rows)
+            theirs = [row for row in rows if row.path in unknown]
+            own = [row for row in rows if row.path not in unknown]
+            pinned = [row.path for row in own if row.key]
+            others = [row.path for row in own if not row.key]
+            best = pinned[:MAX_PINNED] + others[:MAX_LINES]
             self._state = state
-            self._divided = [row.path for row in best], theirs, len(own), len(shared)
+            self._divided = best, theirs[:SHARED_LINES], len(own), len(theirs)
         return self._divided
 
 

@@ -48,6 +48,6 @@ def _is_abandoned(database: str, now: float) -> bool:
             written = max(os.stat(path).st_mtime for path in glob(f"{escape(database)}*"))
             return written < now - REST_SECONDS
         with closing(sqlite3.connect(f"file:{quote(database)}?mode=ro", uri=True, timeout=0)) as db:
-            is_filled = db.execute("SELECT 1 FROM entry").fetchall()
-            return bool(is_filled) and not os.path.isdir(os.fsdecode(notes(db)["root"]))
+            is_filled = db.execute("SELECT 1 FROM entry LIMIT 1").fetchone()
+            return is_filled is not None and not os.path.isdir(os.fsdecode(notes(db)["root"]))
     return False

@@ -129,7 +129,7 @@ class Match(NamedTuple):
 
 
 class Embedding(NamedTuple):
-    """How far the vectors are: of which embedder ("" for none), how many memories of all, and what is in the way."""
+    """The state of the vectors: of which embedder ("" for none), how many memories of all, and what is in the way."""
 
     embedder: str
     done: int

@@ -1,4 +1,4 @@
-"""How likely a memory matters for a message: by its meaning, and by the words that both have.
+"""The probability that a memory matters for a message: by its meaning, and by the words that both have.
 
 The numbers were set on development worlds by `training/calibrate.py`.
 """
@@ -21,7 +21,7 @@ DIGITS = 5  # what follows depends on the order in which vectors were stored
 
 
 class Near(NamedTuple):
-    """What a question is near to: the nearest rows, and the cosines of any."""
+    """The rows that are near a question, the nearest first, and the cosines of any."""
 
     calibration: Calibration
     nearest: Sequence[int]
