@@ -185,9 +185,7 @@ def lay_out(
 def listing(entries: Sequence[tuple[str, str, str]], number: int, total: int, size: int) -> Page:
     """Return one page of the whole catalog, from name, path and description of each entry."""
     pages = max(1, -(-total // size))
-    lines = []
-    for name, path, description in entries:
-        lines.append(f"- [{link_text(name, 80)}]({target(path)}) — {one_line(for_prompt(description), 100)}")
+    lines = [line_text(*entry) for entry in entries]
     text = "\n".join(lines) or "(empty)"
     return Page(f"# Memory, page {number} of {pages}\n\n{text}\n", len(lines), total)
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard.paths import fold
@@ -167,13 +167,13 @@ class Index:
     def rows(self, where: str = "1", *values: object) -> list[Row]:
         """Return all rows that match, in the order of their paths."""
         sql = f"SELECT {ROW_COLUMNS} FROM entry WHERE version <> '' AND {where} ORDER BY path"
-        return self.query(lambda db: [to_row(row) for row in db.execute(sql, values)])
+        return [to_row(row) for row in self._select(sql, *values)]
 
     def ranked(self, kind: str, limit: int, offset: int) -> list[Row]:
         """Return what the catalog may show, most important first; `kind` narrows it, "other" to all unknown types."""
         where, values = where_kind(kind)
         sql = f"SELECT {ROW_COLUMNS} FROM entry WHERE listed = {LISTED}{where} ORDER BY {RANK_ORDER} LIMIT ? OFFSET ?"
-        return self.query(lambda db: [to_row(row) for row in db.execute(sql, (*values, limit, offset))])
+        return [to_row(row) for row in self._select(sql, *values, limit, offset)]
 
     def lines(self, paths: Sequence[str]) -> tuple[list[Line], int]:
         """Return what the catalog says of these memories, best first; and how many are unconfirmed."""
@@ -184,13 +184,14 @@ class Index:
     def total(self, kind: str = "") -> int:
         """Return how many the catalog may show, of one kind or of all."""
         where, values = where_kind(kind)
-        sql = f"SELECT count(*) FROM entry WHERE listed = {LISTED}{where}"
-        return self.query(lambda db: int(db.execute(sql, values).fetchone()[0]))
+        [(count,)] = self._select(f"SELECT count(*) FROM entry WHERE listed = {LISTED}{where}", *values)
+        return int(count)
 
     def named(self, kind: str, name: str) -> str:
         """Return the path of the memory with exactly this name, "" when there is none."""
         sql = "SELECT ifnull(min(path), '') FROM entry WHERE name = ? AND kind = ? AND version <> ''"
-        return self.query(lambda db: str(db.execute(sql, (name, kind)).fetchone()[0]))
+        [(path,)] = self._select(sql, name, kind)
+        return str(path)
 
     def same_file(self, path: str) -> list[str]:
         """Return the paths that are one file with this on a file system that folds case or normalises."""
@@ -198,7 +199,10 @@ class Index:
             "SELECT path FROM entry WHERE path = ?1 AND fold = ?1 AND version <> '' "
             "UNION ALL SELECT path FROM entry WHERE fold = ?1 AND fold <> path AND version <> ''"
         )
-        return self.query(lambda db: [other for (other,) in db.execute(sql, (fold(path),))])
+        return [other for (other,) in self._select(sql, fold(path))]
+
+    def _select(self, sql: str, *values: object) -> list[Any]:
+        return self.query(lambda db: db.execute(sql, values).fetchall())
 
     def alike(self, words: Collection[str]) -> list[tuple[str, Version]]:
         """Return the paths and versions of memories that may be near-duplicates of these words, likely ones first."""

@@ -26,6 +26,7 @@ from typing import NamedTuple
 from memsheaf.prompts import read_prompt
 from memsheaf.text.spoken import spoken
 
+MAX_TITLE_CHARS = 80  # before a date, in which it may be the end of a title
 MAX_CONTEXT_CHARS = 200  # on each side of a date, in which words of its sentence decide what it means
 
 # No relative date does without one of these, and most lines have none: they cost one search.
@@ -168,9 +169,9 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
     behind = said[end : end + MAX_CONTEXT_CHARS]
     if re.match(_DATE_BEHIND, behind) or re.search(f"(?:{_DATE_BEFORE})|{_NAMED_BEFORE}", before):
         return False
-    if _is_title(text[max(0, start - 80) : start], text[start:end], text[end : end + 2]):
+    if _is_title(text[max(0, start - MAX_TITLE_CHARS) : start], text[start:end], text[end : end + 2]):
         return False
-    is_period = rule.unit.startswith("week") or rule.is_doubtful
+    is_period = rule.is_doubtful or rule.unit.startswith("week")
     if is_period and re.match(r"\s+(?:of|des|der|du|de|del)\b", behind):
         return False
     if behind.startswith(("'s", "’s")) and not re.match(_POSSESSIVE_EVENT, behind):
@@ -178,14 +179,21 @@ def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
     sentence = re.split(_SENTENCE_END, before)[-1] + match[0] + re.split(_SENTENCE_END, behind)[0]
     if re.search(_HABIT_WORDS, sentence):
         return False
-    may_recur = rule.is_doubtful or rule.unit.startswith(("weekday from", "end of"))
-    if may_recur and re.match(_GENERIC_START, sentence):
+    if rule.is_doubtful:
+        is_after_event = rule.is_counted and re.compile(_EVENT_BEFORE).match(said, start)
+        return not is_after_event and _tells_of_event(sentence, is_counted=rule.is_counted)
+    if rule.unit.startswith(("weekday from", "end of")) and re.match(_GENERIC_START, sentence):
         return False
-    if not rule.is_doubtful:
-        return not rule.is_counted or not re.search(_EXAMPLE_WORDS, sentence)
-    if rule.is_counted and (re.search(_TERM_WORDS, sentence) or re.compile(_EVENT_BEFORE).match(said, start)):
+    return not (rule.is_counted and re.search(_EXAMPLE_WORDS, sentence))
+
+
+def _tells_of_event(sentence: str, *, is_counted: bool) -> bool:
+    """Return True if a sentence tells of one thing to come, rather than of a span, a term or things of a kind."""
+    if is_counted and re.search(_TERM_WORDS, sentence):
         return False
-    return bool(re.search(_EVENT_WORDS, sentence)) and not re.search(_SPAN_WORDS, sentence)
+    if re.match(_GENERIC_START, sentence) or re.search(_SPAN_WORDS, sentence):
+        return False
+    return bool(re.search(_EVENT_WORDS, sentence))
 
 
 def _is_title(before: str, words: str, behind: str) -> bool:

@@ -281,10 +281,11 @@ def _has_stem(text: str, stems: str | None) -> bool:
 
 def _find_in_sentence(language: str, kind: str, sentence: str, before: str) -> str:
     """Return the clause of a sentence that is a request of this kind, else ""."""
-    if language in _LETTERS_OF and not re.search(_LETTERS_OF[language], sentence):
+    has_spaces = language not in _LETTERS_OF
+    if not has_spaces and not re.search(_LETTERS_OF[language], sentence):
         return ""
     sentence = re.sub(_SUBORDINATE_COMMA, "", sentence)
-    if kind == "ignore" and language not in _LETTERS_OF:
+    if kind == "ignore" and has_spaces:
         for name, mark in _MARK_OF.items():
             sentence = _compile(language, name).sub(mark, sentence)
     names_turn = _MARK_OF["turn"] in sentence
@@ -292,7 +293,7 @@ def _find_in_sentence(language: str, kind: str, sentence: str, before: str) -> s
     span = ""
     for clause in re.split(_CLAUSE_END, sentence):
         before += clause
-        clause = re.sub(r"\s+", "" if language in _LETTERS_OF else " ", clause).strip(" @")
+        clause = re.sub(r"\s+", " " if has_spaces else "", clause).strip(" @")
         rest = _compile(language, "leads", kind).sub("", clause, 1)
         if _compile(language, "remember").match(rest):
             is_remembering = True
@@ -301,16 +302,23 @@ def _find_in_sentence(language: str, kind: str, sentence: str, before: str) -> s
         names_hardware = kind == "ignore" and not names_turn and _compile(language, "hardware").search(before)
         if is_remembering or _CUT_MARK in clause or names_hardware:
             continue
-        if _compile(language, kind, kind).match(rest):
+        if _is_request(language, kind, rest, names_turn=names_turn):
             return span + clause
-        if kind == "ignore" and not _compile(language, "reports").search(rest):
-            is_forgotten = names_turn and _compile(language, "forget", kind).match(rest)
-            if is_forgotten or _compile(language, "within", kind).search(rest):
-                return span + clause
         is_short = len(clause.split()) <= MAX_SPAN_WORDS
         names_span = is_short and re.search(_read_patterns()["all"]["conversation"], clause)
         span = f"{clause}, " if names_span else ""
     return ""
+
+
+def _is_request(language: str, kind: str, clause: str, *, names_turn: bool) -> bool:
+    """Return True if a clause without its leads is a request of this kind."""
+    if _compile(language, kind, kind).match(clause):
+        return True
+    if kind != "ignore" or _compile(language, "reports").search(clause):
+        return False
+    if names_turn and _compile(language, "forget", kind).match(clause):
+        return True
+    return bool(_compile(language, "within", kind).search(clause))
 
 
 def _read(message: str) -> str:
