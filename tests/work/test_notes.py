@@ -14,7 +14,7 @@ from corpus import SECRETS
 from memsheaf import Settings, Sheaf
 from memsheaf.errors import BadHeader, MemsheafError, SecretFound, TextRefused
 from memsheaf.work.notes import (
-    ARCHIVE,
+    ARCHIVE_FILE,
     BLOCKERS,
     MAX_ENTRY_BYTES,
     OBJECTIVE,
@@ -216,16 +216,16 @@ def test_what_is_done_moves_to_the_archive_in_one_commit(sheaf: Sheaf, notes: No
     for which in ("1", "2026-11-01: The vendor has not sent the key", "VENDOR", "has not sent the key"):
         assert notes.finish(which) == "2026-11-01: The vendor has not sent the key"
         assert notes.text == GOOD.replace("- 2026-11-01: The vendor has not sent the key\n", "")
-        assert sheaf.read(ARCHIVE).text.endswith(
+        assert sheaf.read(ARCHIVE_FILE).text.endswith(
             "- Blockers and risks: 2026-11-01: The vendor has not sent the key (DONE 2026-11-15)\n"
         )
         sheaf.undo()
         assert notes.text == GOOD
-        assert ARCHIVE not in [row.path for row in sheaf.list()]
+        assert ARCHIVE_FILE not in [row.path for row in sheaf.list()]
     assert notes.finish("2") == "2026-11-10: Which queue do we take?"
     assert notes.finish("objective") == "Ship the importer"
     assert notes.finish("2 of 6") == "2 of 6: the parser"
-    assert "- Active objective: Ship the importer (DONE 2026-11-15)\n" in sheaf.read(ARCHIVE).text
+    assert "- Active objective: Ship the importer (DONE 2026-11-15)\n" in sheaf.read(ARCHIVE_FILE).text
 
 
 def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf, notes: Notes) -> None:
@@ -272,7 +272,7 @@ def test_pruning_is_shown_first_and_done_once(sheaf: Sheaf, notes: Notes) -> Non
     assert notes.prune(apply=True) == planned
     assert notes.text == planned.text
     for one in planned.moved:
-        assert one.text.split("\n")[0] in sheaf.read(ARCHIVE).text
+        assert one.text.split("\n")[0] in sheaf.read(ARCHIVE_FILE).text
     commits = [commit.why for commit in sheaf.log()]
     assert commits[0] == "notes: prune"
 
@@ -312,4 +312,4 @@ def test_a_secret_that_a_person_wrote_is_not_copied_to_the_archive(sheaf: Sheaf,
 
     with pytest.raises(SecretFound):
         notes.prune(apply=True)
-    assert not (Path(sheaf.root) / ARCHIVE).exists()
+    assert not (Path(sheaf.root) / ARCHIVE_FILE).exists()

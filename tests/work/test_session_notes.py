@@ -21,11 +21,10 @@ from memsheaf.errors import (
 from memsheaf.index.vectors import passages
 from memsheaf.prompts import read_prompt
 from memsheaf.sheaf import Sheaf
-from memsheaf.text.sections import count_tokens, sections
+from memsheaf.text.sections import SESSION_FILE, count_tokens, sections
 from memsheaf.work.promotion import items
 from memsheaf.work.sessions import (
-    ARCHIVE,
-    FILE,
+    ARCHIVE_FOLDER,
     SessionNotes,
     list_ended,
     open_session,
@@ -55,7 +54,7 @@ def notes(layers: Sheaf) -> SessionNotes:
 
 
 def file_of(notes: SessionNotes) -> Path:
-    return Path(notes.sheaf.root, FILE)
+    return Path(notes.sheaf.root, SESSION_FILE)
 
 
 def titles(text: str) -> list[str]:
@@ -129,7 +128,7 @@ def test_a_file_that_is_not_understood_is_not_rewritten_and_can_be_archived(note
             notes.note("x")
         assert file_of(notes).read_bytes() == data
     notes.end()
-    assert Path(notes.sheaf.root, ARCHIVE, FILE).read_bytes() == data
+    assert Path(notes.sheaf.root, ARCHIVE_FOLDER, SESSION_FILE).read_bytes() == data
 
 
 # what is found and shown of it
@@ -168,7 +167,9 @@ def test_a_session_that_has_ended_is_found_by_what_was_noted_and_not_recalled(
             assert chosen.session().recall(question).memories == (), question
             assert chosen.search(question) == [], question
         assert chosen.session().recall("Which port does the proxy listen on?").memories == ()
-        assert [str(one.ref) for one in chosen.search("proxy port")] == ["session/one:" + ARCHIVE + FILE]
+        assert [str(one.ref) for one in chosen.search("proxy port")] == [
+            "session/one:" + ARCHIVE_FOLDER + SESSION_FILE
+        ]
 
 
 # ending
@@ -250,7 +251,7 @@ def test_no_secret_reaches_the_disk(layers: Sheaf, notes: SessionNotes, tmp_path
 def test_a_session_folder_that_is_a_link_is_refused(layers: Sheaf, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / FILE).write_text("## Worklog\n")
+    (elsewhere / SESSION_FILE).write_text("## Worklog\n")
     sessions = Path(layers.only("project").root, "sessions")
     sessions.mkdir(parents=True)
     (sessions / "one").symlink_to(elsewhere)
@@ -260,4 +261,4 @@ def test_a_session_folder_that_is_a_link_is_refused(layers: Sheaf, tmp_path: Pat
         open_session(layers, "one")
     with pytest.raises(ScopeRefused):
         start_session(layers, id="one")
-    assert [path.name for path in elsewhere.iterdir()] == [FILE]
+    assert [path.name for path in elsewhere.iterdir()] == [SESSION_FILE]

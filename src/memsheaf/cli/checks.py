@@ -55,7 +55,8 @@ def audit(call: Call) -> int:
     there = [audit.report.scope for audit in audits if isdir(audit.root)]
     findings = [finding for audit in audits for finding in audit.report.findings]
     sections = {
-        name: [finding for audit in audits for finding in audit.report.section(name)] for name in checks.SECTIONS
+        name: [finding for audit in audits for finding in audit.report.section(name)]
+        for name in checks.AUDIT_SECTIONS
     }
     files = sum(audit.report.files for audit in audits)
     failed = any(finding.level != checks.INFO for finding in findings)

@@ -33,11 +33,11 @@ from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.similarity import fact, group_alike, telling
 from memsheaf.work.hub_scopes import HubStatus
-from memsheaf.work.notes import ARCHIVE, problems
+from memsheaf.work.notes import ARCHIVE_FILE, problems
 from memsheaf.work.sessions import open_session
 from memsheaf.worktree import list_tracked_private
 
-DRIFTED = ("drifted", "missing")  # states of a citation that does not hold any more
+DRIFTED_STATES = ("drifted", "missing")  # states of a citation that does not hold any more
 MAX_BLANK_SESSION_DAYS = 1
 MAX_UNTOUCHED_SESSION_DAYS = 14
 MAX_PROBLEM_CHARS = 300
@@ -46,7 +46,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 )
 
 ERROR, WARNING, INFO = LEVELS = ("error", "warning", "info")
-SECTIONS = {
+AUDIT_SECTIONS = {
     "duplicates": ("duplicate",),
     "citations": ("stale-citation",),
     "pollution": ("tracked", "unreadable", "notes", "session", "catalog"),
@@ -90,7 +90,7 @@ class Audit(NamedTuple):
 
     def section(self, name: str) -> list[Finding]:
         """Return the findings of a section."""
-        return [finding for finding in self.findings if finding.kind in SECTIONS[name]]
+        return [finding for finding in self.findings if finding.kind in AUDIT_SECTIONS[name]]
 
 
 @dataclass(slots=True)
@@ -153,7 +153,7 @@ def run_checks(
     for check in scope_checks:
         findings += check(context)
     findings = [_without_secrets(finding) for finding in findings]
-    kinds = [kind for section in SECTIONS.values() for kind in section] + [""]
+    kinds = [kind for section in AUDIT_SECTIONS.values() for kind in section] + [""]
     return sorted(findings, key=lambda each: (LEVELS.index(each.level), kinds.index(each.kind), each.path))
 
 
@@ -220,7 +220,7 @@ def check_citations(memory: Memory, context: Context) -> Iterator[Finding]:
         return
     for citation in filter(None, map(citations.parse, memory.citations)):
         verdict = citations.check(citation, context.tree)
-        if verdict.state in DRIFTED:
+        if verdict.state in DRIFTED_STATES:
             advice = f"{context.command('edit', memory.path)}, if it is outdated"
             if is_fact(memory.path) and context.sheaf.scope.layer == "project":
                 advice = f"`memsheaf fact supersede {quote(memory.path)} FACT --reason TEXT`"
@@ -245,7 +245,7 @@ def check_warnings(memory: Memory, context: Context) -> Iterator[Finding]:
 
 def collect(memory: Memory, context: Context) -> Iterator[Finding]:
     """Note a memory for `check_duplicates`; notes are none, though they may say what one says."""
-    if memory.path not in (NOTES, CONTEXT) and not memory.path.startswith(ARCHIVE.removesuffix(".md")):
+    if memory.path not in (NOTES, CONTEXT) and not memory.path.startswith(ARCHIVE_FILE.removesuffix(".md")):
         context.compared.append(prepare(memory))
     return iter(())
 
@@ -410,7 +410,7 @@ def examine_hub(status: HubStatus) -> Iterator[Finding]:
 
 def has_drifted(evidence: Evidence) -> bool:
     """Return True if a citation does not hold any more."""
-    return any(verdict.state in DRIFTED for _, verdict in evidence.citations)
+    return any(verdict.state in DRIFTED_STATES for _, verdict in evidence.citations)
 
 
 def verify(

@@ -39,7 +39,7 @@ from memsheaf.text.sections import (
 )
 from memsheaf.text_edits import dated
 
-ARCHIVE = "NOTES-archive.md"
+ARCHIVE_FILE = "NOTES-archive.md"
 MAX_LINES = 20
 MAX_BULLETS_IN_A_ROW = 3
 MAX_ENTRY_BYTES = 300
@@ -201,7 +201,7 @@ class Notes:
             pruned = change(old)
             files = {NOTES: pruned.text} if pruned.text != old else {}
             if pruned.moved:
-                files[ARCHIVE] = archive(look(ARCHIVE) or "", self._sheaf.today, pruned.moved)
+                files[ARCHIVE_FILE] = archive(look(ARCHIVE_FILE) or "", self._sheaf.today, pruned.moved)
             return files
 
         self._commit(plan, why)

@@ -31,7 +31,7 @@ from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT, Allow, Memory
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line
-from memsheaf.text.sections import Entry, entries, fold_title, sections
+from memsheaf.text.sections import SESSION_FILE, Entry, entries, fold_title, sections
 from memsheaf.text.similarity import MIN_FACT_WORDS, SAME, fact, likeness, words
 from memsheaf.work import sessions
 from memsheaf.work.facts import Fact, Facts, fold_subject, problems_of
@@ -46,8 +46,8 @@ QUESTIONS = (
     "Is it a procedure? Then it is rather a skill, once it was needed twice.",
 )
 _NOTED = {
-    sessions.FILE: frozenset(map(fold_title, sessions.PROMOTABLE)),
-    sessions.ARCHIVE + sessions.FILE: frozenset(map(fold_title, sessions.PROMOTABLE)),
+    SESSION_FILE: frozenset(map(fold_title, sessions.PROMOTABLE)),
+    sessions.ARCHIVE_FOLDER + SESSION_FILE: frozenset(map(fold_title, sessions.PROMOTABLE)),
     TASK_FILE: frozenset({"notes"}),
 }
 """The files that have notes, each with the headings under which those stand that may be of use beyond it."""

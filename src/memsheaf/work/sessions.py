@@ -40,8 +40,7 @@ from memsheaf.text.sections import (
 )
 from memsheaf.text_edits import dated
 
-FILE = SESSION_FILE  # the notes of a session; in the folder where memories live, the user's own template
-ARCHIVE = "archive/"
+ARCHIVE_FOLDER = "archive/"
 DEFAULT_SECTION = "Worklog"  # where a note goes that names none; there it gets the time
 MAX_SECTION_TOKENS = 2_000
 MAX_TOTAL_TOKENS = 12_000
@@ -83,7 +82,7 @@ class SessionNotes:
             NotFound: there is no such session.
             Blocked: it ended before anything was noted.
         """
-        for path in (FILE, ARCHIVE + FILE):
+        for path in (SESSION_FILE, ARCHIVE_FOLDER + SESSION_FILE):
             with suppress(NotFound):  # from the store: who looks at hundreds of sessions opens no index for each
                 return parse(path, self.sheaf.own.store.read(path).data)
         raise self._explain_missing()
@@ -109,7 +108,7 @@ class SessionNotes:
             changed=utc_time(changed) if changed else "",
             tokens=count_tokens(memory.body),
             is_blank=is_blank(memory),
-            is_open=memory.path == FILE,
+            is_open=memory.path == SESSION_FILE,
         )
 
     def note(self, text: str, *, section: str = "", replace: bool = False) -> SessionNote:
@@ -131,7 +130,7 @@ class SessionNotes:
 
         def plan(look: Look) -> Mapping[str, str]:
             nonlocal title
-            old = look(FILE)
+            old = look(SESSION_FILE)
             if old is None:
                 raise self._explain_missing()
             page = split(old)
@@ -144,7 +143,9 @@ class SessionNotes:
                 body = append_bullet(page.body, title, text)
             _refuse_changed_headings(page.body, body)
             _refuse_overfull(page.body, body, title)
-            return {FILE: edit_text(old, fields={"updated": self.sheaf.today}, body=body) if page.head else body}
+            return {
+                SESSION_FILE: edit_text(old, fields={"updated": self.sheaf.today}, body=body) if page.head else body
+            }
 
         try:
             commit = self.sheaf.own.change_files(plan, "replace a section" if replace else "note")
@@ -162,11 +163,11 @@ class SessionNotes:
 
         def move() -> str:
             memory = self.memory
-            if memory.path != FILE:
+            if memory.path != SESSION_FILE:
                 raise self._explain_missing()
-            changes = [Change(FILE, None, memory.version)]
+            changes = [Change(SESSION_FILE, None, memory.version)]
             if not is_blank(memory):  # at no moment neither of them is there
-                changes.insert(0, Change(ARCHIVE + FILE, memory.data, ABSENT))
+                changes.insert(0, Change(ARCHIVE_FOLDER + SESSION_FILE, memory.data, ABSENT))
             # as it is, whatever is in it: it was here before
             allow = Allow(secrets=True, anyway=True)
             return self.sheaf.own.change_many(changes, "end the session", by=self.sheaf.by, allow=allow).id
@@ -182,7 +183,7 @@ class SessionNotes:
     def _explain_missing(self) -> MemsheafError:
         """Return the error for notes that are not there: the session has ended, or it never began."""
         begin = "`memsheaf session start` begins one."
-        if self.sheaf.own.find(ARCHIVE + FILE) or self.sheaf.own.has_history(FILE):
+        if self.sheaf.own.find(ARCHIVE_FOLDER + SESSION_FILE) or self.sheaf.own.has_history(SESSION_FILE):
             undo = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`"
             return hinted(Blocked(f"the session {self.id!r} has ended"), f"{undo}; {begin}")
         there = "`memsheaf session list --all` shows which there are"
@@ -220,13 +221,13 @@ def start_session(layers: Sheaf, title: str = "", *, id: str = "", template: str
 
     def plan(look: Look) -> Mapping[str, str]:
         scope = notes.sheaf.scope
-        if look(FILE) is not None:
+        if look(SESSION_FILE) is not None:
             shown = f"`memsheaf session show --session {name}` shows it; choose another --id for a new one."
             raise hinted(Exists(str(scope), "it is open"), shown)
-        if look(ARCHIVE + FILE) is not None:
+        if look(ARCHIVE_FOLDER + SESSION_FILE) is not None:
             undo = f"Undo with `memsheaf undo --scope {scope}`; choose another --id for a new one."
             raise hinted(Exists(str(scope), "it has ended"), undo)
-        return {FILE: text}
+        return {SESSION_FILE: text}
 
     notes.sheaf.own.change_files(plan, "begin a session")
     return notes
@@ -254,12 +255,12 @@ def open_session(layers: Sheaf, id: str = "") -> SessionNotes:
 def list_ended(layers: Sheaf) -> list[str]:
     """Return the ids of the sessions that have ended and left notes, in order."""
     still_open = layers.work.going("session")
-    return [id for id in layers.work.sessions_with(ARCHIVE + FILE) if id not in still_open]
+    return [id for id in layers.work.sessions_with(ARCHIVE_FOLDER + SESSION_FILE) if id not in still_open]
 
 
 def read_template(settings: Settings, path: str = "", *, long: bool = False) -> str:
     """Return the template in a file, or our `long` one, the user's own, or our short one. Raises TextRefused."""
-    place = path or os.path.join(settings.home, FILE)
+    place = path or os.path.join(settings.home, SESSION_FILE)
     if not path and (long or not os.path.lexists(place)):
         return read_prompt("session-long" if long else "session")
     try:

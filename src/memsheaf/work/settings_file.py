@@ -19,7 +19,7 @@ from memsheaf import config
 from memsheaf.config import OFFLINE, POLICIES, Settings, line_of, split_key
 from memsheaf.errors import BadSettings, Changed, NotFound, Refused, StoreFailed, hinted
 
-FILE = "config.toml"
+CONFIG_FILE = "config.toml"
 OPEN_TABLES = ("learning.scopes.", "projects.", "teams.")  # tables whose keys are not known beforehand
 
 _CHOICES = {
@@ -57,7 +57,7 @@ class SettingsFile:
     @property
     def path(self) -> str:
         """The place where the file is, or would be."""
-        return os.path.join(config.home_folder(self._environment), FILE)
+        return os.path.join(config.home_folder(self._environment), CONFIG_FILE)
 
     @property
     def version(self) -> str:
@@ -99,7 +99,7 @@ class SettingsFile:
         lines = self.lines()
         version = _version(lines)
         if expect not in (None, version):
-            raise Changed(FILE)
+            raise Changed(CONFIG_FILE)
         for key, words in values.items():
             setting = self.find(key)
             line = None if words is None else to_toml(_parse_value(words, setting.value))
@@ -126,7 +126,7 @@ class SettingsFile:
 
     def _setting(self, key: str, value: object, usual: object, lines: list[str]) -> Setting:
         variable = "MEMSHEAF_" + key.removesuffix(".name").removeprefix("learning.").replace(".", "_").upper()
-        origin = "default" if line_of(lines, key)[0] is None else FILE
+        origin = "default" if line_of(lines, key)[0] is None else CONFIG_FILE
         if variable in (config.__doc__ or "") and self._environment.get(variable):
             origin = variable
         choices = POLICIES if key.startswith("learning.scopes.") else _CHOICES.get(key, ())
@@ -139,7 +139,7 @@ class SettingsFile:
         try:
             os.makedirs(home, mode=0o700, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=home, prefix=".config-") as folder:
-                draft = os.path.join(folder, FILE)
+                draft = os.path.join(folder, CONFIG_FILE)
                 with open(draft, "w", encoding="utf-8") as file:
                     file.write(text)
                     file.flush()
@@ -150,7 +150,7 @@ class SettingsFile:
                     error.args = (f"{error.reason or error}; nothing was changed",)
                     raise
                 if self.version != version:
-                    raise Changed(FILE)
+                    raise Changed(CONFIG_FILE)
                 os.replace(draft, os.path.realpath(self.path))
         except OSError as error:
             raise StoreFailed(f"{self.path} cannot be written: {error.strerror or error}") from None
