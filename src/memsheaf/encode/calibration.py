@@ -1,4 +1,4 @@
-"""How a cosine becomes a probability; a module of its own, because the encoder and its package both need it."""
+"""The calibration of an encoder, which the encoder and its package both need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Calibration(NamedTuple):
-    """How a cosine becomes the probability that a memory matters: a sigmoid with this scale and bias."""
+    """The probability that a memory matters, given a cosine: a sigmoid with this scale and bias."""
 
     scale: float
     bias: float

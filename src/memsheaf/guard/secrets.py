@@ -40,7 +40,7 @@ Finding = tuple[str, int, int]  # the kind of a secret, and where in a view it b
 
 
 class Secret(NamedTuple):
-    """Where in a text a secret stands and what it is; never the secret itself."""
+    """The place of a secret in a text and its kind; never the secret itself."""
 
     kind: str
     start: int

@@ -46,7 +46,7 @@ class Refresher:
         self._clock = clock
         self._by_text = bool(store.checkout)
         self.reports: dict[int, Callable[[int], None]] = {}
-        """What is told, by thread, how many files a look has read; what it raises ends the look."""
+        """Called, by thread, with the number of files that a look has read; an exception ends the look."""
         self.catalog = CatalogPublisher(store)
         self.reset()
 

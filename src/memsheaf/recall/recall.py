@@ -103,7 +103,7 @@ class Candidate(NamedTuple):
 
 
 class Recall(NamedTuple):
-    """What was recalled for a message, and why.
+    """The memories that were recalled for a message, and why.
 
     `text` goes beside the user's message and is "" when nothing was recalled. `gate` says why nothing was even
     looked for. `selector` is who chose: `local`, `model`, or `local` with the reason why the model did not.
@@ -296,10 +296,8 @@ def _select_by_model(
     model: Model, query: str, candidates: list[Candidate], occasion: Occasion, deadline: float
 ) -> list[Candidate]:
     """Return the candidates with the model's choice. Raises ModelFailed."""
-    offered = {
-        f"{candidate.scope}/{candidate.row.path}": candidate
-        for candidate in [candidate for candidate in candidates if not candidate.why][:MAX_OFFERED]
-    }
+    possible = [candidate for candidate in candidates if not candidate.why]
+    offered = {f"{candidate.scope}/{candidate.row.path}": candidate for candidate in possible[:MAX_OFFERED]}
     text = f"The user's words:\n{query}"
     if occasion.tools:
         text += f"\n\nTools the assistant has just used: {', '.join(occasion.tools)}"
@@ -311,14 +309,15 @@ def _select_by_model(
     names = reply.get("selected_memories") if isinstance(reply, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ModelFailed("its answer was not a list of memories")
-    chosen = [offered.pop(name)._replace(chosen=True) for name in names if name in offered][:MAX_MEMORIES]
-    versions = {candidate.version for candidate in chosen}
+    names = [name for name in dict.fromkeys(names) if name in offered][:MAX_MEMORIES]
+    selected = [offered[name]._replace(chosen=True) for name in names]
+    versions = {candidate.version for candidate in selected}
     for candidate in candidates:
         if candidate.why:
-            chosen.append(candidate)
+            selected.append(candidate)
         elif candidate.version not in versions:
-            chosen.append(candidate.refuse("not chosen by the model", "model"))
-    return chosen
+            selected.append(candidate.refuse("not chosen by the model", "model"))
+    return selected
 
 
 def _read_selected(
