@@ -178,7 +178,7 @@ class Settings(NamedTuple):
 
     def places(self, cwd: str) -> Places:
         """Return what decides which folder a scope has, seen from a working directory."""
-        return Places(self.home, cwd, self.project, self.projects)
+        return Places(self.home, cwd, self.project, self.projects, self.state or os.path.join(self.home, "state"))
 
 
 def load(

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from memsheaf.errors import Busy, Changed, MemsheafError
+from memsheaf.errors import Busy, Changed
 
 T = TypeVar("T")
 
@@ -58,7 +58,6 @@ def retry(
     work: Callable[[], T],
     *,
     busy: str,
-    on: type[MemsheafError] = Changed,
     times: int = 100,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> T:
@@ -70,6 +69,6 @@ def retry(
     for _ in range(times):
         try:
             return work()
-        except on:
+        except Changed:
             meanwhile()
     raise Busy(busy)

@@ -72,12 +72,16 @@ class Scope(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The places that decide which folder a scope has. `project` is one that the caller or the environment chose."""
+    """The places that decide which folder a scope has. `project` is one that the caller or the environment chose.
+
+    `state` is the directory for what is kept about folders outside of them.
+    """
 
     home: str
     cwd: str
     project: str = ""
     projects: Sequence[tuple[str, str]] = ()
+    state: str = ""
 
 
 def check_label(label: str, what: str) -> str:
@@ -118,7 +122,7 @@ class KnownScope(NamedTuple):
         return self.layer if self.layer in SINGLE_LAYERS else f"{self.layer}/{os.path.basename(self.root)}"
 
 
-def list_scopes(places: Places, find_tree: Callable[[KnownScope], str]) -> list[KnownScope]:
+def list_scopes(places: Places, find_tree: Callable[[KnownScope, Places], str]) -> list[KnownScope]:
     """Return user, the present project, other projects, each with its tasks and sessions; then agents and teams.
 
     `find_tree` gives the working tree of a project, which tells projects of one name apart.
@@ -133,7 +137,7 @@ def list_scopes(places: Places, find_tree: Callable[[KnownScope], str]) -> list[
     scopes = [KnownScope("user", "user", "user", os.path.join(places.home, "user"))]
     for project in projects:
         if counts[project.title] > 1:
-            where = find_tree(project) or project.key[-16:]
+            where = find_tree(project, places) or project.key[-16:]
             project = project._replace(title=f"{project.title} ({where})")
         scopes.append(project)
         for folder in INNER_FOLDERS:

@@ -150,7 +150,7 @@ class AllScopes(OpenFolders):
         self.read_only = read_only
         self._sheaves: dict[str, Sheaf] = {}
         if not read_only:
-            record_tree(settings, cwd)
+            record_tree(settings.places(cwd))
 
     def __enter__(self) -> AllScopes:
         return self
@@ -160,7 +160,7 @@ class AllScopes(OpenFolders):
 
     def list(self) -> list[KnownScope]:
         """Return the scopes that there are."""
-        return list_scopes(self.settings.places(self.cwd), self.tree)
+        return list_scopes(self.settings.places(self.cwd), find_tree)
 
     def find(self, key: str) -> KnownScope:
         """Return the scope with a key. Raises NotFound.
@@ -213,7 +213,7 @@ class AllScopes(OpenFolders):
 
     def tree(self, scope: KnownScope) -> str:
         """Return the working tree for the citations of a scope, "" when unknown or outside of projects."""
-        return find_tree(scope, self.settings, self.cwd)
+        return find_tree(scope, self.settings.places(self.cwd))
 
 
 class WorkScopes:
@@ -356,7 +356,7 @@ class Sheaf:
     def close(self, *, wait: bool = True) -> None:
         """Make everything safe on disk and let go; a process that ends now need not `wait` for vectors."""
         if "project" in self._roots and not self.read_only:
-            record_tree(self.settings, self.cwd)
+            record_tree(self.settings.places(self.cwd))
         self._folders.close(wait=wait)
 
     def __enter__(self) -> Sheaf:
@@ -468,7 +468,7 @@ class Sheaf:
         ]
         if self._whole is self and "project" in self.scopes():
             places = self.settings.places(self.cwd)
-            lines = [unused_folder(places), describe_moved(self.settings, self.cwd), *lines]
+            lines = [unused_folder(places), describe_moved(places), *lines]
         return list(filter(None, lines))
 
     # Names

@@ -22,13 +22,13 @@ from shlex import quote
 from threading import Timer
 from typing import NamedTuple
 
-from memsheaf.config import Settings
 from memsheaf.errors import CitationRefused, MemsheafError, PathRefused
 from memsheaf.guard.citations import is_inside, lines_of, parse
 from memsheaf.guard.symbols import word
 from memsheaf.scope import (
     FOLDER,
     KnownScope,
+    Places,
     around,
     find_repository,
     inside,
@@ -43,6 +43,7 @@ from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder, read_file, walk
+from memsheaf.store.state import State
 from memsheaf.text.neutralize import plain_name
 
 MAX_FILE_BYTES = 1 << 20
@@ -473,56 +474,56 @@ def _open_inner(store: FolderStore) -> Iterator[tuple[str, FolderStore]]:
 # Where working trees were last seen
 
 
-def find_tree(scope: KnownScope, settings: Settings, cwd: str) -> str:
+def find_tree(scope: KnownScope, places: Places) -> str:
     """Return the working tree for the citations of a scope, "" when unknown or outside of projects."""
     project = scope.project
     if not project:
         return ""
-    if project == project_root(settings.places(cwd)):
-        return around(cwd)
+    if project == project_root(places):
+        return around(places.cwd)
     if os.path.basename(project) == FOLDER:
         return os.path.dirname(project)
-    for folder, root in settings.projects:
+    for folder, root in places.projects:
         tree = os.path.abspath(os.path.expanduser(folder))
         if os.path.abspath(os.path.expanduser(root)) == project and os.path.isdir(tree):
             return tree
-    recorded, _ = _read_record(project, settings)
+    recorded, _ = _read_record(project, places)
     is_there = bool(recorded) and os.path.isdir(recorded)
-    return recorded if is_there and _is_about(project, recorded, settings.home) else ""
+    return recorded if is_there and _is_about(project, recorded, places.home) else ""
 
 
-def record_tree(settings: Settings, cwd: str, *, decided: bool = False) -> None:
-    """Record the working tree of the project around a folder, unless it is to be `decided` where it came from."""
+def record_tree(places: Places, *, decided: bool = False) -> None:
+    """Record the working tree of the project here, unless it is to be `decided` where it came from."""
     with suppress(MemsheafError, OSError):
-        root, tree = _find_here(settings, cwd)
-        if not (decided or os.path.isdir(root)) or not _is_about(root, tree, settings.home):
+        root, tree = project_root(places), project_tree(places)
+        if not (decided or os.path.isdir(root)) or not _is_about(root, tree, places.home):
             return
         times = _read_times(tree)
-        recorded, recorded_times = _read_record(root, settings)
+        recorded, recorded_times = _read_record(root, places)
         is_recorded = recorded == tree and 4 * len(times.items() & recorded_times.items()) >= 3 * len(times)
-        if is_recorded or (not decided and describe_moved(settings, cwd)):
+        if is_recorded or (not decided and describe_moved(places)):
             return
-        settings.state_of(root).save(TREE_RECORD, {"tree": tree, "times": times})
+        State.of(root, places.state).save(TREE_RECORD, {"tree": tree, "times": times})
 
 
-def find_project(settings: Settings, tree: str) -> str:
+def find_project(places: Places, tree: str) -> str:
     """Return the folder of the project in MEMSHEAF_HOME that has or had this working tree, "" if there is none."""
-    named = private_root(settings.home, tree)
-    for root in _list_private(settings):
-        if root == named or _read_record(root, settings)[0] == tree:
+    named = private_root(places.home, tree)
+    for root in _list_private(places):
+        if root == named or _read_record(root, places)[0] == tree:
             return root
     return ""
 
 
-def describe_moved(settings: Settings, cwd: str) -> str:
+def describe_moved(places: Places) -> str:
     """Return a line about the memory of a tree that may have been moved here, "" if there is none."""
     with suppress(MemsheafError, OSError):
-        root, tree = _find_here(settings, cwd)
-        if _read_record(root, settings)[0] or not _is_about(root, tree, settings.home):
+        root, tree = project_root(places), project_tree(places)
+        if _read_record(root, places)[0] or not _is_about(root, tree, places.home):
             return ""
         here = _read_times(tree)
-        for other in _list_private(settings):
-            before, times = _read_record(other, settings)
+        for other in _list_private(places):
+            before, times = _read_record(other, places)
             if not times or os.path.lexists(before) or 2 * len(here.items() & times.items()) < len(times):
                 continue
             if count := sum(name.endswith(".md") for _, _, names in os.walk(other) for name in names):
@@ -531,20 +532,14 @@ def describe_moved(settings: Settings, cwd: str) -> str:
     return ""
 
 
-def _find_here(settings: Settings, cwd: str) -> tuple[str, str]:
-    """Return the folder of the project around a folder, and its tree. Raises MemsheafError, OSError."""
-    places = settings.places(cwd)
-    return project_root(places), project_tree(places)
-
-
-def _list_private(settings: Settings) -> list[str]:
-    projects = os.path.join(settings.home, "projects")
+def _list_private(places: Places) -> list[str]:
+    projects = os.path.join(places.home, "projects")
     return [os.path.join(projects, name) for name in named_folders(projects)]
 
 
-def _read_record(root: str, settings: Settings) -> tuple[str, dict[str, int]]:
+def _read_record(root: str, places: Places) -> tuple[str, dict[str, int]]:
     """Return the working tree that was recorded for a project, "" without one, and its times."""
-    match settings.state_of(root).load(TREE_RECORD):
+    match State.of(root, places.state).load(TREE_RECORD):
         case str(tree):  # an earlier version wrote that
             return tree, {}
         case {"tree": str(tree), "times": dict(times)}:

@@ -157,7 +157,7 @@ def build(place: Path, now: float | None = None) -> Settings:
     with ExitStack() as stack:
         _Writer(place, settings, clock, stack).write()
     for project in PROJECTS:
-        record_tree(settings, str(place / "work" / project))
+        record_tree(settings.places(str(place / "work" / project)))
     for path, (old, new) in DRIFTED.items():
         file = place / PRESENT / path
         file.write_text(file.read_text("utf-8").replace(old, new), "utf-8")

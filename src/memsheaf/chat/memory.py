@@ -138,7 +138,7 @@ class ChatMemory:
     def learn(self, turn: Turn, *, later: bool = False) -> None:
         """Keep a finished turn, and begin to distil it, unless that is left for `later`. Raises StoreFailed, Busy."""
         if self._folder:
-            record_tree(self.layers.settings, self._folder)
+            record_tree(self.layers.settings.places(self._folder))
         if self.session.learn(turn) and not later:
             self.learning.distiller.start()
         if self._upkeep:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from memsheaf.cli.call import Call, here, plural
+from memsheaf.cli.call import Call, plural
 from memsheaf.cli.command import Argument, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.config import Chat, Settings
@@ -46,7 +46,7 @@ def scopes(call: Call) -> int:
     with call.memory() as memory:
         notices = memory.notices()
     found = []
-    for scope in list_scopes(settings.places(here()), lambda scope: find_tree(scope, settings, here())):
+    for scope in list_scopes(settings.places(here()), find_tree):
         name = "" if scope.key.startswith("project~") else scope.name
         count = count_memories(scope.root)
         found.append(ScopeFolder(name, scope.root, count, scope.key, scope.title, _hub_of(scope, settings)))

@@ -208,7 +208,8 @@ class Call:
         layers = ("project", "task", "session")
         if not any(scope.partition("/")[0] in layers for scope in self.scopes() or ("project",)):
             return ""
-        return unused_folder(self.settings().places(here())) or describe_moved(self.settings(), here())
+        places = self.settings().places(here())
+        return unused_folder(places) or describe_moved(places)
 
     def _report_progress(self, scope: OpenScope) -> None:
         """Let a scope report progress to people when a look takes long."""

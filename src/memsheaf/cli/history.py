@@ -207,7 +207,7 @@ def _restore_lost(call: Call) -> int:
             files += [memory.label(scope.ref(path)) for path in restored]
         memory.list()  # the catalog is written again
         if dismiss:
-            record_tree(settings, here(), decided=True)
+            record_tree(settings.places(here()), decided=True)
         notices = memory.notices()
     nothing = "what is gone is not reported any more" if dismiss else "nothing is missing"
     shown = [f"  + {path}" for path in files[:FOLDED]]
@@ -224,11 +224,11 @@ def _bring_project(call: Call, source: str) -> Sequence[str]:
     """Make the memory of another folder the one of the project here, and return its files."""
     settings = call.settings()
     root = project_root(settings.places(here()))
-    other = find_project(settings, source)
+    other = find_project(settings.places(here()), source)
     if not other or other == root:
         raise Usage(f"no other project has its memory in MEMSHEAF_HOME for {source}; `memsheaf scopes` lists them")
     files = move(Locations(other, root, settings.home, settings.state, settings.cache), lambda: None).files
-    record_tree(settings, here(), decided=True)
+    record_tree(settings.places(here()), decided=True)
     call.console.note(f"The memory of {source} is the one of {here()} now.")
     return files
 

@@ -208,7 +208,7 @@ class _Call:
     def _start_text(self) -> str:
         with self.answers.layers(self.settings, self.cwd, read_only=False) as layers:
             lost = [line for scope in layers.open_scopes(lasting=True) for line in scope.describe_lost()]
-            moved = describe_moved(self.settings, self.cwd)
+            moved = describe_moved(self.settings.places(self.cwd))
             lines = "".join(f"(memsheaf: {said})\n" for said in (*lost, moved) if said)
             return lines + layers.prompt(budget=START_BYTES - len(lines.encode()))
 

@@ -42,7 +42,7 @@ def work(cwd: str = "") -> int:
         with Sheaf.open(settings=settings, cwd=cwd or os.getcwd(), by="extraction") as layers:
             waiting = own_file(settings.state, layers.root, WAITING)
             with layers.own.state.lock("hook-worker"):
-                record_tree(settings, cwd or os.getcwd())
+                record_tree(settings.places(cwd or os.getcwd()))
                 while not is_off(settings.state, layers.root):
                     with suppress(FileNotFoundError):
                         os.unlink(waiting)
