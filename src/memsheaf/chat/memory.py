@@ -192,10 +192,11 @@ class ChatMemory:
             calls = tuple(call.id for call in said.calls) or ((said.answers,) if said.answers else ())
             text = UNRECORDED_TEXT if is_left_out else said.text
             entries.append(TranscriptEntry(said.role, text, str(number), said.tool, calls))
-        trigger = "task" if by_user else "budget"
         from memsheaf.work.brief import compact
 
-        done = compact(self.layers, entries, budget, trigger=trigger, name=name, approve=by_user)
+        done = compact(
+            self.layers, entries, budget, trigger="task" if by_user else "budget", name=name, approve=by_user
+        )
         left = []
         for entry in done.conversation:
             number = int(entry.id) if entry.id else -1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from memsheaf.cli.call import Call, plural
+from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, takes
 from memsheaf.cli.output import Note, Part, Styled, Table
 from memsheaf.config import Chat, Settings
