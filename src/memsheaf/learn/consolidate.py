@@ -65,7 +65,7 @@ class PlanGroup(NamedTuple):
 
     @property
     def paths(self) -> list[str]:
-        """The paths of all its memories, the keeper first."""
+        """Return the paths of all its memories, the keeper first."""
         return [change.path for change in self.changes()]
 
     def changes(self) -> list[Change]:
@@ -110,7 +110,7 @@ class ConsolidationReport:
 
     @property
     def retired(self) -> int:
-        """The number of memories that are retired."""
+        """Return the number of memories that are retired."""
         return sum(len(group.retired) for group in self.groups)
 
     def drop(self, groups: Collection[PlanGroup], why: str) -> None:
@@ -630,7 +630,7 @@ class Gate(NamedTuple):
 
 
 class LastRun(NamedTuple):
-    """What is remembered of the last consolidation that finished; `looked` is when one last began.
+    """The record of the last consolidation that finished; `looked` is when one last began.
 
     `learned` is the number of conversations that had been learned from by then. `settled` are the clusters of
     memories that a model saw and left as they are.

@@ -39,7 +39,7 @@ HISTORY_FILE, STAMP_FILE = "history", "erased"
 ERASED_TEXT = "(erased)"
 UNRECORDED_TEXT = "(off the record)"
 UNRECORDED_REACH = {"rest": "(off the record in this conversation)", "next": "(the next message is off the record)"}
-"""What stands for a message of the user by how far its wish reaches. `follow_privacy` reads the same in it."""
+"""The text in place of a user's message, by how far its wish reaches. `follow_privacy` reads the same in it."""
 MAX_MESSAGE_CHARS = 1_000_000  # of a message, or of a call's arguments
 LOCK_SECONDS = 10.0
 

@@ -78,7 +78,7 @@ class JudgedProposal(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path of the memory in its scope; "" when there is none."""
+        """Return the path of the memory in its scope; "" when there is none."""
         return self.ref.path if self.ref else ""
 
 

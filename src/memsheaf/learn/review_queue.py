@@ -35,7 +35,7 @@ class QueuedProposal(NamedTuple):
 
     @property
     def texts(self) -> list[str]:
-        """What it says, and the words that it was learned from."""
+        """Return its texts, and the words that it was learned from."""
         proposal = self.proposal
         return [f"{proposal.name}\n{proposal.description}\n{proposal.content}", proposal.quote]
 
