@@ -24,7 +24,7 @@ _SHAPE_PREFIXES = ("```", "~~~", "#", "|--")  # lines that only shape a text beg
 
 
 class _Sayings(NamedTuple):
-    """The sayings of erased memories: `lines` to find anywhere, those that stand `alone`, and the words of `facts`."""
+    """The sayings of erased memories: `lines` to find anywhere, those that stand `alone`, words of `facts`."""
 
     lines: frozenset[str]
     alone: frozenset[str]
