@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # tests keep their files in memory where there is room (4 GiB): the disk costs a fifth of their time
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 >= 4194304 {print "TMPDIR=/dev/shm"}')
 
-MCP_CLIENTS := $(foreach one,claude_code_mcp conformance inspector old_client,tests/mcp_server/test_$(one).py)
+MCP_CLIENTS := $(foreach one,conformance inspector old_client,tests/mcp_server/test_$(one).py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick check format bench recall month crash race hub fuzz conformance clients mutants docs screenshots site dist clean
@@ -18,13 +18,14 @@ help: ## list the targets
 demo: $(VENV)/.base ## walk through the main job on a temporary store (no key, no server)
 	@$(BIN)/memsheaf demo
 
-# Five processes on two cores, since many tests wait; each imports and collects only its own part.
-PARTS := hub1 hub2 pages surfaces core
+# Six processes on two cores, since many tests wait; each imports and collects only its own part.
+PARTS := hub1 hub2 pages surfaces core rest
 hub1 := $(wildcard tests/hub/test_[a-o]*.py)
 hub2 := $(wildcard tests/hub/test_[p-z]*.py)
 pages := tests/web tests/chat tests/llm tests/adapters tests/test_examples.py
 surfaces := tests/cli tests/hosts tests/mcp_server tests/encode
-core := tests $(addprefix --ignore=,tests/hub $(pages) $(surfaces))
+core := $(foreach room,crash distribution fuzz guard index learn race,tests/$(room))
+rest := tests $(addprefix --ignore=,tests/hub $(pages) $(surfaces) $(core))
 test: $(VENV)/.dev tools ## run the tests, with short versions of the crash, race and fuzz suites
 	@running=; $(foreach part,$(PARTS),$(MEMORY) $(BIN)/pytest $($(part)) > $(VENV)/$(part).log 2>&1 & running="$$running $(part):$$!";) \
 	for one in $$running; do wait $${one#*:} || failed=1; echo "== $${one%:*}"; cat $(VENV)/$${one%:*}.log; done; exit $${failed:-0}

@@ -271,22 +271,6 @@ def long_talk(agent: Any, turns: int = 9) -> None:
         run(agent, f"Number {number}: " + "tell me more about this and that. " * 40)
 
 
-def test_undo_takes_back_the_last_change_in_whichever_scope_it_was(scene: Scene) -> None:
-    with scene.memory("project") as sheaf:
-        sheaf.write("Deploy day", "When we deploy", "project", "On Fridays.")
-    with scene.memory("user") as sheaf:
-        sheaf.write("Prefers tabs", "Indentation", "user", "Use tabs.")
-    with scene.chat(
-        [calling("memory_delete", '{"filename": "user:user_prefers-tabs.md"}'), "Gone."], answer="once"
-    ) as agent:
-        run(agent, "Forget about the tabs, please")
-        assert agent.memory.undo() == "Taken back: user:user_prefers-tabs.md is there again."
-    with scene.memory("project") as sheaf:
-        assert sheaf.read("project_deploy-day.md")
-    with scene.memory("user") as sheaf:
-        assert sheaf.read("user_prefers-tabs.md")
-
-
 def test_what_is_erased_is_forgotten_by_a_chat_that_is_open(scene: Scene) -> None:
     said = "We deploy with the kangaroo script, never by hand."
     save = json.dumps({"name": "Kangaroo", "description": "How", "type": "project", "content": said})

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsheaf.chat.offline.requests import MAX_REQUEST_CHARS, MemoryRequest, find_requests, read_languages, say
+from memsheaf.chat.offline.requests import MemoryRequest, find_requests, read_languages, say
 
 LANGUAGES = [name for name in read_languages() if name not in ("words", "choices")]
 CORPORA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "corpora")
@@ -59,14 +59,6 @@ def test_a_condition_is_no_request() -> None:
         assert one(text).kind == "other", text
 
 
-def test_several_requests_are_all_found_in_their_order() -> None:
-    found = find_requests("Forget that I live in Berlin. Remember that I live in Hamburg.")
-    assert [(each.kind, each.subject or each.fact) for each in found] == [
-        ("forget", "I live in Berlin"),
-        ("remember", "I live in Hamburg."),
-    ]
-
-
 def test_a_question_about_remembering_is_no_request_to_remember() -> None:
     assert one("Remember the alamo?").kind == "other"
     assert one("Will you remember that I live in Berlin?").fact == "I live in Berlin"
@@ -103,15 +95,3 @@ def test_any_text_is_read_and_says_the_same_twice(text: str) -> None:
 
 
 # what is written
-
-
-def test_a_long_message_is_read_in_no_time_that_grows_with_its_square() -> None:
-    long = "remember that " + "we and you, please " * 5_000
-    assert one(long).kind == "remember"
-    assert len(one(long).fact) > MAX_REQUEST_CHARS
-    assert find_requests("a " * 20_000)
-    assert find_requests("delete " * 10_000)
-    assert find_requests("Remember that. " * 4_000)
-    assert len(one("Remember: " + "We use it. " * 6_000).fact) > 60_000
-    assert find_requests("`a.py` " * 10_000)
-    assert len(one("Forget that " + "tea " * 20_000).subject) <= MAX_REQUEST_CHARS

@@ -77,3 +77,39 @@ def test_what_is_advised_can_be_typed(run: Run, checkout: Path) -> None:
     line = ended["advice"].partition("`")[2].partition("`")[0]
     assert line == "memsheaf forget project_freeze.md --scope user"
     assert run(*shlex.split(line)[1:])[0] == 0
+
+
+TEST = "`cd evals && npm test`"
+
+
+def test_the_report_has_its_sections_in_order_and_a_check_a_line_for_each(run: Run, checkout: Path) -> None:
+    keeper = save(run, "Tests", f"All tests of the evals run via {TEST}; they cover prompts and schemas, too.")
+    other = save(run, "Test command", f"Tests of the evals run via {TEST}; they cover prompts and schemas, too.")
+    stale = save(run, "Limit", "The limit is kept low.", "--cite", "src/gone.py:3")
+    ended = save(run, "Freeze", "No merges on the main branch.", "--expires", "2026-01-01")
+
+    code, out, _ = run("audit")
+
+    assert code == 0
+    assert out.split("\n") == [
+        "Duplicate groups",
+        "  2 entries have nearly the same words",
+        f"    {keeper}: keeper, the most specific and recent",
+        f"    {other}: candidate for natural decay",
+        "Stale citations",
+        f"  {stale}: src/gone.py no longer exists. Stale citation: candidate for a superseding fact",
+        f"    `memsheaf edit {stale}`, if it is outdated",
+        "Pollution",
+        "  none",
+        "Waiting",
+        f"  {ended}: expired on 2026-01-01",
+        f"    `memsheaf forget {ended}`, or say until when it holds",
+        "",
+    ]
+    assert run("audit", "--check") == (
+        1,
+        f"{keeper}: duplicate: 2 entries have nearly the same words\n"
+        f"{stale}: stale-citation: src/gone.py no longer exists. Stale citation: candidate for a superseding fact\n"
+        f"{ended}: expired: expired on 2026-01-01\n",
+        "",
+    )

@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mcp_server import generate
 from memsheaf.errors import Refused
-from memsheaf.hosts.clients import CLIENTS, PASTED, SYSTEMS, TOKEN, describe_client, render_client
+from memsheaf.hosts.clients import CLIENTS, TOKEN, describe_client, render_client
 from memsheaf.mcp.http_bind import VARIABLE
 
 URL = "http://127.0.0.1:8377/mcp"
@@ -32,9 +30,7 @@ HOSTILE = [
     "/home/مستخدم/ذاكرة",
     "- yes: no # null",
 ]
-TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=30)
 WITH_A_LINE = ["cline", "codex", "copilot", "gemini", "opencode"]
-REMOTE = [name for name, client in CLIENTS.items() if client["variable"]]
 
 
 def parsed(told: dict[str, Any]) -> Any:
@@ -59,13 +55,6 @@ def test_a_path_comes_out_of_every_settings_file_as_it_went_in() -> None:
         assert all(char.isprintable() or char == "\n" for char in told["config"]), (client, path)
 
 
-@given(words=st.lists(TEXT, min_size=1, max_size=4))
-def test_any_words_survive_in_every_format(words: list[str]) -> None:
-    for client in ("cursor", "codex", "goose", "continue"):
-        found = texts(parsed(describe_client(client, words=words, system="Linux")))
-        assert any(found[start : start + len(words)] == words for start in range(len(found)))
-
-
 def test_the_line_for_a_shell_says_the_same_words() -> None:
     for client, path in product(WITH_A_LINE, HOSTILE):
         line = describe_client(client, words=[path, "mcp", "--scope", path], system="Linux")["command"]
@@ -83,18 +72,6 @@ def test_no_line_is_offered_that_a_shell_or_a_person_would_misread() -> None:
         assert '"C:\\a b\\memsheaf.exe"' in line, client
         assert describe_client(client, words=[r"C:\%PATH%&calc", "mcp"], system="Windows")["command"] == ""
         assert describe_client(client, words=["/tmp/\x1b[2Jgone", "mcp"], system="Linux")["command"] == ""
-
-
-def test_a_url_goes_with_the_name_of_the_variable_that_holds_the_token() -> None:
-    for client in REMOTE:
-        told = describe_client(client, words=["memsheaf", "mcp"], url=URL, token="MY_TOKEN", system="Linux")
-        found = texts(parsed(told))
-        header = next((text for text in found if text.startswith("Bearer ")), "")
-        assert URL in found, client
-        assert "memsheaf" not in found or "command" not in told["config"], client
-        assert header or "MY_TOKEN" in found, client
-        assert "MY_TOKEN" in told["config"] or PASTED in header or "${input:" in header, client
-        assert told["note"], client
 
 
 def test_the_variable_is_the_one_that_the_server_reads_too() -> None:
@@ -117,16 +94,6 @@ def test_an_unknown_client_is_told_which_are_known() -> None:
 def test_what_is_no_text_is_refused(word: str) -> None:
     with pytest.raises(Refused, match="is no text"):
         describe_client("codex", words=[word])
-
-
-def test_a_person_is_told_the_file_of_their_system_and_the_text() -> None:
-    for client, system in product(CLIENTS, SYSTEMS):
-        told = describe_client(client, words=["memsheaf", "mcp"], system=system)
-        lines = render_client(client, words=["memsheaf", "mcp"], system=system)
-        assert told["file"] == told["files"][system]
-        assert any(told["file"] in line for line in lines)
-        assert told["config"] in "\n".join(lines)
-        assert ("\\" in told["file"]) == (system == "Windows" and client != "jetbrains"), client
 
 
 def test_what_is_made_from_the_tools_and_clients_is_as_they_are_now() -> None:

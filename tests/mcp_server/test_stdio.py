@@ -212,18 +212,6 @@ async def test_a_mistake_is_a_result_with_a_hint_and_the_session_goes_on(opened:
 # resources
 
 
-async def test_every_resource_is_read_as_its_tool_tells_it(opened: Opened, place: Place) -> None:
-    path = place.save("Prefers tabs")
-    async with opened() as client:
-        twins = {
-            CATALOG: ("memory_view", {"target": "index"}),
-            CONTEXT: ("memory_view", {"target": "context"}),
-            FILE + path: ("memory_read", {"filename": path}),
-        }
-        for uri, (name, arguments) in twins.items():
-            assert await text_of(client, uri) == said(await client.call_tool(name, arguments))
-
-
 async def test_what_is_no_resource_is_refused_and_the_session_goes_on(opened: Opened) -> None:
     async with opened() as client:
         for uri in NO_RESOURCE:
@@ -445,13 +433,4 @@ async def test_where_memory_is_off_nothing_of_it_is_told(opened: Opened, place: 
         with pytest.raises(MCPError, match="memory is off"):
             await client.get_prompt("recall", {"query": "tabs"})
         set_switch(place.settings.state, str(place.root), off=False)
-        assert path in await text_of(client, CATALOG)
-
-
-async def test_tools_that_are_switched_off_are_not_there(opened: Opened, place: Place) -> None:
-    path = place.save("Prefers tabs")
-    async with opened(told={"MEMSHEAF_TOOLS": "false"}) as client:
-        assert (await client.list_tools()).tools == []
-        told = said(await client.call_tool("memory_read", {"filename": path}), failed=True)
-        assert told == "Error: there is no tool 'memory_read'; there are: none."
         assert path in await text_of(client, CATALOG)

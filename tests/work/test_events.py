@@ -55,23 +55,6 @@ def numbered(task: Task) -> list[tuple[str, int]]:
 # what a line is
 
 
-def test_what_is_left_out_is_filled_in(task: Task) -> None:
-    task.go_to(3)
-
-    event = task.event(discovery(payload={"found": "两个缓存"}))
-
-    assert list(event.items()) == [
-        ("trace_id", task.now.trace_id),
-        ("ts", "2026-11-15T12:00:00.000Z"),
-        ("agent", "user"),
-        ("phase", 3),
-        ("event_type", "discovery"),
-        ("payload", {"found": "两个缓存"}),
-    ]
-    (data,) = files(task).values()
-    assert data == json.dumps(event, ensure_ascii=False).encode() + b"\n"
-
-
 def test_a_field_that_is_wrong_is_named_with_what_is_allowed(task: Task) -> None:
     cases: list[tuple[dict[str, object], str]] = [
         ({"event_type": "opinion"}, "event_type has to be one of delegation, gate_event"),

@@ -15,7 +15,6 @@ from corpus import HOSTILE_NAMES as HOSTILE
 from corpus import SECRETS
 from memsheaf import Message, Settings, Sheaf, Tools, Turn
 from memsheaf.errors import (
-    CreateOnly,
     Duplicate,
     Exists,
     MemsheafError,
@@ -196,19 +195,6 @@ def test_a_superseding_fact_retires_the_old_one_in_one_commit(sheaf: Sheaf, fact
     assert paths(sheaf) == [PATH]
     again = facts.supersede(PATH, "The staging service listens on port 9090.", reason="it moved")
     assert again.citations == ("src/serve.py:2",), "without a tree nobody saw that it shows this, too"
-
-
-def test_only_for_a_person_a_fact_on_another_subject_supersedes(sheaf: Sheaf, facts: Facts) -> None:
-    facts.add(PORT)
-    other = PORT._replace(subject="Ports", fact="All services listen on 443.")
-
-    with pytest.raises(CreateOnly):
-        facts.add(other, supersedes=PATH)
-    assert paths(sheaf) == [PATH]
-    sheaf.by = "user"
-    made = facts.add(other, supersedes=PATH)
-
-    assert paths(sheaf) == [made.path]
 
 
 def test_of_two_who_supersede_a_fact_at_once_one_is_told(facts: Facts, opened: Callable[..., Sheaf]) -> None:

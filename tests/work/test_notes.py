@@ -250,38 +250,6 @@ def test_a_machine_cannot_pollute_the_notes(sheaf: Sheaf, notes: Notes) -> None:
     assert sheaf.list() == []
 
 
-def test_the_fourth_blocker_and_the_second_pending_are_refused(notes: Notes) -> None:
-    for text in ("a", "b", "c"):
-        notes.block(text)
-    notes.pend("d")
-    before = notes.text
-
-    for change in (notes.block, notes.pend):
-        with pytest.raises(TextRefused, match="more than") as caught:
-            change("e")
-        assert "notes done" in caught.value.hint
-    assert notes.text == before
-
-
-def test_pruning_is_shown_first_and_done_once(sheaf: Sheaf, notes: Notes) -> None:
-    write(sheaf, FULL)
-    list(sheaf.log())
-
-    planned = notes.prune()
-    assert notes.text == FULL
-    assert notes.prune(apply=True) == planned
-    assert notes.text == planned.text
-    for one in planned.moved:
-        assert one.text.split("\n")[0] in sheaf.read(ARCHIVE_FILE).text
-    commits = [commit.why for commit in sheaf.log()]
-    assert commits[0] == "notes: prune"
-
-    assert notes.prune(apply=True).moved == []
-    assert [commit.why for commit in sheaf.log()] == commits
-    sheaf.undo()
-    assert notes.text == FULL
-
-
 def test_notes_that_are_not_understood_are_not_rewritten(sheaf: Sheaf, notes: Notes) -> None:
     notes.block("No key")
     (Path(sheaf.root) / "NOTES.md").write_bytes(b"# Notes\n\xff\xfe\n")

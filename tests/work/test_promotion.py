@@ -118,27 +118,6 @@ def test_nothing_is_stopped_for_how_it_is_worded(layers: Sheaf) -> None:
         assert examine(noted(layers, text), layers.only("user")).recommend == "yes"
 
 
-def test_what_is_there_already_is_skipped(layers: Sheaf) -> None:
-    up(layers, noted(layers, PUSH))
-
-    for same in (
-        "Test command: `make check` runs before each push, see Makefile:2!",
-        "Test command: `make check` runs before each push",
-    ):
-        found = examine(noted(layers, same), layers.only("project"))
-        assert found.supersedes == "facts/project_test-command.md", same
-        assert verdicts(found)["duplicate"] in ("stop", "ask")
-    up(layers, noted(layers, FRIDAY))
-    found = examine(
-        noted(layers, "When we release: as docs/release.md:1 says, they go out on Fridays"), layers.only("project")
-    )
-    assert found.supersedes == "facts/project_releases.md"
-    found = examine(
-        noted(layers, "Test command: `make check` runs before each push; see Makefile:2."), layers.only("project")
-    )
-    assert (verdicts(found)["duplicate"], found.recommend) == ("stop", "no")
-
-
 def test_the_five_fields_have_to_be_complete_for_the_project(layers: Sheaf, tree: WorkingTree) -> None:
     bare = noted(layers, "Releases go out on Fridays")
 
