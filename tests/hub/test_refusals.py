@@ -57,7 +57,7 @@ def follow_hints(machine: ScopeOnMachine, said: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("message", "count"), [(CLOSED, 5), ("You are not allowed to push code to protected branches on this project", 1)]
+    ("message", "count"), [(CLOSED, 3), ("You are not allowed to push code to protected branches on this project", 1)]
 )
 def test_a_host_that_refuses_pushes_is_reported_and_no_hint_that_is_followed_removes_a_memory(
     tmp_path: Path, bare: Path, message: str, count: int
