@@ -9,7 +9,7 @@ import pytest
 
 from memsheaf.config import Settings
 from memsheaf.errors import Changed, Exists, MemsheafError, NoSuchCommit, NotFound, VersionGone
-from memsheaf.history import blame
+from memsheaf.open_scope import blame
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Commit, Revision, version_of
 

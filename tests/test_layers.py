@@ -22,7 +22,7 @@ ROWS = [
     {"config"},
     {"llm", "hub"},
     {"encode"},
-    {"history", "index", "text_edits", "worktree"},
+    {"index", "worktree"},
     {"gates"},
     {"recall"},
     {"open_scope"},

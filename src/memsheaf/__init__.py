@@ -50,7 +50,7 @@ __all__ = [
 _HOME = {
     "ABSENT": "store",
     "Allow": "memory",
-    "Blamed": "history",
+    "Blamed": "open_scope",
     "Commit": "store",
     "Distilled": "learn.learner",
     "Exported": "transfer",
@@ -79,12 +79,12 @@ _HOME = {
 if TYPE_CHECKING:
     from memsheaf.config import Settings
     from memsheaf.errors import MemsheafError, Ref
-    from memsheaf.history import Blamed
     from memsheaf.index.catalog import Page
     from memsheaf.index.database import Row
     from memsheaf.learn.learner import Distilled
     from memsheaf.llm import load_model
     from memsheaf.memory import Allow, Memory
+    from memsheaf.open_scope import Blamed
     from memsheaf.recall.recall import Recall
     from memsheaf.recall.session import Session
     from memsheaf.recall.turns import Message, Turn

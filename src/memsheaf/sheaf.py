@@ -45,6 +45,16 @@ from memsheaf.errors import (
     hinted,
 )
 from memsheaf.frontmatter import edit_text
+from memsheaf.gates import (
+    add_dates,
+    check_text,
+    insert_lines,
+    merge_memory,
+    place_memory,
+    replace_piece,
+    update_memory,
+    with_description,
+)
 from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.index.catalog import Page, with_scope
 from memsheaf.index.database import Row
@@ -77,7 +87,6 @@ from memsheaf.store.state import State
 from memsheaf.text.requests import without_request
 from memsheaf.text.sections import SESSION_FILE
 from memsheaf.text.tokenizer import words
-from memsheaf.text_edits import checked, dated, inserted, merged, placed, redated, revised, with_description
 from memsheaf.worktree import describe_moved, find_tree, record_tree
 
 if TYPE_CHECKING:
@@ -687,9 +696,9 @@ class Sheaf:
         scope, file, is_new = self._target(name, type, content, path)
         fresh = compose(
             name=name,
-            description=dated(description, today),
+            description=add_dates(description, today),
             kind=type,
-            body=dated(content, today),
+            body=add_dates(content, today),
             created=today,
             updated=today,
             source=self.by,
@@ -706,7 +715,7 @@ class Sheaf:
             if found is None and not file:
                 return self._store_new(scope, fresh, expect or ABSENT, allow, why)
             if found is None:
-                new = placed(fresh, check_path(file))
+                new = place_memory(fresh, check_path(file))
                 return self._store(scope, new, expect or ABSENT, why, allow=allow)
             if not replace:
                 raise Exists(found.ref)
@@ -715,7 +724,7 @@ class Sheaf:
                 raise BadHeader(found.ref, found.problem)
             if expect is not None and expect != found.version:
                 raise Changed(found.ref)
-            new = check(found.path, merged(found, fresh) if found.state == "ok" else fresh.text)
+            new = check(found.path, merge_memory(found, fresh) if found.state == "ok" else fresh.text)
             return self._store(scope, new, found.version, f"replace {name}{also}", was=found, allow=allow)
 
         return self._retry(scope, store, expect)
@@ -772,7 +781,7 @@ class Sheaf:
                     raise Changed(found.ref)  # since the name was asked for
             return bool(others)
 
-        memory = placed(fresh, file_name(fresh.type, fresh.name, is_taken))
+        memory = place_memory(fresh, file_name(fresh.type, fresh.name, is_taken))
         return self._store(scope, memory, expect, why, alone=True, allow=allow)
 
     def _retry(self, scope: OpenScope, work: Callable[[], Memory], expect: Version | None) -> Memory:
@@ -801,7 +810,7 @@ class Sheaf:
         """
 
         def change(memory: Memory, today: str) -> str:
-            return revised(memory, old, dated(new, today, piece=True), count=count)
+            return replace_piece(memory, old, add_dates(new, today, piece=True), count=count)
 
         return self._edit(where, change, "update", expect, allow)
 
@@ -815,7 +824,7 @@ class Sheaf:
         """
 
         def change(memory: Memory, today: str) -> str:
-            return inserted(memory, line, dated(text, today, piece=True))
+            return insert_lines(memory, line, add_dates(text, today, piece=True))
 
         return self._edit(where, change, "insert", expect, allow)
 
@@ -834,7 +843,7 @@ class Sheaf:
             memory, today = scope.read_for_change(path, expect), self.today
             if is_fact(memory.path):  # before it is searched for a piece that may not be there
                 raise CreateOnly(memory.ref)
-            changed = redated(memory, change(memory, today), today)
+            changed = update_memory(memory, change(memory, today), today)
             return self._store(scope, changed, memory.version, why, was=memory, allow=allow)
 
         return self._retry(scope, store, expect)
@@ -869,7 +878,7 @@ class Sheaf:
                 raise Exists(found.ref)
             _refuse_other_spelling(path, found)
             scope.refuse_unreadable(found)
-        text_file = checked(found.path if found else check_path(path), text, found, free=free)
+        text_file = check_text(found.path if found else check_path(path), text, found, free=free)
         memory = with_description(found, text_file)
         why = why or ("edit" if found else "add")
         return self._store(scope, memory, expect, why, was=found, allow=allow)
@@ -910,7 +919,7 @@ class Sheaf:
             if others := set(scope.index.same_file(target)) - {was.path}:
                 raise Exists(scope.ref(others.pop()))
             named = edit_text(text or was.text, fields={"name": new_name, "updated": self.today})
-            new = placed(checked(was.path, named, was, free=False), target)
+            new = place_memory(check_text(was.path, named, was, free=False), target)
             sure = Allow(allow.secrets, anyway=True)
             return self._store(scope, new, was.version, f"rename {was.name} to {new_name}", was=was, allow=sure)
 

@@ -44,7 +44,7 @@ from memsheaf.errors import (
     hinted,
 )
 from memsheaf.frontmatter import edit_text
-from memsheaf.gates import content_of, find_personal, require_no_secret
+from memsheaf.gates import check_import, content_of, find_personal, require_no_secret, set_origin
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, is_fact, shown
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.hub import COPY, Machine
@@ -80,7 +80,6 @@ from memsheaf.store.safe_dir import Folder, read_file, walk
 from memsheaf.store.state import State
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
 from memsheaf.store.trust import TrustLedger
-from memsheaf.text_edits import checked_import, vouched
 from memsheaf.worktree import find_in_bare, find_in_checkout, open_root
 
 MAX_MEMBERS = 200_000
@@ -699,7 +698,7 @@ class _RootImport:
     def _mark(self, member: Member, present: Memory | None) -> Memory:
         """Return the memory that a file makes here: unconfirmed if others wrote it, and never the user's own word."""
         known = present or parse(member.path, member.data)  # what it lacks, it lacked where it was made
-        memory = checked_import(known.path, member.data, known)
+        memory = check_import(known.path, member.data, known)
         is_new = present is None or present.data != member.data
         if is_new and member.name in self._shared:
             if memory.state != "ok":
@@ -709,7 +708,7 @@ class _RootImport:
         if not self.root:
             self._keeper.refuse_context(memory, "import")
         if is_new and memory.source == "user":  # nobody can say that for you
-            memory = vouched(memory, None, "import")
+            memory = set_origin(memory, None, "import")
         return memory
 
     @cached_property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from memsheaf.gates import place_memory
 from memsheaf.memory import Memory, compose
-from memsheaf.text_edits import placed
 from memsheaf.work.checks import group_duplicates, prepare
 
 RELEASE = "The release goes out on Fridays at noon, after Kim has read the notes of each team."
@@ -11,7 +11,7 @@ RELEASE = "The release goes out on Fridays at noon, after Kim has read the notes
 
 def memory(name: str, text: str, *, day: str = "2026-11-01", trust: str = "") -> Memory:
     made = compose(name=name, description="d", kind="project", body=text, created=day, updated=day, trust=trust)
-    return placed(made, f"{name}.md")
+    return place_memory(made, f"{name}.md")
 
 
 def groups(*memories: Memory) -> list[list[str]]:

@@ -39,7 +39,7 @@ from memsheaf.errors import (
     SecretFound,
     TextRefused,
 )
-from memsheaf.gates import LAYER_FILES, require_no_secret
+from memsheaf.gates import LAYER_FILES, check_text, replace_piece, require_no_secret, update_memory
 from memsheaf.guard.paths import CATALOG, check_path, fold, is_fact, is_reserved
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.index.database import Row
@@ -50,7 +50,6 @@ from memsheaf.recall.session import Session
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import for_prompt, one_line
-from memsheaf.text_edits import checked, redated, revised
 from memsheaf.tools import describe_failure, shorten
 from memsheaf.work.notes import problems
 
@@ -225,7 +224,7 @@ class MemoryFiles:
 
         def replace(memory: Memory) -> str:
             try:
-                return revised(memory, old_str, new_str, count=1)
+                return replace_piece(memory, old_str, new_str, count=1)
             except NoMatch as error:
                 lines = ", ".join(map(str, error.lines[:MAX_NAMED_LINES]))
                 if not lines:
@@ -298,7 +297,7 @@ class MemoryFiles:
                 path = check_path(target)
                 self._refuse_removal(moved)
                 self._refuse_managed(path, moved.text)
-                require_no_secret(checked(path, moved.text, moved, free=moved.state == "free"), moved)
+                require_no_secret(check_text(path, moved.text, moved, free=moved.state == "free"), moved)
                 changes += [Change(moved.path, None, moved.version), Change(path, moved.data, ABSENT)]
             # these were checked above, and their texts were kept before
             self.sheaf.own.change_many(changes, f"rename {old} to {new}", allow=Allow(secrets=True, anyway=True))
@@ -367,7 +366,7 @@ class MemoryFiles:
             text = change(memory)
             self._refuse_managed(memory.path, text)
             if memory.updated:
-                text = redated(memory, text, self.sheaf.today).text
+                text = update_memory(memory, text, self.sheaf.today).text
             return memory, self.sheaf.put(
                 memory.path, text, expect=memory.version, free=memory.state == "free", allow=self._allow
             )

@@ -13,12 +13,12 @@ from memsheaf.cli.changes import edited_text
 from memsheaf.cli.command import ALLOW_SECRET, CONVERSATION, DRY_RUN, MODEL, Argument, Usage, group, takes
 from memsheaf.cli.output import Part, Styled, Table
 from memsheaf.errors import MemsheafError, TextRefused, hinted
-from memsheaf.history import diff
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.inbox import Inbox
 from memsheaf.learn.learner import Distilled
 from memsheaf.memory import Allow
+from memsheaf.open_scope import diff
 from memsheaf.recall.turns import Turn
 from memsheaf.scope import checkout_of
 from memsheaf.sheaf import load_metered_model

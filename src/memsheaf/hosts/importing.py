@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from memsheaf.errors import Duplicate, PathRefused, Ref, SecretFound, TextRefused
 from memsheaf.frontmatter import edit_text
-from memsheaf.gates import LAYER_FILES, require_no_secret
+from memsheaf.gates import LAYER_FILES, place_memory, require_no_secret
 from memsheaf.guard.paths import check_path, file_name, fold, is_fact
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.hosts.importers import ForeignMemory, LeftOut, day_of
@@ -27,7 +27,6 @@ from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sentences import make_description, make_name
 from memsheaf.text.similarity import MIN_SHARED_TRACES, SAME, alike, fact, traces
-from memsheaf.text_edits import placed
 
 READ = 600  # characters by which a type is guessed
 _SPECIAL = {fold(os.path.basename(name)) for name in (CONTEXT, NOTES, *LAYER_FILES)}  # these stand in prompts
@@ -103,7 +102,7 @@ class _Planner:
         self._refuse_known(memory, opened)
         if any(each.doubts(memory) for each in layers.open_scopes()):
             memory = parse("", edit_text(memory.text, fields={"trust": "unconfirmed"}).encode())
-        memory = placed(memory, self._free_path(one, memory, opened))
+        memory = place_memory(memory, self._free_path(one, memory, opened))
         self._taken[scope].add(fold(memory.path))
         for trace in traces(fact(memory)):
             self._traces.setdefault(trace, []).append(len(self.memories))

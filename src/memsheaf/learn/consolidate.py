@@ -24,17 +24,16 @@ from typing import NamedTuple
 from memsheaf.config import Dream
 from memsheaf.errors import Busy, Changed, MemsheafError, ModelFailed, Refused, SecretFound, StoreFailed, TextRefused
 from memsheaf.frontmatter import edit_text
-from memsheaf.gates import judge
+from memsheaf.gates import check_text, judge
 from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.history import diff
 from memsheaf.index.database import IN_MEMORY, connect, writing
 from memsheaf.index.lexical import rank_by_words
 from memsheaf.index.rows import put
 from memsheaf.learn.extract import BadAnswer, ask_twice
 from memsheaf.llm import Model, Question, object_schema
 from memsheaf.memory import Memory, parse, plural
-from memsheaf.open_scope import OpenScope
+from memsheaf.open_scope import OpenScope, diff
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.inject import CONTEXT
 from memsheaf.store import Change
@@ -42,7 +41,6 @@ from memsheaf.store.state import State
 from memsheaf.text.dates import absolute, parse_day
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.similarity import RELATED, SAME, alike, fact, group_alike, has_order, lost, telling
-from memsheaf.text_edits import checked
 
 BY = "consolidation"
 MIN_CHANGES, CHANGES_DIVISOR = 2, 10  # a run may retire or rewrite a tenth of the memories, and two in any case
@@ -483,7 +481,7 @@ def _find_refusal(group: PlanGroup, scope: OpenScope) -> str:
     after = keeper
     if group.text:
         try:
-            after = checked(keeper.path, group.text, keeper, free=False)
+            after = check_text(keeper.path, group.text, keeper, free=False)
             judge(after, keeper, is_asked=False, near=(), read=scope.read)
         except Refused as error:
             return str(error)

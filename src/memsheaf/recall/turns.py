@@ -100,13 +100,13 @@ class Proposal(NamedTuple):
 
     def to_memory(self, today: str, *, superseded: Memory | None = None, citations: Sequence[str] = ()) -> Memory:
         """The memory that it makes, without a path yet; `superseded` is the fact that it retires."""
-        from memsheaf.text_edits import dated
+        from memsheaf.gates import add_dates
 
         return compose(
             name=superseded.name if superseded else self.name,
-            description=dated(self.description, today),
+            description=add_dates(self.description, today),
             kind=self.kind,
-            body=dated(self.content, today),
+            body=add_dates(self.content, today),
             created=today,
             updated=today,
             source="extraction",

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from memsheaf.history import local_day, names_in, tell_commit
 from memsheaf.memory import KINDS
-from memsheaf.open_scope import TOGETHER
+from memsheaf.open_scope import TOGETHER, local_day, names_in, tell_commit
 from memsheaf.sheaf import Sheaf, undo_together
 from memsheaf.store.commit_queries import CommitStep, CommitSummary
 from memsheaf.web.page import PageRequest

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from memsheaf.errors import MemsheafError, NotFound
 from memsheaf.guard.citations import Verdict, parse
 from memsheaf.guard.paths import is_fact
-from memsheaf.history import diff
 from memsheaf.memory import Memory
+from memsheaf.open_scope import diff
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import Commit, Revision
 from memsheaf.text.sentences import shown_description

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.errors import Changed, CitationRefused, Exists, NotFound, PathRefused, Refused, TextRefused, hinted
+from memsheaf.gates import add_dates, place_memory
 from memsheaf.guard.citations import Tree, make, parse
 from memsheaf.guard.paths import FACTS, file_name, is_fact
 from memsheaf.guard.secrets import without_secrets
@@ -20,7 +21,6 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import fold_title
-from memsheaf.text_edits import dated, placed
 
 MAX_FACT_BYTES = 500
 
@@ -106,7 +106,7 @@ class Facts:
             if old is None or twin.path != old.path:
                 hint = f"`memsheaf fact supersede {twin.path} FACT --reason TEXT` says what is true now."
                 raise hinted(Exists(twin.ref, "it is a fact on the same subject"), hint)
-        text = dated(" ".join(fact.fact.split()), sheaf.today)
+        text = add_dates(" ".join(fact.fact.split()), sheaf.today)
         memory = compose(
             name=fact.subject,
             description=cut_bytes(text, DESCRIPTION_LIMIT),
@@ -124,7 +124,7 @@ class Facts:
             changes.append(Change(old.path, None, old.version))
         why = f"supersede {old.name}" if old else f"fact {memory.name}"
         self.commit = sheaf.own.change_many(changes, why, by=sheaf.by, allow=allow).id
-        return placed(memory, path)._replace(scope=sheaf.home)
+        return place_memory(memory, path)._replace(scope=sheaf.home)
 
     def supersede(
         self,

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from memsheaf.errors import NotFound, Refused, TextRefused, hinted
 from memsheaf.frontmatter import BOM, split
+from memsheaf.gates import add_dates
 from memsheaf.memory import clean_field
 from memsheaf.open_scope import Look, Plan
 from memsheaf.recall.inject import NOTES
@@ -37,7 +38,6 @@ from memsheaf.text.sections import (
     replace_lines,
     sections,
 )
-from memsheaf.text_edits import dated
 
 ARCHIVE_FILE = "NOTES-archive.md"
 MAX_LINES = 20
@@ -223,7 +223,7 @@ class Notes:
     def _clean(self, title: str, value: str) -> str:
         shorter = "Say it in one short line; what explains it belongs to the task."
         try:
-            value = dated(clean_field(title, value), self._sheaf.today)
+            value = add_dates(clean_field(title, value), self._sheaf.today)
         except TextRefused as error:
             raise hinted(TextRefused(str(error)), shorter) from None
         size = len(value.encode())

@@ -26,8 +26,8 @@ from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRef
 from memsheaf.guard.citations import Tree, parse
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import new_secrets, without_secrets
-from memsheaf.history import diff
 from memsheaf.memory import DESCRIPTION_LIMIT, KINDS, NAME_LIMIT, Allow, Memory
+from memsheaf.open_scope import diff
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.text.neutralize import cut_bytes, one_line

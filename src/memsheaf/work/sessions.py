@@ -17,6 +17,7 @@ from typing import NamedTuple
 from memsheaf.config import Settings
 from memsheaf.errors import Blocked, Exists, MemsheafError, NotFound, ScopeRefused, SecretFound, TextRefused, hinted
 from memsheaf.frontmatter import edit_text, split
+from memsheaf.gates import add_dates
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.limits import retry
 from memsheaf.memory import Allow, Memory, compose, parse, utc_time
@@ -38,7 +39,6 @@ from memsheaf.text.sections import (
     sections,
     untitled,
 )
-from memsheaf.text_edits import dated
 
 ARCHIVE_FOLDER = "archive/"
 DEFAULT_SECTION = "Worklog"  # where a note goes that names none; there it gets the time
@@ -125,7 +125,7 @@ class SessionNotes:
         text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
         if not text:
             raise _refused("there is nothing to note", "Say it in one line.")
-        text = dated(text, self.sheaf.today, piece=True)
+        text = add_dates(text, self.sheaf.today, piece=True)
         title = ""
 
         def plan(look: Look) -> Mapping[str, str]:

@@ -38,6 +38,7 @@ from memsheaf.errors import (
     hinted,
 )
 from memsheaf.frontmatter import edit_text, join, split
+from memsheaf.gates import add_dates
 from memsheaf.guard.paths import check_path
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.limits import retry
@@ -48,7 +49,6 @@ from memsheaf.sheaf import Sheaf
 from memsheaf.store import Change, Commit, version_of
 from memsheaf.text.neutralize import cut_bytes, one_line
 from memsheaf.text.sections import append_bullet, append_section, entries, find_section, lower_headings, sections
-from memsheaf.text_edits import dated
 
 TASK_FILE = "TASK.md"
 REVISIONS_FILE = "revisions.md"
@@ -330,7 +330,7 @@ class Task:
         """
         if label and not text.strip():
             raise _refused(f"the {label} is empty")
-        return lower_headings(dated(text, self.sheaf.today))
+        return lower_headings(add_dates(text, self.sheaf.today))
 
     def _prepare_line(self, label: str, text: str) -> str:
         return clean_field(label, " ".join(self._prepare(label, text).split()))
@@ -406,7 +406,7 @@ def start_task(layers: Sheaf, title: str, *, goal: str = "", phases: int = 0, sl
     except ScopeRefused as error:
         raise hinted(error, "--slug NAME chooses the name: letters, digits and hyphens.") from None
     sheaf = layers.only(f"task/{name}")
-    text = new_task(title, dated(goal, sheaf.today), phases=phases, today=sheaf.today, by=sheaf.by)
+    text = new_task(title, add_dates(goal, sheaf.today), phases=phases, today=sheaf.today, by=sheaf.by)
 
     def plan(look: Look) -> Mapping[str, str]:
         if look(TASK_FILE) is not None:

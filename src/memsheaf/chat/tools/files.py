@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from memsheaf.errors import PathRefused, Refused
 from memsheaf.guard.secrets import REMOVED
-from memsheaf.history import diff
+from memsheaf.open_scope import diff
 from memsheaf.store import Revision, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT, Placing
 from memsheaf.store.safe_dir import CREATE, READ, Folder, flush, read_all, walk, write_all
