@@ -217,8 +217,8 @@ def test_lists_are_read_in_every_flat_form(line: str, items: tuple[str, ...]) ->
 def test_one_level_of_nesting_is_read() -> None:
     page = header("metadata:", "  type: user", "  empty:", "  q: 'a: b'", "name: n")
     assert page.problem == ""
-    assert (page.nested("metadata", "type"), page.nested("metadata", "q")) == ("user", "a: b")
-    assert (page.nested("metadata", "absent"), page.nested("name", "n"), page.get("metadata", "-")) == (
+    assert (page.get_nested("metadata", "type"), page.get_nested("metadata", "q")) == ("user", "a: b")
+    assert (page.get_nested("metadata", "absent"), page.get_nested("name", "n"), page.get("metadata", "-")) == (
         "",
         "",
         "-",
@@ -425,7 +425,7 @@ def test_a_colon_in_a_plain_value_belongs_to_it_and_our_writer_quotes_it() -> No
     text = "---\nname: fix: the parser  # mine\nwhen: noon:\nlist: [a]\nmetadata:\n  type: a: b\n---\nx: y\n"
     page = split(text)
 
-    assert (page.get("name"), page.get("when"), page.nested("metadata", "type")) == (
+    assert (page.get("name"), page.get("when"), page.get_nested("metadata", "type")) == (
         "fix: the parser",
         "noon:",
         "a: b",

@@ -68,7 +68,7 @@ class ParsedText(NamedTuple):
             return (value,) if value else ()
         return tuple(item for item in value if isinstance(item, str))
 
-    def nested(self, key: str, inner: str) -> str:
+    def get_nested(self, key: str, inner: str) -> str:
         """Return the text at `key`, `inner`, such as `metadata`, `type`; "" when it is not there."""
         pairs = dict(pair for pair in self.value(key) if isinstance(pair, tuple))
         return pairs.get(inner, "")
@@ -187,14 +187,14 @@ def _require_size(head: str) -> None:
 
 # Reading. Each function raises TextRefused for what it does not understand; `_HeaderReader` adds the line.
 
-_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]|\r(?!\n)"
+_CONTROL_PATTERN = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]|\r(?!\n)"
 # Nearly every line of a memory is one of these: a plain value in which nothing needs a decision.
 _SIMPLE_LINE = re.compile(r"([^\W\d][\w.-]*): +([\w./(+][^:#\t]*+(?:(?:(?<! )#|:(?=\S))[^:#\t]*+)*+)")
 _PAIR = re.compile(r":(?:[ \t]|$)")
 _COMMENT = re.compile(r"[ \t]#")
 _QUOTED = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"|' + r"'([^']*+(?:''[^']*+)*+)'")
 _PLAIN_ITEM = re.compile(r"[^,\[\]{}]+")
-_ESCAPE = r"(?s)\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)"
+_ESCAPE_PATTERN = r"(?s)\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)"
 _SIMPLE_ESCAPES = dict(zip('0abt\tnvfre "/\\N_LP', '\0\a\b\t\t\n\v\f\r\x1b "/\\\x85\xa0\u2028\u2029', strict=True))
 _FORBIDDEN_STARTS = {
     "&": "anchors are not allowed",
@@ -221,7 +221,7 @@ class _HeaderReader:
         """Return the fields. Raises TextRefused at the first thing that is not understood."""
         fields: dict[str, Field] = {}
         is_plain = self._header.replace("\n", "").isprintable()
-        if not is_plain and (control := re.search(_CONTROL, self._header)):
+        if not is_plain and (control := re.search(_CONTROL_PATTERN, self._header)):
             self._at = self._header.count("\n", 0, control.start())
             raise self._refuse("control characters are not allowed")
         try:
@@ -366,7 +366,7 @@ def _read_quoted(line: str, start: int) -> tuple[str, int]:
     if double is None:
         return single.replace("''", "'"), match.end()
     try:
-        value = re.sub(_ESCAPE, _read_escape, double)
+        value = re.sub(_ESCAPE_PATTERN, _read_escape, double)
         # Two escapes may be the halves of one character, as JSON writes it; a half alone is none.
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le"), match.end()
     except (KeyError, ValueError, OverflowError):
@@ -410,8 +410,8 @@ def _read_list(line: str, at: int) -> tuple[tuple[str, ...], int]:
 # What a YAML reader would take for a truth value, nothing or a number, and so not for a text. Dates are the one
 # exception: by convention such files write them bare.
 _NO_TEXT = r"(?i)true|false|yes|no|on|off|y|n|null|[-+.]?[0-9][0-9a-fxo_.,:+\-tz ]*|[-+]?\.(?:inf|nan)"
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_UNWRITABLE = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff"
+_DATE_PATTERN = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_UNWRITABLE_CHARS = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff"
 _SWITCHES = frozenset({"pinned"})  # keys that are yes or no to every reader, so that their value is written bare
 _WRITTEN_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 
@@ -425,16 +425,16 @@ def quote_value(value: str) -> str:
     Raises:
         TextRefused: half of a surrogate pair, which no file can hold.
     """
-    is_date = re.fullmatch(_DATE, value)
+    is_date = re.fullmatch(_DATE_PATTERN, value)
     if is_date or (_reads_as_text(value) and not re.fullmatch(_NO_TEXT, value)):
         return value
-    return '"' + re.sub(rf"[{_UNWRITABLE}\"\\]", _write_escape, value) + '"'
+    return '"' + re.sub(rf"[{_UNWRITABLE_CHARS}\"\\]", _write_escape, value) + '"'
 
 
 def _reads_as_text(value: str) -> bool:
     if not value or not (value[0].isalnum() or value[0] in "_./(") or value != value.strip():
         return False
-    return not re.search(f"[{_UNWRITABLE}]", value) and " #" not in value and not _PAIR.search(value)
+    return not re.search(f"[{_UNWRITABLE_CHARS}]", value) and " #" not in value and not _PAIR.search(value)
 
 
 def _write_escape(match: re.Match[str]) -> str:

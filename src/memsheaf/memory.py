@@ -140,7 +140,7 @@ class Memory(NamedTuple):
     @property
     def type(self) -> str:
         """The type, as it stands there, known to us or not; "" when there is none."""
-        return self.page.get("type") or self.page.nested("metadata", "type")
+        return self.page.get("type") or self.page.get_nested("metadata", "type")
 
     @property
     def has_known_type(self) -> bool:

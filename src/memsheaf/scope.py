@@ -43,8 +43,8 @@ INNER_FOLDERS = ("tasks", "sessions")  # the folders of a project in which each 
 LOGS_FOLDER = "logs"
 MAX_COUNTED_FOLDERS = 1_000  # of a `.memory` that is not used
 
-_LABEL = r"[a-z0-9][a-z0-9-]{0,63}"
-_DEVICES = r"(con|prn|aux|nul|com\d|lpt\d)"
+_LABEL_PATTERN = r"[a-z0-9][a-z0-9-]{0,63}"
+_DEVICE_PATTERN = r"(con|prn|aux|nul|com\d|lpt\d)"
 
 
 class Scope(NamedTuple):
@@ -91,9 +91,9 @@ def check_label(label: str, what: str) -> str:
     'researcher'
     """
     folded = label.lower() if label.isascii() else label
-    if re.fullmatch(_DEVICES, folded):
+    if re.fullmatch(_DEVICE_PATTERN, folded):
         raise ScopeRefused(f"the {what} name {label!r} is not allowed: Windows keeps it for a device")
-    if not re.fullmatch(_LABEL, folded):
+    if not re.fullmatch(_LABEL_PATTERN, folded):
         raise ScopeRefused(f"the {what} name {label[:80]!r} is not allowed: use 1 to 64 letters, digits and hyphens")
     return folded
 
@@ -241,7 +241,7 @@ def named_folders(parent: str) -> list[str]:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-    return [name for name in names if re.fullmatch(_LABEL, name) and not re.fullmatch(_DEVICES, name)]
+    return [name for name in names if re.fullmatch(_LABEL_PATTERN, name) and not re.fullmatch(_DEVICE_PATTERN, name)]
 
 
 def resolve(scope: Scope, places: Places) -> str:

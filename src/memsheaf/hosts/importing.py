@@ -156,7 +156,7 @@ def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
     below = (line for line in body.split("\n") if line.strip() and not line.startswith("#"))  # the headings
     description = given or (first_line(next(below, body)) if was else make_description(topic))
     description = one_line(description, 150)
-    changed = was.page.nested("metadata", "modified") if was else ""  # as Claude Code has it
+    changed = was.page.get_nested("metadata", "modified") if was else ""  # as Claude Code has it
     day = day_of(changed) or one.day or today
     if was is None or was.state == "free":
         return compose(
