@@ -425,9 +425,12 @@ class Sheaf:
 
     def only(self, *scopes: str) -> Sheaf:
         """Return the memory of some scopes alone, the home scope first; it shares what is open."""
+        given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
+        if given == self.given:
+            return self
         part = copy(self)
-        part.given = tuple(dict.fromkeys(str(Scope.parse(scope)) for scope in scopes))
-        part.home = part.given[0]
+        part.given = given
+        part.home = given[0]
         part.teams = self.teams - {part.home}
         part.open_scope(part.home)
         return part

@@ -83,7 +83,7 @@ class Story(RuleBasedStateMachine):
             ledger=None,
         )
         folders = OpenFolders("agent")
-        folders.add(scope.root, scope)
+        folders.add(os.path.join(self.place, "user"), scope)
         self.sheaf = Sheaf(settings, scopes=["user"], folders=folders)
 
     # what is, and what should be
