@@ -167,6 +167,7 @@ def test_what_notes_say_is_never_quoted_as_the_users_words() -> None:
 
 
 def test_hostile_output_is_neutral_in_all_that_we_write() -> None:
+    levels = set()
     for number, case in enumerate(read_cases("injection")):
         payload = str(case["payload"])
         output = f"{payload}\n{'x' * 9_000}\n{payload}"
@@ -175,11 +176,12 @@ def test_hostile_output_is_neutral_in_all_that_we_write() -> None:
             Entry("tool", output, tool=payload),
             Entry("assistant", "ok"),
         ]
-        said += [Entry("user", "y" * 41_000)]
+        said += [Entry("user", "y" * 8_200)] * 5  # what is never shortened
         standing = [payload] * 5
         budget = (12_000, 11_500, 10_700, 10_300)[number % 4]
 
         done = compact(said, budget, standing=standing, notes=f"# Notes\n{payload}", where="/spilled")
+        levels.add(done.level)
 
         written = [done.text] + [one.text for one in done.messages if one not in said]
         assert len(written) > 1 or done.level > 2
@@ -190,6 +192,7 @@ def test_hostile_output_is_neutral_in_all_that_we_write() -> None:
             assert not any(letter in inside for letter in "\x1b\u202e\u200b\r\x00")
         lines = done.text.partition("\n- ")[2].partition("\n<session-notes>")[0].strip("\n").split("\n")
         assert len(lines) == len(done.bullets), "no bullet breaks out of its line"
+    assert levels == {1, 2, 5}
 
 
 # notes and models
