@@ -72,19 +72,22 @@ def _parted(kind: str, part: str) -> list[dict[str, Any]]:
 
 def sentences(part: str) -> list[Labelled]:
     """Return sentences, labelled by the type of memory they would make; 0 is none."""
-    return [Labelled(SENTENCES.index(label[0]), text) for label, text in _lines("sentences", part)]
+    return [Labelled(SENTENCES.index(label[0]), text) for _, label, text in labelled_lines("sentences", part)]
 
 
 def scopes(part: str) -> list[Labelled]:
     """Return sentences that are clearly about the person or about the work."""
-    lines = list(_lines("sentences", part)) + list(_lines("scopes", part))
-    labelled = [(label[1:] or USUAL_SCOPE.get(label, label), text) for label, text in lines]
+    lines = [*labelled_lines("sentences", part), *labelled_lines("scopes", part)]
+    labelled = [(label[1:] or USUAL_SCOPE.get(label, label), text) for _, label, text in lines]
     return [Labelled(SCOPES.index(scope), text) for scope, text in labelled if scope in ("u", "p")]
 
 
 def messages(part: str) -> list[Labelled]:
     """Return whole messages, labelled by kind."""
-    return [Labelled(MESSAGES.index(label), text.replace("\\n", "\n")) for label, text in _lines("messages", part)]
+    return [
+        Labelled(MESSAGES.index(label), text.replace("\\n", "\n"))
+        for _, label, text in labelled_lines("messages", part)
+    ]
 
 
 def pairs(part: str, generated: bool | None = None) -> list[Labelled]:
@@ -95,7 +98,7 @@ def pairs(part: str, generated: bool | None = None) -> list[Labelled]:
     """
     kept_aside = {memory["text"] for world in worlds("test") for memory in world["memories"]}
     labelled = []
-    for path in _files("pairs", part, "jsonl"):
+    for path in files("pairs", part, "jsonl"):
         if generated is not None and generated != os.path.basename(path).startswith(GENERATED):
             continue
         with open(path, encoding="utf-8") as file:
@@ -106,16 +109,19 @@ def pairs(part: str, generated: bool | None = None) -> list[Labelled]:
     return labelled
 
 
-def _lines(kind: str, part: str) -> Iterator[tuple[str, str]]:
-    for path in _files(kind, part, "txt"):
+def labelled_lines(kind: str, part: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the file, the label and the text of each labelled line of a part."""
+    for path in files(kind, part, "txt"):
+        name = os.path.basename(path)[:-4]
         with open(path, encoding="utf-8") as file:
             for line in file:
                 label, sign, text = line.rstrip("\n").partition(" ")
                 if sign and text.strip():
-                    yield label, text
+                    yield name, label, text
 
 
-def _files(kind: str, part: str, ending: str) -> list[str]:
+def files(kind: str, part: str, ending: str) -> list[str]:
+    """Return the files of a kind that belong to a part."""
     paths = []
     for path in sorted(glob.glob(os.path.join(HERE, kind, f"*.{ending}"))):
         name = os.path.basename(path)[: -len(ending) - 1]

