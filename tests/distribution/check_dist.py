@@ -27,6 +27,7 @@ SUFFIXES = {
     ".js",
     ".json",
     ".npz",
+    ".table",
     ".onnx",
     ".toml",
     ".txt",
