@@ -99,6 +99,14 @@ OTHERS = [
     ("We use PostgreSQL for orders.", "We no longer eat lunch on Fridays."),
     ("Tests run with uv run pytest.", "From now on write commit messages in English."),
     ("Alice's birthday is on 3 May.", "Bob's birthday is on 9 June."),
+    ("web-03 runs Debian 12.", "web-04 runs Debian 13."),
+    ("web-03 runs Debian 12.", "web-04 now runs Debian 13."),
+    ("Sprint 12 ends on 3 May", "Sprint 13 ends on 17 May"),
+    ("Room 101 is for Kim", "Room 102 is for Kim now"),
+    ("Bus 7 leaves at 8:10", "Bus 9 leaves at 8:20"),
+    ("Version 1 supports Python 3.9", "Version 2 supports Python 3.11"),
+    ("The 2024 budget is 30000", "The 2025 budget is 35000"),
+    ("Unit 7 needs 2 filters", "Unit 8 needs 2 filters now"),
 ]
 
 
@@ -145,7 +153,6 @@ def test_what_is_unconfirmed_is_not_aimed_at(sheaf: Sheaf) -> None:
         ("Standup is at 9:30", "Standup moved to 10"),
         ("I prefer tabs", "I changed my mind: spaces, not tabs"),
         ("Der Port ist 8080.", "Der Port ist jetzt 9090."),
-        ("Le port est 8080.", "Le port est maintenant 9090."),
         ("服务器在东京", "服务器不在东京了，在大阪"),
         ("会議は月曜日です。", "会議は月曜日ではなく火曜日です。"),
         ("The cron job sends the invoices.", "The cron job no longer sends the invoices, the worker does."),
@@ -159,6 +166,7 @@ def test_a_plainly_told_correction_replaces_the_old_value(old: str, new: str) ->
 
 def test_a_number_alone_that_changes_replaces_the_old_one(sheaf: Sheaf) -> None:
     assert takes_place(sheaf, "El puerto es 8080.", "El puerto ahora es 9090.")
+    assert takes_place(sheaf, "Le port est 8080.", "Le port est maintenant 9090.")
 
 
 def test_what_denies_the_old_value_is_linked(sheaf: Sheaf) -> None:

@@ -29,6 +29,8 @@ from memsheaf.text.similarity import words as split_words
 
 REPLACE_FROM = 0.7  # likelihood from which a memory that says nothing else is replaced
 LINK_FROM = 0.6  # from which it is named as superseded
+UNSAID_FROM = 0.6  # from which a sentence that differs in one value alone replaces one, without a word of change
+MANY_NUMBERS = 4  # that two sentences do not share: they are about two things
 PLAIN_FROM = 0.1  # instead of both, where the words already say it: only a number changes, or the old value is denied
 MAX_COMPARED = 12  # nearest memories that a new fact is compared with
 MAX_LINKED = 2
@@ -49,6 +51,7 @@ _ADDITION = (
 )
 _DENIALS = r"not|no|instead|rather|over|nicht|statt|pas|plus|non|niet|nie"
 _LEFT = r"\b(?:switched|moved|migrated|changed|went) from\b"
+_LAST_NUMBER = r"(\d+)(?:\W+\w+)?\W*$"  # a value stands at the end; one before that may name a thing: "room 12 is …"
 _PURPOSE = r"(?i)\b(?:for|für|pour|para|per|voor|dla)\b"
 
 
@@ -208,6 +211,7 @@ def _is_replaced(chance: float, body: str, content: str) -> bool:
         My daughter is called Mia    My daughter is called Lea                no word of change
         The timeout is 30s           The timeout is 60s on staging now        adds "staging"
         Tests run on Python 3.11     They run on 3.12 too now                 an addition
+        Room 101 is Kim's            Room 102 is Kim's now                    another room
         We use Jest for unit tests   Use Playwright, not Jest, for e2e tests  changes two things
         We use Redis for caching     We use Redis for queues now              another purpose
     """
@@ -216,14 +220,19 @@ def _is_replaced(chance: float, body: str, content: str) -> bool:
     has_cue = has_word_of_change(content)
     if tokenizer.is_unspaced(body):
         return has_cue and chance >= REPLACE_FROM  # no words to count
+    changed = {*tokenizer.words(body)} ^ {*tokenizer.words(content)}
+    numbers = {word for word in changed if word.isdigit()}
+    value = re.search(_LAST_NUMBER, content)
+    if len(numbers) >= MANY_NUMBERS:
+        return False  # another thing with another value: "web-03 runs Debian 12", "web-04 runs Debian 13 now"
+    is_value = len(numbers) == 2 and value is not None and value[1] in numbers
     if not has_cue:
-        changed = {*tokenizer.words(body)} ^ {*tokenizer.words(content)}
-        return bool(changed) and all(word.isdigit() for word in changed) and chance >= REPLACE_FROM
+        return is_value and changed == numbers and chance >= UNSAID_FROM
     difference = _compare(body, content)
     if difference.is_exception:
         return False
-    if not difference.lost and not difference.new:
-        return True  # a number alone has changed
+    if not difference.lost and not difference.new and numbers:
+        return is_value
     return chance >= REPLACE_FROM and (difference.denies or difference.added <= len(difference.lost) < 2)
 
 
