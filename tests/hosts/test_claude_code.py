@@ -12,8 +12,6 @@ import pytest
 from hosts.real_clients import PROTOCOL, RealClient, open_client, tell_and_ask, wait_for
 from memsheaf.tools import TOOLS
 
-pytestmark = pytest.mark.long  # `make clients` fetches the client
-
 
 @pytest.fixture
 def claude(tmp_path: Path) -> Iterator[RealClient]:
@@ -33,6 +31,7 @@ def test_what_is_told_in_one_repository_is_known_in_another_and_uninstall_leaves
     assert claude.files() == before
 
 
+@pytest.mark.long
 def test_the_plugin_does_the_same(claude: RealClient, tmp_path: Path) -> None:
     place = tmp_path / "plugin"
     claude.memsheaf("plugin", str(place))
@@ -52,6 +51,7 @@ def test_the_plugin_does_the_same(claude: RealClient, tmp_path: Path) -> None:
     assert "memsheaf:memsheaf: How the memory of this machine works." in first
 
 
+@pytest.mark.long
 def test_what_is_told_on_one_machine_is_known_on_another_at_its_next_conversation(
     claude: RealClient, tmp_path: Path
 ) -> None:
@@ -69,6 +69,7 @@ def test_what_is_told_on_one_machine_is_known_on_another_at_its_next_conversatio
         assert "(user:user_pnpm-npm.md)" in asked[0]
 
 
+@pytest.mark.long
 def test_a_linked_client_reads_the_catalog_from_our_folder(claude: RealClient, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     claude.run("git", "init", "-q", str(repository))

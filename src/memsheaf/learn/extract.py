@@ -320,6 +320,8 @@ def _read_answer(answer: object, known: Mapping[str, Memory], turns: Sequence[Tu
 
 def _read_proposal(memory: object, known: Mapping[str, Memory], turns: Sequence[Turn]) -> Proposal | None:
     """Return one proposal of an answer; None for what matters to the current task alone. Raises ValueError."""
+    if isinstance(memory, dict):
+        memory = {"file": "", "description": "", "scope": "", **memory}
     match memory:
         case {
             "action": "add" | "update" as action,
@@ -333,8 +335,7 @@ def _read_proposal(memory: object, known: Mapping[str, Memory], turns: Sequence[
         }:
             pass
         case _:
-            texts = "file, name, description, type, content and scope"
-            raise ValueError(f"a memory needs an 'action', add or update, and the texts {texts}")
+            raise ValueError("a memory needs an 'action', add or update, and the texts name, type and content")
     if kind not in KINDS:
         raise ValueError(f"'type' must be one of {', '.join(KINDS)}")
     if not content.strip() or not name.strip():
