@@ -99,6 +99,7 @@ OTHERS = [
     ("We use PostgreSQL for orders.", "We no longer eat lunch on Fridays."),
     ("Tests run with uv run pytest.", "From now on write commit messages in English."),
     ("Alice's birthday is on 3 May.", "Bob's birthday is on 9 June."),
+    ("下周五系统要切换到新的支付网关 Nexi", "wait, we moved it."),
     ("web-03 runs Debian 12.", "web-04 runs Debian 13."),
     ("web-03 runs Debian 12.", "web-04 now runs Debian 13."),
     ("Sprint 12 ends on 3 May", "Sprint 13 ends on 17 May"),

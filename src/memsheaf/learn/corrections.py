@@ -52,6 +52,7 @@ _ADDITION = (
 _DENIALS = r"not|no|instead|rather|over|nicht|statt|pas|plus|non|niet|nie"
 _LEFT = r"\b(?:switched|moved|migrated|changed|went) from\b"
 _LAST_NUMBER = r"(\d+)(?:\W+\w+)?\W*$"  # a value stands at the end; one before that may name a thing: "room 12 is …"
+_DAY = r"\b\d{4}-\d\d-\d\d\b"
 _PURPOSE = r"(?i)\b(?:for|für|pour|para|per|voor|dla)\b"
 
 
@@ -91,7 +92,7 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
         is_cut_from_text = proposal.name.rstrip("…").casefold() in content.casefold()  # two facts may begin alike
         if (old.type, old.name) == (proposal.kind, proposal.name) and not is_cut_from_text:
             return _keep_rest(proposal._replace(replaces=old.ref, version=old.version), old)
-        candidates.append((replaces(old.body.strip(), content), old))
+        candidates.append((_judge(old.body.strip(), content), old))
     candidates.sort(key=lambda candidate: -candidate[0])
     sure = [old for chance, old in candidates if _is_replaced(chance, old.body, content)][:1]
     likely = [old.ref for chance, old in candidates if _may_link(chance, old.body, content) and old not in sure]
@@ -133,7 +134,7 @@ def takes_back(new: Proposal, old: Proposal) -> bool:
     """Return True if a sentence surely takes the place of an older one, with which nothing else is lost."""
     if new.doubt and not old.doubt:
         return False
-    is_sure = _is_replaced(replaces(old.content, new.content), old.content, new.content)
+    is_sure = _is_replaced(_judge(old.content, new.content), old.content, new.content)
     return is_sure or new.content == old.content
 
 
@@ -145,6 +146,16 @@ def has_word_of_change(text: str) -> bool:
 def telling_words(text: str) -> set[str]:
     """Return the words of a text that say what it is about: neither common words nor numbers."""
     return {word for word in tokenizer.words(text) if not tokenizer.is_weak(word) and not any(map(str.isdigit, word))}
+
+
+def _judge(old: str, new: str) -> float:
+    """Return how likely a sentence takes the place of an older one; 0 where they share no telling word or number.
+
+    Days do not count: those in brackets are ours.
+    """
+    before, now = ({*tokenizer.words(re.sub(_DAY, " ", text))} for text in (old, new))
+    is_akin = any(not tokenizer.is_weak(word) for word in before & now)
+    return replaces(old, new) if is_akin else 0.0
 
 
 def _take_place(proposal: Proposal, old: Memory) -> Proposal:
