@@ -30,8 +30,8 @@ from memsheaf.text.similarity import words as split_words
 REPLACE_FROM = 0.7  # likelihood from which a memory that says nothing else is replaced
 LINK_FROM = 0.6  # from which it is named as superseded
 UNSAID_FROM = 0.6  # from which a sentence that differs in one value alone replaces one, without a word of change
-MANY_NUMBERS = 4  # that two sentences do not share: they are about two things
 PLAIN_FROM = 0.1  # instead of both, where the words already say it: only a number changes, or the old value is denied
+MIN_SENTENCE_WORDS = 3  # of one that differs from another in a value alone
 MAX_COMPARED = 12  # nearest memories that a new fact is compared with
 MAX_LINKED = 2
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
@@ -51,7 +51,11 @@ _ADDITION = (
 )
 _DENIALS = r"not|no|instead|rather|over|nicht|statt|pas|plus|non|niet|nie"
 _LEFT = r"\b(?:switched|moved|migrated|changed|went) from\b"
-_LAST_NUMBER = r"(\d+)(?:\W+\w+)?\W*$"  # a value stands at the end; one before that may name a thing: "room 12 is …"
+_NUMBER = r"\d+(?:[-:.,/]\d+)*"  # a day or a time is one
+_LAST_NUMBER = (
+    rf"({_NUMBER})(?:\W+\w+)?\W*$"  # a value stands at the end; one before that may name a thing: "room 12 is …"
+)
+_LATIN_NAME = r"[A-Za-z][\w.+#-]*"
 _DAY = r"\b\d{4}-\d\d-\d\d\b"
 _PURPOSE = r"(?i)\b(?:for|für|pour|para|per|voor|dla)\b"
 
@@ -110,6 +114,7 @@ def correct_written(target: Memories, proposal: Proposal) -> tuple[Memory | None
     if (
         old is None
         or old.name == proposal.name
+        or not has_word_of_change(proposal.content)  # another name and no such word: another memory
         or alike(split_words(old.body), split_words(proposal.content)) >= SAME
     ):
         return None, {"supersedes": corrected.supersedes}
@@ -229,21 +234,27 @@ def _is_replaced(chance: float, body: str, content: str) -> bool:
     if chance < PLAIN_FROM or len(list(find_sentences(body))) != 1 or re.search(_ADDITION, content):
         return False
     has_cue = has_word_of_change(content)
-    if tokenizer.is_unspaced(body):
-        return has_cue and chance >= REPLACE_FROM  # no words to count
-    changed = {*tokenizer.words(body)} ^ {*tokenizer.words(content)}
-    numbers = {word for word in changed if word.isdigit()}
-    value = re.search(_LAST_NUMBER, content)
-    if len(numbers) >= MANY_NUMBERS:
-        return False  # another thing with another value: "web-03 runs Debian 12", "web-04 runs Debian 13 now"
-    is_value = len(numbers) == 2 and value is not None and value[1] in numbers
+    if tokenizer.is_unspaced(body):  # there are no words to count
+        names = [set(re.findall(_LATIN_NAME, text)) for text in (body, content)]
+        is_same_subject = body[:2] == content[:2] and len(names[1] - names[0]) <= 1
+        return has_cue and is_same_subject and chance >= REPLACE_FROM
+    before, now = re.findall(_NUMBER, body), re.findall(_NUMBER, content)
+    values = [new for old, new in zip(before, now, strict=False) if old != new]
+    if len(before) == len(now) and len(values) > 1:
+        return False  # two things: "Parcel 1 went to harbour 10", "Parcel 10 went to harbour 73"
+    is_value = len(before) == len(now) and len(values) == 1 and values == re.findall(_LAST_NUMBER, content)
     if not has_cue:
-        return is_value and changed == numbers and chance >= UNSAID_FROM
+        changed = {*tokenizer.words(body)} ^ {*tokenizer.words(content)}
+        is_sentence = len(re.findall(r"[^\W\d]+", content)) >= MIN_SENTENCE_WORDS  # "Client 4" is a name
+        is_large = is_value and len(values[0]) > 1  # "client 4" is another client
+        return is_large and is_sentence and all(word.isdigit() for word in changed) and chance >= UNSAID_FROM
     difference = _compare(body, content)
     if difference.is_exception:
         return False
-    if not difference.lost and not difference.new and numbers:
+    if not difference.lost and not difference.new and values:
         return is_value
+    if not difference.lost and difference.denies and difference.added == 1:
+        return chance >= PLAIN_FROM  # all that it says stands in the new sentence, too: "I prefer yarn, not pnpm"
     return chance >= REPLACE_FROM and (difference.denies or difference.added <= len(difference.lost) < 2)
 
 
