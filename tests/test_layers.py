@@ -75,7 +75,7 @@ MAX_NODES = {
     "hosts": 30_712,
     "hub": 30_277,
     "index": 15_837,
-    "learn": 28_221,
+    "learn": 28_225,
     "llm": 14_866,
     "mcp": 14_978,
     "prompts": 61,

@@ -103,6 +103,7 @@ OTHERS = [
     ("大女儿在二中上学", "小女儿现在在三中上学"),
     ("我用vim写Python", "我用vscode写TypeScript，不用vim"),
     ("Client 1", "Client 2"),
+    ("Die Heizung im Bad steht auf 22 Grad", "Im Schlafzimmer steht die Heizung nicht über 17 Grad"),
     ("Parcel 1 went to harbour 10.", "Parcel 10 went to harbour 73."),
     ("web-03 runs Debian 12.", "web-04 runs Debian 13."),
     ("web-03 runs Debian 12.", "web-04 now runs Debian 13."),

@@ -253,7 +253,7 @@ def _is_replaced(chance: float, body: str, content: str) -> bool:
         return False
     if not difference.lost and not difference.new and values:
         return is_value
-    if not difference.lost and difference.denies and difference.added == 1:
+    if not difference.lost and not values and difference.denies and difference.added == 1:
         return chance >= PLAIN_FROM  # all that it says stands in the new sentence, too: "I prefer yarn, not pnpm"
     return chance >= REPLACE_FROM and (difference.denies or difference.added <= len(difference.lost) < 2)
 
