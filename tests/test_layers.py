@@ -76,7 +76,7 @@ MAX_NODES = {
     "hub": 30_277,
     "index": 15_837,
     "learn": 28_225,
-    "llm": 14_866,
+    "llm": 13_997,
     "mcp": 14_978,
     "prompts": 61,
     "recall": 7_234,

@@ -71,8 +71,8 @@ def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
 def run_command(command: str, *, folder: str, environment: Mapping[str, str], seconds: float) -> CommandResult:
     """Run a command in a folder, with nothing to read. When this returns, or is interrupted, nothing of it runs on.
 
-    It and all it starts are in a session of their own, without a terminal, which ends with it, with the time that it
-    has, and with us. The variables that look like keys are not passed on. That is no wall: a command has all the
+    It and all it starts are in a session of their own, without a terminal, which is killed when it has ended or its
+    time is up. The variables that look like keys are not passed on. That is no wall: a command has all the
     rights of the user, which is why the user is asked first.
 
     Raises:
