@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> int:
-    """Run the command line of this process."""
+    """Run the command line of this process.
+
+    numpy's OpenBLAS starts a thread for each core, which costs a short process more than all else about numpy and
+    gains nothing here. `putenv` keeps `os.environ`, and so the commands that a chat runs, as the user has them.
+    """
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        os.putenv("OPENBLAS_NUM_THREADS", "1")
     if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv):
         from memsheaf.hosts.hook import run
 

@@ -282,15 +282,18 @@ def _rules() -> tuple[_Rule, ...]:
 @cache
 def _pattern() -> re.Pattern[str]:
     """Return one pattern for all rules, a group each."""
-    days = f"(?:{'|'.join(_WEEKDAY_NAMES)})"
+    names = [name for names in _WEEKDAY_NAMES for name in names.split("|")]
+    latin_days = "|".join(name for name in names if "a" <= name < "ÿ")
+    other_days = "|".join(name for name in names if name > "ÿ" or name.startswith("["))
     numbers = "|".join(word for word in _NUMBER_OF_WORD if word < "ÿ")
+    count = r"(?<![\d第])(?:\d{1,3}|[一二两兩三四五六七八九十]{1,3})"
     spaced, unspaced = [], []
     for rule in _rules():
-        words = rule.words.replace("{day}", days).replace("{han}", "一二三四五六日天")
         if rule.is_spaced:
-            spaced.append(f"({words})".replace("{n}", rf"(?:\d{{1,3}}|{numbers})"))
+            words = rule.words.replace("{day}", f"(?:{latin_days})").replace("{n}", rf"(?:\d{{1,3}}|{numbers})")
+            spaced.append(f"({words})")
         else:
-            count = r"(?<![\d第])(?:\d{1,3}|[一二两兩三四五六七八九十]{1,3})"
+            words = rule.words.replace("{day}", f"(?:{other_days})").replace("{han}", "一二三四五六日天")
             unspaced.append(f"({words})".replace("{n}", count))
     begin = rf"(?=[{_WORD_CHARS}])(?<![{_WORD_CHARS}/@#$.\\-])"
     end = rf"(?![{_WORD_CHARS}/@#\\]|[-.][{_WORD_CHARS}])"
