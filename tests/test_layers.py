@@ -72,7 +72,7 @@ MAX_NODES = {
     "cli": 53_085,
     "encode": 3_506,
     "guard": 14_587,
-    "hosts": 30_712,
+    "hosts": 29_294,
     "hub": 30_277,
     "index": 15_852,
     "learn": 28_225,

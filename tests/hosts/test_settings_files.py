@@ -152,6 +152,28 @@ def test_a_damaged_record_is_as_good_as_none(damaged: object, tmp_path: Path) ->
     assert json.loads(path.read_text()) == {"mine": 1}
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_the_record_of_an_earlier_version_gives_the_file_back(edited: bool, tmp_path: Path) -> None:
+    text = '{\n    // mine\n    "model": "x",\n    "permissions": {"allow": ["Bash(ls)"]},\n}\n'
+    target = next(one for one in all_targets(tmp_path / "home") if "permissions" in one.ours)
+    target = target._replace(strict_reader="")
+    path = Path(target.path)
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    SettingsFiles(str(tmp_path / "state")).apply(target)
+    (file,) = (tmp_path / "state").rglob("edits.json")
+    record = json.loads(file.read_text())
+    for edit in record["files"][str(path)]["edits"]:
+        edit |= {"before": "0" * 64, "created": [["hooks"], ["permissions", "allow", "mcp__memsheaf"]]}
+    file.write_text(json.dumps(record))
+    if edited:
+        path.write_text(path.read_text().replace('"x"', '"y"'))
+
+    assert not SettingsFiles(str(tmp_path / "state")).apply(target._replace(wanted=None)).problem
+
+    assert path.read_text() == text.replace('"x"', '"y"' if edited else '"x"')
+
+
 def test_hooks_that_are_there_keep_their_numbers_which_codex_knows_trusted_ones_by(tmp_path: Path) -> None:
     theirs = {"hooks": [{"type": "command", "command": "true"}]}
     path = tmp_path / ".codex" / "hooks.json"

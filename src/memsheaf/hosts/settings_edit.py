@@ -1,10 +1,9 @@
 """Edits of other programs' settings files: text in, text out, and every byte that is not ours stays.
 
-What is missing of a wanted tree is inserted into the innermost JSON container that is there, in one piece: behind the
-opening bracket of an object, behind the last item of an array. TOML gets tables at its end, YAML a block below its
-parent key. After each edit both texts are parsed and compared: the file has what it had and what is ours, or the edit
-is refused. An `Insertion` holds the pieces, and with it they are taken out again exactly; without it, or after
-somebody changed them, what is ours is found by its names.
+What is missing of a wanted tree is inserted as text: into the innermost JSON container that is there, behind its last
+entry; as tables at the end of TOML; as a block below its parent key of YAML. After each edit the text is read again,
+and the edit is refused unless all that is wanted is in it. An `Insertion` holds the pieces, and with it they are
+taken out again exactly; without it, or after somebody changed them, what is ours is found by its names.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from memsheaf.hosts.formats import as_toml, as_yaml
-from memsheaf.hosts.json_edit import Pieces, find_ours, insert_json, merge, read_value, remove_json
-from memsheaf.hosts.jsonc import Path, Step
+from memsheaf.hosts.formats import RENDER, as_toml, as_yaml
+from memsheaf.hosts.json_edit import Pieces, Step, find_ours, insert_json, merge, read_value, remove_json
 from memsheaf.hosts.own_commands import NAME, OwnCommand, entry_words, read_hook, read_server
 
 Wanted = Mapping[str, Any]
+Found = list[tuple[list[Step], object]]
 _OWN_YAML = r"""(?mx)
     (?:cmd|command): [ ]* ["']? (?:[^\r\n"']*[\\/])? memsheaf (?:\.exe)? ["']? [ ]* \r?$  # the program
     | ^ [ ]* - [ ] ["']? -m ["']? [ ]* \r?\n [ ]* - [ ] ["']? memsheaf \b"""
@@ -38,70 +37,69 @@ class NotEditable(Exception):
 class Insertion(NamedTuple):
     """What an edit put into a text: pieces with their places, in the order in which they are to be taken out.
 
-    `before` and `after` are hashes of the text. `created` are the ways to the containers and values that were made
-    around what is ours.
+    `after` is a hash of the edited text.
     """
 
-    before: str
     after: str
     pieces: Sequence[tuple[int, str]]
-    created: Sequence[Path]
 
 
 def insert(text: str, format: str, wanted: Wanted) -> tuple[str, Insertion]:
-    """A text with what is missing of `wanted`. Raises NotEditable."""
-    rules = _FORMATS[format]
+    """Return a text with what is missing of `wanted`. Raises NotEditable."""
     with _refusing():
-        pieces, created = rules.insert(text, wanted)
-        after = text
-        for at, piece in reversed(pieces):
-            after = after[:at] + piece + after[at:]
-        if rules.read(after, wanted) != rules.merge(rules.read(text, wanted), wanted):
-            raise ValueError("the edited text would not hold the expected value")
-    return after, Insertion(hash_text(text), hash_text(after), pieces, created)
+        pieces = _FORMATS[format].insert(text, wanted)
+    after = text
+    for at, piece in reversed(pieces):
+        after = after[:at] + piece + after[at:]
+    if not is_installed(after, format, wanted, wanted):
+        raise NotEditable("the edited text would not hold the expected value")
+    return after, Insertion(_hash(after), pieces)
 
 
 def remove(text: str, format: str, ours: Wanted, insertions: Sequence[Insertion] = ()) -> str:
-    """The text without our entries: the pieces of an insertion, else entries with our name. Raises NotEditable."""
+    """Return the text without our entries: without the pieces of an insertion, else without what has our name.
+
+    Raises NotEditable.
+    """
     for insertion in insertions:
-        if insertion.after == hash_text(text):
+        if insertion.after == _hash(text):
             for at, piece in insertion.pieces:
                 text = text[:at] + text[at + len(piece) :]
             return text
     rules = _FORMATS[format]
+    inserted = "".join(piece for insertion in insertions for _, piece in insertion.pieces)
     with _refusing():
-        created = {path for one in insertions for path in one.created} if insertions else None
-        by_name = rules.remove(text, ours, created)
-        for insertion in insertions:
-            by_piece = text
-            for _, piece in insertion.pieces:
-                if text.count(piece) == 1:
-                    by_piece = by_piece.replace(piece, "")
-            with suppress(ValueError):  # somebody wrote around the piece
-                if rules.read(by_piece, ours) == rules.read(by_name, ours):
-                    return by_piece
+        by_name = rules.remove(text, ours, inserted if insertions else None)
+        left = rules.find(by_name, ours)
+    for insertion in insertions:
+        by_piece = text
+        for _, piece in insertion.pieces:
+            if text.count(piece) == 1:
+                by_piece = by_piece.replace(piece, "")
+        with suppress(ValueError):  # somebody wrote around the piece
+            if rules.find(by_piece, ours) == left:
+                return by_piece
     return by_name
 
 
 def is_installed(text: str, format: str, wanted: Wanted, ours: Wanted) -> bool:
-    """Whether a text has all that is wanted, and nothing else that is ours. Raises NotEditable."""
+    """Return True if a text has all that is wanted, and nothing else that is ours. Raises NotEditable."""
     rules = _FORMATS[format]
     with _refusing():
-        found = rules.find(rules.read(text, ours), ours)
-        return found == rules.find(rules.merge(rules.read("", ours), wanted), ours)
+        return rules.find(text, ours) == rules.find(rules.render(wanted), ours)
 
 
-def list_ours(text: str, format: str, ours: Wanted) -> list[tuple[list[Step], object]]:
-    """What is ours in a text, with the keys that lead to it; nothing when it cannot be read."""
+def list_ours(text: str, format: str, ours: Wanted) -> Found:
+    """Return what is ours in a text, with the keys that lead to it; nothing when it cannot be read."""
     with suppress(ValueError):
-        return _FORMATS[format].find(_FORMATS[format].read(text, ours), ours)
+        return _FORMATS[format].find(text, ours)
     return []
 
 
 def find_entry(text: str, format: str, ours: Wanted) -> Mapping[str, Any]:
     """Return the server entry under our name, whoever wrote it; {} without one, and always for YAML."""
     with suppress(ValueError, AttributeError):  # not readable, or not of the expected shape
-        return _entry_in(_FORMATS[format].read(text, ours), ours)
+        return _entry_in(_read(text, format), ours)
     return {}
 
 
@@ -141,7 +139,7 @@ def find_commands(
         yield _show(entry_words(entry), extras), None if extras and is_repository else read_server(entry)
     waiting: list[Any] = []
     with suppress(ValueError, AttributeError):  # not readable, or no object
-        waiting.append(_FORMATS[format].read(text, ours).get("hooks"))
+        waiting.append(_read(text, format).get("hooks"))
     while waiting:
         item = waiting.pop()
         if isinstance(item, list):
@@ -168,7 +166,7 @@ def _show(words: Sequence[Any], settings: Mapping[str, Any]) -> str:
 
 
 def keep_choices(text: str, format: str, wanted: Wanted) -> Wanted:
-    """What is wanted, with what a person chose in the server's entry that is there.
+    """Return what is wanted, with what a person chose in the server's entry that is there.
 
     Our program takes the place of an earlier path of ours; its options stay unless there are new ones, and so do
     other settings. An entry that starts something else, or holds a URL, stays as it is.
@@ -202,16 +200,24 @@ def _refusing() -> Iterator[None]:
         raise NotEditable(str(error)) from None
 
 
-def hash_text(text: str) -> str:
-    """The hash that tells whether a text is still the one that was written."""
+def _read(text: str, format: str) -> Any:
+    """Return the value of a text; {} of YAML and of other texts. Raises ValueError."""
+    if format == "toml":
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    return read_value(text) if format == "json" else {}
+
+
+def _hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def _find(value: object, ours: Wanted) -> list[tuple[list[Step], object]]:
-    """What is ours in a value, in an order of its own, without the places in lists."""
-    found: list[tuple[list[Step], object]] = [
-        ([step for step in path if isinstance(step, str)], held) for path, held in find_ours(value, ours)
-    ]
+def _find_in_json(text: str, ours: Wanted) -> Found:
+    return _find(_read(text, "json"), ours)
+
+
+def _find(value: object, ours: Wanted) -> Found:
+    """Return what is ours in a value, in an order of its own, without the places in lists."""
+    found: Found = [([step for step in path if isinstance(step, str)], held) for path, held in find_ours(value, ours)]
     return sorted(found, key=repr)
 
 
@@ -220,19 +226,16 @@ def _newline(text: str) -> str:
 
 
 def _append(text: str, block: str, *, apart: bool) -> Pieces:
-    """A block of lines as a piece for the end of a text."""
+    """Return a block of lines as a piece for the end of a text."""
     newline = _newline(text)
-    has_text = text.strip("\ufeff \t\r\n")
-    start = newline * (bool(text.strip("\ufeff")) and not text.endswith("\n")) + newline * bool(has_text and apart)
+    start = newline if text.strip("\ufeff") and not text.endswith("\n") else ""
+    if apart and text.strip("\ufeff \t\r\n"):
+        start += newline
     return [(len(text), start + block.replace("\n", newline) + newline)]
 
 
-def _read_toml(text: str, ours: Wanted) -> dict[str, Any]:
-    return tomllib.loads(text.removeprefix("\ufeff"))
-
-
 def _nested(wanted: Wanted) -> dict[str, Any]:
-    """Tables by their dotted names as a tree."""
+    """Return tables by their dotted names as a tree."""
     tree: dict[str, Any] = {}
     for name, table in wanted.items():
         *parents, last = name.split(".")
@@ -243,44 +246,38 @@ def _nested(wanted: Wanted) -> dict[str, Any]:
     return tree
 
 
-def _insert_toml(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:
-    held = _read_toml(text, wanted)
+def _find_in_toml(text: str, ours: Wanted) -> Found:
+    return _find(_read(text, "toml"), _nested(ours))
+
+
+def _insert_toml(text: str, wanted: Wanted) -> Pieces:
+    held = _read(text, "toml")
     missing = {name: table for name, table in wanted.items() if merge(held, _nested({name: table})) != held}
-    return (_append(text, as_toml(missing), apart=True) if missing else []), []
+    return _append(text, as_toml(missing), apart=True) if missing else []
 
 
-def _remove_toml(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
-    [name] = ours  # one table, such as mcp_servers.memsheaf
-    parent, _, last = name.rpartition(".")
-    old = _read_toml(text, ours)
-    tables = old.get(parent, {})
-    if not isinstance(tables, dict):
-        raise ValueError(f"{parent} in it is no table")
-    if not read_server(tables.get(last)):
+def _remove_toml(text: str, ours: Wanted, inserted: str | None) -> str:
+    if not _find_in_toml(text, ours):
         return text
-    header, inside = re.compile(rf"\s*\[\s*{re.escape(name)}\s*[].]"), False
+    header = re.compile(rf"\s*\[\s*(?:{'|'.join(map(re.escape, ours))})\s*[].]")
+    is_ours = False
     kept: list[str] = []
-    ending: list[str] = []
+    comments: list[str] = []
     for line in text.splitlines(keepends=True):
         if line.lstrip().startswith("["):
-            inside = bool(header.match(line))
-            kept += ending  # comments in front of the next table
-            ending = []
-        if not inside:
+            is_ours = bool(header.match(line))
+            kept += comments  # they are in front of the next table
+            comments = []
+        if not is_ours:
             kept.append(line)
-        elif not line.strip() or line.lstrip().startswith("#"):
-            ending.append(line)
+        elif _is_blank(line):
+            comments.append(line)
         else:
-            ending = []
-    after = "".join(kept + ending)
-    del tables[last]
-    if _without_empty(old) != _without_empty(_read_toml(after, ours)):
+            comments = []
+    after = "".join(kept + comments)
+    if _find_in_toml(after, ours):
         raise ValueError("our tables in it were rewritten by somebody else")
     return after
-
-
-def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
-    return {key: held for key, held in value.items() if held != {}}
 
 
 def _parent(ours: Wanted) -> tuple[str, object]:
@@ -289,7 +286,7 @@ def _parent(ours: Wanted) -> tuple[str, object]:
 
 
 def _yaml_block(text: str, ours: Wanted) -> tuple[list[str], int, int, int]:
-    """The lines, where the parent key is (-1: nowhere), and where our entry begins and ends. Raises ValueError."""
+    """Return the lines, where the parent key is (-1: nowhere), where our entry begins and ends. Raises ValueError."""
     lines = text.splitlines(keepends=True)
     parent, _ = _parent(ours)
     odd = re.compile(r"\ufeff?(?:---|\.\.\.|[{\[&*!?%]|\t)")
@@ -315,13 +312,13 @@ def _is_blank(line: str) -> bool:
 
 
 def _child_indent(lines: Sequence[str], parent: int) -> str:
-    """How far the entries below a parent key are indented."""
+    """Return how far the entries below a parent key are indented."""
     line = next((line for line in lines[parent + 1 :] if not _is_blank(line)), "")
     return line[: len(line) - len(line.lstrip(" "))] or ("" if line.startswith("- ") else "  ")
 
 
 def _block_end(lines: Sequence[str], at: int, child: str) -> int:
-    """Where an entry ends: before the next line that is not deeper, and the comments in front of that."""
+    """Return where an entry ends: before the next line that is not deeper, and the comments in front of that."""
     end = at + 1
     for place in range(at + 1, len(lines)):
         if not _is_blank(lines[place]):
@@ -331,89 +328,64 @@ def _block_end(lines: Sequence[str], at: int, child: str) -> int:
     return end
 
 
-def _insert_yaml(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:
+def _find_in_yaml(text: str, ours: Wanted) -> Found:
+    """Return our key if there is an entry under it, whoever wrote it."""
+    return [([NAME], None)] if _yaml_block(text, ours)[2] >= 0 else []
+
+
+def _insert_yaml(text: str, wanted: Wanted) -> Pieces:
     lines, parent, entry, _ = _yaml_block(text, wanted)
     if entry >= 0:
-        return [], []
+        return []
     if parent < 0:
-        return _append(text, as_yaml(wanted), apart=False), [(_parent(wanted)[0],)]
+        return _append(text, as_yaml(wanted), apart=False)
     child, newline = _child_indent(lines, parent), _newline(text)
-    block = [f"{child}{line}{newline}" for line in as_yaml(_parent(wanted)[1]).split("\n")]
+    block = "".join(f"{child}{line}{newline}" for line in as_yaml(_parent(wanted)[1]).split("\n"))
     at = sum(map(len, lines[: parent + 1]))
-    if not lines[parent].endswith("\n"):
-        return [(at, newline + "".join(block).removesuffix(newline))], []
-    return [(at, "".join(block))], []
+    is_last = not lines[parent].endswith("\n")
+    return [(at, newline + block.removesuffix(newline) if is_last else block)]
 
 
-def _remove_yaml(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
-    lines, _, start, end = _yaml_block(text, ours)
-    is_own = start >= 0 and re.search(_OWN_YAML, "".join(lines[start:end]))
-    return _cut_yaml(text, ours, created) if is_own else text
-
-
-def _cut_yaml(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
-    """Return the text without the entry of our name, whoever wrote it."""
+def _remove_yaml(text: str, ours: Wanted, inserted: str | None) -> str:
+    """Return the text without our entry, and without its parent key if that was inserted and is left empty."""
     lines, parent, start, end = _yaml_block(text, ours)
-    if start < 0:
+    if start < 0 or not re.search(_OWN_YAML, "".join(lines[start:end])):
         return text
     del lines[start:end]
     following = next((line for line in lines[parent + 1 :] if not _is_blank(line)), "")
-    if not following.startswith((" ", "- ")) and (created is None or (_parent(ours)[0],) in created):
+    if not following.startswith((" ", "- ")) and (inserted is None or lines[parent].strip() in inserted):
         del lines[parent]
     return "".join(lines)
 
 
-def _read_yaml(text: str, ours: Wanted) -> tuple[bool, list[str]]:
-    """Whether our entry is there, and the other lines that are not empty."""
-    rest = _cut_yaml(text, ours, ())
-    return rest != text, [line.rstrip() for line in rest.split("\n") if line.strip("\ufeff \r")]
-
-
-def _merge_yaml(read: tuple[bool, list[str]], wanted: Wanted) -> tuple[bool, list[str]]:
-    parent = _parent(wanted)[0]
-    has_parent = any(line.lstrip("\ufeff\"'").startswith(parent) for line in read[1])
-    return True, read[1] if has_parent else [*read[1], f"{parent}:"]
-
-
-def _insert_text(text: str, wanted: Wanted) -> tuple[Pieces, list[Path]]:
+def _insert_text(text: str, wanted: Wanted) -> Pieces:
     if text:
         raise ValueError("it is there already, and not as it was installed")
-    return [(0, wanted["text"])], []
+    return [(0, wanted["text"])]
 
 
-def _remove_text(text: str, ours: Wanted, created: Collection[Path] | None) -> str:
+def _remove_text(text: str, ours: Wanted, inserted: str | None) -> str:
     if text and text != ours["text"]:
         raise ValueError("it was changed since it was installed; remove it by hand if you do not need it")
     return ""
 
 
+def _find_in_text(text: str, ours: Wanted) -> Found:
+    return [([], text)] if text else []
+
+
 class _Format(NamedTuple):
     """How settings of one format are read and changed. Each function raises ValueError for what it does not know."""
 
-    read: Callable[[str, Wanted], Any]
-    merge: Callable[[Any, Any], Any]
-    find: Callable[[Any, Wanted], list[tuple[list[Step], object]]]
-    insert: Callable[[str, Any], tuple[Pieces, list[Path]]]
-    remove: Callable[[str, Wanted, Collection[Path] | None], str]
+    render: Callable[[Any], str]
+    find: Callable[[str, Wanted], Found]
+    insert: Callable[[str, Any], Pieces]
+    remove: Callable[[str, Wanted, str | None], str]
 
 
 _FORMATS = {
-    "json": _Format(lambda text, ours: read_value(text), merge, _find, insert_json, remove_json),
-    "toml": _Format(
-        _read_toml,
-        lambda value, wanted: merge(value, _nested(wanted)),
-        lambda value, ours: _find(value, _nested(ours)),
-        _insert_toml,
-        _remove_toml,
-    ),
-    "yaml": _Format(
-        _read_yaml, _merge_yaml, lambda read, ours: [([NAME], None)] if read[0] else [], _insert_yaml, _remove_yaml
-    ),
-    "text": _Format(
-        lambda text, ours: text,
-        lambda text, wanted: wanted["text"],
-        lambda text, ours: [([], text)] if text else [],
-        _insert_text,
-        _remove_text,
-    ),
+    "json": _Format(RENDER["json"], _find_in_json, insert_json, remove_json),
+    "toml": _Format(RENDER["toml"], _find_in_toml, _insert_toml, _remove_toml),
+    "yaml": _Format(RENDER["yaml"], _find_in_yaml, _insert_yaml, _remove_yaml),
+    "text": _Format(lambda wanted: wanted["text"], _find_in_text, _insert_text, _remove_text),
 }

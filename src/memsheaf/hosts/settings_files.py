@@ -121,10 +121,7 @@ class SettingsFiles:
         """Return what would become of a file."""
         real = resolve_target(target)
         entry = self._load()[0].get(real, {})
-        known = [
-            Insertion(**{**one, "created": [tuple(path) for path in one["created"]]})
-            for one in entry.get("edits", ())
-        ]
+        known = [Insertion(edit["after"], edit["pieces"]) for edit in entry.get("edits", ())]
         before: str | None = None
         try:
             before = read_settings(real, target.project)
@@ -140,7 +137,7 @@ class SettingsFiles:
                 after, insertion = insert(bare, target.format, wanted)
             elif before is None:
                 after = None
-            elif not bare.strip("\ufeff{} \t\r\n") or (not entry and "".join(bare.split()) == _ONLY_VERSION):
+            elif not bare.strip("\ufeff{} \t\r\n") or "".join(bare.split()) == _ONLY_VERSION:
                 is_own_file = _is_ours(entry, before) if entry else bare != before
                 after = None if is_own_file else bare
             if after != before:
