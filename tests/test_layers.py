@@ -66,16 +66,16 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 96_648,
+    "(flat) and work": 96_165,
     "adapters": 10_868,
     "chat": 36_267,
-    "cli": 53_085,
+    "cli": 52_950,
     "encode": 3_506,
     "guard": 14_587,
     "hosts": 29_294,
     "hub": 30_277,
     "index": 15_852,
-    "learn": 28_225,
+    "learn": 28_216,
     "llm": 13_997,
     "mcp": 14_978,
     "prompts": 61,

@@ -61,9 +61,12 @@ class GateContext(NamedTuple):
     read: Callable[[str], Memory]
 
 
-def check_commit(files: Sequence[WrittenFile], context: GateContext) -> None:
-    """Raise the first refusal of a gate."""
-    for gate in GATES:
+Gate = Callable[[WrittenFile, GateContext], Refused | None]
+
+
+def check_commit(files: Sequence[WrittenFile], context: GateContext, gates: Sequence[Gate] = ()) -> None:
+    """Raise the first refusal of a gate, of all or of these."""
+    for gate in gates or GATES:
         for file in files:
             if refusal := gate(file, context):
                 raise refusal
@@ -79,44 +82,95 @@ def refuse_context(file: WrittenFile, context: GateContext) -> Refused | None:
 
 def refuse_secret(file: WrittenFile, context: GateContext) -> Refused | None:
     """Refuse a text, or a reason for a change, with a secret in it that was not there before."""
-    if context.allow.secrets:
-        return None
-    return find_secret(file.memory, file.was, context.why)
+    return None if context.allow.secrets else find_secret(file.memory, file.was, context.why)
 
 
 def refuse_unworthy(file: WrittenFile, context: GateContext) -> Refused | None:
-    """Refuse what an agent saves and what holds for the moment only, or can be looked up in the code."""
-    if context.is_asked or not _is_judged(file, context) or file.memory is None:
+    """Refuse what an agent saves and what holds for the moment only, or can be looked up in the code.
+
+    A memory that says until when it holds may speak of the moment, one that cites the code may speak of it.
+    """
+    memory = _judged_memory(file, context)
+    if memory is None or context.is_asked:
         return None
-    return find_unworthy(file.memory, file.was)
+    from memsheaf.guard.worth import derivable, ephemeral
+
+    text = _all_text(memory)
+    old = _all_text(file.was) if file.was else ""
+    if not memory.expires and (why := ephemeral(text)) and not ephemeral(old):
+        return NotWorth(why)
+    has_citations = bool(memory.citations)
+    if (why := derivable(text, cited=has_citations)) and not derivable(old, cited=has_citations):
+        return NotWorth(why)
+    return None
+
+
+# Words that say nothing: acknowledgements and greetings in six languages, and fingers on a keyboard ("asdf", "xxx").
+_EMPTY_TALK = (
+    r"(?i)\W*+(?:(?:ok|okay|k|yes|yeah|yep|no|nope|sure|fine|cool|great|nice|thanks?|thx|ty|you|so|very|much|a|lot|please|hi"
+    r"|hello|hey|world|bye|test|testing|hm+|lol|danke|dankeschön|ja|nein|bitte|hallo|tschüss|gut|passt|merci|beaucoup|oui"
+    r"|non|bonjour|salut|gracias|muchas|sí|si|hola|vale|adiós|好的?|嗯|是的?|不是?|对|谢谢你?|你好|测试|はい|いいえ|うん"
+    r"|ありがとう(?:ございます)?|こんにちは|テスト|了解|わかった"
+    r"|(?:asdf|sdfg|dfgh|fghj|ghjk|hjkl|qwer|azerty|zxcv|xcvb|yxcv|aoeu)\w*|([^\W\d])\1{2,}|([^\W\d]{2})\2{2,}"
+    r")\b\W*+)*"
+)
 
 
 def refuse_empty_talk(file: WrittenFile, context: GateContext) -> Refused | None:
-    """Refuse a new text that says nothing."""
-    if file.was or not _is_judged(file, context) or file.memory is None:
+    """Refuse a new text that says nothing, such as "ok" or "asdf"."""
+    memory = _judged_memory(file, context)
+    if memory is None or file.was or not re.fullmatch(_EMPTY_TALK, _all_text(memory)):
         return None
-    return find_empty_talk(file.memory)
+    return hinted(NotWorth("it says nothing"), "Say it as a sentence, such as `I prefer pnpm`.")
 
 
 def refuse_personal(file: WrittenFile, context: GateContext) -> Refused | None:
     """Refuse a new memory about one person in a team's scope."""
-    if file.was or not _is_judged(file, context) or file.memory is None:
+    memory = _judged_memory(file, context)
+    if memory is None or file.was or not context.scope.startswith("team/") or memory.type != "user":
         return None
-    return find_personal(file.memory, context.scope)
+    error = NotWorth(f"it is about one person, and all of {context.scope} would read it")
+    return hinted(error, "Keep it in the scope user; what holds for all in the team has another type.")
 
 
 def refuse_duplicate(file: WrittenFile, context: GateContext) -> Refused | None:
-    """Refuse a new memory that says what another one says already."""
-    if file.was or not _is_judged(file, context) or file.memory is None:
+    """Refuse a new memory that says what another one says already, in almost the same words.
+
+    A fact may differ in a word alone from the one that it supersedes. A memory that others committed does not stand
+    in for what is said here.
+    """
+    memory = _judged_memory(file, context)
+    if memory is None or file.was:
         return None
-    return find_duplicate(file.memory, context.near(file.memory), context.read)
+    wanted = fact(memory)
+    skipped = {memory.path}
+    if is_fact(memory.path):
+        skipped.update(memory.supersedes)
+    for path, _ in context.near(memory):
+        with suppress(MemsheafError):
+            other = context.read(path)
+            if path in skipped or other.state != "ok" or other.trust == "shared":
+                continue
+            likeness = alike(wanted, fact(other))
+            if likeness >= SAME:
+                return Duplicate(other.ref, likeness)
+    return None
 
 
-GATES = (refuse_context, refuse_secret, refuse_unworthy, refuse_empty_talk, refuse_personal, refuse_duplicate)
+GATES: Sequence[Gate] = (
+    refuse_context,
+    refuse_secret,
+    refuse_unworthy,
+    refuse_empty_talk,
+    refuse_personal,
+    refuse_duplicate,
+)
 
 
-def _is_judged(file: WrittenFile, context: GateContext) -> bool:
-    return not context.allow.anyway and file.memory is not None and file.memory.state == "ok"
+def _judged_memory(file: WrittenFile, context: GateContext) -> Memory | None:
+    """Return the memory of a file whose content is judged, which no caller insists on."""
+    is_judged = file.memory and file.memory.state == "ok" and not context.allow.anyway
+    return file.memory if is_judged else None
 
 
 def find_secret(memory: Memory | None, was: Memory | None, why: str = "") -> SecretFound | None:
@@ -138,81 +192,6 @@ def require_no_secret(memory: Memory | None, was: Memory | None = None, why: str
     """Raise SecretFound for a secret that is new in a memory, or in the reason for its change."""
     if error := find_secret(memory, was, why):
         raise error
-
-
-def find_unworthy(memory: Memory, was: Memory | None) -> NotWorth | None:
-    """Return the error about what is new and holds for the moment only, or is what the code says.
-
-    A memory that says until when it holds may speak of the moment, one that cites the code may speak of it.
-    """
-    from memsheaf.guard.worth import derivable, ephemeral
-
-    text = _all_text(memory)
-    old = _all_text(was) if was else ""
-    if not memory.expires and (why := ephemeral(text)) and not ephemeral(old):
-        return NotWorth(why)
-    has_citations = bool(memory.citations)
-    if (why := derivable(text, cited=has_citations)) and not derivable(old, cited=has_citations):
-        return NotWorth(why)
-    return None
-
-
-# Words that say nothing: acknowledgements and greetings in six languages, and fingers on a keyboard ("asdf", "xxx").
-_EMPTY_TALK = (
-    r"(?i)\W*+(?:(?:ok|okay|k|yes|yeah|yep|no|nope|sure|fine|cool|great|nice|thanks?|thx|ty|you|so|very|much|a|lot|please|hi"
-    r"|hello|hey|world|bye|test|testing|hm+|lol|danke|dankeschön|ja|nein|bitte|hallo|tschüss|gut|passt|merci|beaucoup|oui"
-    r"|non|bonjour|salut|gracias|muchas|sí|si|hola|vale|adiós|好的?|嗯|是的?|不是?|对|谢谢你?|你好|测试|はい|いいえ|うん"
-    r"|ありがとう(?:ございます)?|こんにちは|テスト|了解|わかった"
-    r"|(?:asdf|sdfg|dfgh|fghj|ghjk|hjkl|qwer|azerty|zxcv|xcvb|yxcv|aoeu)\w*|([^\W\d])\1{2,}|([^\W\d]{2})\2{2,}"
-    r")\b\W*+)*"
-)
-
-
-def find_empty_talk(memory: Memory) -> NotWorth | None:
-    """Return the error about a text that says nothing, such as "ok" or "asdf"; None for another."""
-    if not re.fullmatch(_EMPTY_TALK, _all_text(memory)):
-        return None
-    return hinted(NotWorth("it says nothing"), "Say it as a sentence, such as `I prefer pnpm`.")
-
-
-def find_personal(memory: Memory, scope: str) -> NotWorth | None:
-    """Return the error about a memory on one person that all members of a team would read."""
-    if not scope.startswith("team/") or memory.type != "user":
-        return None
-    error = NotWorth(f"it is about one person, and all of {scope} would read it")
-    return hinted(error, "Keep it in the scope user; what holds for all in the team has another type.")
-
-
-def find_duplicate(memory: Memory, near: Near, read: Callable[[str], Memory]) -> Duplicate | None:
-    """Return the error about a memory, one of those `near`, that says the same in almost the same words.
-
-    A fact may differ in a word alone from the one that it supersedes. A memory that others committed does not stand
-    in for what is said here.
-    """
-    wanted = fact(memory)
-    skipped = {memory.path}
-    if is_fact(memory.path):
-        skipped.update(memory.supersedes)
-    for path, _ in near:
-        with suppress(MemsheafError):
-            other = read(path)
-            if path in skipped or other.state != "ok" or other.trust == "shared":
-                continue
-            likeness = alike(wanted, fact(other))
-            if likeness >= SAME:
-                return Duplicate(other.ref, likeness)
-    return None
-
-
-def judge(memory: Memory, was: Memory | None, *, is_asked: bool, near: Near, read: Callable[[str], Memory]) -> None:
-    """Raise what a change would be refused with. What the user asked to remember is kept whether it lasts or not."""
-    refusal: Refused | None = find_secret(memory, was)
-    if not refusal and not is_asked:
-        refusal = find_unworthy(memory, was)
-    if not refusal and was is None:
-        refusal = find_empty_talk(memory) or find_duplicate(memory, near, read)
-    if refusal:
-        raise refusal
 
 
 def _all_text(memory: Memory) -> str:

@@ -40,6 +40,7 @@ from memsheaf.frontmatter import edit_text
 from memsheaf.gates import (
     LAYER_FILES,
     FactRules,
+    Gate,
     GateContext,
     Near,
     WrittenFile,
@@ -674,8 +675,11 @@ class OpenScope:
 
     def refuse_duplicate(self, memory: Memory) -> None:
         """Raise Duplicate when another memory says the same in almost the same words."""
-        if error := gates.find_duplicate(memory, self.find_near(memory), self.read):
-            raise error
+        self.refuse(memory, gates.refuse_duplicate)
+
+    def refuse(self, memory: Memory, *chosen: Gate) -> None:
+        """Raise what one of these gates refuses a new memory with."""
+        gates.check_commit([WrittenFile(memory.path, memory)], self._gate_context("user"), chosen)
 
     def doubts(self, memory: Memory, near: Near | None = None) -> bool:
         """Return True if what it says stands here shared or unconfirmed, or was so when it was removed."""
@@ -953,9 +957,7 @@ class OpenScope:
         for memory in memories:
             if is_fact(memory.path):
                 raise CreateOnly(memory.ref)
-            if error := gates.find_personal(memory, target.name):
-                raise error
-            target.refuse_duplicate(memory._replace(path=""))
+            target.refuse(memory._replace(path=""), gates.refuse_personal, gates.refuse_duplicate)
             path = file_name(memory.type, memory.name, is_taken) if is_taken(memory.path) else memory.path
             taken.add(fold(path))
             text = edit_text(memory.text, fields={"trust": "unconfirmed"}) if memory.shared else memory.text
@@ -1079,8 +1081,9 @@ class OpenScope:
         return Change(memory.path, memory.data, was.version), memory._replace(scope=self.name), was
 
     def judge(self, memory: Memory, was: Memory | None, *, asked: bool = False) -> None:
-        """Raise what a change would be refused with; what the user `asked` to remember is kept whether it lasts."""
-        gates.judge(memory, was, is_asked=asked, near=self.find_near(memory), read=self.read)
+        """Raise what a change would be refused with; what the user `asked` to remember need not last."""
+        context = self._gate_context("extraction")._replace(is_asked=asked)
+        gates.check_commit([WrittenFile(memory.path, memory, was)], context)
 
     def accept(self, versions: Sequence[tuple[str, Version]]) -> None:
         """Record that a person accepts these versions of files that came with a repository, by path."""

@@ -44,7 +44,7 @@ from memsheaf.errors import (
     hinted,
 )
 from memsheaf.frontmatter import edit_text
-from memsheaf.gates import check_import, content_of, find_personal, require_no_secret, set_origin
+from memsheaf.gates import check_import, content_of, refuse_personal, require_no_secret, set_origin
 from memsheaf.guard.paths import CATALOG, RESERVED_FOLDERS, check_path, check_stored, fold, is_fact, shown
 from memsheaf.guard.secrets import new_secrets, without_secrets
 from memsheaf.hub import COPY, Machine
@@ -677,8 +677,7 @@ class _RootImport:
         if not self._allow.secrets:
             require_no_secret(memory, present)
         if present is None and memory.state == "ok" and not self.root and not self._allow.anyway:
-            if error := find_personal(memory, self._keeper.name):
-                raise error
+            self._keeper.refuse(memory, refuse_personal)
             if not self._is_empty:
                 self._keeper.refuse_duplicate(memory)
         self.outcomes.append((member.name, outcome, ""))

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from memsheaf.config import Dream
 from memsheaf.errors import Busy, Changed, MemsheafError, ModelFailed, Refused, SecretFound, StoreFailed, TextRefused
 from memsheaf.frontmatter import edit_text
-from memsheaf.gates import check_text, judge
+from memsheaf.gates import check_text
 from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets
 from memsheaf.index.database import IN_MEMORY, connect, writing
@@ -482,7 +482,7 @@ def _find_refusal(group: PlanGroup, scope: OpenScope) -> str:
     if group.text:
         try:
             after = check_text(keeper.path, group.text, keeper, free=False)
-            judge(after, keeper, is_asked=False, near=(), read=scope.read)
+            scope.judge(after, keeper)
         except Refused as error:
             return str(error)
     if group.action == "contradicted":
