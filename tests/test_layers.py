@@ -76,7 +76,7 @@ MAX_NODES = {
     "hub": 30_277,
     "index": 15_852,
     "learn": 28_216,
-    "llm": 13_997,
+    "llm": 13_706,
     "mcp": 14_978,
     "prompts": 61,
     "recall": 7_234,

@@ -259,7 +259,6 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(api: Api, monk
         ("openai:gpt-4o", "https://user:secret@example.com/v1", ""),
         ("openai:gpt-4o", "", "sk-proj-the-key-itself"),
         ("openai-compatible:x", "", ""),
-        ("deepseek:deepseek-chat", "https://example.com/v1", ""),
         ("claude:-x", "", ""),
         ("claude", "http://127.0.0.1:1/v1", ""),
     ],
@@ -271,6 +270,11 @@ def test_a_choice_that_is_none_is_refused_at_once(name: str, url: str, key: str)
     assert caught.value.hint
     assert "secret" not in str(caught.value)
     assert "the-key-itself" not in str(caught.value)
+
+
+def test_a_provider_with_one_address_is_not_asked_at_another(api: Api) -> None:
+    assert "has one address only" in str(failure(model(api, "deepseek:deepseek-chat")))
+    assert not api.asked
 
 
 @each_case("value", [None, "", "  ", "two words", "ключ"])

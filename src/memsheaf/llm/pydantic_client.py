@@ -38,15 +38,12 @@ from pydantic_ai.tools import ToolDefinition
 from memsheaf.llm.http import parse_address
 from memsheaf.llm.json_answer import UnusableAnswer, read
 from memsheaf.llm.model import Answer, Question, Request, Said, Spoken, Step, ToolCall, failed, sendable
-from memsheaf.llm.providers import CHOOSE, NO_KEY, Choice
+from memsheaf.llm.providers import CHOOSE, LIKE_OPENAI, NO_KEY, Choice
 
 Connect = Callable[[str, bool], Any]  # makes an HTTP client of `httpx` or `httpx2`, as `Wire.client` does
 Give = Callable[[Spoken | Step], None]
 
 _TOOL = "answer"
-_LIKE_OPENAI = {"openai", "openai-chat", "openai-compatible", "lmstudio", "llama-cpp"}
-"""Those that are reached through OpenAI's chat completions when they have an address of their own."""
-
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UNFIT, _NAME = re.compile(r"[^A-Za-z0-9_-]"), 64  # letters and the length of a tool's name
 _UNANSWERED, _NOTHING = "(no answer: it was interrupted)", "(nothing)"
@@ -108,7 +105,7 @@ async def stream(
 async def _opened(choice: Choice, key: str, connect: Connect, stack: AsyncExitStack) -> Model:
     """The model with a client of its own, which is closed with the stack. Raises ModelFailed, and what clients do."""
     with _LOADING:
-        if choice.place and choice.provider in _LIKE_OPENAI:
+        if choice.place and choice.provider in LIKE_OPENAI:
             from pydantic_ai.models.openai import OpenAIChatModel
             from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -135,7 +132,7 @@ async def _provider(
         given["api_key"] = key or NO_KEY
     if choice.place:
         if "base_url" not in takes:
-            raise failed(f"the provider {choice.provider!r} has one address only", CHOOSE)
+            raise failed(f"the provider of {choice.title} has one address only", CHOOSE)
         given["base_url"] = str(choice.place)
     if "http_client" in takes:
         is_old = "httpx.AsyncClient" in str(takes["http_client"].annotation).split(" | ")

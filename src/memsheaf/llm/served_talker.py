@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsheaf.errors import BadSettings, ModelFailed, hinted
 from memsheaf.llm.model import Request, Said, Spoken, Step, failed, sendable
-from memsheaf.llm.providers import CHOOSE, NO_KEY, PROVIDERS, choose, key_of
+from memsheaf.llm.providers import ANY_SERVER, CHOOSE, LOCAL_SERVERS, NO_KEY, choose, key_of
 from memsheaf.llm.served import LOADING, Wire, is_unreachable, told
 from memsheaf.llm.subprocess_model import TOOLS
 from memsheaf.text.neutralize import one_line
@@ -63,8 +63,7 @@ class ServedTalker:
         self._most = most
         self._sleep = sleep
         self._kept: dict[Said, ModelResponse] = {}
-        known = PROVIDERS.get(self._choice.provider)
-        self._is_free = known is not None and not known.keys  # as what runs on one's own machine
+        self._is_free = self._choice.provider in LOCAL_SERVERS or self._choice.provider == ANY_SERVER
 
     @property
     def name(self) -> str:
