@@ -66,7 +66,7 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 96_165,
+    "(flat) and work": 96_043,
     "adapters": 10_868,
     "chat": 36_267,
     "cli": 52_950,

@@ -127,44 +127,41 @@ class WorkingTree:
         return True
 
     def files(self) -> Sequence[str]:
-        """Return the paths of the files: those git knows or would add, and those of repositories within."""
+        """Return the paths of the files: those that git knows or would add."""
         return self._listing[0]
 
     @property
     def whole(self) -> bool:
         """True if `files` are all there are."""
-        return self._listing[2]
+        return self._listing[1]
 
     @cached_property
-    def _listing(self) -> tuple[Sequence[str], Sequence[str], bool]:
-        """The files, those of repositories within, which git does not look into, and True if these are all."""
+    def _listing(self) -> tuple[Sequence[str], bool]:
+        """The files, and True if these are all: repositories within are not looked into."""
         listed = self._git.list_files() if self._git else None
-        if listed is None:  # it failed or was too slow, and would be again
+        if listed is None:  # git failed or was too slow, and would be again
             self._git = None
-            listed = [], [""]
-        files, folders = listed
-        nested: list[str] = []
-        is_whole = True
-        for folder in folders:
-            if not folder or is_inside(folder[:-1]):
-                is_whole &= self._walk(folder, nested)
-        every = sorted(path for path in (*files, *nested) if is_inside(path) and not path.startswith(self._apart))
-        return every[:MAX_FILES], nested, is_whole and len(every) <= MAX_FILES
+            listed = self._walk()
+        files, is_whole = listed
+        inside = sorted(path for path in files if is_inside(path) and not path.startswith(self._apart))
+        return inside[:MAX_FILES], is_whole and len(inside) <= MAX_FILES
 
     def absent(self, words: Collection[str]) -> Collection[str]:
-        """Return those of the words that are in no text; none when the tree is too large to tell."""
-        files, nested, is_whole = self._listing
-        left = self._git.find_absent(words, self._apart) if self._git else None
-        waiting = set(words) if left is None else left
-        unread = files if left is None else nested
+        """Return those of the words that are in no text; none when that cannot be told."""
+        files, is_whole = self._listing
+        if not is_whole:
+            return set()
+        if self._git and (absent := self._git.find_absent(words, self._apart)) is not None:
+            return absent
+        waiting = set(words)
         room = MAX_ANSWER_BYTES
-        for path in unread:
+        for path in files:
             data = self._read(path) or b""
             room -= len(data)
-            if not waiting or room < 0:
-                break
             waiting -= {each for each in waiting if each.encode() in data and word(each).search(data)}
-        return waiting if room >= 0 and (is_whole or not unread) else set()
+            if room < 0:
+                return set()
+        return waiting
 
     def spell_from_root(self, text: str, cwd: str) -> str:
         """A citation that was typed in a folder of the tree, as it is written from the root."""
@@ -182,23 +179,24 @@ class WorkingTree:
             return None
         return data if len(data) <= MAX_FILE_BYTES and b"\0" not in data else None
 
-    def _walk(self, start: str, files: list[str]) -> bool:
-        """Add the files below a folder without those that tools made; return True if all. No link is followed."""
-        waiting = [start]
+    def _walk(self) -> tuple[list[str], bool]:
+        """Return the files without those that tools made, and True if these are all. No link is followed."""
+        files: list[str] = []
+        waiting = [""]
         seen = 0
         while waiting:
             prefix = waiting.pop()
             with suppress(OSError, ValueError, PathRefused), walk(self._root, f"{prefix}any") as (folder, _):
                 for entry in folder.scan():
                     seen += 1
-                    if seen > 2 * MAX_FILES or len(files) > MAX_FILES:
-                        return False
+                    if seen > 2 * MAX_FILES:
+                        return files, False
                     is_made = entry.name.startswith(".") or entry.name in _SKIPPED
                     if entry.is_file(follow_symlinks=False):
                         files.append(prefix + entry.name)
                     elif entry.is_dir(follow_symlinks=False) and not is_made and prefix.count("/") < MAX_DEPTH:
                         waiting.append(f"{prefix}{entry.name}/")
-        return True
+        return files, True
 
 
 def committers(root: str, files: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -244,24 +242,24 @@ class _Git:
         }
         return cls((program, *_QUIET, "-C", root, "--git-dir=." if bare else f"--work-tree={root}"), own)
 
-    def list_files(self) -> tuple[list[str], list[str]] | None:
-        """Return the files that are there, and the folders of repositories within; None without an answer."""
+    def list_files(self) -> tuple[list[str], bool] | None:
+        """Return the files that are there, and True if there is no repository within; None without an answer."""
         answer = self.ask(*_LIST)
         if answer is None:
             return None
-        files: dict[str, None] = {}
+        files: set[str] = set()
         unlisted: set[str] = set()
-        repositories: dict[str, None] = {}
+        is_whole = True
         for entry in filter(None, answer.split("\0")):
             tag, _, rest = entry.partition(" ")
             mode, _, path = ("", "", rest) if tag == "?" else rest.partition("\t")
             if tag == "R" or mode.startswith("120000"):  # removed, or a link
                 unlisted.add(path)
             elif path.endswith("/") or mode.startswith("160000"):
-                repositories[f"{path.rstrip('/')}/"] = None
+                is_whole = False
             else:
-                files[path] = None
-        return [path for path in files if path not in unlisted], list(repositories)
+                files.add(path)
+        return list(files - unlisted), is_whole
 
     def find_absent(self, words: Collection[str], apart: Sequence[str]) -> set[str] | None:
         """Return those of the words that are in no file outside the folders `apart`; None without an answer."""
