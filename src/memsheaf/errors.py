@@ -12,11 +12,9 @@
     │   │   ├── Duplicate      a text that says what another memory says already
     │   │   └── NotWorth       a text that says nothing, holds for the moment only, or can be looked up
     │   ├── CreateOnly       a fact is never edited: another supersedes it
-    │   ├── Blocked          a step of the work that something stands in the way of
     │   ├── ReadOnly         this sheaf was opened for reading
     │   │   └── ReviewRequired   only a person changes a team's memory
     │   ├── HubRefused       the hub does not let this member or this version of memsheaf do that
-    │   ├── ArchiveRefused   an import that is too large, or reaches outside
     │   └── CitationRefused  a place to cite that is not there
     ├── BadHeader          a file whose header we do not understand, and so do not rewrite
     ├── NoMatch            the text to replace is not there, or not as often as was said
@@ -193,12 +191,6 @@ class CreateOnly(FileError, Refused):
         super().__init__(where, "{} is a fact: it is corrected by another that supersedes it, not edited")
 
 
-class Blocked(Refused):
-    """A step of the work that something stands in the way of, such as a regression. Nothing was changed."""
-
-    hint = "`memsheaf task status` shows what stands in the way."
-
-
 class ReadOnly(Refused):
     """This sheaf was opened for reading only."""
 
@@ -220,12 +212,6 @@ class HubRefused(Refused):
 
     lacks_permission = is_of_commit = False
     hint = "`memsheaf hub status` shows your role and the versions."
-
-
-class ArchiveRefused(Refused):
-    """An import that is too large, or reaches outside its root. Nothing was imported."""
-
-    hint = "Look at it by hand, take out what does not belong, and import the rest."
 
 
 class CitationRefused(Refused):

@@ -29,7 +29,6 @@ from typing import IO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from memsheaf.errors import (
-    ArchiveRefused,
     CreateOnly,
     Exists,
     HubRefused,
@@ -37,6 +36,7 @@ from memsheaf.errors import (
     MemsheafError,
     NotFound,
     PathRefused,
+    Refused,
     ScopeRefused,
     SecretFound,
     StoreFailed,
@@ -261,7 +261,7 @@ def export(
     Files that cannot be read whole are left out and named. Those that others wrote are listed for whoever imports it.
 
     Raises:
-        ArchiveRefused: the target exists already.
+        Refused: the target exists already.
         StoreFailed: it cannot be written.
     """
     files: list[tuple[str, bytes]] = []
@@ -324,13 +324,14 @@ def write_archive(target: str, files: Iterable[tuple[str, bytes]]) -> None:
     """Write memories to a new `.zip` or folder, the same bytes for the same memories.
 
     Raises:
-        ArchiveRefused: the target exists already, or has the name of a tar archive.
+        Refused: the target exists already, or has the name of a tar archive.
         StoreFailed: it cannot be written; nothing of it is left behind.
     """
+    why = "no tar archive is written" if target.endswith((".tar", ".tar.gz", ".tgz")) else ""
     if os.path.lexists(target):
-        raise ArchiveRefused(f"{target!r} exists already")
-    if target.endswith((".tar", ".tar.gz", ".tgz")):
-        raise ArchiveRefused("no tar archive is written")
+        why = f"{target!r} exists already"
+    if why:
+        raise hinted(Refused(why), "Choose a name that is not there yet, of a folder or a .zip file.")
     part = f"{target.rstrip(os.sep)}.part-{os.urandom(4).hex()}"
     write = _write_zip if target.endswith(".zip") else _write_folder
     try:
@@ -373,13 +374,13 @@ def read_archive(source: str, *, history: bool = False, below: str = "") -> Iter
     link in a folder, and a file that is no Markdown, comes with the reason.
 
     Raises:
-        ArchiveRefused: a name reaches outside, two names are one file, it is damaged, or it is too large.
+        Refused: a name reaches outside, two names are one file, it is damaged, or it is too large.
     """
     seen: dict[str, str] = {}
     total = 0
     for number, (name, load) in enumerate(_open_source(source)):
         if number >= MAX_MEMBERS:
-            raise ArchiveRefused(f"more than {MAX_MEMBERS:,} members")
+            raise Refused(f"more than {MAX_MEMBERS:,} members")
         name = _require_inside(name)
         if not name.startswith(below):
             continue
@@ -403,15 +404,15 @@ def read_archive(source: str, *, history: bool = False, below: str = "") -> Iter
             continue
         stored = inside(root, path)
         if other := seen.get(fold(stored)):
-            raise ArchiveRefused(f"{other!r} and {stored!r} are one file on some file systems")
+            raise Refused(f"{other!r} and {stored!r} are one file on some file systems")
         seen[fold(stored)] = stored
         try:
             data = load(MAX_JOURNAL_BYTES if is_data else MAX_MEMORY_BYTES + 1)
         except _DAMAGE_ERRORS as error:
-            raise ArchiveRefused(f"{name!r} cannot be unpacked: {error}") from None
+            raise Refused(f"{name!r} cannot be unpacked: {error}") from None
         total += len(data)
         if total > MAX_TOTAL_BYTES:
-            raise ArchiveRefused(f"more than {MAX_TOTAL_BYTES >> 20} MiB of text")
+            raise Refused(f"more than {MAX_TOTAL_BYTES >> 20} MiB of text")
         yield Member(path, data, root=root)
 
 
@@ -432,7 +433,7 @@ def list_folder(source: str) -> Iterator[tuple[str, Load | None]]:
     No link is followed; None stands for its text. Hidden folders are passed over.
 
     Raises:
-        ArchiveRefused: a folder cannot be read.
+        Refused: a folder cannot be read.
     """
     try:
         with Folder.open(source) as root:
@@ -450,17 +451,17 @@ def list_folder(source: str) -> Iterator[tuple[str, Load | None]]:
                             inner.append(f"{prefix}{entry.name}/")
                 waiting += reversed(inner)
     except PathRefused as error:
-        raise ArchiveRefused(f"{error.path!r} cannot be read: {error.why}") from None
+        raise Refused(f"{error.path!r} cannot be read: {error.why}") from None
     except OSError as error:
-        raise ArchiveRefused(f"{error.filename or source!r} cannot be read: {error.strerror}") from None
+        raise Refused(f"{error.filename or source!r} cannot be read: {error.strerror}") from None
 
 
 def _require_inside(name: str) -> str:
-    """Return the name of a member without a leading `./`. Raises ArchiveRefused if it reaches outside."""
+    """Return the name of a member without a leading `./`. Raises Refused if it reaches outside."""
     while name.startswith("./"):
         name = name[2:]
     if not name or re.match(r"/|.:", name) or re.search(r"[\\\0]", name) or ".." in name.split("/"):
-        raise ArchiveRefused(f"the member {name[:200]!r} reaches outside")
+        raise Refused(f"the member {name[:200]!r} reaches outside")
     return name
 
 
@@ -475,27 +476,27 @@ def _open_source(source: str) -> Iterator[tuple[str, Load | None]]:
         yield from list_folder(source)
         return
     if not os.path.exists(source):
-        raise hinted(ArchiveRefused(f"there is no {source!r}"), "Name a folder, a zip or a tar archive.")
+        raise hinted(Refused(f"there is no {source!r}"), "Name a folder, a zip or a tar archive.")
     try:
         with open_plain(source) as file:
             yield from _list_zip(file) if zipfile.is_zipfile(file) else _list_tar(file)
     except _DAMAGE_ERRORS as error:
-        raise ArchiveRefused(f"{source!r} cannot be read: {getattr(error, 'strerror', '') or error}") from None
+        raise Refused(f"{source!r} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 
 def _list_zip(file: IO[bytes]) -> Iterator[tuple[str, Load]]:
     if _size_of_directory(file) > MAX_DIRECTORY_BYTES:
-        raise ArchiveRefused("its list of members is too large")
+        raise Refused("its list of members is too large")
     with ZipFile(file) as archive:
         members = archive.infolist()
         unpacked = sum(member.file_size for member in members)
         if unpacked > _unpacked_limit(sum(member.compress_size for member in members)):
-            raise ArchiveRefused(f"it would unpack to {unpacked:,} bytes")
+            raise Refused(f"it would unpack to {unpacked:,} bytes")
         for member in members:
             if not member.filename:
-                raise ArchiveRefused("a member has no name")
+                raise Refused("a member has no name")
             if stat.S_ISLNK(member.external_attr >> 16):
-                raise ArchiveRefused(f"{member.filename!r} is a link")
+                raise Refused(f"{member.filename!r} is a link")
             if not member.is_dir():
                 yield member.orig_filename, partial(_read_zipped, archive, member)
 
@@ -528,23 +529,23 @@ def _list_tar(packed: IO[bytes]) -> Iterator[tuple[str, Load]]:
         try:
             archive = tarfile.TarFile(fileobj=file)
         except tarfile.ReadError:
-            raise ArchiveRefused("it is not a folder, a zip, a tar or a tar.gz archive") from None
+            raise Refused("it is not a folder, a zip, a tar or a tar.gz archive") from None
         for member in archive:
             if member.isdir():
                 continue
             if not member.isreg():
-                raise ArchiveRefused(f"{member.name!r} is a link or a device")
+                raise Refused(f"{member.name!r} is a link or a device")
             yield member.name, partial(_read_tarred, archive, member)
 
 
 def _unpack(packed: IO[bytes], unpacked: IO[bytes]) -> None:
-    """Write what is in a gzip file to another. Raises ArchiveRefused if that is too much."""
+    """Write what is in a gzip file to another. Raises Refused if that is too much."""
     limit = _unpacked_limit(os.fstat(packed.fileno()).st_size)
     with gzip.open(packed) as file:
         while data := file.read(1 << 20):
             unpacked.write(data)
             if unpacked.tell() > limit:
-                raise ArchiveRefused(f"it would unpack to more than {limit:,} bytes")
+                raise Refused(f"it would unpack to more than {limit:,} bytes")
     unpacked.seek(0)
 
 
@@ -577,7 +578,7 @@ def take_in(
     each commit.
 
     Raises:
-        ArchiveRefused: it reaches outside, or is too large; nothing was imported.
+        Refused: it reaches outside, or is too large; nothing was imported.
     """
     why = f"import {os.path.basename(os.path.abspath(source))}{also}"
     if not allow.secrets:
@@ -605,7 +606,7 @@ def _read_shared(data: bytes) -> frozenset[str]:
     try:
         return frozenset(json.loads(data))
     except (ValueError, TypeError, RecursionError):
-        raise ArchiveRefused(f"its {SHARED_LIST} cannot be understood") from None
+        raise Refused(f"its {SHARED_LIST} cannot be understood") from None
 
 
 class _RootImport:

@@ -11,7 +11,7 @@ import pytest
 
 from corpus import SECRETS
 from memsheaf.config import Settings
-from memsheaf.errors import Blocked, MemsheafError, NotFound, Refused, ScopeRefused
+from memsheaf.errors import MemsheafError, NotFound, Refused, ScopeRefused
 from memsheaf.memory import Memory
 from memsheaf.sheaf import Sheaf
 from memsheaf.work import sessions, tasks
@@ -132,7 +132,7 @@ def test_the_five_fields_have_to_be_complete_for_the_project(layers: Sheaf, tree
     assert help_of(examine(gone, layers.only("project"), tree=tree), "five fields") == "--cite PLACE"
     assert help_of(examine(long, layers.only("project"), tree=tree), "five fields") == "--fact TEXT"
     assert help_of(found, "five fields") == "--subject TEXT --reason TEXT --cite PLACE"
-    with pytest.raises(Blocked, match="five fields"):
+    with pytest.raises(Refused, match="five fields"):
         up(layers, bare, choice=PromotionChoice(anyway="I insist"))
 
 
@@ -212,7 +212,7 @@ def test_several_who_promote_the_same_note_at_once_make_one_fact_and_one_mark(
         answers = set(pool.map(promote_it, range(3)))
 
     assert "facts/project_test-command.md" in answers  # who comes before the mark is made may help to make it
-    assert answers <= {"facts/project_test-command.md", "Blocked", "Duplicate", "Exists", "Changed"}
+    assert answers <= {"facts/project_test-command.md", "Refused", "Duplicate", "Exists", "Changed"}
     assert [row.path for row in layers.only("project").list()] == ["facts/project_test-command.md"]
     assert sessions.open_session(layers, "s1").memory.text.count("(promoted:") == 1
 

@@ -10,14 +10,7 @@ import pytest
 
 from corpus import HOSTILE_NAMES as NAMES
 from corpus import SECRETS
-from memsheaf.errors import (
-    BadHeader,
-    Blocked,
-    MemsheafError,
-    PathRefused,
-    SecretFound,
-    TextRefused,
-)
+from memsheaf.errors import BadHeader, MemsheafError, PathRefused, Refused, SecretFound, TextRefused
 from memsheaf.sheaf import Sheaf
 from memsheaf.work.brief import brief
 from memsheaf.work.promotion import items
@@ -145,7 +138,7 @@ def test_an_item_is_verified_regresses_and_comes_back(task: Task) -> None:
 
     assert (item.first, item.last, item.status, was) == (1, 2, "REGRESSED", "VERIFIED")
     assert task.regressed() == [item]
-    with pytest.raises(Blocked, match="login"):
+    with pytest.raises(Refused, match="login"):
         task.done()
     assert Task(task.sheaf).now.status == "active"
     assert task.verify("login")[1] == "REGRESSED"

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from memsheaf.cli.call import BY, Call, here, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note
-from memsheaf.errors import ArchiveRefused, Ref, StoreFailed, hinted
+from memsheaf.errors import Ref, StoreFailed
 from memsheaf.hosts.importers import TOOLS, Foreign, Surroundings, read_foreign
 from memsheaf.hosts.importing import ImportPlan, carry_out, plan_import
 from memsheaf.open_scope import new_group
@@ -50,12 +50,9 @@ def export(call: Call) -> int:
             known = stack.enter_context(AllScopes(call.settings(), here(), read_only=True))
             found = [one for one in known.list() if one.layer not in SCRATCH and os.path.isdir(one.root)]
             sheaves = {_folder_of(known, one): known.sheaf(one) for one in found}
-        try:
-            done = write_archive(
-                {folder: sheaf.own for folder, sheaf in sheaves.items()}, target, history=options.history
-            )
-        except ArchiveRefused as error:
-            raise hinted(error, "Choose a name that is not there yet, of a folder or a .zip file.") from None
+        done = write_archive(
+            {folder: sheaf.own for folder, sheaf in sheaves.items()}, target, history=options.history
+        )
         notices = stack.enter_context(call.memory()).notices()
         counts = {folder or str(sheaf.scope): len(sheaf.list()) for folder, sheaf in sheaves.items()}
     left_out = [{"path": path, "why": why} for path, why in done.left_out]

@@ -19,7 +19,7 @@ from contextlib import closing
 from itertools import chain
 from typing import NamedTuple
 
-from memsheaf.errors import ArchiveRefused, PathRefused, ScopeRefused, hinted
+from memsheaf.errors import PathRefused, Refused, ScopeRefused, hinted
 from memsheaf.memory import MAX_MEMORY_BYTES
 from memsheaf.scope import open_plain, refuse_links, repository_around
 from memsheaf.store.safe_dir import Folder, read_file, walk
@@ -98,7 +98,7 @@ def read_foreign(what: str, source: str, place: Surroundings) -> Foreign:
     """Read what a tool remembers, from a place or with "" from its usual ones.
 
     Raises:
-        ArchiveRefused: there is nothing, or it is not what that tool writes.
+        Refused: there is nothing, or it is not what that tool writes.
     """
     tool = TOOLS[what]
     if source and not (os.path.isdir(source) or os.path.isfile(source)):
@@ -118,8 +118,8 @@ def read_foreign(what: str, source: str, place: Surroundings) -> Foreign:
         raise _nothing(f"memory of {what} in {start!r}")
 
 
-def _nothing(place: str) -> ArchiveRefused:
-    return hinted(ArchiveRefused(f"there is no {place}"), "Name the file or folder to import.")
+def _nothing(place: str) -> Refused:
+    return hinted(Refused(f"there is no {place}"), "Name the file or folder to import.")
 
 
 def _is_in_repository(path: str) -> bool:
@@ -143,7 +143,7 @@ def day_of(*values: object) -> str:
 
 
 def _read_folder(folder: str) -> Foreign:
-    """Yield the text files of a folder, without hidden ones. Raises ArchiveRefused."""
+    """Yield the text files of a folder, without hidden ones. Raises Refused."""
     for name, load in list_folder(folder):
         if not any(part.startswith(".") for part in name.split("/")):
             try:
@@ -379,7 +379,7 @@ def _read_mem0(file: str, _: Surroundings) -> Foreign:
 def _read_server_memory(file: str, _: Surroundings) -> Foreign:
     """Yield the graph of @modelcontextprotocol/server-memory: an entity with its relations is a memory."""
     if not file:
-        raise hinted(ArchiveRefused("MEMORY_FILE_PATH does not say where the file is"), "Name its memory.jsonl.")
+        raise hinted(Refused("MEMORY_FILE_PATH does not say where the file is"), "Name its memory.jsonl.")
     entities: dict[str, Fields] = {}
     relations: list[tuple[str, Fields]] = []
     for where, entry in _graph_entries(_read_text(file)):
@@ -424,7 +424,7 @@ def _graph_entries(text: str) -> Iterator[tuple[str, Fields]]:
 
 
 def _rows(file: str, tool: str, table: str, needed: Sequence[str]) -> Iterator[dict[str, object]]:
-    """Yield the rows of a table that has these columns; the database is only read. Raises ArchiveRefused."""
+    """Yield the rows of a table that has these columns; the database is only read. Raises Refused."""
     if not _is_database(file):
         raise _wrong_shape(file, tool, "Name its SQLite database.")
     path = os.path.abspath(file).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
@@ -442,7 +442,7 @@ def _rows(file: str, tool: str, table: str, needed: Sequence[str]) -> Iterator[d
             query = f"SELECT * FROM {table} ORDER BY {needed[0]} LIMIT {MAX_TABLE_ROWS}"
             yield from map(dict, database.execute(query))
     except sqlite3.Error as error:
-        raise ArchiveRefused(f"{file!r} cannot be read: {error}") from None
+        raise Refused(f"{file!r} cannot be read: {error}") from None
 
 
 def _is_database(file: str) -> bool:
@@ -455,17 +455,17 @@ def _read_start(file: str, size: int) -> bytes:
             return opened.read(size)
     except OSError as error:
         why = f"{file!r} cannot be read: {error.strerror or error}"
-        raise hinted(ArchiveRefused(why), "Name the file to import.") from None
+        raise hinted(Refused(why), "Name the file to import.") from None
 
 
 def _read_text(file: str) -> str:
     data = _read_start(file, MAX_EXPORT_BYTES + 1)
     if len(data) > MAX_EXPORT_BYTES:
-        raise ArchiveRefused(f"{file!r} is larger than {MAX_EXPORT_BYTES >> 20} MiB")
+        raise Refused(f"{file!r} is larger than {MAX_EXPORT_BYTES >> 20} MiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ArchiveRefused(f"{file!r} is not UTF-8 text") from None
+        raise Refused(f"{file!r} is not UTF-8 text") from None
 
 
 def _parse(text: str) -> object:
@@ -488,8 +488,8 @@ def _text(row: Fields, *keys: str) -> str:
     return next(filter(None, texts), "")
 
 
-def _wrong_shape(file: str, tool: str, hint: str) -> ArchiveRefused:
-    return hinted(ArchiveRefused(f"{file!r} is not what {tool} writes"), hint)
+def _wrong_shape(file: str, tool: str, hint: str) -> Refused:
+    return hinted(Refused(f"{file!r} is not what {tool} writes"), hint)
 
 
 class ForeignTool(NamedTuple):

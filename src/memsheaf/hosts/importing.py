@@ -47,7 +47,7 @@ def plan_import(
     """Decide what becomes of each thing that a reader found; nothing is written.
 
     Raises:
-        ArchiveRefused: the source is not what that tool writes.
+        Refused: the source is not what that tool writes.
     """
     planner, left_out = _Planner(layers, f"import:{what}", allow), list[LeftOut]()
     for one in found:

@@ -22,7 +22,7 @@ from hashlib import sha256
 from shlex import quote
 from typing import Literal, NamedTuple
 
-from memsheaf.errors import Blocked, MemsheafError, NotFound, ReadOnly, ScopeRefused, hinted
+from memsheaf.errors import MemsheafError, NotFound, ReadOnly, Refused, ScopeRefused, hinted
 from memsheaf.guard.citations import Tree, parse
 from memsheaf.guard.paths import is_fact
 from memsheaf.guard.secrets import new_secrets, without_secrets
@@ -362,7 +362,7 @@ def promote(
     The caller has answered the `QUESTIONS` about meaning. Returns the memory that it is, or the file of the task.
 
     Raises:
-        Blocked: a step does not; nothing was written.
+        Refused: a step does not; nothing was written.
         ScopeRefused: nothing is promoted from there to there.
         NotFound: there is no such task.
         SecretFound, Duplicate, NotWorth, Exists, TextRefused, CitationRefused: it cannot be stored there.
@@ -394,10 +394,10 @@ def _require_way(source: Sheaf, target: Sheaf) -> None:
         raise ReadOnly(f"the scope {source.scope} was opened for reading only")
 
 
-def _blocked(examined: Examination) -> Blocked:
+def _blocked(examined: Examination) -> Refused:
     steps = "; ".join(f"{step.name}: {step.said}" for step in examined.steps)
     title = without_secrets(examined.item.title)
-    error = Blocked(f"{title!r} was not promoted to {examined.target}; {steps}")
+    error = Refused(f"{title!r} was not promoted to {examined.target}; {steps}")
     return hinted(error, "`memsheaf promote` shows each step and what to type next.")
 
 

@@ -15,7 +15,16 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from memsheaf.config import Settings
-from memsheaf.errors import Blocked, Exists, MemsheafError, NotFound, ScopeRefused, SecretFound, TextRefused, hinted
+from memsheaf.errors import (
+    Exists,
+    MemsheafError,
+    NotFound,
+    Refused,
+    ScopeRefused,
+    SecretFound,
+    TextRefused,
+    hinted,
+)
 from memsheaf.frontmatter import edit_text, split
 from memsheaf.gates import add_dates
 from memsheaf.guard.secrets import find_secrets
@@ -80,7 +89,7 @@ class SessionNotes:
 
         Raises:
             NotFound: there is no such session.
-            Blocked: it ended before anything was noted.
+            Refused: it ended before anything was noted.
         """
         for path in (SESSION_FILE, ARCHIVE_FOLDER + SESSION_FILE):
             with suppress(NotFound):  # from the store: who looks at hundreds of sessions opens no index for each
@@ -120,7 +129,7 @@ class SessionNotes:
         Raises:
             TextRefused: there is no such heading, no room is left, or the text would change the headings.
             SecretFound: a password, a key or a token is in it.
-            Blocked, NotFound: the session has ended, or never began.
+            Refused, NotFound: the session has ended, or never began.
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
         if not text:
@@ -157,7 +166,7 @@ class SessionNotes:
         """Move the notes to the archive, or drop them while they are blank, and return the id of the commit.
 
         Raises:
-            Blocked, NotFound: it has ended already, or never began.
+            Refused, NotFound: it has ended already, or never began.
             Busy: others are always faster.
         """
 
@@ -185,7 +194,7 @@ class SessionNotes:
         begin = "`memsheaf session start` begins one."
         if self.sheaf.own.find(ARCHIVE_FOLDER + SESSION_FILE) or self.sheaf.own.has_history(SESSION_FILE):
             undo = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`"
-            return hinted(Blocked(f"the session {self.id!r} has ended"), f"{undo}; {begin}")
+            return hinted(Refused(f"the session {self.id!r} has ended"), f"{undo}; {begin}")
         there = "`memsheaf session list --all` shows which there are"
         return hinted(NotFound(str(self.sheaf.scope), f"there is no session {self.id!r}"), f"{there}; {begin}")
 
@@ -238,7 +247,7 @@ def open_session(layers: Sheaf, id: str = "") -> SessionNotes:
 
     Raises:
         NotFound: there is none.
-        Blocked: it ended before anything was noted.
+        Refused: it ended before anything was noted.
         ScopeRefused: several are open, or the name is not allowed.
     """
     try:

@@ -28,10 +28,10 @@ from uuid import uuid4
 
 from memsheaf.errors import (
     BadHeader,
-    Blocked,
     Exists,
     MemsheafError,
     NotFound,
+    Refused,
     ScopeRefused,
     SecretFound,
     TextRefused,
@@ -285,7 +285,7 @@ class Task:
         return path
 
     def done(self, summary: str = "") -> None:
-        """End the task. Raises Blocked as long as something is REGRESSED."""
+        """End the task. Raises Refused as long as something is REGRESSED."""
         self._end("done", self._prepare("", summary))
 
     def drop(self, reason: str) -> None:
@@ -297,9 +297,8 @@ class Task:
             if status == "done":
                 items = _read_table(look(VERIFIED_FILE) or "").values()
                 if bad := [item.id for item in items if item.status == REGRESSED]:
-                    raise Blocked(
-                        f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first"
-                    )
+                    why = f"the task {self.slug!r} is not done: {', '.join(bad)} REGRESSED; verify that first"
+                    raise hinted(Refused(why), "`memsheaf task status` shows what stands in the way.")
             body = append_section(split(task).body, f"{status.capitalize()}, {self.sheaf.today}", f"\n{outcome}")
             return {TASK_FILE: self._edit(task, body, status=status)}
 
@@ -315,7 +314,7 @@ class Task:
             now = read_task(task, self.slug)
             if now.status != "active" and not ended:
                 hint = f"Undo with `memsheaf undo --scope {self.sheaf.scope}`; `memsheaf task start` begins another."
-                raise hinted(Blocked(f"the task {self.slug!r} is {now.status}"), hint)
+                raise hinted(Refused(f"the task {self.slug!r} is {now.status}"), hint)
             return plan(look, task, now)
 
         self._load(self.sheaf.own.change_files(plan_files, why))
@@ -465,7 +464,7 @@ def make_slug(title: str) -> str:
 
 
 def new_task(title: str, goal: str, *, phases: int, today: str, by: str) -> str:
-    """Return the text of a task that begins. Raises TextRefused, Blocked."""
+    """Return the text of a task that begins. Raises TextRefused, Refused."""
     if not title:
         raise TextRefused("a task needs a title")
     fields = {
@@ -525,10 +524,10 @@ def _section_lines(text: str) -> list[str]:
 
 
 def _require_phase(phase: int, last: int) -> None:
-    """Raise Blocked if there is no such phase; `last` is 0 when their number is unknown."""
+    """Raise Refused if there is no such phase; `last` is 0 when their number is unknown."""
     last = last or MAX_PHASES
     if not 1 <= phase <= last:
-        raise Blocked(f"there is no phase {phase}: the phases are 1 to {last}")
+        raise Refused(f"there is no phase {phase}: the phases are 1 to {last}")
 
 
 # verified.md is a Markdown table. A person may edit it, so it is read strictly: a row that cannot be read is an error
