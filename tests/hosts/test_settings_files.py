@@ -174,6 +174,21 @@ def test_the_record_of_an_earlier_version_gives_the_file_back(edited: bool, tmp_
     assert path.read_text() == text.replace('"x"', '"y"' if edited else '"x"')
 
 
+@pytest.mark.parametrize("theirs", [{"model": "x"}, {"hooks": {"Stop": []}}, {"hooks": {}, "version": 1}])
+def test_a_file_that_its_host_wrote_anew_has_the_same_value_after_uninstalling(theirs: Any, tmp_path: Path) -> None:
+    target = next(one for one in all_targets(tmp_path / "home") if "version" in one.ours and one.host == "cursor")
+    path = Path(target.path)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(theirs))
+    files = SettingsFiles(str(tmp_path / "state"))
+    files.apply(target)
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=4))
+
+    assert not files.apply(target._replace(wanted=None)).problem
+
+    assert json.loads(path.read_text()) == theirs
+
+
 def test_hooks_that_are_there_keep_their_numbers_which_codex_knows_trusted_ones_by(tmp_path: Path) -> None:
     theirs = {"hooks": [{"type": "command", "command": "true"}]}
     path = tmp_path / ".codex" / "hooks.json"

@@ -197,32 +197,39 @@ def _piece(
 
 
 def remove_json(text: str, wanted: Any, inserted: str | None) -> str:
-    """Return the text without our values and the containers that they leave empty. Raises ValueError.
+    """Return the text without our values and the containers that were made for them. Raises ValueError.
 
-    A text in a list, such as a permission, may be the user's own. It goes only if it is in what was `inserted` or,
-    where that is not known, if the file has all of our hooks and nothing else.
+    `inserted` is all that the record says was put in, None without a record: then each container goes that is left
+    empty. A text in a list, such as a permission, may be the user's own. It goes only if it was inserted or, where
+    that is not known, if the file has all of our hooks and nothing else.
     """
     document = JsonText(text)
     ours = dict(find_ours(document.value, wanted))
     texts = {path for path, held in ours.items() if isinstance(held, str) and isinstance(path[-1], int)}
     if inserted is not None:
         kept = {path for path in texts if as_json_lines(ours[path], None) not in inserted}
+        for key, held in wanted.items():  # such as the version of a file
+            is_value = not isinstance(held, dict | list) and held == document.value.get(key, [])
+            if is_value and f"{as_json_lines(key, None)}: {as_json_lines(held, None)}" in inserted:
+                ours[(key,)] = held
     else:
         events = {path[1] for path in ours if path[0] == "hooks"}
         has_all_hooks = bool(events) and events >= wanted["hooks"].keys()
-        is_all = has_all_hooks and _cut(document, document.root, (), ours.keys())[1]
+        is_all = has_all_hooks and _cut(document, document.root, (), ours.keys(), None)[1]
         kept = set() if is_all else texts
     if ours.keys() <= kept:
         return text
     end = 0
     parts = []
-    for start, stop in sorted(_cut(document, document.root, (), ours.keys() - kept)[0]):
+    for start, stop in sorted(_cut(document, document.root, (), ours.keys() - kept, inserted)[0]):
         parts.append(text[end : max(start, end)])
         end = max(stop, end)
     return "".join(parts) + text[end:]
 
 
-def _cut(document: JsonText, at: int, path: Path, ours: Collection[Path]) -> tuple[list[tuple[int, int]], bool]:
+def _cut(
+    document: JsonText, at: int, path: Path, ours: Collection[Path], inserted: str | None
+) -> tuple[list[tuple[int, int]], bool]:
     """Return the spans to take out of a container, and True if nothing is left in it.
 
     Of a group in a list, such as `{"matcher": "", "hooks": [...]}`, nothing is left once its containers are gone.
@@ -233,8 +240,10 @@ def _cut(document: JsonText, at: int, path: Path, ours: Collection[Path]) -> tup
     for member in members:
         place = (*path, member.key)
         if any(own[: len(place)] == place for own in ours):
-            inner, is_empty = _cut(document, member.value, place, ours)
-            if is_empty or place in ours:
+            inner, is_empty = _cut(document, member.value, place, ours, inserted)
+            begin = f"{as_json_lines(member.key, None)}: {document.strict[member.value]}"
+            is_made = inserted is None or begin in inserted or any(isinstance(step, int) for step in place)
+            if place in ours or (is_empty and is_made):
                 gone.append(member)
                 spans.append(_span(document.text, member, is_last=member is members[-1]))
                 continue
