@@ -8,7 +8,7 @@ import pytest
 
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, NotFound, VersionGone
-from memsheaf.learn.consolidate import expect
+from memsheaf.learn.consolidate import expect, expectations
 from memsheaf.sheaf import Sheaf
 from memsheaf.transfer import erase, take_in
 
@@ -304,8 +304,8 @@ def test_what_waits_in_another_scope_is_dropped_and_json_is_read_as_it_is_writte
 
         proof = erase(user.own, path)
 
-    assert [name for name in proof.left if "expected" in name]
-    assert not [name for name in proof.left if "inbox" in name]
+        assert expectations(user.state) == []
+    assert proof.gone
 
 
 def test_a_page_of_the_log_that_cannot_be_changed_is_named_as_left(settings: Settings) -> None:

@@ -19,6 +19,7 @@ ROWS = [
     {"text"},
     {"guard"},
     {"store"},
+    {"state"},
     {"config"},
     {"llm", "hub"},
     {"encode"},
@@ -66,23 +67,24 @@ VALUES_OF_INDEX = {
 
 # Ratchets: each may only go down.
 MAX_NODES = {
-    "(flat) and work": 96_046,
+    "(flat) and work": 96_039,
     "adapters": 10_868,
     "chat": 36_267,
-    "cli": 52_936,
+    "cli": 52_934,
     "encode": 3_506,
     "guard": 14_587,
-    "hosts": 29_447,
+    "hosts": 29_445,
     "hub": 30_277,
     "index": 15_852,
-    "learn": 28_216,
-    "llm": 13_706,
+    "learn": 27_612,
+    "llm": 13_204,
     "mcp": 14_978,
     "prompts": 61,
-    "recall": 7_234,
-    "store": 29_903,
+    "recall": 7_199,
+    "state": 6_390,
+    "store": 28_020,
     "text": 12_293,
-    "web": 16_762,
+    "web": 16_756,
 }
 """AST nodes for each room: the amount of code that a reader must take in, however its lines are broken.
 

@@ -13,7 +13,7 @@ from memsheaf.config import Settings, load
 from memsheaf.errors import ScopeRefused
 from memsheaf.scope import NAMED_LAYERS, Places, Scope, find_repository, resolve
 from memsheaf.sheaf import Sheaf
-from memsheaf.store.trust import accept
+from memsheaf.state.trust import accept
 
 CORPUS = os.path.join(os.path.dirname(__file__), "corpora", "traversal.json")
 with open(CORPUS, encoding="utf-8") as file:

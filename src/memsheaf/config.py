@@ -77,7 +77,7 @@ from typing import Any, NamedTuple
 from memsheaf.errors import BadSettings, ScopeRefused, hinted
 from memsheaf.limits import Caps
 from memsheaf.scope import NAMED_LAYERS, SINGLE_LAYERS, Places, Scope, check_label, find_nearest, project_root
-from memsheaf.store.state import State
+from memsheaf.state import State
 
 POLICIES = ("auto", "suggest", "manual", "log")
 OFFLINE = ("refuse", "queue")

@@ -62,12 +62,12 @@ from memsheaf.limits import retry
 from memsheaf.memory import KINDS, STRICT, Allow, Memory, check, parse, utc_time
 from memsheaf.recall.inject import CONTEXT, NOTES, caveats, explain_untrusted, render_section, share_out
 from memsheaf.scope import Scope, checkout_of, has_hub, resolve
+from memsheaf.state import State
+from memsheaf.state.trust import TrustLedger
 from memsheaf.store import ABSENT, HISTORY, HUB, Change, Commit, Version
 from memsheaf.store.commit_queries import CommitSummary, find_version, read_commits, read_summaries, trail
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.state import State
 from memsheaf.store.tombstones import DOUBTED
-from memsheaf.store.trust import TrustLedger
 from memsheaf.text.similarity import SAME, alike, fact
 from memsheaf.worktree import bring_journal, committers, find_lost
 

@@ -82,8 +82,8 @@ from memsheaf.scope import (
     resolve,
     unused_folder,
 )
+from memsheaf.state import State
 from memsheaf.store import ABSENT, Commit, Version
-from memsheaf.store.state import State
 from memsheaf.text.requests import without_request
 from memsheaf.text.sections import SESSION_FILE
 from memsheaf.text.tokenizer import words

@@ -52,7 +52,7 @@ from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import Synced
 from memsheaf.index.catalog import target
 from memsheaf.learn import conversation_file, spill
-from memsheaf.learn.consolidate import drop_answer
+from memsheaf.learn.consolidate import drop_questions
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.learner import forget_waiting
@@ -70,6 +70,8 @@ from memsheaf.scope import (
     open_plain,
     split_root,
 )
+from memsheaf.state import DATABASE, DATABASE_FILES, State
+from memsheaf.state.trust import TrustLedger
 from memsheaf.store import ABSENT, HISTORY, Change, Commit, Erased, version_of
 from memsheaf.store.atomic_replace import READ_LIMIT
 from memsheaf.store.commit_queries import trail
@@ -77,9 +79,7 @@ from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import KEPT
 from memsheaf.store.journal_lines import CHANGED, decode, encode
 from memsheaf.store.safe_dir import Folder, read_file, walk
-from memsheaf.store.state import State
 from memsheaf.store.tombstones import Tombstone, from_lines, to_lines
-from memsheaf.store.trust import TrustLedger
 from memsheaf.worktree import find_in_bare, find_in_checkout, open_root
 
 MAX_MEMBERS = 200_000
@@ -898,8 +898,6 @@ def _erase_here(scope: OpenScope, path: str) -> Proof:
         index.purge([path])
         raise
     _forget_elsewhere(scope, erased.texts, erased.names)
-    for name in erased.names:
-        drop_answer(state, name)
     if scope.ledger:
         scope.ledger.forget(erased.names)
     index.purge(erased.names)
@@ -908,10 +906,10 @@ def _erase_here(scope: OpenScope, path: str) -> Proof:
     directory = os.path.dirname(state.folder)
     drafts = (place for folder in glob(f"{escape(gettempdir())}/memsheaf-*") for place in _walk_files(folder))
     caches = (place for place in _walk_files(cache) if not re.search(_OTHER_INDEX, place))
-    others = {*index.files(), *_daily_log(scope).files(), *_walk_files(directory), *caches, *drafts}
-    naming = {*_walk_files(os.path.join(directory, HOSTS_FOLDER)), *_walk_files(state.folder)}
-    naming.update(glob(f"{escape(directory)}/*.log"))
-    return _search_traces(store, erased, others, naming, copy=os.path.join(state.folder, COPY))
+    kept = (place for place in _walk_files(directory) if os.path.basename(place) not in DATABASE_FILES)
+    others = {*index.files(), *_daily_log(scope).files(), *kept, *caches, *drafts}
+    naming = {*_walk_files(state.folder), *glob(f"{escape(directory)}/*.log")}
+    return _search_traces(store, erased, others, naming, state=state)
 
 
 def synchronize(scope: OpenScope, *, again: bool = False) -> Synced:
@@ -960,10 +958,13 @@ def _forget_elsewhere(scope: OpenScope, texts: Sequence[bytes], names: Sequence[
     _daily_log(scope).purge(keep)  # first: it could be handed over once more
     _forget_in_hosts(os.path.dirname(state.folder), keep, names)
     for other in state.beside():
+        other.drop_old_files()
         spill.forget(other, texts)
         conversation_file.forget(other, texts, names)
         forget_waiting(other, texts, names, clock=scope.clock)
-        recall_log.forget(other, texts, keep, names if other.folder == state.folder else ())
+        own_names = names if other.folder == state.folder else ()
+        recall_log.forget(other, texts, keep, own_names)
+        drop_questions(other, own_names, keep)
 
 
 def _forget_in_hosts(directory: str, keep: Callable[[str], bool], names: Sequence[str]) -> None:
@@ -973,11 +974,8 @@ def _forget_in_hosts(directory: str, keep: Callable[[str], bool], names: Sequenc
         return keep(str(text)) and not any(name in str(text) for name in names)
 
     conversations = State(os.path.join(directory, HOSTS_FOLDER))
-    for name in fnmatch.filter(conversations.names(), "*.json"):
-        with conversations.lock(name, wait=LOCK_SECONDS):
-            known = conversations.load(name)
-            if isinstance(known, dict) and not all(map(may_stay, known.values())):
-                conversations.save(name, {key: value for key, value in known.items() if may_stay(value)})
+    conversations.drop_old_files()
+    conversations.purge_notes(may_stay)
     logs = State(directory)
     for name in fnmatch.filter(logs.names(), "*.log"):
         lines = (logs.read(name) or b"").decode("utf-8", "replace").split("\n")
@@ -1038,12 +1036,12 @@ class _TraceSearch:
 
 
 def _search_traces(
-    store: FolderStore, erased: Erased, others: Collection[str], naming: Collection[str], *, copy: str
+    store: FolderStore, erased: Erased, others: Collection[str], naming: Collection[str], *, state: State
 ) -> Proof:
     """Read every file of a scope and each of `others` once, and look for the erased memory in them.
 
     In the files that are `naming` memories its bare name is a trace, too. When the scope lies in a checkout, the
-    objects of git are searched, too. So are those of a hub's `copy`.
+    objects of git are searched, too. So are those of the copy of a hub, and the database of the `state`.
     """
     search = _TraceSearch(store)
     folders = dict.fromkeys((store.journals, store.root))
@@ -1070,6 +1068,9 @@ def _search_traces(
         data = search.read(place)
         if any(piece in data for piece in pieces):
             search.elsewhere.add(search.name(place))
+    if why := state.find_traces(pieces):
+        search.left.append(f"{DATABASE} ({why})")
+    copy = os.path.join(state.folder, COPY)
     if why := find_in_bare(copy, pieces):
         search.left.append(f"{os.path.relpath(copy, store.root)} ({why})")
     git = find_in_checkout(store.checkout, store.root, pieces) if store.checkout else []

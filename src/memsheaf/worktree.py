@@ -39,11 +39,11 @@ from memsheaf.scope import (
     project_root,
     project_tree,
 )
+from memsheaf.state import State
 from memsheaf.store import HISTORY
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder, read_file, walk
-from memsheaf.store.state import State
 from memsheaf.text.neutralize import plain_name
 
 MAX_FILE_BYTES = 1 << 20
@@ -54,7 +54,7 @@ MAX_NAMED_OBJECTS = 20  # of those with an erased text
 QUESTION_SECONDS = 2.0
 PROMPT_SECONDS = 0.5  # somebody waits for a prompt
 SEARCH_SECONDS = 15.0  # for all of a repository
-TREE_RECORD = "tree.json"
+TREE_RECORD = "tree"
 MAX_RECORDED_ENTRIES = 16
 _SKIPPED = frozenset({"node_modules", "bower_components", "__pycache__", "site-packages", "venv"})
 _QUIET = [

@@ -17,7 +17,7 @@ from memsheaf.errors import StoreFailed
 from memsheaf.learn.conversation_file import ConversationLine, append_lines, forget
 from memsheaf.llm.model import Said, ToolCall
 from memsheaf.sheaf import Sheaf
-from memsheaf.store.state import State
+from memsheaf.state import State
 from memsheaf.transfer import erase
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs permissions and limits of POSIX")
@@ -154,7 +154,7 @@ def test_whoever_wants_to_go_on_with_one_that_is_open_is_told_and_may_read_it(
 ) -> None:
     program = (
         "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.model import Said\n"
-        "from memsheaf.store.state import State; from memsheaf.errors import Refused\n"
+        "from memsheaf.state import State; from memsheaf.errors import Refused\n"
         "kept = Conversations(State(sys.argv[1]))\n"
         "print(kept.open('last', reading=True).messages()[0].text)\n"
         "for attempt in (lambda: kept.open(), lambda: kept.remove('last'),\n"
@@ -205,7 +205,7 @@ def test_a_full_disk_is_told_and_adds_nothing(kept: Conversations, state: State)
     before = files(state)
     program = (
         "import resource, signal, sys; from memsheaf.chat.conversations import Conversations, InputHistory\n"
-        "from memsheaf.llm.model import Said; from memsheaf.store.state import State\n"
+        "from memsheaf.llm.model import Said; from memsheaf.state import State\n"
         "from memsheaf.errors import StoreFailed\n"
         "with Conversations(State(sys.argv[1])).open() as conversation:\n"
         "    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)\n"
@@ -419,7 +419,7 @@ def test_what_says_the_same_in_the_arguments_of_a_call_is_taken_out(
 def test_an_erasure_meets_lines_that_are_added_at_the_same_time(kept: Conversations, state: State) -> None:
     program = (
         "import sys; from memsheaf.chat.conversations import Conversations; from memsheaf.llm.model import Said\n"
-        "from memsheaf.store.state import State\n"
+        "from memsheaf.state import State\n"
         "with Conversations(State(sys.argv[1])).begin() as conversation:\n"
         "    for number in range(30):\n"
         "        conversation.add(Said('user', f'message {number}'), Said('assistant', sys.argv[2]))\n"

@@ -17,7 +17,7 @@ from memsheaf import config
 from memsheaf.chat.conversations import Conversations
 from memsheaf.llm.model import Said
 from memsheaf.scope import Scope, resolve
-from memsheaf.store.state import State
+from memsheaf.state import State
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -25,10 +25,10 @@ from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError
 from memsheaf.learn.consolidate import LAST_RUN, LastRun, expect, run
 from memsheaf.sheaf import Sheaf
+from memsheaf.state import State
 from memsheaf.store import ABSENT, Change, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.journal import SEGMENT_BYTES
-from memsheaf.store.state import State
 from memsheaf.work.sessions import SessionNotes
 from memsheaf.work.tasks import Task, new_task
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hosts.conftest import HookRunner
 
-FAULTS = ("kill", "deadline", "index", "lock", "disk", "state")
+FAULTS = ("kill", "deadline", "index", "lock", "disk")
 TURNS = 1_000
 
 
@@ -57,20 +57,16 @@ def run(base: Path, turns: int, seed: int) -> dict[str, int]:
 
 def _one(hooks: HookRunner, random: Random, fault: str, event: str, data: bytes) -> None:
     environment, held = dict(hooks.environment), None
-    cache, state = hooks.home / "cache", hooks.home / "state" / "hooks"
+    cache, database = hooks.home / "cache", hooks.home / "state" / "state.db"
     if fault == "deadline":
         environment["MEMSHEAF_HOOK_MS"] = str(random.randint(10, 200))
     elif fault == "index":
         shutil.rmtree(cache, ignore_errors=True)
     elif fault == "disk":  # no file may grow beyond this: what a full disk looks like to a program
         environment["MEMSHEAF_TEST_FILE_SIZE"] = str(random.choice((0, 64, 512)))
-    elif fault == "state" and state.exists():
-        for path in random.sample(sorted(state.glob("*.json")), k=min(1, len(list(state.glob("*.json"))))):
-            path.with_suffix(".json.draft").write_bytes(b"half")
-    elif fault == "lock" and state.exists():
-        locks = sorted(state.glob("*.lock"))
+    elif fault == "lock" and database.exists():
         environment["MEMSHEAF_HOOK_MS"] = "200"
-        held = _hold(random.choice(locks)) if locks else None
+        held = _hold(database)
     limit = environment.pop("MEMSHEAF_TEST_FILE_SIZE", "")
     words = [sys.executable, "-m", "memsheaf", "hook", "claude-code", event]
     if limit:
@@ -113,9 +109,10 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def _hold(path: Path) -> subprocess.Popen[bytes]:
-    """A process that holds a lock until it is killed."""
+    """A process that writes to a database until it is killed."""
     code = (
-        "import fcntl,sys,time; f=open(sys.argv[1],'a'); fcntl.flock(f,2); print('held',flush=True); time.sleep(60)"
+        "import sqlite3,sys,time; db=sqlite3.connect(sys.argv[1],isolation_level=None,timeout=9);"
+        "db.execute('BEGIN IMMEDIATE'); print('held',flush=True); time.sleep(60)"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)
     assert process.stdout
@@ -133,9 +130,9 @@ from memsheaf.hosts.conversation import conversations
 from memsheaf.hosts.worker import read_conversation
 from memsheaf.sheaf import Sheaf
 with Sheaf.open(by="extraction") as layers:
-    for path in conversations(layers.settings.state):
-        read_conversation(layers, path)
-        read_conversation(layers, path)
+    for name in conversations(layers.settings.state):
+        read_conversation(layers, name)
+        read_conversation(layers, name)
     print(json.dumps([m.text for t in layers.learning.inbox.turns() for m in t.messages if m.role == "user"]))
 """
     done = subprocess.run(

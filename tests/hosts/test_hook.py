@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 from hosts.conftest import HookRunner
 from memsheaf.config import load
+from memsheaf.hosts.conversation import conversations, hook_state
 from memsheaf.memory import compose
 from memsheaf.scope import Scope, resolve
 from memsheaf.sheaf import Sheaf
@@ -40,7 +40,13 @@ def fill(root: Path, count: int, kind: str) -> None:
 
 
 def state_of(hooks: HookRunner) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted((hooks.home / "state" / "hooks").glob("*.json"))]
+    return [conversation.data for conversation in conversations(str(hooks.home / "state")).values()]
+
+
+def change_conversations(hooks: HookRunner, **values: object) -> None:
+    notes = hook_state(str(hooks.home / "state"))
+    for name, known in notes.load_all().items():
+        notes.save(name, known | values)
 
 
 # the start
@@ -103,8 +109,7 @@ def test_two_hooks_of_ours_tell_a_start_once_and_each_compaction_anew(hooks: Hoo
     assert not hooks.context("SessionStart", source="startup")
     assert hooks.context("SessionStart", source="compact")
     assert not hooks.context("SessionStart", source="compact")
-    for path in (hooks.home / "state" / "hooks").glob("*.json"):  # a while ago
-        path.write_text(re.sub(r'"started": ?\d+', '"started": 1', path.read_text()))
+    change_conversations(hooks, started=1)  # a while ago
     assert hooks.context("SessionStart", source="compact")
 
 
@@ -465,8 +470,8 @@ def test_what_is_known_of_a_conversation_goes_after_a_month(hooks: HookRunner) -
     hooks.remember("We deploy the shop on Fridays")
     for name in ("old", "new"):
         hooks.hook("UserPromptSubmit", session_id=name, prompt="when do we deploy the shop?")
-    old = next(path for path in (hooks.home / "state" / "hooks").glob("*.json") if '"at"' in path.read_text())
-    os.utime(old, (1, 1))
+        if name == "old":
+            change_conversations(hooks, at=1, prompts=["old"])
     hooks.work()
-    assert not old.exists()
-    assert len(list((hooks.home / "state" / "hooks").glob("*.json"))) == 1
+    (left,) = state_of(hooks)
+    assert left["prompts"] != ["old"]

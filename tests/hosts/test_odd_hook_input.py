@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hosts.conftest import HookRunner
 from hosts.test_hook import fill, root_of
+from memsheaf.hosts.conversation import conversations
 from memsheaf.memory import compose
 
 HOST_LIMIT = 10_000
@@ -51,7 +52,7 @@ def test_a_start_with_long_files_stays_within_what_a_host_takes(hooks: HookRunne
 def test_a_secret_is_not_kept_in_half_where_a_long_message_is_cut(hooks: HookRunner) -> None:
     said = "word " * 6_553 + TOKEN  # it begins shortly before 32,768 characters
     hooks.hook("userPromptSubmitted", host="copilot", sessionId="c1", prompt=said[10:])
-    kept = [path.read_text() for path in (hooks.home / "state" / "hooks").glob("*.json")]
+    kept = [str(conversation.data) for conversation in conversations(str(hooks.home / "state")).values()]
     assert any("word word" in text for text in kept)
     assert not any(TOKEN[:8] in text for text in kept)
 

@@ -16,7 +16,8 @@ import pytest
 from hosts.settings_corpus import MARK, READERS, make_text
 from memsheaf.hosts.installing import HOSTS, Placement, make_targets
 from memsheaf.hosts.json_edit import find_ours
-from memsheaf.hosts.settings_files import SettingsFiles, SettingsTarget
+from memsheaf.hosts.settings_files import RECORD, SettingsFiles, SettingsTarget
+from memsheaf.state import State
 
 SEEDS = range(300 if os.environ.get("MEMSHEAF_LONG") else 100)
 
@@ -146,8 +147,7 @@ def test_a_damaged_record_is_as_good_as_none(damaged: object, tmp_path: Path) ->
     path.parent.mkdir(parents=True)
     path.write_text('{"mine": 1}')
     assert not SettingsFiles(str(tmp_path / "state")).apply(target).problem
-    (record,) = (tmp_path / "state").rglob("edits.json")
-    record.write_text(json.dumps(damaged))
+    State(str(tmp_path / "state" / "install")).save(RECORD, damaged)
     assert not SettingsFiles(str(tmp_path / "state")).apply(target._replace(wanted=None)).problem
     assert json.loads(path.read_text()) == {"mine": 1}
 
@@ -161,11 +161,12 @@ def test_the_record_of_an_earlier_version_gives_the_file_back(edited: bool, tmp_
     path.parent.mkdir(parents=True)
     path.write_text(text)
     SettingsFiles(str(tmp_path / "state")).apply(target)
-    (file,) = (tmp_path / "state").rglob("edits.json")
-    record = json.loads(file.read_text())
+    notes = State(str(tmp_path / "state" / "install"))
+    record = notes.load(RECORD)
     for edit in record["files"][str(path)]["edits"]:
         edit |= {"before": "0" * 64, "created": [["hooks"], ["permissions", "allow", "mcp__memsheaf"]]}
-    file.write_text(json.dumps(record))
+    notes.save(RECORD, None)
+    notes.write("edits.json", json.dumps(record).encode())  # where earlier versions kept it
     if edited:
         path.write_text(path.read_text().replace('"x"', '"y"'))
 

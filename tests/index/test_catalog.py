@@ -30,7 +30,7 @@ from memsheaf.index.catalog import (
 )
 from memsheaf.memory import parse
 from memsheaf.sheaf import Sheaf
-from memsheaf.store.trust import accept
+from memsheaf.state.trust import accept
 
 CORPUS = Path(__file__).parents[1] / "corpora" / "injection.json"
 with CORPUS.open(encoding="utf-8") as file:

@@ -2,8 +2,9 @@
 
     python tests/learn/learn_crowd.py inbox           several processes append to an inbox while one reads
     python tests/learn/learn_crowd.py log             several processes note and log while one hands over
-    python tests/learn/learn_crowd.py strike-inbox    kill -9 before each call to the disk, and half-way in each write
-    python tests/learn/learn_crowd.py strike-log      the same for a daily log
+    python tests/learn/learn_crowd.py strike-inbox    kill one that uses an inbox, later and later
+    python tests/learn/learn_crowd.py strike-log      kill one that uses a daily log before each call to the disk, and
+                                                      half-way in each write
     python tests/learn/learn_crowd.py full            an inbox on a disk that takes no more
 
 Each prints what it counted, and fails if anything was lost, doubled, half done, or left where it was erased.
@@ -26,12 +27,13 @@ from memsheaf.errors import StoreFailed
 from memsheaf.learn.daily_log import DailyLog
 from memsheaf.learn.inbox import Batch, Inbox
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.store.state import State
+from memsheaf.state import State
 
 LONG = bool(os.environ.get("MEMSHEAF_LONG"))
 EACH = 15 if LONG else 6
 WRITERS = 8 if LONG else 3
 STEP = 1 if LONG else 6  # calls between two strikes
+TICK = 0.000_05  # seconds
 NOON = 1_794_744_000.0
 SECRET = "The vault opens at noon."
 CALLS = ("open", "write", "replace", "unlink", "fsync", "fdatasync", "ftruncate")
@@ -124,8 +126,7 @@ def crowd_inbox(place: str) -> str:
     for number in range(WRITERS):
         mine = [message.id for i in range(EACH) for message in turn(f"writer{number}", i).messages]
         assert [name for name in read if name.startswith(f"writer{number}-")] == mine
-    left = [name for name in os.listdir(os.path.join(place, "state")) if name.startswith(("inbox-", "draft-"))]
-    assert (inbox.count_learned(), left) == (WRITERS, [])
+    assert (inbox.count_learned(), inbox.count_waiting()) == (WRITERS, 0)
     return f"{len(read)} messages read, {len(read) - len(set(read))} doubled"
 
 
@@ -154,7 +155,7 @@ def strike(place: str, works: dict[str, Callable[[str], object]], judge: Callabl
     for name, work in works.items():
         prepared = os.path.join(place, name)
         prepare(prepared, name)
-        for how in ("before", "half"):
+        for how in ("before", "half") if name.startswith("log") else ("timer",):
             for number in range(1, 1_000, STEP):
                 scene = os.path.join(place, f"{name}-{how}-{number}")
                 shutil.copytree(prepared, scene)
@@ -186,8 +187,11 @@ def prepare(place: str, name: str) -> None:
 
 
 def arm(how: str, number: int) -> None:
-    """Make this process kill itself at its `number`-th call that touches the disk, or half-way in that write."""
+    """Make this process kill itself at its `number`-th call that touches the disk, half-way in it, or later."""
     left = number
+    if how == "timer":
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # which ends it wherever it is, also inside of SQLite
+        signal.setitimer(signal.ITIMER_REAL, number * TICK)
 
     def armed(call: Callable[..., Any]) -> Callable[..., Any]:
         def struck(*arguments: Any, **options: Any) -> Any:
@@ -202,7 +206,7 @@ def arm(how: str, number: int) -> None:
 
         return struck
 
-    for name in CALLS if how == "before" else ("write",):
+    for name in {"before": CALLS, "half": ("write",), "timer": ()}[how]:
         if hasattr(os, name):
             setattr(os, name, armed(getattr(os, name)))
 
@@ -235,8 +239,7 @@ def judge_inbox(place: str, name: str, killed: bool) -> None:
     assert handed_out in ([], expected[:2], expected[:4], expected[:6]), (place, read)
     assert [*handed_out, *read] == expected, (place, read)
     assert not any(inbox.append(told) for told in (*(turn("main", earlier) for earlier in range(3)), last))
-    left = [one for one in os.listdir(os.path.join(place, "state")) if one.startswith(("inbox-", "draft-"))]
-    assert left == [], (place, left)
+    assert inbox.count_waiting() == 0, place
 
 
 LOG_WORKS: dict[str, Callable[[str], object]] = {
@@ -270,9 +273,8 @@ def full(place: str) -> str:
     """Append when the disk takes no more, and again when it does."""
     import resource
 
-    inbox, folder = inbox_at(place), os.path.join(place, "state")
+    inbox = inbox_at(place)
     assert inbox.append(turn("main", 0))
-    before = {name: os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)}
     allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, allowed[1]))
     batch = Batch("x", "c", tuple(inbox.turns()), 1, (1,))
@@ -286,7 +288,7 @@ def full(place: str) -> str:
         except StoreFailed:
             refused += 1
     resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
-    assert {name: os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)} == before
+    assert inbox.turns() == list(batch.turns)
     assert inbox.append(long_turn())
     read = [name for batch in drained(inbox) for name in names(batch)]
     assert read == [message.id for told in (turn("main", 0), long_turn()) for message in told.messages]

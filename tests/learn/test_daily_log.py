@@ -20,7 +20,7 @@ from memsheaf.learn.daily_log import DailyLog, LogEntry
 from memsheaf.learn.inbox import Inbox
 from memsheaf.memory import Allow, parse
 from memsheaf.recall.inject import Shown, render_recall
-from memsheaf.store.state import State
+from memsheaf.state import State
 from memsheaf.text.neutralize import for_terminal
 from memsheaf.transfer import erase
 

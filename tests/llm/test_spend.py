@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from memsheaf.limits import Caps
 from memsheaf.llm import Answer, Model, Question
 from memsheaf.llm.scripted import Line, Scripted
 from memsheaf.llm.spend import Ledger, Metered, Spent
-from memsheaf.store.state import State
+from memsheaf.state import State
 
 QUESTION = Question("s" * 10, "t" * 10, {}, max_tokens=100)  # 22 bytes with the schema, so 6 tokens go in
 NOON = time.mktime((2026, 11, 15, 12, 0, 0, 0, 0, -1))
@@ -40,7 +42,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def ledger(tmp_path: Path, clock: Clock) -> Ledger:
-    return Ledger(State(str(tmp_path / "spending")), clock=clock)
+    return Ledger(State(str(tmp_path / "spend")), clock=clock)
 
 
 def ask(model: Model, times: int = 1, deadline: float = 30.0) -> None:
@@ -198,7 +200,7 @@ from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.limits import Caps
 from memsheaf.llm.spend import Ledger, Metered
-from memsheaf.store.state import State
+from memsheaf.state import State
 made = 0
 model = Metered(Scripted([""] * 99), Ledger(State(sys.argv[1])), Caps(10**6, 10**9, 10**6, {requests}, {tokens}), "x")
 input()
@@ -223,10 +225,10 @@ print(made)
 def test_processes_at_once_share_the_caps_of_a_day(
     tmp_path: Path, caps: dict[str, int], least: int, most: int
 ) -> None:
-    folder = str(tmp_path / "spending")
+    folder = str(tmp_path / "spend")
     busy = "".join(f'{{"id": "{number}", "at": 1}}\n' for number in range(500))  # a long day, slow to count
-    (tmp_path / "spending").mkdir()
-    (tmp_path / "spending" / f"{Ledger(State(folder)).today()}.jsonl").write_text(busy)
+    (tmp_path / "spend").mkdir()
+    (tmp_path / "spend" / f"{Ledger(State(folder)).today()}.jsonl").write_text(busy)
     program = PROCESS.format(**caps)
     running = [
         subprocess.Popen([sys.executable, "-c", program, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -247,13 +249,13 @@ def test_processes_at_once_share_the_caps_of_a_day(
 
 
 def test_who_is_killed_before_the_answer_has_paid_in_full(tmp_path: Path) -> None:
-    folder = str(tmp_path / "spending")
+    folder = str(tmp_path / "spend")
     program = (
         "import os, sys\n"
         "from memsheaf.llm import Question\n"
         "from memsheaf.llm.scripted import Scripted\n"
         "from memsheaf.limits import Caps\nfrom memsheaf.llm.spend import Ledger, Metered\n"
-        "from memsheaf.store.state import State\n"
+        "from memsheaf.state import State\n"
         "model = Scripted([lambda _: os.kill(os.getpid(), 9)])\n"
         "ask = Metered(model, Ledger(State(sys.argv[1])), Caps(), 'x').ask\n"
         "ask(Question('s' * 10, 't' * 10, {}, max_tokens=100), deadline=30)\n"
@@ -265,61 +267,67 @@ def test_who_is_killed_before_the_answer_has_paid_in_full(tmp_path: Path) -> Non
     assert (spent.requests, spent.open, spent.tokens) == (1, 1, 106)
 
 
-def test_a_ledger_that_cannot_be_written_stops_the_request(tmp_path: Path) -> None:
-    (tmp_path / "spending").write_text("a file where the folder should be")
-    model = says(1)
-
-    with pytest.raises(ModelFailed, match="was not asked"):
-        ask(Metered(model, Ledger(State(str(tmp_path / "spending"))), Caps(), "x"))
-
-    assert model.asked == []
-
-
-@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("/dev/zero")], ids=["folder", "link"])
+@pytest.mark.parametrize(
+    "make",
+    [Path.mkdir, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to("elsewhere")],
+    ids=["folder", "device", "link"],
+)
 def test_a_ledger_that_is_no_file_stops_the_request(
     tmp_path: Path, ledger: Ledger, make: Callable[[Path], None]
 ) -> None:
-    (tmp_path / "spending").mkdir()
-    make(tmp_path / "spending" / "2026-11-15.jsonl")
+    make(tmp_path / "state.db")
     model = says(1)
 
     with pytest.raises(ModelFailed, match="was not asked"):
         ask(Metered(model, ledger, Caps(), "x"))
 
     assert model.asked == []
+    assert not (tmp_path / "elsewhere").exists()
 
 
-def test_lines_that_are_damaged_or_made_up_give_nothing_back(tmp_path: Path, ledger: Ledger) -> None:
-    ask(Metered(says(1), ledger, WIDE, "extract"), 2)
-    file = tmp_path / "spending" / "2026-11-15.jsonl"
-    known = json.loads(file.read_bytes().split(b"\n")[1])["id"]
+def test_lines_of_an_earlier_version_that_are_damaged_or_made_up_give_nothing_back(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    (tmp_path / "spend").mkdir()
+    file = tmp_path / "spend" / "2026-11-15.jsonl"
+    known = {"id": "known", "at": 1, "purpose": "extract", "model": "m"}
     lines = [
+        json.dumps({**known, "input": 6, "output": 100}),
+        json.dumps({"id": "known", "seconds": 0.1, "failed": False, "input": 6, "output": 1}),
         "{torn",
         "[]",
         "7",
         "null",
         '{"id": 5, "at": 1}',
         '{"id": "unknown", "seconds": 1, "input": -100000}',
-        json.dumps({"id": known, "seconds": -9, "input": -(10**9), "output": "free", "failed": "no"}),
+        json.dumps({"id": "known", "seconds": -9, "input": -(10**9), "output": "free", "failed": "no"}),
         json.dumps({"id": "made up", "at": "x", "input": -5, "output": None, "purpose": None, "model": [1]}),
     ]
-    with file.open("a") as out:
-        out.write("\n".join(lines) + "\n\xff")
-
-    spent = ledger.spent()
-    assert spent.requests == 3
-    assert spent.tokens == 7
-    assert spent.seconds >= 0
+    file.write_text("\n".join(lines) + "\n{torn")
+    for _ in range(2):
+        spent = ledger.spent()
+        assert (spent.requests, spent.tokens, spent.open) == (2, 0, 1)
+        assert spent.seconds >= 0
     ask(Metered(says(1), ledger, WIDE, "extract"))
-    assert ledger.spent().requests == 4
+    assert ledger.spent().requests == 3
+
+    with file.open("a") as out:  # the earlier version goes on meanwhile: it ends a torn line first
+        out.write("\n" + json.dumps({**known, "id": "later", "input": 1_000, "output": 0}) + "\n")
+    assert (ledger.spent().requests, ledger.spent().input) == (4, 1_006)
+    ask(Metered(says(1), ledger, WIDE, "extract"))
+    assert (ledger.spent().requests, ledger.spent().input) == (5, 1_012)
+    assert file.exists()
 
 
 def test_a_ledger_that_somebody_holds_is_not_waited_for_longer_than_the_deadline(
     tmp_path: Path, ledger: Ledger
 ) -> None:
     model = says(1)
+    ask(Metered(says(1), ledger, WIDE, "extract"))
 
-    with State(str(tmp_path / "spending")).lock("spend"), pytest.raises(ModelFailed, match=r"0\.05 seconds"):
-        ask(Metered(model, ledger, WIDE, "extract"), deadline=0.05)
+    with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ModelFailed, match=r"0\.05 seconds"):
+            ask(Metered(model, ledger, WIDE, "extract"), deadline=0.05)
 
     assert model.asked == []

@@ -14,7 +14,7 @@ from memsheaf.llm import Answer, Question
 from memsheaf.llm.model import Request, Said, Spoken, Step
 from memsheaf.llm.scripted import Scripted
 from memsheaf.llm.spend import Ledger, Metered, MeteredTalker, Spent
-from memsheaf.store.state import State
+from memsheaf.state import State
 from scripted_talker import ScriptedTalker, TalkerLine
 
 NOON = time.mktime((2026, 11, 15, 12, 0, 0, 0, 0, -1))

@@ -11,7 +11,7 @@ from memsheaf import Settings, Sheaf
 from memsheaf.errors import NotFound
 from memsheaf.scope import KnownScope, private_root
 from memsheaf.sheaf import AllScopes
-from memsheaf.store.trust import accept
+from memsheaf.state.trust import accept
 
 FACT = ("Deploys on Friday", "when we deploy", "project", "Deploys happen on Friday mornings.")
 

@@ -10,7 +10,7 @@ import pytest
 from memsheaf import Settings, Sheaf
 from memsheaf.index.browse import SORTS, Filter
 from memsheaf.open_scope import list_page
-from memsheaf.store.trust import accept
+from memsheaf.state.trust import accept
 
 DAY = 86_400
 NOON = 1_794_744_000.0  # 2026-11-15

@@ -20,7 +20,7 @@ from memsheaf.llm import Question
 from memsheaf.llm.scripted import Scripted
 from memsheaf.recall.turns import TranscriptEntry
 from memsheaf.recall.turns import TranscriptEntry as Entry
-from memsheaf.store.state import State
+from memsheaf.state import State
 from memsheaf.text.sections import count_tokens
 from memsheaf.work.compaction import (
     MAX_FAILURES,
@@ -293,7 +293,7 @@ def test_old_files_go_and_so_does_one_with_an_erased_text(state: State, tmp_path
     assert first is not None
     path = Path(state.folder, first.name)
     os.utime(path, (NOW - 31 * 86_400,) * 2)
-    state.save("other.json", {})
+    state.write("other.json", b"{}")
     draft = Path(state.folder, f"draft-{first.name}-0123")
     draft.write_text("GO ON with step 3, half written")
 

@@ -11,7 +11,7 @@ from memsheaf.errors import BadHeader, Changed, Duplicate, Exists, MemsheafError
 from memsheaf.memory import Allow
 from memsheaf.open_scope import TOGETHER
 from memsheaf.sheaf import undo_together
-from memsheaf.store.trust import accept
+from memsheaf.state.trust import accept
 from memsheaf.transfer import erase, export, take_in
 from memsheaf.web.memories import change_together
 

@@ -20,7 +20,7 @@ from memsheaf.learn import conversation_file
 from memsheaf.learn.conversation_file import FILE_PREFIX, FILE_SUFFIX, HISTORY_FILE, ConversationLine
 from memsheaf.llm.model import Said
 from memsheaf.memory import utc_time
-from memsheaf.store.state import State
+from memsheaf.state import State
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.requests import follow_privacy, is_silent
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memsheaf.memory import Allow
     from memsheaf.open_scope import OpenScope
     from memsheaf.sheaf import Sheaf
-    from memsheaf.store.state import State
+    from memsheaf.state import State
 
 PATIENCE = 2.0  # seconds after which progress is shown
 BY = "user"  # author of changes that come from the command line
@@ -167,9 +167,7 @@ class Call:
 
     def state(self) -> State:
         """What is kept for that scope outside its folder."""
-        from memsheaf.store.state import State
-
-        return State.of(self.root(), self.settings().state)
+        return self.settings().state_of(self.root())
 
     def reading(self) -> Sheaf:
         """Open one scope to look at it. A folder that is not there, or not ours to write, is left alone."""

@@ -226,7 +226,7 @@ def doctor(call: Call) -> int:
                 findings.append(finding._replace(path=name))
             if call.options.prune and isdir(sheaf.root):
                 dropped += sheaf.own.store.prune()
-    findings += checks.examine_cache(settings.cache, fix=call.options.fix)
+    findings += checks.examine_cache(settings.cache, settings.state, fix=call.options.fix)
     if unused := call.unused_folder():
         findings.insert(0, checks.Finding("warning", FOLDER, unused, "look at it, then accept it or leave it alone"))
     if problem := find_problem(settings.embedder, settings.embedder_url, settings.embedder_key):

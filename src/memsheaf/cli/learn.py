@@ -22,7 +22,7 @@ from memsheaf.open_scope import diff
 from memsheaf.recall.turns import Turn
 from memsheaf.scope import checkout_of
 from memsheaf.sheaf import load_metered_model
-from memsheaf.store.trust import TrustLedger
+from memsheaf.state.trust import TrustLedger
 from memsheaf.text.neutralize import one_line
 from memsheaf.work.review import CHANGED, PROPOSED, UNCONFIRMED, Review, ReviewCard, WaitingItem
 

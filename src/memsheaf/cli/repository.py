@@ -27,10 +27,10 @@ from memsheaf.scope import (
     split_root,
 )
 from memsheaf.sheaf import Sheaf
+from memsheaf.state.trust import accept, withdraw
 from memsheaf.store import HISTORY
 from memsheaf.store.git_checkout import IGNORED, keep_out_of_git
 from memsheaf.store.safe_dir import Folder
-from memsheaf.store.trust import accept, withdraw
 from memsheaf.transfer import Locations, list_shared
 from memsheaf.work.relocate import MovedProject, contents, move, refuse_hub
 from memsheaf.worktree import count_memories, list_tracked

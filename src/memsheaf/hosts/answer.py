@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from memsheaf import config
 from memsheaf.guard import without_secrets
-from memsheaf.hosts.conversation import FOLDER, load, open_conversation, path_of, save, size_of
+from memsheaf.hosts.conversation import FOLDER, load, name_conversation, open_conversation, save, size_of
 from memsheaf.hosts.events import (
     COMPACT,
     END,
@@ -30,6 +30,7 @@ from memsheaf.hosts.events import (
 from memsheaf.hosts.failure_log import INSIDE, PROBE, note_failure
 from memsheaf.hosts.switch import is_off
 from memsheaf.scope import file_stamp, project_root, with_hub
+from memsheaf.state import in_hook
 from memsheaf.worktree import describe_moved
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ class HookAnswers:
         try:
             settings = self._layers.settings if self._layers else config.load(warn=lambda said: None)
             call = _Call(self, event, self._cwd or event.folder or cwd, settings)
-            return b"" if call.stays_silent() else render_reply(event, call.reply())
+            with in_hook():
+                return b"" if call.stays_silent() else render_reply(event, call.reply())
         except Exception as error:  # noqa: BLE001  a guest never fails its host
             note_failure(event.host, event.event, f"{type(error).__name__}: {error}")
             return b""
@@ -140,7 +142,7 @@ class _Call:
         self.cwd = cwd
         self.settings = settings
         self.root = project_root(settings.places(cwd))
-        self.path = path_of(settings.state, event.host, event.conversation)
+        self.conversation = settings.state, name_conversation(event.host, event.conversation)
         self.is_sub_agent = bool(event.text("agent_id"))
         self.is_probe = bool(os.environ.get(PROBE))
 
@@ -151,7 +153,7 @@ class _Call:
         if not self.event.kind or not is_off(self.settings.state, self.root):
             return not self.event.kind
         if self.event.transcript and not self.is_probe:
-            with open_conversation(self.path, durably=True) as found:
+            with open_conversation(*self.conversation, durably=True) as found:
                 found.pass_over(self.event.transcript)
         return True
 
@@ -189,7 +191,7 @@ class _Call:
         if source == "compact":
             text = f"{text}\n{self._brief(START_BYTES - len(text.encode()) - 2)}".rstrip("\n") + "\n"
         told = sha256(text.encode()).hexdigest()[:16]
-        with open_conversation(self.path) as found:
+        with open_conversation(*self.conversation) as found:
             is_twice = found.text("source") == source and time.time() - found.number("started") < TWICE
             if found.text("told") == told and (source == "resume" or is_twice):
                 text = ""  # it is in the conversation already, or another hook of ours tells it
@@ -227,7 +229,7 @@ class _Call:
             return HookReply()
         name = self.event.text("prompt_id", "turn_id")
         mark = sha256((name or prompt).encode("utf-8", "replace")).hexdigest()[:16]
-        with open_conversation(self.path) as found:
+        with open_conversation(*self.conversation) as found:
             if self.event.transcript and not found.text("transcript"):
                 found.follow(self.event.transcript, from_end=False)
             seen = found.data.get("prompts")
@@ -236,21 +238,22 @@ class _Call:
             if mark in prompts if name else is_recent:
                 return HookReply()  # another hook of ours has answered it
             found.data["prompts"] = [*prompts, mark][-PROMPTS:]
-            from memsheaf.index.database import existing_vectors
-            from memsheaf.text.requests import is_silent
+        from memsheaf.index.database import existing_vectors
+        from memsheaf.text.requests import is_silent
 
-            with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:
-                session = self.answers.session(self.event.conversation, layers, self.cwd)
-                session.resume({**(found.data.get("shown") or {}), "privacy": found.text("reach")})
-                with existing_vectors():  # the worker makes those that are missing
-                    recalled = session.recall(prompt)
-                found.data["reach"] = session.privacy
-                if self.event.typed and not self.event.transcript and not self.is_sub_agent:
-                    is_kept = not (session.ignoring or is_silent(session.privacy))
-                    # half a secret would not be recognised
-                    found.data["pending"] = without_secrets(self.event.typed[: 2 * KEPT])[:KEPT] if is_kept else ""
-                if recalled.memories:
-                    found.data["shown"] = session.state()
+        with self.answers.layers(self.settings, self.cwd, read_only=self.is_sub_agent) as layers:
+            session = self.answers.session(self.event.conversation, layers, self.cwd)
+            session.resume({**(found.data.get("shown") or {}), "privacy": found.text("reach")})
+            with existing_vectors():  # the worker makes those that are missing
+                recalled = session.recall(prompt)
+        with open_conversation(*self.conversation) as found:
+            found.data["reach"] = session.privacy
+            if self.event.typed and not self.event.transcript and not self.is_sub_agent:
+                is_kept = not (session.ignoring or is_silent(session.privacy))
+                # half a secret would not be recognised
+                found.data["pending"] = without_secrets(self.event.typed[: 2 * KEPT])[:KEPT] if is_kept else ""
+            if recalled.memories:
+                found.data["shown"] = session.state()
         return HookReply(recalled.text, self._line(len(recalled.memories)))
 
     def _line(self, recalled: int) -> str:
@@ -269,7 +272,7 @@ class _Call:
         """Note what was said, durably: where the transcript holds it, or what the event says of it."""
         transcript = self.event.transcript
         if transcript and size_of(transcript):
-            with open_conversation(self.path, durably=True) as found:
+            with open_conversation(*self.conversation, durably=True) as found:
                 found.capture(transcript)
                 found.data |= self._named()
                 has_more = found.has_more
@@ -281,7 +284,7 @@ class _Call:
     def _learn(self) -> None:
         from memsheaf.recall.turns import Message, Turn
 
-        with open_conversation(self.path) as found:
+        with open_conversation(*self.conversation) as found:
             prompt = self.event.typed or found.text("pending")
             found.data.pop("pending", None)
         said = (Message("user", prompt), Message("assistant", self.event.response))

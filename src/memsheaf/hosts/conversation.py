@@ -1,13 +1,12 @@
 """The state of a host's conversation: what was shown in it, and how far its transcript was read.
 
-One small JSON file each in `hooks/` of the state directory, by host and conversation id: several hosts in one project
-share memories and not state. A transcript is noted by its size when a turn ends, and read later, from a byte cursor:
-the text of the turn stays where the host keeps it until then.
+It is known by host and conversation id: several hosts in one project share memories and not state. A transcript is
+noted by its size when a turn ends, and read later, from a byte cursor: the text of the turn stays where the host
+keeps it until then. The folder `hooks` of the state directory has small files of the hooks.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -17,19 +16,19 @@ from stat import S_ISREG
 from typing import Any
 
 from memsheaf.scope import parse_object
-from memsheaf.store.safe_dir import Folder, kernel_lock, replace
+from memsheaf.state import State
+from memsheaf.store.safe_dir import Folder, replace
 
 FOLDER = "hooks"
 KEPT_DAYS = 30.0
-PATIENCE = 3.0  # seconds to wait for another hook of the conversation
+PATIENCE = 3.0  # seconds to wait for others that write
 TAIL = 64 << 10  # bytes of a transcript that are read when its beginning was not seen
 
 
 class HostConversation:
     """What is known of one conversation. Change it inside `open_conversation`, which saves it."""
 
-    def __init__(self, path: str, data: dict[str, Any]) -> None:
-        self.path = path
+    def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
 
     def number(self, name: str) -> int:
@@ -79,26 +78,36 @@ def size_of(path: str) -> int:
     return found.st_size if S_ISREG(found.st_mode) else 0
 
 
-def path_of(state: str, host: str, conversation: str) -> str:
-    """The file of a conversation."""
-    name = sha256(f"{host}\n{conversation}".encode("utf-8", "replace")).hexdigest()[:24]
-    return os.path.join(state, FOLDER, f"{name}.json")
+def name_conversation(host: str, conversation: str) -> str:
+    """Return the name under which a conversation is noted."""
+    return sha256(f"{host}\n{conversation}".encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def hook_state(state: str) -> State:
+    """Return what is noted of the conversations of all hosts."""
+    return State(os.path.join(state, FOLDER))
 
 
 @contextmanager
-def open_conversation(path: str, *, durably: bool = False) -> Iterator[HostConversation]:
+def open_conversation(state: str, name: str, *, durably: bool = False) -> Iterator[HostConversation]:
     """Be the only one who changes a conversation; what was changed is saved at the end, and not after an error.
 
-    Raises Busy: the tools of a server wait behind its hooks.
+    Nobody else can write meanwhile, so do not think in it. Raises Busy, StoreFailed.
     """
-    folder, name = os.path.split(path)
-    with Folder.open(folder, create=True) as within, kernel_lock(within, f"{name}.lock", wait=PATIENCE):
-        found = HostConversation(path, load(path))
-        before = json.dumps(found.data)
+    notes = hook_state(state)
+    with notes.writing(durable=durably, wait=PATIENCE):
+        known = notes.load(name) or {}
+        found = HostConversation(dict(known))
         yield found
-        if json.dumps(found.data) != before:
+        if found.data != known:
             found.data["at"] = int(time.time())
-            replace(within, name, json.dumps(found.data).encode(), durable=durably)
+            notes.save(name, found.data)
+
+
+def conversations(state: str) -> dict[str, HostConversation]:
+    """Return all conversations by their names."""
+    notes = hook_state(state).load_all()
+    return {name: HostConversation(data) for name, data in notes.items() if isinstance(data, dict)}
 
 
 def load(path: str) -> dict[str, Any]:
@@ -117,21 +126,14 @@ def save(path: str, data: bytes, *, durable: bool = False) -> None:
         replace(within, name, data, durable=durable)
 
 
-def conversations(state: str) -> list[str]:
-    """The files of all conversations."""
-    folder = os.path.join(state, FOLDER)
-    try:
-        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".json"))
-    except OSError:
-        return []
-
-
 def prune(state: str, now: float) -> None:
-    """Remove conversations without a turn for a month, and drafts that a crash left."""
-    folder = os.path.join(state, FOLDER)
+    """Forget conversations without a turn for a month, and remove files of the hooks that are as old."""
+    notes = hook_state(state)
+    oldest = now - KEPT_DAYS * 86_400
+    for name, conversation in conversations(state).items():
+        if conversation.number("at") < oldest:
+            notes.save(name, None, durable=False)
     with suppress(OSError):
-        for entry in list(os.scandir(folder)):
-            age = now - entry.stat(follow_symlinks=False).st_mtime
-            if age > KEPT_DAYS * 86_400 or (entry.name.startswith("draft-") and age > 3_600):
-                with suppress(OSError):
-                    os.unlink(entry.path)
+        for entry in list(os.scandir(notes.folder)):
+            if entry.stat(follow_symlinks=False).st_mtime < oldest:
+                os.unlink(entry.path)

@@ -27,10 +27,10 @@ from memsheaf.hosts.settings_edit import (
     keep_choices,
     remove,
 )
+from memsheaf.state import State
 from memsheaf.store.safe_dir import Folder, read_file, stage, walk
-from memsheaf.store.state import State
 
-RECORD = "edits.json"
+RECORD = "edits"
 _ONLY_VERSION = '{"version":1}'  # what is left of Cursor's hooks.json without our hooks
 _LIMIT = 64 << 20  # bytes
 _ATTEMPTS = 20

@@ -15,7 +15,7 @@ from contextlib import suppress
 from memsheaf import config
 from memsheaf.errors import Busy, MemsheafError
 from memsheaf.hosts.answer import NEWS, WAITING, own_file
-from memsheaf.hosts.conversation import HostConversation, conversations, load, open_conversation, prune, save, size_of
+from memsheaf.hosts.conversation import conversations, load, open_conversation, prune, save, size_of
 from memsheaf.hosts.failure_log import note_failure
 from memsheaf.hosts.switch import is_off
 from memsheaf.learn.transcripts import read_transcript
@@ -58,9 +58,9 @@ def work(cwd: str = "") -> int:
 
 def _work(layers: Sheaf, settings: config.Settings, cwd: str) -> None:
     prune(settings.state, time.time())
-    for path in conversations(settings.state):
-        if load(path).get("root") == layers.root:
-            read_conversation(layers, path)
+    for name, found in conversations(settings.state).items():
+        if found.text("root") == layers.root:
+            read_conversation(layers, name)
     done = layers.distil(deadline=LEARNING)
     if done.problem:
         note_failure("worker", "learn", done.problem)
@@ -74,9 +74,9 @@ def _work(layers: Sheaf, settings: config.Settings, cwd: str) -> None:
     sync_once(settings, cwd, with_hub(settings.layers(cwd), settings.places(cwd)))
 
 
-def read_conversation(layers: Sheaf, path: str) -> None:
+def read_conversation(layers: Sheaf, name: str) -> None:
     """Put the turns that ended since the last time into the inbox; each message once, whatever was interrupted."""
-    found = HostConversation(path, load(path))
+    found = conversations(layers.settings.state)[name]
     transcript, cursor, captured = found.text("transcript"), found.number("cursor"), found.number("captured")
     size = size_of(transcript)
     captured = size if time.time() - found.number("at") > STALE else min(captured, size)
@@ -102,7 +102,7 @@ def read_conversation(layers: Sheaf, path: str) -> None:
             if not is_private:
                 layers.learn(turn)
         cursor += len(data)
-    with open_conversation(path, durably=True) as found:
+    with open_conversation(layers.settings.state, name, durably=True) as found:
         if found.text("transcript") == transcript:
             found.data |= {"cursor": cursor, "private": is_private, "privacy": reach}
 

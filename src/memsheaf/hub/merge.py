@@ -34,11 +34,11 @@ from memsheaf.hub.replica_state import (
     write_ahead,
     write_state,
 )
+from memsheaf.state.trust import TrustLedger
 from memsheaf.store import ABSENT, Commit, Revision, Version, lost, tombstones, version_of
 from memsheaf.store.commit_queries import HUB, JOINED, OTHERS, commit_authors, read_commits
 from memsheaf.store.journal_lines import needle_of
 from memsheaf.store.transaction import Transaction
-from memsheaf.store.trust import TrustLedger
 
 AT_ONCE = 500  # texts of one commit of a first pull
 NOT_TAKEN = "the hub does not take it: "  # how a reason begins for which a text is held, and tried again

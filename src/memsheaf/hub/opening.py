@@ -13,8 +13,8 @@ from memsheaf.errors import HubRefused, StoreFailed, hinted
 from memsheaf.hub import COPY, Hub, HubSettings
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import settings_of
+from memsheaf.state import State
 from memsheaf.store import HISTORY
-from memsheaf.store.state import State
 
 _lent: WeakValueDictionary[str, Hub] = WeakValueDictionary()
 

@@ -42,10 +42,10 @@ from memsheaf.hub.replica_state import (
     read_state,
     write_state,
 )
+from memsheaf.state.trust import TrustLedger
 from memsheaf.store import ABSENT, Change, Commit, Erased, Version
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.transaction import Transaction
-from memsheaf.store.trust import TrustLedger
 
 AT_ONCE = 100  # commits that are pushed together
 REFUSED = 5  # memories that a hub does not take, after which the rest waits

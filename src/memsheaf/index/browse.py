@@ -15,8 +15,8 @@ from memsheaf.text.neutralize import plain_name
 
 if TYPE_CHECKING:
     from memsheaf.index.search import Index
+    from memsheaf.state.trust import TrustLedger
     from memsheaf.store.folder import FolderStore
-    from memsheaf.store.trust import TrustLedger
 
 _HAS_DRIFTED = "(path, version) IN (SELECT path, version FROM drift WHERE state)"
 _IS_SOUND = f"state IN ('ok', 'free') AND listed <> {HIDDEN} AND version NOT IN ('', '{UNUSABLE}')"

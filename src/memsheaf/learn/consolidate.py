@@ -36,8 +36,8 @@ from memsheaf.memory import Memory, parse, plural
 from memsheaf.open_scope import OpenScope, diff
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.inject import CONTEXT
+from memsheaf.state import State
 from memsheaf.store import Change
-from memsheaf.store.state import State
 from memsheaf.text.dates import absolute, parse_day
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.similarity import RELATED, SAME, alike, fact, group_alike, has_order, lost, telling
@@ -499,7 +499,7 @@ def _find_refusal(group: PlanGroup, scope: OpenScope) -> str:
 MAX_ANSWERS = 5  # an answer counts among the first so many
 MAX_RIVALS = 50  # memories that take part for each question
 MAX_QUESTIONS = 500
-_QUESTIONS_FILE = "expected.json"
+_QUESTIONS_NOTE = "expected"
 
 
 class Expectation(NamedTuple):
@@ -511,7 +511,7 @@ class Expectation(NamedTuple):
 
 def expectations(state: State) -> list[Expectation]:
     """Return the stored questions, oldest first."""
-    stored = state.load(_QUESTIONS_FILE)
+    stored = state.load(_QUESTIONS_NOTE)
     questions = []
     for pair in stored if isinstance(stored, list) else []:
         match pair:
@@ -525,7 +525,7 @@ def expect(state: State, question: str, path: str) -> None:
 
     Raises:
         SecretFound: the question holds one.
-        StoreFailed: the stored questions cannot be read.
+        StoreFailed, Busy.
     """
     for secret in find_secrets(question):
         raise SecretFound(secret.kind, "the question")
@@ -539,9 +539,9 @@ def unexpect(state: State, question: str) -> bool:
     return _change_questions(state, lambda pairs: [pair for pair in pairs if pair.question != question])
 
 
-def drop_answer(state: State, path: str) -> None:
-    """Drop all questions that a memory answers, because it is erased."""
-    _change_questions(state, lambda pairs: [pair for pair in pairs if pair.path != path])
+def drop_questions(state: State, paths: Collection[str], keep: Callable[[str], bool]) -> None:
+    """Drop all questions that memories answer, because they are erased, or that say what they said."""
+    _change_questions(state, lambda pairs: [pair for pair in pairs if pair.path not in paths and keep(pair.question)])
 
 
 def _move_questions(state: State, groups: Iterable[PlanGroup]) -> None:
@@ -555,10 +555,8 @@ def _change_questions(state: State, change: Callable[[list[Expectation]], list[E
     pairs = expectations(state)
     if change(pairs) == pairs:
         return False
-    with state.lock("expected", wait=5.0):
-        if state.load(_QUESTIONS_FILE) is None and os.path.lexists(os.path.join(state.folder, _QUESTIONS_FILE)):
-            raise StoreFailed(f"the stored questions in {state.folder!r} cannot be read; nothing was changed")
-        state.save(_QUESTIONS_FILE, change(expectations(state))[-MAX_QUESTIONS:])
+    with state.writing():
+        state.save(_QUESTIONS_NOTE, change(expectations(state))[-MAX_QUESTIONS:])
     return True
 
 
@@ -616,7 +614,7 @@ def _rank(question: str, memories: Mapping[str, Memory]) -> list[str]:
 
 LOCK = "dream"
 LOOK_SECONDS, WORKER_SECONDS = 0.05, 1.0  # to wait for the lock
-LAST_RUN = "dream.json"
+LAST_RUN = "dream"
 
 
 class Gate(NamedTuple):

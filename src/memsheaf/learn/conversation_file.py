@@ -29,9 +29,9 @@ from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.learn.transcripts import get_list, get_text
 from memsheaf.llm.model import Said, ToolCall, Touched
 from memsheaf.scope import parse_object
+from memsheaf.state import State
 from memsheaf.store import version_of
 from memsheaf.store.safe_dir import READ, Folder
-from memsheaf.store.state import State
 from memsheaf.text.requests import is_silent
 
 FILE_PREFIX, FILE_SUFFIX = "conversation-", ".jsonl"

@@ -27,10 +27,10 @@ from memsheaf.learn.inbox import Inbox
 from memsheaf.limits import retry
 from memsheaf.memory import STRICT, Allow
 from memsheaf.recall.turns import Message, Turn
+from memsheaf.state import State
+from memsheaf.state.trust import TrustLedger
 from memsheaf.store import ABSENT, Change, Commit, Document, Stamp, Version
 from memsheaf.store.folder import FolderStore
-from memsheaf.store.state import State
-from memsheaf.store.trust import TrustLedger
 from memsheaf.text.neutralize import cut_bytes, for_terminal
 from memsheaf.worktree import bring_journal
 
@@ -42,7 +42,7 @@ LOCK_SECONDS = 10.0
 RETENTION_DAYS = 1.0  # a page holds all that its older texts held, so the journal need not keep them for long
 _NO_RETENTION_DAYS = -36_500.0  # days: whatever the clock said, it was written before
 
-_CURSOR_FILE = "log.json"
+_CURSOR_NOTE = "log"
 _ROLE_OF_SOURCE = {"user": "user", "note": "user", "agent": "assistant"}
 _PAGE_NAME = r"([0-9]{4})/([0-9]{2})/(\1-\2-[0-9]{2})(?:-([1-9][0-9]{0,5}))?\.md"
 _TIME_PATTERN = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
@@ -168,8 +168,8 @@ class DailyLog:
         """
         turns, stamps = self._read_changed()
         added = self._inbox.extend(turns)
-        if stamps and stamps != self._state.load(_CURSOR_FILE):
-            self._state.save(_CURSOR_FILE, stamps)
+        if stamps and stamps != self._state.load(_CURSOR_NOTE):
+            self._state.save(_CURSOR_NOTE, stamps)
         return added
 
     def purge(self, keep: Callable[[str], bool]) -> None:
@@ -285,7 +285,7 @@ class DailyLog:
 
     def _read_changed(self) -> tuple[list[Turn], dict[str, list[int]]]:
         """Return the turns of all pages that changed since they were handed over, and the stamps of all pages."""
-        saved = self._state.load(_CURSOR_FILE)
+        saved = self._state.load(_CURSOR_NOTE)
         handed_over = saved if isinstance(saved, dict) else {}
         turns: list[Turn] = []
         stamps = {}

@@ -36,8 +36,8 @@ from memsheaf.limits import retry
 from memsheaf.llm import Model
 from memsheaf.memory import Allow, Memory
 from memsheaf.recall.turns import Proposal, Turn
-from memsheaf.store.state import State
-from memsheaf.store.trust import TrustLedger
+from memsheaf.state import State
+from memsheaf.state.trust import TrustLedger
 
 MAX_TRIES = 3  # with unusable answers of a model about a batch; then rules alone read it
 PATIENCE_SECONDS = 86_400.0  # with a model that does not answer at all

@@ -1,22 +1,20 @@
-"""The review queue of a scope: proposals that wait for a person, and the last decisions, which can be undone.
-
-`proposal-ID.json` in the state directory is one that waits, `decided-ID.json` a decision about one or about a memory.
-"""
+"""The review queue of a scope: proposals that wait for a person, and the last decisions, which can be undone."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from memsheaf.errors import NotFound, Ref
 from memsheaf.recall.turns import Proposal
-from memsheaf.store.state import State
+from memsheaf.state import State
+from memsheaf.state.old_files import encodable
 
 APPROVED, REJECTED = "approved", "rejected"
 MAX_DECISIONS = 50
-_PROPOSAL_PREFIX, _DECISION_PREFIX = "proposal-", "decided-"
 
 
 class QueuedProposal(NamedTuple):
@@ -28,7 +26,7 @@ class QueuedProposal(NamedTuple):
     proposal: Proposal
 
     def to_json(self) -> dict[str, object]:
-        """Return it as it is kept in a file, and on a hub."""
+        """Return it as it is kept here, and on a hub."""
         proposal = self.proposal
         refs = {"replaces": _write_ref(proposal.replaces), "supersedes": list(map(_write_ref, proposal.supersedes))}
         return {**proposal._asdict(), **refs, "at": self.at, "asked": self.why}
@@ -53,7 +51,7 @@ class Decision(NamedTuple):
 
 
 class ReviewQueue:
-    """The proposals of one scope that wait for review, and the last decisions, each in a file of its own."""
+    """The proposals of one scope that wait for review, and the last decisions."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -61,17 +59,19 @@ class ReviewQueue:
     def put(self, proposal: Proposal, *, at: str, why: str) -> str:
         """Queue a proposal and return its id; the same proposal has the same id, so it waits once."""
         name = sha256("\0".join(map(str, proposal[:6])).encode("utf-8", "replace")).hexdigest()[:8]
-        if name not in dict(self._load(_PROPOSAL_PREFIX)):
+        if name not in self._load():
             self.save(QueuedProposal(name, at, why, proposal))
         return name
 
     def save(self, waiting: QueuedProposal) -> None:
-        """Have a proposal wait."""
-        self._state.save(f"{_PROPOSAL_PREFIX}{waiting.id}.json", waiting.to_json())
+        """Have a proposal wait. Raises StoreFailed, Busy."""
+        row = self._state.name, waiting.id, json.dumps(waiting.to_json())
+        with self._state.writing() as db:
+            db.execute("INSERT OR REPLACE INTO proposal VALUES (?, ?, ?)", row)
 
     def receive(self, given: Mapping[str, object], known: Collection[str]) -> None:
         """Have those wait that a hub has, by id, and none of the `known` that it has no longer."""
-        waiting = dict(self._load(_PROPOSAL_PREFIX))
+        waiting = self._load()
         for name, value in given.items():
             if name not in waiting and _is_id(name) and (queued := _parse(name, value)):
                 self.save(queued)
@@ -80,7 +80,7 @@ class ReviewQueue:
 
     def all(self) -> list[QueuedProposal]:
         """Return all that wait, the oldest first."""
-        queued = (_parse(name, value) for name, value in self._load(_PROPOSAL_PREFIX))
+        queued = (_parse(name, value) for name, value in self._load().items())
         return sorted(filter(None, queued), key=lambda waiting: (waiting.at, waiting.id))
 
     def get(self, name: str) -> QueuedProposal:
@@ -92,25 +92,31 @@ class ReviewQueue:
 
     def remove(self, name: str) -> None:
         """Remove one that waits."""
-        self._state.remove(f"{_PROPOSAL_PREFIX}{name}.json")
+        with self._state.writing() as db:
+            db.execute("DELETE FROM proposal WHERE folder = ? AND id = ?", (self._state.name, name))
 
     def decide(self, decision: Decision) -> None:
         """Keep a decision, so that it can be undone; the proposal waits no longer."""
         value = decision._asdict() | {"waiting": decision.waiting and decision.waiting.to_json()}
         value["path"] = _write_ref(value.pop("ref"))
-        self._state.save(_decision_file(decision.id), value)
-        self.remove(decision.id)
-        for old in self.decisions()[MAX_DECISIONS:]:
-            self._state.remove(_decision_file(old.id))
+        folder = self._state.name
+        with self._state.writing() as db:
+            row = folder, encodable(decision.id), decision.at, json.dumps(value)
+            db.execute("INSERT OR REPLACE INTO decision VALUES (?, ?, ?, ?)", row)
+            self.remove(decision.id)
+            for old in self.decisions()[MAX_DECISIONS:]:
+                self._forget(old)
 
     def decisions(self) -> list[Decision]:
         """Return the last decisions, newest first."""
         decisions = []
-        for _, value in self._load(_DECISION_PREFIX):
+        sql = "SELECT value FROM decision WHERE folder = ? ORDER BY at DESC"
+        for (text,) in self._state.query(sql, self._state.name):
+            value = json.loads(text)
             if isinstance(value, dict) and value.keys() - {"path"} == set(Decision._fields) - {"ref"}:
                 ref, waiting = _read_ref(value.pop("path", "")), _parse(value["id"], value.pop("waiting"))
                 decisions.append(Decision(**value, ref=ref, waiting=waiting))
-        return sorted(decisions, key=lambda decision: -decision.at)
+        return decisions
 
     def decided(self, name: str = "") -> Decision:
         """Return the decision about what has this id, or the last one. Raises NotFound."""
@@ -122,9 +128,10 @@ class ReviewQueue:
 
     def reopen(self, decision: Decision) -> None:
         """Forget a decision; its proposal waits again."""
-        if decision.waiting:
-            self.save(decision.waiting)
-        self._state.remove(_decision_file(decision.id))
+        with self._state.writing():
+            if decision.waiting:
+                self.save(decision.waiting)
+            self._forget(decision)
 
     def purge(self, keep: Callable[[str], bool], names: Collection[str] = ()) -> None:
         """Drop what says something that may not be kept, and decisions about the memories of these names."""
@@ -136,17 +143,21 @@ class ReviewQueue:
             if decision.waiting:
                 texts += decision.waiting.texts
             if not all(map(keep, texts)) or (decision.ref and decision.ref.path in names):
-                self._state.remove(_decision_file(decision.id))
+                self._forget(decision)
 
-    def _load(self, prefix: str) -> Iterator[tuple[str, Any]]:
-        """Yield the id and the JSON of each file."""
-        for name in self._state.names():
-            if name.startswith(prefix) and name.endswith(".json"):
-                yield name.removeprefix(prefix).removesuffix(".json"), self._state.load(name)
+    def _load(self) -> dict[str, Any]:
+        """Return the proposals that wait as JSON has them, by id."""
+        rows = self._state.query("SELECT id, value FROM proposal WHERE folder = ?", self._state.name)
+        return {id: json.loads(value) for id, value in rows}
+
+    def _forget(self, decision: Decision) -> None:
+        with self._state.writing() as db:
+            key = self._state.name, encodable(decision.id)
+            db.execute("DELETE FROM decision WHERE folder = ? AND id = ?", key)
 
 
 def _parse(name: str, value: object) -> QueuedProposal | None:
-    """Return the proposal that a file or a hub has; None if it cannot be understood."""
+    """Return the proposal that JSON or a hub has; None if it cannot be understood."""
     if not isinstance(value, dict):
         return None
     fields = {key: value.get(key, "") for key in (*Proposal._fields, "at", "asked")}
@@ -171,10 +182,3 @@ def _read_ref(text: str) -> Ref | None:
 
 def _is_id(name: str) -> bool:
     return bool(re.fullmatch(r"[0-9a-f]{8}", name))
-
-
-def _decision_file(name: str) -> str:
-    """Return the name of the file for a decision about a proposal, by its id, or about a memory, by its path."""
-    if not _is_id(name):
-        name = sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
-    return f"{_DECISION_PREFIX}{name}.json"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.learn.erasure_filter import make_erasure_filter
 from memsheaf.recall.turns import TranscriptEntry
-from memsheaf.store.state import State
+from memsheaf.state import State
 from memsheaf.text.requests import asks_not_to_store, follow_privacy, is_silent
 
 DAYS = 30.0  # days that a file is kept after it was last written, unless the settings say otherwise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from datetime import date, timedelta
 from functools import partial
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from memsheaf.errors import Busy, CapReached, ModelFailed, StoreFailed, hinted
 from memsheaf.limits import Caps, ChatCaps, TimeUp, within
 from memsheaf.llm.model import Answer, Model, Question, Request, Said, Spoken, Step, Talker
-from memsheaf.store.state import State
+from memsheaf.state import State
 
 DAYS = 400  # days that the ledger keeps
 CHAT = "chat"  # the purpose of what conversations cost; they have an allowance of their own, and all else has another
@@ -53,8 +53,11 @@ class Spent(NamedTuple):
         return Spent(day, purpose, model, *map(add, counts, other[3:]))
 
 
+_SUMS = ", ".join(["count(*)", *(f"coalesce(sum({name}), 0)" for name in Spent._fields[4:])])
+
+
 class Ledger:
-    """What all runs of a user spent, line by line, in one file a day. Processes and threads may share it."""
+    """What all runs of a user spent, request by request. Processes and threads may share it."""
 
     def __init__(self, state: State, *, clock: Callable[[], float] = time.time) -> None:
         self._state = state
@@ -74,29 +77,29 @@ class Ledger:
             CapReached: it has not.
             ModelFailed: it cannot be written down.
         """
+        day, id = self.today(), os.urandom(8).hex()
         try:
-            with self._state.lock("spend", wait=min(_WAIT, cost.seconds)):
-                day = self.today()
-                requests = self._requests(day)
-                spent = _sum(day, requests, chat=cost.purpose == CHAT)
+            with self._state.writing(wait=min(_WAIT, cost.seconds)) as db:
+                spent = self.spent(day, chat=cost.purpose == CHAT)
                 until = f"; the day ends at {self.ends()}"
                 _check("day", spent.requests + 1, caps.requests_per_day, "requests", until)
                 _check("day", spent.tokens + cost.tokens, caps.tokens_per_day, "tokens", until)
-                for old, ago in self._days().items() if not requests else ():
-                    if ago > DAYS:
-                        self._state.remove(_file(old))
-                id = os.urandom(8).hex()
-                line = {"purpose": cost.purpose, "model": cost.model, "input": cost.input, "output": cost.output}
-                self._state.append(_file(day), {"id": id, "at": round(self._clock(), 3), **line})
-                return Reserved(day, id)
+                db.execute("DELETE FROM spend WHERE day < ?", (self._day_before(DAYS),))
+                db.execute(
+                    "INSERT INTO spend (id, day, purpose, model, input, output) VALUES (?, ?, ?, ?, ?, ?)",
+                    (id, day, cost.purpose, cost.model, cost.input, cost.output),
+                )
         except (Busy, StoreFailed) as error:
             raise ModelFailed(f"{cost.model} was not asked, because its cost cannot be noted: {error}") from error
+        return Reserved(day, id)
 
     def settle(self, entry: Reserved, cost: Spent) -> None:
         """Write down what it did cost; if that cannot be written, it stands at the most."""
-        line = {"failed": bool(cost.failures), "input": cost.input, "output": cost.output}
-        with suppress(StoreFailed):
-            self._state.append(_file(entry.day), {"id": entry.id, "seconds": round(cost.seconds, 3), **line})
+        with suppress(Busy, StoreFailed), self._state.writing() as db:
+            db.execute(
+                "UPDATE spend SET open = 0, input = ?, output = ?, failures = ?, seconds = ? WHERE id = ?",
+                (cost.input, cost.output, min(cost.failures, 1), round(cost.seconds, 3), entry.id),
+            )
 
     def today(self) -> str:
         """Which day it is, here."""
@@ -111,55 +114,27 @@ class Ledger:
     def spent(self, day: str = "", *, chat: bool | None = None) -> Spent:
         """What all runs spent on a day, or today; with `chat`, by conversations only (True) or all else (False)."""
         day = day or self.today()
-        return _sum(day, self._requests(day), chat=chat)
+        who = "" if chat is None else "AND (purpose = ?) = ?"
+        values = (day,) if chat is None else (day, CHAT, chat)
+        ((*sums,),) = self._state.query(f"SELECT {_SUMS} FROM spend WHERE day = ? {who}", *values) or [[0] * 6]
+        return Spent(day, "", "", *sums)
 
     def summary(self, days: int = 30) -> list[Spent]:
         """What was spent on the last days, today included: the newest first, by purpose and model."""
-        rows: list[Spent] = []
-        for day, ago in sorted(self._days().items(), reverse=True):
-            if 0 <= ago < days:
-                found: dict[tuple[str, str], Spent] = {}
-                for one in self._requests(day):
-                    known = found.get((one.purpose, one.model), Spent(day, one.purpose, one.model))
-                    found[one.purpose, one.model] = known.plus(one)
-                rows += [found[key] for key in sorted(found)]
-        return rows
+        rows = self._state.query(
+            f"SELECT day, purpose, model, {_SUMS} FROM spend WHERE day > ? AND day <= ?"
+            " GROUP BY day, purpose, model ORDER BY day DESC, purpose, model",
+            self._day_before(days),
+            self.today(),
+        )
+        return [Spent(*row) for row in rows]
 
     def by_day(self, days: int = 30) -> list[Spent]:
         """What was spent on each of the last days, the oldest first, also where it was nothing."""
-        today = date.fromisoformat(self.today())
-        return [self.spent((today - timedelta(days=ago)).isoformat()) for ago in reversed(range(days))]
+        return [self.spent(self._day_before(ago)) for ago in reversed(range(days))]
 
-    def _requests(self, day: str) -> list[Spent]:
-        """The requests of a day: each with what it did cost or, as long as that is not known, the most it can."""
-        begun: dict[str, Spent] = {}
-        for line in self._state.lines(_file(day)):
-            if not isinstance(line, dict) or not isinstance(line.get("id"), str):
-                continue
-            sent, got = _count(line.get("input")), _count(line.get("output"))
-            if "at" in line:
-                purpose, model = str(line.get("purpose", "")), str(line.get("model", ""))
-                begun[line["id"]] = Spent(day, purpose, model, requests=1, open=1, input=sent, output=got)
-            elif line["id"] in begun:
-                seconds = line.get("seconds")
-                begun[line["id"]] = begun[line["id"]]._replace(
-                    open=0,
-                    input=sent,
-                    output=got,
-                    failures=int(line.get("failed") is True),
-                    seconds=float(seconds) if isinstance(seconds, int | float) and seconds > 0 else 0.0,
-                )
-        return list(begun.values())
-
-    def _days(self) -> dict[str, int]:
-        """The days that have a file, each with how many days ago it was."""
-        today, found = date.fromisoformat(self.today()), dict[str, int]()
-        for name in self._state.names():
-            day, suffix = os.path.splitext(name)
-            with suppress(ValueError):
-                if suffix == ".jsonl":
-                    found[day] = (today - date.fromisoformat(day)).days
-        return found
+    def _day_before(self, days: int) -> str:
+        return (date.fromisoformat(self.today()) - timedelta(days=days)).isoformat()
 
 
 class Reserved(NamedTuple):
@@ -317,20 +292,8 @@ def _count(value: object) -> int:
     return min(value, _MOST) if isinstance(value, int) and value > 0 else 0
 
 
-def _sum(day: str, requests: Iterable[Spent], *, chat: bool | None) -> Spent:
-    whole = Spent(day)
-    for one in requests:
-        if chat is None or chat == (one.purpose == CHAT):
-            whole = whole.plus(one)
-    return whole
-
-
 def _check(what: str, would_be: int, cap: int, unit: str, until: str = "") -> None:
     if would_be > cap:
         raise CapReached(
             f"the cap of {cap:,} {unit} a {what} is reached: with this request it would be {would_be:,}{until}"
         )
-
-
-def _file(day: str) -> str:
-    return f"{day}.jsonl"

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from memsheaf.errors import Refused, StoreFailed, hinted
-from memsheaf.store.state import State
+from memsheaf.state import State
 
 MOST, RESERVED = 512, 64  # connections at most; and file descriptors for everything else
 STRANGER_SECONDS = 10.0  # until a connection must have shown the token

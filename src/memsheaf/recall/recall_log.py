@@ -1,29 +1,28 @@
 """The recall log: which memories were recalled for which message, and when.
 
-`recalls` in the state directory of a scope has a line for each recall, the last 500 of them. A message is cut to 200
-bytes, without secrets; one that is off the record, or that memory is ignored for, is not logged.
+The state of a scope has the last 500 recalls. A message is cut to 200 bytes, without secrets; one that is off the
+record, or that memory is ignored for, is not logged.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from memsheaf.errors import Busy, StoreFailed
 from memsheaf.guard import without_secrets
-from memsheaf.store.state import State, line
+from memsheaf.state import State
+from memsheaf.state.old_files import encodable
 from memsheaf.text.neutralize import cut_bytes
 from memsheaf.text.spoken import unwrapped
 
-FILE = "recalls"
 MAX_RECORDS = 500
 MAX_MESSAGE_BYTES = 200
 MAX_SEARCHED_CHARS = 16_384  # for secrets: half a secret would not be recognised
-MAX_FILE_BYTES = 1 << 18  # then the oldest lines go
 CUT_MARK = "…"
 TAIL_CHARS = 12  # at the end of a message that was cut, by which the begin of an erased text is found
-LOCK_SECONDS = 10.0
 
 
 class RecallRecord(NamedTuple):
@@ -40,27 +39,28 @@ def log_recall(state: State, at: str, message: str, paths: Sequence[str]) -> Non
     text = cut_bytes(whole, MAX_MESSAGE_BYTES)
     if text != whole:
         text += CUT_MARK
-    with suppress(StoreFailed, Busy):
-        record = line({"at": at, "message": text, "paths": list(paths)})
-        if state.add(FILE, record, durably=False) > MAX_FILE_BYTES:
-            with state.lock(FILE):
-                _write(state, recall_records(state))
+    row = state.name, at, encodable(text), json.dumps(list(paths))
+    with suppress(StoreFailed, Busy), state.writing(durable=False) as db:
+        db.execute("INSERT INTO recall (folder, at, message, paths) VALUES (?, ?, ?, ?)", row)
+        db.execute(
+            "DELETE FROM recall WHERE folder = ?1 AND id <="
+            " (SELECT id FROM recall WHERE folder = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+            (state.name, MAX_RECORDS),
+        )
 
 
 def recall_records(state: State) -> list[RecallRecord]:
     """Return the recalls that are logged, oldest first."""
-    records = []
-    for record in state.lines(FILE):
-        match record:
-            case {"at": str(at), "message": str(message), "paths": list(paths)}:
-                records.append(RecallRecord(at, message, tuple(map(str, paths))))
-    return records[-MAX_RECORDS:]
+    return [record for _, record in _numbered_records(state)][-MAX_RECORDS:]
+
+
+def _numbered_records(state: State) -> list[tuple[int, RecallRecord]]:
+    rows = state.query("SELECT id, at, message, paths FROM recall WHERE folder = ? ORDER BY id", state.name)
+    return [(id, RecallRecord(at, message, tuple(json.loads(paths)))) for id, at, message, paths in rows]
 
 
 def forget(state: State, texts: Sequence[bytes], keep: Callable[[str], bool], names: Collection[str] = ()) -> None:
     """Drop recalls of erased memories, by their `names`, and messages that say the same. Raises StoreFailed."""
-    if not recall_records(state):
-        return
     erased = [_fold(text.decode("utf-8", "replace")) for text in texts]
 
     def may_stay(record: RecallRecord) -> bool:
@@ -69,16 +69,10 @@ def forget(state: State, texts: Sequence[bytes], keep: Callable[[str], bool], na
         tail = _fold(record.message.removesuffix(CUT_MARK))[-TAIL_CHARS:]
         return not record.message.endswith(CUT_MARK) or not any(tail in text for text in erased)
 
-    with state.lock(FILE, wait=LOCK_SECONDS):
-        records = recall_records(state)
-        left = list(filter(may_stay, records))
-        if left != records:
-            _write(state, left)
+    with state.writing() as db:
+        gone = [(id,) for id, record in _numbered_records(state) if not may_stay(record)]
+        db.executemany("DELETE FROM recall WHERE id = ?", gone)
 
 
 def _fold(text: str) -> str:
     return " ".join(text.split()).casefold()
-
-
-def _write(state: State, records: Sequence[RecallRecord]) -> None:
-    state.write(FILE, b"".join(line(record._asdict()) for record in records))

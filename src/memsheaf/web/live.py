@@ -18,7 +18,6 @@ from starlette.responses import Response, StreamingResponse
 
 from memsheaf.errors import MemsheafError
 from memsheaf.open_scope import OpenScope
-from memsheaf.scope import file_stamp
 from memsheaf.web.page import Site
 
 SECONDS = 1.0  # between two looks at the files, while a page is open
@@ -105,7 +104,7 @@ class Live:
             for sheaf in tuple(self._site.scopes.by_root.values()):
                 with suppress(MemsheafError, OSError):
                     sheaf.index.look()
-                    found[sheaf.root] = sheaf.store.last_id(), file_stamp(sheaf.state.folder, follow=True)
+                    found[sheaf.root] = sheaf.store.last_id(), sheaf.state.stamp()
             # a scope seen for the first time may have changed since a page showed it
             is_new = any(self._seen.get(root) != value for root, value in found.items())
             self._seen.update(found)

@@ -28,6 +28,7 @@ from memsheaf.index.database import Row
 from memsheaf.memory import Memory, plural
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
+from memsheaf.state import check as check_state
 from memsheaf.store import HISTORY
 from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
@@ -380,8 +381,9 @@ HEALTH_OF_SCOPE: Sequence[ScopeCheck] = (
 # Checks of what is beside the scopes
 
 
-def examine_cache(cache: str, *, fix: bool) -> Iterator[Finding]:
-    """Look for indexes that nobody uses any more, and with `fix` remove them."""
+def examine_cache(cache: str, state: str, *, fix: bool) -> Iterator[Finding]:
+    """Look for damage of the state, and for indexes that nobody uses any more; with `fix` remove these."""
+    yield from (Finding(WARNING, *damage) for damage in check_state(state))
     if indexes := abandoned(cache):
         problem = f"{len(indexes):,} indexes in the cache are of scopes that are gone, or of other versions"
         if fix:

@@ -31,7 +31,7 @@ from memsheaf.llm import Model, Question, answer, object_schema
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.inject import render_file
 from memsheaf.recall.turns import Message, TranscriptEntry
-from memsheaf.store.state import State
+from memsheaf.state import State
 from memsheaf.text.neutralize import cut_bytes, for_prompt, one_line
 from memsheaf.text.sections import BYTES_PER_TOKEN, count_tokens
 
@@ -166,8 +166,8 @@ def run(
     """Compact a conversation with the options of `compact`, write what is spilled, and count failures in a row.
 
     A compaction fails when the result does not fit, when a model was asked in vain, or when the disk refuses. After
-    three failures in a row, the conversation waits for a person, who calls it with `approve`. The count is a small
-    file of the state directory; a conversation without a `name` is known by its first message. Spilled files stay
+    three failures in a row, the conversation waits for a person, who calls it with `approve`. The count is part
+    of the state; a conversation without a `name` is known by its first message. Spilled files stay
     for `days`. With `dry_run` nothing is written or counted.
 
     Raises:
@@ -177,7 +177,7 @@ def run(
     if dry_run:
         return compact(conversation, budget, where=state.folder, **options)
     identity = name or "".join(message.text for message in conversation[:1])
-    breaker = f"breaker-{sha256(identity.encode('utf-8', 'replace')).hexdigest()[:24]}.json"
+    breaker = f"breaker-{sha256(identity.encode('utf-8', 'replace')).hexdigest()[:24]}"
     count, why = 0, ""
     match state.load(breaker):
         case {"failures": int(failures), "why": str(reason)} if not approve:
@@ -195,7 +195,7 @@ def run(
         if problem:
             state.save(breaker, {"failures": count + 1, "why": one_line(without_secrets(problem), 300)})
         else:
-            state.remove(breaker)
+            state.save(breaker, None)
     return done
 
 

@@ -33,7 +33,7 @@ from memsheaf.limits import Caps, ChatCaps
 from memsheaf.llm import Model, load_model
 from memsheaf.llm.spend import Ledger, Metered, Reserved, Spent
 from memsheaf.recall.turns import Message, Turn
-from memsheaf.store.state import State
+from memsheaf.state import State
 from memsheaf.work.hub_replicas import Caller, CallerView, ServerReplicas
 
 LEARN, CONSOLIDATE = "learn", "consolidate"

@@ -24,9 +24,9 @@ from memsheaf.hub.replica_state import (
 )
 from memsheaf.scope import Scope, checkout_of, has_hub, named_folders, resolve
 from memsheaf.sheaf import Sheaf
+from memsheaf.state import State
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder
-from memsheaf.store.state import State
 from memsheaf.transfer import synchronize
 
 MACHINE_FILE = "machine"  # in the state directory; holds the id of this machine

@@ -14,11 +14,11 @@ from memsheaf.errors import PathRefused, ScopeRefused, StoreFailed, hinted
 from memsheaf.guard.paths import CATALOG, fold
 from memsheaf.index.database import database_for
 from memsheaf.scope import checkout_of, has_hub, inside, list_roots
+from memsheaf.state import State
 from memsheaf.store import ABSENT, HISTORY, Change, Version, version_of
 from memsheaf.store.folder import FolderStore
 from memsheaf.store.git_checkout import remove_empty
 from memsheaf.store.safe_dir import Folder, walk
-from memsheaf.store.state import State
 from memsheaf.transfer import Locations, find_ledger, list_files, select_steps
 from memsheaf.worktree import open_root
 

@@ -23,7 +23,7 @@ from memsheaf.text.similarity import RELATED, SAME, fact, likeness
 
 PROPOSED, UNCONFIRMED, CHANGED = "proposed", "unconfirmed", "changed"
 _REASONS = {UNCONFIRMED: "unconfirmed", CHANGED: "changed by an agent"}
-HUB_IDS = "hub-proposals.json"  # the ids of what came from the hub and still waits
+HUB_IDS = "hub-proposals"  # the ids of what came from the hub and still waits
 MAX_NEAR_MEMORIES = 4
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from memsheaf.errors import StoreFailed
 from memsheaf.scope import REPOSITORIES_FILE, is_accepted
-from memsheaf.store.trust import accept, withdraw
+from memsheaf.state.trust import accept, withdraw
 
 PROGRAM = """
 import sys
-from memsheaf.store.trust import accept, withdraw
+from memsheaf.state.trust import accept, withdraw
 home, mine = sys.argv[1:]
 sys.stdin.readline()
 for number in range(20):

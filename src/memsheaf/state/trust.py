@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterable
 
 from memsheaf.errors import StoreFailed, hinted
 from memsheaf.scope import REPOSITORIES_FILE, foreign_owners, is_accepted, read_repositories, repository_key
+from memsheaf.state import State, line
 from memsheaf.store import ABSENT, Commit, Version
-from memsheaf.store.state import State, line
 
 NAME = "ledger"
 FOLD_AT = 20_000  # lines

@@ -1,0 +1,134 @@
+"""Opening the SQLite databases that are kept for good: private, durable, and with the tables of this version.
+
+Write-ahead logging is used where the file system can share memory between processes, a rollback journal elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from memsheaf.errors import Busy, PathRefused
+from memsheaf.store.safe_dir import CREATE, Folder, kernel_lock
+
+BUSY_SECONDS = 0.1  # that SQLite waits by itself, and no signal is handled
+LOCK_SECONDS = 10.0
+SIDE_FILES = ("-wal", "-shm", "-journal")
+DAMAGED_MARK = ".damaged-"
+_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_UNSHARED_CODES = (
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_IOERR_SHMLOCK,
+    sqlite3.SQLITE_IOERR_SHMMAP,
+    sqlite3.SQLITE_IOERR_SHMOPEN,
+)
+"""What SQLite says where a log needs memory that processes share, and there is none."""
+
+Result = TypeVar("Result")
+
+
+def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
+    """Open a database, and make it or its missing tables.
+
+    `migrations` are SQL scripts, of which `user_version` says how many were run.
+
+    Raises:
+        sqlite3.DatabaseError: it cannot be opened; `is_damage` tells whether it is damaged.
+        Busy, OSError, PathRefused.
+    """
+    folder, name = os.path.split(path)
+    if not os.path.lexists(path):
+        with Folder.open(folder, create=True) as opened, kernel_lock(opened, f"{name}.lock", wait=LOCK_SECONDS):
+            if not os.path.lexists(path):
+                _remove_side_files(path)  # SQLite would take those of a database that was deleted for its own
+                os.close(opened.open_file(name, CREATE))
+    elif not os.path.isfile(path) or os.path.islink(path):
+        raise PathRefused(path, "it is not a plain file")
+    db = _connect(path)
+    try:
+        if _user_version(db) < len(migrations):
+            with Folder.open(folder) as opened, kernel_lock(opened, f"{name}.lock", wait=LOCK_SECONDS):
+                if not _user_version(db):
+                    with suppress(sqlite3.OperationalError):
+                        db.execute("PRAGMA journal_mode = WAL")
+                    db.close()
+                    db = _connect(path)
+                migrate(db, migrations)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def migrate(db: sqlite3.Connection, migrations: Sequence[str]) -> None:
+    """Run the scripts that were not run yet; a database of a later version stays as it is."""
+    for number, script in enumerate(migrations, 1):
+        if _user_version(db) < number:
+            db.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT")
+
+
+def retry_while_busy(run: Callable[[], Result], wait: float = LOCK_SECONDS) -> Result:
+    """Return the result of a function that needs a lock of SQLite's. Raises Busy after `wait` seconds."""
+    ends = time.monotonic() + wait
+    while True:
+        try:
+            return run()
+        except sqlite3.OperationalError as error:
+            if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY:
+                raise
+            if time.monotonic() > ends:
+                raise Busy(f"another process has been writing for more than {wait:g} seconds") from None
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return True if an error says that the file is no database, or a damaged one."""
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE_CODES
+
+
+def set_aside(path: str, inode: int) -> None:
+    """Rename a damaged database, with its log, unless another process did so. Raises Busy, OSError."""
+    folder, name = os.path.split(path)
+    with Folder.open(folder) as opened, kernel_lock(opened, f"{name}.lock", wait=LOCK_SECONDS):
+        if os.stat(path).st_ino != inode:
+            return
+        new = f"{path}{DAMAGED_MARK}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+        for suffix in (*SIDE_FILES, ""):
+            with suppress(FileNotFoundError):
+                os.rename(path + suffix, new + suffix)
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    db = _open_connection(path)
+    try:
+        _user_version(db)
+    except sqlite3.OperationalError as error:
+        db.close()
+        if error.sqlite_errorcode not in _UNSHARED_CODES:
+            raise
+        # no memory can be shared here: alone on the file, SQLite needs none to read the log
+        db = _open_connection(path)
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("PRAGMA journal_mode = TRUNCATE")
+        db.execute("PRAGMA locking_mode = NORMAL")
+        _user_version(db)
+    return db
+
+
+def _open_connection(path: str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA secure_delete = ON")
+    return db
+
+
+def _user_version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _remove_side_files(path: str) -> None:
+    for suffix in SIDE_FILES:
+        with suppress(FileNotFoundError):
+            os.unlink(path + suffix)
