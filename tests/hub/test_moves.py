@@ -326,7 +326,7 @@ def test_nothing_goes_to_a_team_by_itself(join: Callable[..., ScopeOnMachine]) -
         )
         sheaf.distil("none")
         assert ana.trust() == {}
-        assert [name for name in sheaf.state.names() if name.startswith("proposal-")]  # a person decides
+        assert sheaf.learning.queue.all()  # a person decides
 
 
 def test_a_move_to_a_hub_that_is_away_names_its_scope_and_not_the_other(tmp_path: Path, bare: Path) -> None:

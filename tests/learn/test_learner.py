@@ -163,8 +163,10 @@ def test_suggest_asks_a_person(settings: Settings) -> None:
 
         (waiting,) = sheaf.learning.queue.all()
         assert (waiting.why, waiting.proposal.explicit) == ("the policy of this scope is to ask", True)
-        for data in (b"", b"{", b"[]", b'{"at": 3}', b"\xff"):
-            sheaf.state.write("proposal-0badc0de.json", data)
+        for value in ('""', "[]", '{"at": 3}'):
+            with sheaf.state.writing() as db:
+                row = sheaf.state.name, "0badc0de", value
+                db.execute("INSERT OR REPLACE INTO proposal VALUES (?, ?, ?)", row)
             assert len(sheaf.learning.queue.all()) == 1
         saved = sheaf.learning.approve(waiting.id[:4], content="Releases go out on Mondays.")
 
