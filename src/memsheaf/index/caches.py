@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from glob import escape, glob
+from urllib.parse import quote
 
 from memsheaf.index.database import SCHEMA, base_of, notes
 
@@ -46,8 +47,7 @@ def _is_abandoned(database: str, now: float) -> bool:
         if not base_of(database).endswith(f"-{SCHEMA}"):
             written = max(os.stat(path).st_mtime for path in glob(f"{escape(database)}*"))
             return written < now - REST_SECONDS
-        address = database.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-        with closing(sqlite3.connect(f"file:{address}?mode=ro", uri=True, timeout=0)) as db:
+        with closing(sqlite3.connect(f"file:{quote(database)}?mode=ro", uri=True, timeout=0)) as db:
             is_filled = db.execute("SELECT 1 FROM entry LIMIT 1").fetchone()
             return is_filled is not None and not os.path.isdir(os.fsdecode(notes(db)["root"]))
     return False

@@ -29,7 +29,7 @@ from memsheaf.text.spoken import spoken
 MAX_TITLE_CHARS = 80  # before a date, in which it may be the end of a title
 MAX_CONTEXT_CHARS = 200  # on each side of a date, in which words of its sentence decide what it means
 
-# No relative date does without one of these, and most lines have none: they cost one search.
+# No relative date does without one of these, and most texts have none: they cost one search.
 _DATE_STEMS = (
     "day|tomorrow|tonight|week|month|year|quarter| ago|this (?:morn|after|even)|last night|heute|morgen|gestern|woche"
     "|monat|jahr|quartal|tagen|[nsi]tag|mittwoch|jour|demain|hier[ ,]|depuis|undi|mardi|credi|jeudi|dredi|medi|manche"
@@ -149,17 +149,13 @@ def _add_days(text: str, today: date) -> str:
 
 def _find_dates(text: str, said: str) -> Iterator[tuple[int, str, _Rule]]:
     """Yield each relative date: where it ends, its words in small letters, and how it is read."""
-    start = 0
-    for line in said.split("\n"):
-        if re.search(_DATE_STEMS, line):
-            for match in _pattern().finditer(said, start, start + len(line)):
-                rule = _rules()[(match.lastindex or 1) - 1]
-                if _is_meant(text, said, match, rule):
-                    end = match.end()
-                    if said.startswith(("'s", "’s"), end):
-                        end += 2
-                    yield end, match[0], rule
-        start += len(line) + 1
+    for match in _pattern().finditer(said):
+        rule = _rules()[(match.lastindex or 1) - 1]
+        if _is_meant(text, said, match, rule):
+            end = match.end()
+            if said.startswith(("'s", "’s"), end):
+                end += 2
+            yield end, match[0], rule
 
 
 def _is_meant(text: str, said: str, match: re.Match[str], rule: _Rule) -> bool:
@@ -282,19 +278,17 @@ def _rules() -> tuple[_Rule, ...]:
 @cache
 def _pattern() -> re.Pattern[str]:
     """Return one pattern for all rules, a group each."""
-    names = [name for names in _WEEKDAY_NAMES for name in names.split("|")]
-    latin_days = "|".join(name for name in names if "a" <= name < "ÿ")
-    other_days = "|".join(name for name in names if name > "ÿ" or name.startswith("["))
+    days = "|".join(_WEEKDAY_NAMES)
+    latin_days = re.sub(r"\|[^|]*[^\0-\xff|][^|]*", "", days)  # a third of the time to compile
     numbers = "|".join(word for word in _NUMBER_OF_WORD if word < "ÿ")
-    count = r"(?<![\d第])(?:\d{1,3}|[一二两兩三四五六七八九十]{1,3})"
     spaced, unspaced = [], []
     for rule in _rules():
+        words = f"({rule.words})"
         if rule.is_spaced:
-            words = rule.words.replace("{day}", f"(?:{latin_days})").replace("{n}", rf"(?:\d{{1,3}}|{numbers})")
-            spaced.append(f"({words})")
+            spaced.append(words.replace("{day}", f"(?:{latin_days})").replace("{n}", rf"(?:\d{{1,3}}|{numbers})"))
         else:
-            words = rule.words.replace("{day}", f"(?:{other_days})").replace("{han}", "一二三四五六日天")
-            unspaced.append(f"({words})".replace("{n}", count))
+            words = words.replace("{n}", r"(?<![\d第])(?:\d{1,3}|[一二两兩三四五六七八九十]{1,3})")
+            unspaced.append(words.replace("{day}", f"(?:{days})").replace("{han}", "一二三四五六日天"))
     begin = rf"(?=[{_WORD_CHARS}])(?<![{_WORD_CHARS}/@#$.\\-])"
     end = rf"(?![{_WORD_CHARS}/@#\\]|[-.][{_WORD_CHARS}])"
     return re.compile(rf"{begin}(?:{'|'.join(spaced)}){end}|(?=[0-9\u2e80-\U0003ffff])(?:{'|'.join(unspaced)})")
