@@ -81,7 +81,7 @@ MAX_NODES = {
     "mcp": 14_978,
     "prompts": 61,
     "recall": 7_199,
-    "state": 6_390,
+    "state": 6_388,
     "store": 28_020,
     "text": 12_187,
     "web": 16_756,

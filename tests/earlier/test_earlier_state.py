@@ -114,3 +114,12 @@ def test_erasing_takes_in_the_rest_and_deletes_the_files_of_earlier_versions(ear
         assert len(sheaf.own.recalled()) == 2
         assert len(sheaf.learning.inbox.turns()) == 1
     assert [name for name in earlier.files() if name.startswith(folder.name)] == []
+
+
+def test_what_an_earlier_version_installed_is_uninstalled(earlier: EarlierHome) -> None:
+    settings = earlier.base / "user" / ".claude.json"
+    assert "memsheaf" in settings.read_text()
+
+    earlier.run("uninstall", "claude-code", "--yes")
+
+    assert not settings.exists()

@@ -40,7 +40,7 @@ DATABASE = "state.db"
 DATABASE_FILES = (DATABASE, *(DATABASE + suffix for suffix in SIDE_FILES))
 MAX_OPEN_DATABASES = 8
 IMPORT_WAIT_SECONDS = 0.2  # of a reader, for others that write; then it reads the older files for itself
-MAX_HOOK_IMPORT_BYTES = 4 << 20  # of older files that a hook reads; more wait for a command or the worker
+MAX_HOOK_IMPORT_BYTES = 524_288  # of older files that a hook reads; more wait for a command or the worker
 _NAME = 24  # digits of the hash that names a root's folder
 
 MIGRATIONS = (
@@ -72,6 +72,7 @@ CREATE TABLE proposal (
   folder TEXT, id TEXT, value TEXT NOT NULL, PRIMARY KEY (folder, id)) WITHOUT ROWID;
 CREATE TABLE decision (
   folder TEXT, id TEXT, at REAL NOT NULL, value TEXT NOT NULL, PRIMARY KEY (folder, id)) WITHOUT ROWID""",
+    "CREATE INDEX recall_by_time ON recall (folder, at)",
 )
 """The scripts that make the tables, one for each version of the schema. Add to them, and change none."""
 
