@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -320,3 +323,18 @@ def test_a_page_of_the_log_that_cannot_be_changed_is_named_as_left(settings: Set
 
     assert not proof.gone
     assert any(name.endswith("2026-11-15.md") for name in proof.left)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sockets and pipes have names on POSIX systems")
+def test_a_socket_or_a_pipe_in_a_temporary_folder_is_no_trace(sheaf: Sheaf) -> None:
+    live(sheaf)
+
+    with (
+        tempfile.TemporaryDirectory(prefix="memsheaf-") as folder,
+        closing(socket.socket(socket.AF_UNIX)) as server,
+    ):
+        server.bind(f"{folder}/server")
+        os.mkfifo(f"{folder}/pipe")
+        proof = erase(sheaf.own, PATH)
+
+    assert (proof.gone, proof.left) == (True, ())

@@ -1137,8 +1137,15 @@ def _spell(piece: bytes) -> set[bytes]:
 
 
 def _walk_files(root: str, skip: Collection[str] = ()) -> Iterator[str]:
-    """Yield the files below a folder, except in those of its folders that are to `skip`."""
+    """Yield the files below a folder, except in those of its folders that are to `skip`, and sockets and pipes."""
     for folder, folders, names in os.walk(root):
         if folder == root:
             folders[:] = [name for name in folders if name.casefold() not in skip]
-        yield from (os.path.join(folder, name) for name in names)
+        yield from filter(_may_hold_text, (os.path.join(folder, name) for name in names))
+
+
+def _may_hold_text(place: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(place).st_mode)
+    except OSError:
+        return True

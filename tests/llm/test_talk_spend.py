@@ -122,7 +122,7 @@ def test_conversations_and_side_queries_do_not_eat_each_others_allowance(ledger:
 
 
 def test_nothing_is_asked_when_its_cost_cannot_be_noted(tmp_path: Path) -> None:
-    (tmp_path / "spending").write_text("a file where a folder should be")
+    (tmp_path / "state.db").mkdir()
     script = ScriptedTalker(["never"])
     talker = MeteredTalker(script, Ledger(State(str(tmp_path / "spending"))), ChatCaps())
 

@@ -115,6 +115,15 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     assert (state.read("a"), state.load("a"), state.names()) == (None, None, [])
 
 
+def test_a_file_where_an_earlier_version_had_its_folder_is_nothing(tmp_path: Path) -> None:
+    (tmp_path / "state").write_bytes(b"a file")
+    state = State(str(tmp_path / "state"))
+
+    state.save("a", 1)
+
+    assert (state.load("a"), (tmp_path / "state").read_bytes()) == (1, b"a file")
+
+
 # the database
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from memsheaf.cli.call import BY, Call, here, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, Argument, Usage, takes
 from memsheaf.cli.output import Note
-from memsheaf.errors import Ref, StoreFailed
+from memsheaf.errors import Ref, Refused, StoreFailed
 from memsheaf.hosts.importers import TOOLS, Foreign, Surroundings, read_foreign
 from memsheaf.hosts.importing import ImportPlan, carry_out, plan_import
 from memsheaf.open_scope import new_group
@@ -111,9 +111,16 @@ def import_(call: Call) -> int:
       memsheaf import --from claude-code --dry-run
       memsheaf import --from server-memory ~/memory.jsonl --yes
     """
+    try:
+        return _import_from(call, foreign) if (foreign := getattr(call.options, "from")) else _import_archive(call)
+    except Refused as error:
+        error.hint = error.hint or "Look at it by hand, take out what does not belong, and import the rest."
+        raise
+
+
+def _import_archive(call: Call) -> int:
+    """Bring in what `export` wrote, or any folder or archive of Markdown files."""
     options = call.options
-    if getattr(options, "from"):
-        return _import_from(call, getattr(options, "from"))
     if not options.source:
         raise Usage("SOURCE is missing; --from TOOL knows the usual places of other tools")
     folders = [] if options.scope or options.agent else list_scopes(options.source)

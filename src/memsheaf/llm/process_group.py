@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
@@ -15,6 +16,8 @@ from typing import IO
 REST_SECONDS = 1.0  # to read what is left in the pipes once the group is killed
 
 Hear = Callable[[bytes], object]
+
+_RUNNING: set[Popen[bytes]] = set()
 
 
 def listen(
@@ -41,6 +44,7 @@ def listen(
     process = Popen(
         line, cwd=folder, env=dict(environment), stdin=PIPE, stdout=PIPE, stderr=errors, start_new_session=True
     )
+    _RUNNING.add(process)
     failures: list[Exception] = []
     threads = [Thread(target=_write, args=(process.stdin, text), daemon=True)]
     for pipe, take in ((process.stdout, hear), (process.stderr, hear_errors)):
@@ -55,6 +59,7 @@ def listen(
     finally:
         _kill_group(process)
         process.wait()
+        _RUNNING.discard(process)
         for thread in threads:
             thread.join(REST_SECONDS)
     if failures:
@@ -82,3 +87,10 @@ def _kill_group(process: Popen[bytes]) -> None:
     else:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+@atexit.register
+def _kill_running() -> None:
+    """Kill what a thread waits for that ends with this process, as after Ctrl-C."""
+    for process in list(_RUNNING):
+        _kill_group(process)

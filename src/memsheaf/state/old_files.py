@@ -45,15 +45,15 @@ def find_pending(db: sqlite3.Connection, folder: str) -> list[OldFile]:
     """Return the files in a folder that were not read, or not to their end."""
     name = os.path.basename(folder)
     try:
-        mtime = os.stat(folder).st_mtime_ns
+        mtime = os.stat(f"{folder}/").st_mtime_ns
     except OSError:
         return []
     rows = db.execute("SELECT name, inode, mtime, size FROM old_file WHERE folder = ? AND is_appended", (name,))
     known = {row[0]: OldFile(*row) for row in rows}
-    if known.get(FOLDER_ITSELF) == _stamp_folder(mtime):
-        grown = (other for other in known.values() if other.name and _size(folder, other.name) != other.size)
-        if not any(grown):
-            return []
+    if known.get(FOLDER_ITSELF) == _stamp_folder(mtime) and all(
+        _size(folder, other.name) == other.size for other in known.values() if other.name
+    ):
+        return []
     rows = db.execute("SELECT name, inode, mtime, size, done FROM old_file WHERE folder = ?", (name,))
     known = {row[0]: OldFile(*row) for row in rows}
     pending = []
@@ -71,7 +71,7 @@ def take_in(db: sqlite3.Connection, folder: str, pending: list[OldFile]) -> None
     """Read these files into the database. The caller has begun a transaction."""
     name = os.path.basename(folder)
     try:
-        mtime = os.stat(folder).st_mtime_ns
+        mtime = os.stat(f"{folder}/").st_mtime_ns
     except OSError:
         return
     for file in pending:

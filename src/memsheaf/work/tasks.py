@@ -527,7 +527,8 @@ def _require_phase(phase: int, last: int) -> None:
     """Raise Refused if there is no such phase; `last` is 0 when their number is unknown."""
     last = last or MAX_PHASES
     if not 1 <= phase <= last:
-        raise Refused(f"there is no phase {phase}: the phases are 1 to {last}")
+        error = Refused(f"there is no phase {phase}: the phases are 1 to {last}")
+        raise hinted(error, "`memsheaf task status` shows the phases.")
 
 
 # verified.md is a Markdown table. A person may edit it, so it is read strictly: a row that cannot be read is an error
