@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -48,12 +49,12 @@ class EarlierHome:
         for name, root in self.roots.items():
             digest = sha256(os.fsencode(root)).hexdigest()
             marks |= {f"@HASH:{name}@": digest[:24], f"@SHORT:{name}@": digest[:16]}
-        for place, text in json.loads(RECORDED.read_text()).items():
-            for mark, value in marks.items():
-                place, text = place.replace(mark, value), text.replace(mark, value)
-            path = base / place
+        files = json.loads(RECORDED.read_text())
+        for place in sorted(files, key=lambda place: "@SHA256:" in files[place]):
+            path, text = base / replace_all(place, marks), replace_all(files[place], marks)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+            marks[f"@SHA256:{place}@"] = sha256(text.encode()).hexdigest()
 
     def state_of(self, name: str) -> State:
         """What is kept about a root."""
@@ -78,6 +79,13 @@ class EarlierHome:
             os.chdir(here)
         assert code == 0, f"{words}: {out.getvalue()}{err.getvalue()}"
         return out.getvalue()
+
+
+def replace_all(text: str, marks: Mapping[str, str]) -> str:
+    """Return a text with the values of its marks."""
+    for mark, value in marks.items():
+        text = text.replace(mark, value)
+    return text
 
 
 @pytest.fixture

@@ -124,7 +124,8 @@ def main(tree: str) -> None:
     run("git", "add", "-A", "-f", cwd=repository)
     run("git", "commit", "-qm", "a", cwd=repository)
 
-    marks = {str(base): "@BASE@", sys.executable: "@PYTHON@"}
+    program = str(Path(sys.executable).with_name("memsheaf"))
+    marks = {str(base): "@BASE@", sys.executable: "@PYTHON@", program: "/opt/memsheaf/bin/memsheaf"}
     roots = {"user": base / "home" / "user", "repository": repository / ".memory"}
     roots["project"] = next((base / "home" / "projects").iterdir())
     for name, root in roots.items():
@@ -143,6 +144,9 @@ def main(tree: str) -> None:
         is_other = "/cache/" in name or (".git/" in name and "memsheaf" not in name) or name.endswith(".lock")
         if place.is_file() and not is_other:
             files[mark(name)] = mark(place.read_text())
+            if name.startswith("user/"):
+                marks[sha256(place.read_bytes()).hexdigest()] = f"@SHA256:{name}@"
+    files = {name: mark(text) for name, text in files.items()}
     print(json.dumps(files, indent=1, ensure_ascii=False))
 
 
