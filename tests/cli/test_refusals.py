@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 from cases import sample
 from memsheaf.cli.command import COMMANDS
@@ -199,6 +200,17 @@ def mistakes() -> list[tuple[str, int, list[str]]]:
 
 def test_every_command_has_its_mistakes_tried() -> None:
     assert {command for command, _, _ in mistakes()} == set(COMMANDS)
+
+
+def test_an_archive_that_reaches_outside_is_refused_with_what_to_do(run: Run, tabs: str, tree: Tree) -> None:
+    with ZipFile("memories.zip", "w") as archive:
+        archive.writestr("../fact.md", FACT)
+    before = tree()
+
+    code, _, err = run("import", "memories.zip")
+
+    assert (code, "reaches outside" in err, "Look at it by hand" in err) == (1, True, True)
+    assert tree() == before
 
 
 def test_a_mistake_is_told_and_changes_nothing(run: Run, tabs: str, tree: Tree) -> None:
