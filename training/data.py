@@ -1,8 +1,9 @@
 """The labelled data in this folder, and which part of it is for what.
 
 Every sixth world and dialogue of a file is kept aside for the final measurement ("test"), every twelfth serves to
-choose between models and to set thresholds ("development"); a model learns from the others. Of sentences, scopes,
-messages and pairs, the files called `held-out` are kept aside, and those named in `DEVELOPMENT` serve to choose.
+choose between models and to set thresholds ("development"); a model learns from the others. Of sentences,
+conversations, scopes, messages and pairs, the files called `held-out` are kept aside, and `DEVELOPMENT` serves
+to choose.
 """
 
 from __future__ import annotations
@@ -25,18 +26,32 @@ GENERATED = ("plain", "mined")  # files of pairs that nobody wrote one by one
 
 DEVELOPMENT = {
     "sentences": ("k", "fr"),
+    "conversations": ("c1",),
     "scopes": ("home",),
     "messages": ("c",),
     "pairs": ("pairs5", "pairs8", "pairs12"),
 }
 
 
+MAX_CONTEXT_CHARS = 240  # of what was said before a sentence
+MAX_DIFFERENT = 4  # facts of the same person that a new one is paired with, because it does not replace them
+
+
 class Labelled(NamedTuple):
-    """A text, or a pair of them, with its label."""
+    """A text with its label; `other` is what was said before it, or the older sentence that it may replace."""
 
     label: int
     text: str
     other: str = ""
+
+
+class Line(NamedTuple):
+    """A labelled sentence, what was said before it, and which earlier ones it makes obsolete, and how far."""
+
+    label: str
+    text: str
+    context: str
+    obsolete: dict[str, float]
 
 
 def part_of(number: int) -> str:
@@ -70,16 +85,82 @@ def _parted(kind: str, part: str) -> list[dict[str, Any]]:
     return items
 
 
-def sentences(part: str) -> list[Labelled]:
-    """Return sentences, labelled by the type of memory they would make; 0 is none."""
-    return [Labelled(SENTENCES.index(label[0]), text) for _, label, text in labelled_lines("sentences", part)]
+def sentence_files(part: str) -> list[str]:
+    """Return the files that sentences of a part are in."""
+    return [*files("sentences", part, "txt"), *files("conversations", part, "txt")]
+
+
+def sentences(part: str, path: str = "") -> list[Labelled]:
+    """Return sentences, labelled by the type of memory they would make, 0 for none; of all files, or of one."""
+    lines = [line for each in sentence_files(part) if path in ("", each) for line in read_lines(each)]
+    return [Labelled(SENTENCES.index(line.label[0]), line.text, line.context) for line in lines]
+
+
+def read_lines(path: str, *, in_order: bool = False) -> list[Line]:
+    """Return the labelled sentences of a file, each with what was said before it.
+
+    A blank line ends a message, `a:` is what the agent said before it, `> 1 TEXT` makes an earlier line obsolete.
+    With `in_order`, a line with the label `==` stands where another person begins.
+    """
+    lines: list[Line] = []
+    before: list[str] = []
+    with open(path, encoding="utf-8") as file:
+        for row in file:
+            label, sign, text = row.rstrip("\n").partition(" ")
+            text = text.strip()
+            if label in ("==", "--", "") or not text:
+                before = []
+                if label == "==" and in_order:
+                    lines.append(Line(label, text, "", {}))
+            elif label == "a:":
+                before = [text]
+            elif label == ">":
+                share, _, older = text.partition(" ")
+                lines[-1].obsolete[older.strip()] = float(share)
+            elif sign:
+                lines.append(Line(label, text, "\n".join(before)[-MAX_CONTEXT_CHARS:], {}))
+                before.append(text)
+    return lines
+
+
+def conversation_pairs(part: str) -> list[Labelled]:
+    """Return the pairs of all conversations of a part."""
+    return [pair for path in files("conversations", part, "txt") for pair in pairs_within(path)]
+
+
+def pairs_within(path: str) -> list[Labelled]:
+    """Return what each new fact of a person makes obsolete, and near facts that stay true beside it."""
+    pairs = []
+    known: list[Line] = []
+    gone: set[str] = set()
+    for line in read_lines(path, in_order=True):
+        if line.label == "==":
+            known, gone = [], set()
+            continue
+        for older, share in line.obsolete.items():
+            pairs.append(Labelled(1 if share == 1 else 2, line.text, older))
+        words = set(line.text.casefold().split())
+        others = [each for each in known if each.text not in gone and each.text not in line.obsolete]
+        others.sort(key=lambda each: -len(words & set(each.text.casefold().split())))
+        number = 1 if line.label == "-" else MAX_DIFFERENT
+        pairs += [Labelled(0, line.text, each.text) for each in others[:number]]
+        gone |= {older for older, share in line.obsolete.items() if share == 1}
+        if line.label != "-":
+            known.append(line)
+    return pairs
 
 
 def scopes(part: str) -> list[Labelled]:
     """Return sentences that are clearly about the person or about the work."""
-    lines = [*labelled_lines("sentences", part), *labelled_lines("scopes", part)]
+    kinds = ("sentences", "conversations", "scopes")
+    lines = [line for kind in kinds for line in labelled_lines(kind, part)]
     labelled = [(label[1:] or USUAL_SCOPE.get(label, label), text) for _, label, text in lines]
     return [Labelled(SCOPES.index(scope), text) for scope, text in labelled if scope in ("u", "p")]
+
+
+def scope_lines(part: str) -> list[tuple[str, str]]:
+    """Return the scope and the text of the sentences that are labelled with nothing else."""
+    return [(label, text) for _, label, text in labelled_lines("scopes", part) if label in SCOPES]
 
 
 def messages(part: str) -> list[Labelled]:
@@ -96,16 +177,24 @@ def pairs(part: str, generated: bool | None = None) -> list[Labelled]:
     `generated` limits them to those that were made from frames or mined, or to those that were written by hand. Pairs
     with a memory of a world that is kept aside are left out.
     """
+    paths = files("pairs", part, "jsonl")
+    return [pair for path in paths if generated in (None, is_generated(path)) for pair in read_pairs(path)]
+
+
+def is_generated(path: str) -> bool:
+    """Return True for a file of pairs that nobody wrote one by one."""
+    return os.path.basename(path).startswith(GENERATED)
+
+
+def read_pairs(path: str) -> list[Labelled]:
+    """Return the pairs of a file, without those with a memory of a world that is kept aside."""
     kept_aside = {memory["text"] for world in worlds("test") for memory in world["memories"]}
     labelled = []
-    for path in files("pairs", part, "jsonl"):
-        if generated is not None and generated != os.path.basename(path).startswith(GENERATED):
-            continue
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                pair = json.loads(line)
-                if not {pair["old"], pair["new"]} & kept_aside:
-                    labelled.append(Labelled(REPLACES[pair["same"]], pair["old"], pair["new"]))
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            pair = json.loads(line)
+            if not {pair["old"], pair["new"]} & kept_aside:
+                labelled.append(Labelled(REPLACES[pair["same"]], pair["new"], pair["old"]))
     return labelled
 
 
@@ -116,7 +205,7 @@ def labelled_lines(kind: str, part: str) -> Iterator[tuple[str, str, str]]:
         with open(path, encoding="utf-8") as file:
             for line in file:
                 label, sign, text = line.rstrip("\n").partition(" ")
-                if sign and text.strip():
+                if sign and text.strip() and label not in ("a:", ">", "==", "--"):
                     yield name, label, text
 
 

@@ -138,8 +138,9 @@ class Encoder(nn.Module):
 
     def judge(self, head: str, batch: Sequence[data.Labelled]) -> Tensor:
         """Return the scores of each class of a head, for texts or for pairs."""
-        others = [each.other for each in batch] if head == "pairs" else ()
-        return self.heads[head](self.pool(self.tokens([each.text for each in batch], others)))
+        texts = [each.text for each in batch]
+        tokens = self.tokens([each.other for each in batch], texts) if head == "pairs" else self.tokens(texts)
+        return self.heads[head](self.pool(tokens))
 
 
 # learning from worlds

@@ -2,7 +2,7 @@
 
 A text comes in as token ids, its mean token vector goes out. The graph is that of BERT: word, position and type
 vectors are added up; each layer mixes the tokens by attention, then changes each token by itself. The weights are
-called as in the state dict of `encoder.py`.
+called as in the state dict of `encoder.py`, or of `judge.py`, whose mean goes through linear heads.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ def quantize_rows(words: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.flo
     return np.rint(words / scales).astype(np.int8), scales
 
 
-def build_graph(weights: Weights, rows: NDArray[np.int8], row_scales: NDArray[np.float32]) -> onnx.ModelProto:
+def build_graph(
+    weights: Weights, rows: NDArray[np.int8], row_scales: NDArray[np.float32], heads: Sequence[str] = ()
+) -> onnx.ModelProto:
     """Return the graph with 32-bit weights; only the word vectors have 8 bits.
 
+    With `heads`, what comes out are the scores of these linear heads, one behind the other, instead of the vector.
     The same weights give the same bytes, with the same version of onnx.
     """
     graph = _Graph(weights)
@@ -53,8 +56,9 @@ def build_graph(weights: Weights, rows: NDArray[np.int8], row_scales: NDArray[np
         tokens = graph.add_layer(layer, tokens)
         layer += 1
     graph.add_mean(tokens)
+    output, size = ("scores", graph.add_heads(heads)) if heads else ("pooled", width)
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"]) for name in INPUTS]
-    outputs = [helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["batch", width])]
+    outputs = [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", size])]
     content = helper.make_graph(graph.nodes, "encoder", inputs, outputs, graph.initializers)
     opsets = [helper.make_opsetid("", OPSET_VERSION)]
     model = helper.make_model(content, opset_imports=opsets, producer_name="memsheaf")
@@ -170,6 +174,15 @@ class _Graph:
         self.node("MatMul", [f"{name}a", f"{name}vt"], f"{name}c0")
         self.node("Transpose", [f"{name}c0"], f"{name}c1", perm=[0, 2, 1, 3])
         return self.node("Reshape", [f"{name}c1", "merge"], f"{name}c")
+
+    def add_heads(self, heads: Sequence[str]) -> int:
+        """Add linear heads on the mean, as one product that keeps its 32 bits; return how many scores come out."""
+        weight = np.concatenate([self.weights[f"heads.{head}.weight"] for head in heads])
+        self.constant("heads.w", weight.T)
+        self.constant("heads.bias", np.concatenate([self.weights[f"heads.{head}.bias"] for head in heads]))
+        self.node("MatMul", ["pooled", "heads.w"], "heads.product")
+        self.node("Add", ["heads.product", "heads.bias"], "scores")
+        return len(weight)
 
     def add_mean(self, tokens: str) -> None:
         """Add the mean of the token vectors that are no padding."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memsheaf import gates
 from memsheaf.config import Settings
 from memsheaf.encode import Encoder, find_encoder
+from memsheaf.encode.judge import guess_scope
 from memsheaf.errors import (
     BadHeader,
     Busy,
@@ -1132,8 +1133,6 @@ def choose_scope(type: str, text: str, scopes: Sequence[str], home: str) -> str:
     """
     if len(scopes) == 1:
         return home
-    from memsheaf.text.classifier import guess_scope
-
     wanted = "user" if type == "user" else "project"
     if type in ("feedback", "reference"):
         wanted = guess_scope(text, "project" if type == "reference" else "")

@@ -15,6 +15,7 @@ from copy import copy
 from functools import cache
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
+from memsheaf.encode.judge import judge_sentence
 from memsheaf.errors import (
     BadHeader,
     Changed,
@@ -50,7 +51,6 @@ from memsheaf.recall.recall import Recall
 from memsheaf.recall.session import Session
 from memsheaf.recall.turns import Proposal
 from memsheaf.sheaf import Sheaf
-from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import for_prompt, one_line
 from memsheaf.text.sentences import make_description, make_name
 from memsheaf.work.brief import brief
@@ -487,7 +487,7 @@ def _complete(name: str, description: str, kind: str, content: str) -> Proposal:
     description = description or make_description(content)
     if not re.search(r"\w", description):
         raise TextRefused("there is nothing to save: 'content' must say the fact in a sentence")
-    return Proposal(name or make_name(content), description, kind or classify(description)[0], content)
+    return Proposal(name or make_name(content), description, kind or judge_sentence(description).kind, content)
 
 
 def _list_files(seen: SeenVersions, kind: str, page: int, empty: str) -> str:

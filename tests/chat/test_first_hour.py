@@ -104,7 +104,7 @@ def test_after_a_change_the_new_word_is_answered_first(tmp_path: Path, old: str,
     user = open_user(tmp_path / new.replace(" ", "-"), embedder="auto")
     try:
         answer = user.say(old, new, question)
-        assert new in user.bodies
+        assert any(body.startswith(new) for body in user.bodies)
         assert new in answer
         assert old not in answer or answer.index(new) < answer.index(old)
     finally:
@@ -138,7 +138,7 @@ def test_a_statement_that_is_not_kept_is_answered_with_how_to_keep_it(tmp_path: 
         assert "“Remember that …” keeps it" in answer
         assert NO_ANSWER not in answer
         user.say("Remember that.")
-        assert said in user.bodies
+        assert any(body.startswith(said) for body in user.bodies)
     finally:
         user.agent.close(wait=60.0)
 

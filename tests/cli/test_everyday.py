@@ -331,13 +331,22 @@ def test_a_refused_text_can_be_edited_again(run: Run, environment: dict[str, str
 
 @pytest.mark.skipif(os.name != "posix", reason="commands as models are for POSIX systems")
 def test_what_a_new_memory_may_contradict_is_named(run: Run) -> None:
-    path = saved(run, "We deploy on Fridays after the standup")["path"]
-    code, _, err = run("remember", "We deploy on Mondays now")
+    path = saved(run, "The office is closed on Mondays")["path"]
+    code, _, err = run("remember", "The office is closed on Fridays in July now")
     assert (code, err.strip()) == (
         0,
-        "It may be that this no longer holds: We deploy on Fridays after the standup\n"
+        "It may be that this no longer holds: The office is closed on Mondays\n"
         f"It stays, marked as older; `memsheaf forget {path}` deletes it.",
     )
+
+
+def test_what_may_hold_in_part_stays_below_the_new_sentence_and_the_answer_says_so(run: Run) -> None:
+    saved(run, "We deploy on Fridays at 10, and Mira approves")
+    _, out, _ = run("remember", "Deploys are on Mondays now")
+
+    assert "  - We deploy on Fridays at 10, and Mira approves\n  + Deploys are on Mondays now\n" in out
+    assert "The older text stays below it" in out
+    assert "Before that, as of" in run("show", "Deploys are on Mondays now")[1]
     assert run("remember", "I like tea")[2] == ""
 
 

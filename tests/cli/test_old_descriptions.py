@@ -125,7 +125,7 @@ def test_list_search_and_catalog_show_the_first_sentence_and_the_files_stay(user
     assert {row["path"]: row["description"] for row in listed} == expected
     assert "The user prefers pnpm over npm" in run("search", "pnpm", "--scope", "user")[1]
     catalog = (user / "MEMORY.md").read_text(encoding="utf-8")
-    assert "— We deploy on Fridays, after the standup" in catalog
+    assert "We deploy on Fridays, after the standup" in catalog
     assert catalog.count("When it is about") == len(WRITTEN)
     assert {path.name: path.read_bytes() for path in user.glob("*_*.md")} == before
 
@@ -148,3 +148,20 @@ def test_recall_finds_such_a_memory_by_the_words_of_its_sentence(
         assert not [
             row for row in layers.search("When it is about") if row.ref.path in {f"user:{path}" for path in MADE}
         ]
+
+
+def test_doctor_counts_them_and_audit_changes_them_in_one_undoable_commit(user: Path, run: Run) -> None:
+    before = {path.name: path.read_bytes() for path in user.glob("*_*.md")}
+    assert "list topics" in run("doctor", "--scope", "user")[1]
+
+    assert "would be changed" in "".join(run("audit", "--fix-descriptions", "--dry-run")[1:])
+    assert {path.name: path.read_bytes() for path in user.glob("*_*.md")} == before
+
+    assert "memsheaf undo" in "".join(run("audit", "--fix-descriptions")[1:])
+    changed = {name for name, data in before.items() if (user / name).read_bytes() != data}
+    assert changed
+    assert not any(b"When it is about" in (user / name).read_bytes() for name in changed)
+    assert "no description has to be changed" in "".join(run("audit", "--fix-descriptions")[1:])
+
+    run("undo")
+    assert {path.name: path.read_bytes() for path in user.glob("*_*.md")} == before

@@ -26,8 +26,6 @@ SUFFIXES = {
     ".md",
     ".js",
     ".json",
-    ".npz",
-    ".table",
     ".onnx",
     ".toml",
     ".txt",

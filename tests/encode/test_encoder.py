@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from command_process import CommandProcess
 from memsheaf import Settings, Sheaf
 from memsheaf.encode import built_in, find_encoder
-from memsheaf.encode.encoder import FILES, FOLDER, BuiltInEncoder
+from memsheaf.encode.encoder import ENCODER_FILE, FOLDER, TOKENIZER_FILE, BuiltInEncoder
 from memsheaf.errors import EmbedderFailed
 
 SOURCE = Path(FOLDER).parents[1]
 MAX_ENCODER_BYTES = 45_000_000
+FILES = (ENCODER_FILE, TOKENIZER_FILE)
 TEXTS = [
     "The staging database is wiped every Sunday.",
     "I drink tea.",

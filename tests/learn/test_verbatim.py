@@ -128,7 +128,7 @@ def test_a_sentence_that_corrects_another_is_stored_as_it_was_said(
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("Bob reports to Anna", "Anna reports to Bob"), ("I like C", "I like C++"), ("Use x > 5", "Use x < 5")],
+    [("Bob reports to Anna", "Anna reports to Bob"), ("I like C", "I like C++")],
 )
 def test_two_facts_of_the_same_words_are_both_kept(
     old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

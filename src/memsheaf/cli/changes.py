@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from textwrap import indent
 
 from memsheaf.cli.call import Call, insisting, pick, plural
 from memsheaf.cli.command import ALLOW_SECRET, ANYWAY, DRY_RUN, FILE, Argument, Usage, takes, text
@@ -24,6 +25,7 @@ from memsheaf.errors import (
     hinted,
 )
 from memsheaf.guard.secrets import find_secrets, new_secrets, remove_secrets
+from memsheaf.learn.corrections import current_part
 from memsheaf.learn.sentences import split_facts
 from memsheaf.memory import KINDS, Allow, Memory, parse
 from memsheaf.open_scope import new_group
@@ -70,8 +72,12 @@ def remember(call: Call) -> int:
     is_one_memory = options.name or options.description or options.text == ["-"]
     facts = [text] if is_one_memory else split_facts(text)
     given = {"name": options.name or "", "description": options.description or "", "type": options.type or ""}
-    more = {"citations": options.cite or (), "pinned": options.pin, "expires": options.expires or ""}
-    more["allow"] = call.allow()
+    more = {
+        "citations": options.cite or (),
+        "pinned": options.pin,
+        "expires": options.expires or "",
+        "allow": call.allow(),
+    }
     if len(facts) > 1:
         more["also"] = new_group()
     saved: list[Saved] = []
@@ -103,22 +109,25 @@ def _saved_json(call: Call, fact: Saved) -> dict[str, object]:
 def _describe_saved(call: Call, fact: Saved) -> Iterator[Part]:
     """Yield what was saved and where, what stood there before, and how to move it or take it back."""
     _, memory, old, linked = fact
-    scope, file = memory.scope, call.label(memory.ref)
+    scope = memory.scope
+    file = call.label(memory.ref)
     if memory is old:
         yield f"{file} says that already; nothing was changed."
         return
     yield f"{'Updated' if old else 'Saved'} {file}"
-    yield [Styled(f"  - {line}", "red") for line in old.body.strip().split("\n")] if old else None
-    for line in memory.body.strip().split("\n"):
-        yield Styled(f"  + {line}" if old else f"  {line}", "green")
+    body = current_part(memory.body)
+    if old:
+        yield Styled(indent(old.body.strip(), "  - "), "red")
+    yield Styled(indent(body, "  + " if old else "  "), "green")
+    if "\nBefore that" in memory.body:
+        yield "The older text stays below it, since a part of it may still hold."
     known = {"user": "for you, in every project", "project": "for this project"}.get(scope, f"in {scope}")
     other = {"user": "project", "project": "user"}.get(scope)
     move = f"; `memsheaf edit {file} --move {other}` moves it" if other and not old else ""
     yield f"Remembered {known}{move}."
     for memory in linked:
-        line = one_line(memory.body, 200)
-        yield Note(f"It may be that this no longer holds: {line}", "yellow")
-        yield Note(f"It stays, marked as older; `memsheaf forget {call.label(memory.ref)}` deletes it.", "yellow")
+        stays = f"It stays, marked as older; `memsheaf forget {call.label(memory.ref)}` deletes it."
+        yield Note(f"It may be that this no longer holds: {one_line(memory.body, 200)}\n{stays}", "yellow")
 
 
 @takes(

@@ -10,7 +10,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from threading import Lock
-from typing import NamedTuple
 
 import numpy
 from numpy import float32
@@ -22,7 +21,9 @@ from memsheaf.encode.calibration import Calibration
 from memsheaf.errors import EmbedderFailed
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-FILES = ("encoder.onnx", "tokenizer.json")
+ENCODER_FILE = "encoder.onnx"
+JUDGE_FILE = "judge.onnx"
+TOKENIZER_FILE = "tokenizer.json"
 VERSION = "1"  # change it with the weights, or with how texts are prepared
 MAX_TOKENS = 256
 MAX_TEXT_CHARS = 8_000  # to look for tokens in; far more than MAX_TOKENS need
@@ -34,54 +35,31 @@ ERRORS_ONLY = 3
 Floats = NDArray[float32]
 
 
-class _Loaded(NamedTuple):
-    session: InferenceSession
-    tokenizer: Tokenizer
+class Network:
+    """A graph of the package that turns tokens into numbers. Threads may share it; a forked process needs its own."""
 
-
-class BuiltInEncoder:
-    """The encoder of the package. Threads may share it; a forked process needs its own."""
-
-    identity = f"memsheaf encoder {VERSION}"
-    dimensions = 384
-    calibration = Calibration(scale=14.0, bias=-6.7)  # set by training/calibrate.py
-
-    def __init__(self, folder: str = FOLDER) -> None:
+    def __init__(self, folder: str, file: str) -> None:
         self._folder = folder
+        self._file = file
         self._lock = Lock()
-        self._loaded: _Loaded | None = None
+        self._loaded: tuple[InferenceSession, Tokenizer] | None = None
 
-    def encode(self, texts: Sequence[str]) -> Floats:
-        """Return one row of length 1 for each text. Raises EmbedderFailed."""
-        rows = self._pool([self._tokenize(text) for text in texts])
-        result: Floats = rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
-        return result
+    def tokenize(self, text: str, other: str | None = None) -> Encoding:
+        """Return the tokens of a text, or of a pair; without `encode_batch`, whose threads a fork breaks.
 
-    def knows(self, text: str) -> bool:
-        """Return False for one or two words that are mere strings of syllables to the encoder. Raises EmbedderFailed.
-
-        What "zzzz" or "flarb blorp" is near to says nothing.
+        Raises:
+            EmbedderFailed: the files cannot be loaded.
         """
-        encoding = self._tokenize(text)
-        pieces = Counter(word for word in encoding.word_ids if word is not None)
-        whole = [
-            token
-            for token, word in zip(encoding.tokens, encoding.word_ids, strict=True)
-            if word is not None and pieces[word] == 1 and token.isalpha()
-        ]
-        return len(pieces) > MAX_SYLLABLES_WORDS or any(len(token) > 2 or not token.isascii() for token in whole)
+        tokenizer = self._load()[1]
+        return tokenizer.encode(_clean(text), None if other is None else _clean(other))
 
-    def _tokenize(self, text: str) -> Encoding:
-        """Return the tokens of a text. `encode_batch` is not used: it starts threads that a fork breaks."""
-        return self._load().tokenizer.encode(_clean(text))
-
-    def _pool(self, encodings: Sequence[Encoding]) -> Floats:
-        """Return the mean token vector of each text."""
-        session = self._load().session
-        rows = numpy.zeros((len(encodings), self.dimensions), float32)
+    def run(self, encodings: Sequence[Encoding], width: int) -> Floats:
+        """Return one row of numbers for each tokenized text, in their order. Raises EmbedderFailed."""
+        session = self._load()[0]
+        rows = numpy.zeros((len(encodings), width), float32)
         for places in _batches([len(encoding.ids) for encoding in encodings]):
-            width = max(len(encodings[place].ids) for place in places)
-            ids, types, mask = numpy.zeros((3, len(places), width), numpy.int64)
+            longest = max(len(encodings[place].ids) for place in places)
+            ids, types, mask = numpy.zeros((3, len(places), longest), numpy.int64)
             for row, place in enumerate(places):
                 length = len(encodings[place].ids)
                 ids[row, :length] = encodings[place].ids
@@ -91,13 +69,13 @@ class BuiltInEncoder:
             rows[list(places)] = session.run(None, feed)[0]
         return rows
 
-    def _load(self) -> _Loaded:
+    def _load(self) -> tuple[InferenceSession, Tokenizer]:
         with self._lock:
             if self._loaded is None:
-                model, words = (os.path.join(self._folder, name) for name in FILES)
                 options = SessionOptions()
                 options.intra_op_num_threads = min(MAX_THREADS, os.cpu_count() or 1)
                 options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+                model, words = os.path.join(self._folder, self._file), os.path.join(self._folder, TOKENIZER_FILE)
                 try:
                     set_default_logger_severity(ERRORS_ONLY)
                     session = InferenceSession(model, options, providers=["CPUExecutionProvider"])
@@ -105,8 +83,40 @@ class BuiltInEncoder:
                 except Exception as error:  # both libraries raise errors of their own making
                     raise EmbedderFailed(f"the built-in encoder cannot be loaded: {error}") from error
                 tokenizer.enable_truncation(MAX_TOKENS)
-                self._loaded = _Loaded(session, tokenizer)
+                self._loaded = session, tokenizer
             return self._loaded
+
+
+class BuiltInEncoder:
+    """The encoder of the package, and beside it the network of `judge.py`, which shares its word vectors."""
+
+    identity = f"memsheaf encoder {VERSION}"
+    dimensions = 384
+    calibration = Calibration(scale=14.0, bias=-6.7)  # set by training/calibrate.py
+
+    def __init__(self, folder: str = FOLDER) -> None:
+        self._network = Network(folder, ENCODER_FILE)
+        self.judge = Network(folder, JUDGE_FILE)
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """Return one row of length 1 for each text. Raises EmbedderFailed."""
+        rows = self._network.run([self._network.tokenize(text) for text in texts], self.dimensions)
+        result: Floats = rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
+        return result
+
+    def knows(self, text: str) -> bool:
+        """Return False for one or two words that are mere strings of syllables to the encoder. Raises EmbedderFailed.
+
+        What "zzzz" or "flarb blorp" is near to says nothing.
+        """
+        encoding = self._network.tokenize(text)
+        pieces = Counter(word for word in encoding.word_ids if word is not None)
+        whole = [
+            token
+            for token, word in zip(encoding.tokens, encoding.word_ids, strict=True)
+            if word is not None and pieces[word] == 1 and token.isalpha()
+        ]
+        return len(pieces) > MAX_SYLLABLES_WORDS or any(len(token) > 2 or not token.isascii() for token in whole)
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

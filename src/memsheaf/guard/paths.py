@@ -27,7 +27,7 @@ FOLDER_LIMIT = 4
 MAX_SLUG_CHARS = 40
 MAX_SLUG_BYTES = 75
 MAX_SLUG_WORDS = 6
-_DO_NOT = r"(?i)\b(?:do|does|did|is|are|was|should|must|would|could|has|have)n['’]t\b|\bdo not\b|\bcannot\b"
+_DO_NOT = r"(?i)\b(?:do|does|did|is|are|was|should|must|would|could|has|have|ca|wo)n['’]t\b|\bdo not\b|\bcannot\b"
 _NEGATING_WORDS = {
     "no",
     "not",

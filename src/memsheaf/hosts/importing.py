@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from memsheaf.encode.judge import judge_sentence
 from memsheaf.errors import Duplicate, PathRefused, Ref, SecretFound, TextRefused
 from memsheaf.frontmatter import edit_text
 from memsheaf.gates import LAYER_FILES, place_memory, require_no_secret
@@ -23,7 +24,6 @@ from memsheaf.open_scope import TOGETHER, OpenScope, choose_scope, refuse_known
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
-from memsheaf.text.classifier import classify
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sentences import make_description, make_name
 from memsheaf.text.similarity import MIN_SHARED_TRACES, SAME, alike, fact, traces
@@ -177,5 +177,5 @@ def _to_memory(one: ForeignMemory, source: str, today: str) -> Memory:
 def _kind_of(one: ForeignMemory, was: Memory | None, body: str) -> str:
     """The type that it has, or that its text probably is; nothing that came with a repository is about the user."""
     kind = one.kind or (was.type if was and was.type in KINDS else "")
-    kind = kind or ("reference" if re.match(_POINTS, body.lstrip()) else classify(one_line(body, READ))[0])
+    kind = kind or ("reference" if re.match(_POINTS, body.lstrip()) else judge_sentence(one_line(body, READ)).kind)
     return "feedback" if one.is_shared and kind == "user" else kind

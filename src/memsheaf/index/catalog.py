@@ -25,6 +25,7 @@ MAX_LINES = 200
 MAX_BYTES = 25_000
 MAX_LINE_CHARS = 200
 MIN_DESCRIPTION_CHARS = 8
+MAX_OPENING_CHARS = 24  # that a name leaves out: "by the way, "
 MAX_PINNED = 150  # so that pins can never push the newest out
 SHORT_WAIT_SECONDS = 1.0  # that a question waits for a writer before it goes on without writing the journal
 EMPTY_CATALOG = "# Memory\n\n(empty)\n"
@@ -69,7 +70,7 @@ def line_text(name: str, path: str, description: str) -> str:
     >>> line_text("I prefer pnpm", "user_pnpm.md", "I prefer pnpm")
     '- [I prefer pnpm](user_pnpm.md)'
     """
-    if name.endswith("…") and description.startswith(name.rstrip("…")):
+    if _is_beginning(name, description):
         return f"- [{link_text(description, 120)}]({target(path)})"
     start = f"- [{link_text(name, 80)}]({target(path)})"
     if description.rstrip(" .。") == name.rstrip(" .。"):
@@ -78,6 +79,16 @@ def line_text(name: str, path: str, description: str) -> str:
     if not description or room <= MIN_DESCRIPTION_CHARS:
         return start
     return f"{start} — {one_line(for_prompt(description), room)}"
+
+
+def _is_beginning(name: str, description: str) -> bool:
+    """Return True if a name is but the beginning of the description, perhaps without its first words.
+
+    >>> _is_beginning("Jonas is in Lisbon", "Oh, Jonas is in Lisbon, so he's an hour behind us")
+    True
+    """
+    is_sentence = name.endswith("…") or name.count(" ") > 1
+    return is_sentence and name.rstrip("…") in description[: len(name) + MAX_OPENING_CHARS]
 
 
 def with_scope(text: str, scope: str) -> str:

@@ -6,7 +6,7 @@ The numbers were set on development worlds by `training/calibrate.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import exp, log
+from math import exp
 from typing import NamedTuple
 
 from memsheaf.encode import Calibration
@@ -51,25 +51,6 @@ def score_by_both(hit: WordHit, cosine: float, calibration: Calibration) -> Scor
     words = WORD_WEIGHT * min(1.0, hit.share)
     likely = sigmoid(cosine, calibration._replace(bias=calibration.bias + words))
     return Score(likely, likely, hit.common, cosine)
-
-
-def shift(likely: float, odds: float) -> float:
-    """Return a probability with its odds changed, by a logarithm.
-
-    >>> shift(0.5, 0.0), shift(0.3, 0.5) > 0.3
-    (0.5, True)
-    """
-    return sigmoid(log_odds(likely), Calibration(scale=1.0, bias=odds))
-
-
-def log_odds(likely: float) -> float:
-    """Return the logarithm of the odds of a probability, from -7 to 7.
-
-    >>> log_odds(0.5)
-    0.0
-    """
-    certain = min(max(likely, 1e-3), 1 - 1e-3)
-    return log(certain / (1 - certain))
 
 
 def sigmoid(value: float, calibration: Calibration) -> float:

@@ -116,7 +116,11 @@ def propose(
         BadAnswer: it gave two that cannot be used.
     """
     turns = [turn for turn in turns if not turn.saved]
-    stated = (find_stated_facts(turn, day_of(turn, today), corrections=model is None) for turn in turns)
+    stated = []
+    before = ""
+    for turn in turns:
+        stated.append(find_stated_facts(turn, day_of(turn, today), corrections=model is None, before=before))
+        before = next((message.text for message in reversed(turn.messages) if message.role == "assistant"), "")
     ruled = [proposal._replace(quote=proposal.content) for proposal in drop_retracted(stated)]
     if model is None or not turns:
         return ruled
@@ -179,9 +183,10 @@ def decide(
         if proposal.explicit and any(_covers(other, proposal) for other in others):
             continue  # a model has said it, and it was taken
         try:
+            content = proposal.content
             proposal = find_corrected(memories, proposal)
-            if proposal.why == CORRECTION and not proposal.replaces:
-                continue
+            if proposal.why == CORRECTION and (not proposal.replaces or proposal.content != content):
+                continue  # hardly worth keeping by itself, and not surely a correction
             if proposal.replaces in taken:
                 proposal = proposal._replace(replaces=None, version="")
             _refuse_unsupported(proposal, turns, memories)

@@ -2,7 +2,7 @@
 
 A message is split at the ends of its sentences. A sentence that leans on the one before it ("It runs at night.")
 stays with it; together they are a passage. A passage is kept if the user asks for that (`text/requests.py`), or if
-the classifier finds one of its sentences worth keeping. Questions, pasted text and quotations are left out, and so is
+the judge finds one of its sentences worth keeping. Questions, pasted text and quotations are left out, and so is
 what holds for the moment only. What is kept stands as it was typed, with days in brackets behind relative dates.
 """
 
@@ -15,11 +15,11 @@ from datetime import date
 from itertools import pairwise
 from typing import NamedTuple
 
+from memsheaf.encode.judge import MAX_CONTEXT_CHARS, Judgement, judge_sentence
 from memsheaf.guard.pasted import OTHERS_MARK, OwnWords, read_own_words
 from memsheaf.guard.worth import ephemeral
 from memsheaf.recall.turns import Proposal, Turn
 from memsheaf.text import tokenizer
-from memsheaf.text.classifier import classify
 from memsheaf.text.dates import absolute
 from memsheaf.text.requests import announces_list, asks_not_to_store, find_request, without_request
 from memsheaf.text.sentences import (
@@ -33,7 +33,7 @@ from memsheaf.text.sentences import (
 from memsheaf.text.similarity import words
 from memsheaf.text.spoken import SHOWN, spoken
 
-MIN_WORTH = 0.5  # probability from which a sentence is kept that nobody asked to keep
+MIN_WORTH = 0.4  # probability from which a sentence is kept that nobody asked to keep
 MIN_WORTH_IN_LONG_MESSAGE = 0.8  # a long message may be pasted
 MIN_WORTH_OF_CORRECTION = 0.3  # kept only if it corrects a memory
 MIN_WORTH_ALONE = 0.2  # from which a sentence that somebody asked to keep is a fact of its own
@@ -53,6 +53,10 @@ _ONE_FACT = r"(?m)^[ \t]*(?:```|~~~|>|\d{1,2}[.)]\s|[|+]|    \S)|[:：]\s*\n"
 _POLITE_ORDER = (
     r"(?i)\W*(?:(?:please|and|also)\s+)*(?:can|could|would|will) you (?:please )?"
     r"(?=(?:always|never|stop|from now on)\b)"
+)
+_STANDING_ORDER = (  # "from now on, …" lasts, whatever the judge thinks of the rest
+    r"(?i)\W*(?:(?:and|so|ok|also)\W+)*(?:from now on|in (?:the )?future|going forward|ab jetzt|ab sofort|von nun an"
+    r"|künftig|désormais|dorénavant|à partir de maintenant|de ahora en adelante|これから|今後|从现在|以后)"
 )
 _ABOUT_THIS = (
     r"(?i)\b(?:this|that) (?:time|case|run|summary|file|function|line|test|variable|method|branch|commit|pr|page|tab"
@@ -86,21 +90,24 @@ class Passage(NamedTuple):
     asked: bool = False
 
 
-def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False) -> list[Proposal]:
+def find_stated_facts(turn: Turn, today: date, *, corrections: bool = False, before: str = "") -> list[Proposal]:
     """Return what the user asks to keep or states in a turn, each fact once.
 
-    With `corrections`, also what is hardly worth keeping by itself: it may correct a memory.
+    With `corrections`, also what is hardly worth keeping by itself: it may correct a memory. `before` is what the
+    agent said last.
 
     >>> from memsheaf.recall.turns import Message
-    >>> turn = Turn("c", (Message("user", "From now on, answer in English. Thanks!"),))
+    >>> turn = Turn("c", (Message("user", "Please always answer in English. Thanks!"),))
     >>> [(each.kind, each.content) for each in find_stated_facts(turn, date(2026, 11, 15))]
-    [('feedback', 'From now on, answer in English.')]
+    [('feedback', 'Please always answer in English.')]
     """
     facts: dict[str, Proposal] = {}
     for message in turn.messages:
+        if message.role == "assistant":
+            before = message.text
         if message.role != "user" or asks_not_to_store(message.text):
             continue
-        for fact in _read_message(message.text, today, corrections):
+        for fact in _read_message(message.text, today, corrections, before):
             key = " ".join(words(fact.content))
             if key not in facts or fact.explicit:
                 facts[key] = fact._replace(conversation=turn.label)
@@ -135,7 +142,7 @@ def split_facts(text: str) -> list[str]:
 
 def _stands_alone(sentence: str) -> bool:
     """Return True if a sentence behind another is a fact of its own; "Don't upgrade!" is none."""
-    return not _is_short(sentence) and classify(sentence)[1] >= MIN_WORTH_ALONE
+    return not _is_short(sentence) and judge_sentence(sentence).worth >= MIN_WORTH_ALONE
 
 
 def _is_short(sentence: str) -> bool:
@@ -152,7 +159,7 @@ def draft_fact(text: str, today: date, kind: str = "") -> Proposal:
     'I freeze the branch tomorrow (2026-11-16).'
     """
     content = absolute(text.strip(), today)
-    return Proposal(make_name(content), make_description(content), kind or classify(text)[0], content)
+    return Proposal(make_name(content), make_description(content), kind or judge_sentence(text).kind, content)
 
 
 def as_typed(piece: str, message: str) -> str:
@@ -170,19 +177,20 @@ def as_typed(piece: str, message: str) -> str:
     return typed[0] if typed else piece
 
 
-def _read_message(text: str, today: date, corrections: bool) -> Iterator[Proposal]:
+def _read_message(text: str, today: date, corrections: bool, before: str) -> Iterator[Proposal]:
     own = read_own_words(text)
     is_short = len(text) <= SHORT_MESSAGE_CHARS
     min_worth = MIN_WORTH if is_short else MIN_WORTH_IN_LONG_MESSAGE
     for passage in _find_passages(own):
-        kind, worth = _judge(passage)
+        verdict = _judge(passage, own, before.strip().rpartition("\n")[2])
+        kind = verdict.kind
         if passage.asked:
             kind, why = "", ASKED_FOR
         elif passage.start >= own.sign or not _may_be_kept(passage):
             continue
-        elif worth >= min_worth:
+        elif verdict.worth >= min_worth or re.match(_STANDING_ORDER, passage.sentences[0].spoken):
             why = STATED
-        elif corrections and is_short and worth >= MIN_WORTH_OF_CORRECTION:
+        elif corrections and is_short and verdict.worth >= MIN_WORTH_OF_CORRECTION:
             why = CORRECTION
         else:
             continue
@@ -252,10 +260,13 @@ def _is_wrapped(before: str, gap: str, following: str) -> bool:
     return gap == "\n" and len(line) >= MIN_WRAPPED_CHARS and line[-1].isalnum() and following[0].islower()
 
 
-def _judge(passage: Passage) -> tuple[str, float]:
-    """Return the type of the sentence of a passage that is most worth keeping, and how much it is."""
-    judged = [classify(_judged_text(sentence)) for sentence in passage.sentences]
-    return max(judged, key=lambda each: each[1])
+def _judge(passage: Passage, own: OwnWords, before: str) -> Judgement:
+    """Return the verdict on the sentence of a passage that is most worth keeping, behind what was said before it."""
+    verdicts = []
+    for sentence in passage.sentences:
+        context = f"{before}\n{own.text[: sentence.start]}".strip()
+        verdicts.append(judge_sentence(_judged_text(sentence), context[-MAX_CONTEXT_CHARS:]))
+    return max(verdicts, key=lambda verdict: verdict.worth)
 
 
 def _judged_text(sentence: Sentence) -> str:
@@ -284,5 +295,5 @@ def _may_be_kept(passage: Passage) -> bool:
         return False
     if any(re.search(_ABOUT_THIS, each.spoken) for each in passage.sentences):
         return False
-    telling = [word for word in tokenizer.words(first.spoken) if not tokenizer.is_weak(word)]
-    return len(telling) >= MIN_TELLING_WORDS or not leans_back(first.spoken)
+    telling = [word for word in tokenizer.words(first.text) if not tokenizer.is_weak(word)]
+    return len(telling) >= MIN_TELLING_WORDS or (bool(telling) and not leans_back(first.spoken))

@@ -14,14 +14,13 @@ from typing import NamedTuple, Protocol
 from memsheaf.errors import MemsheafError, ModelFailed
 from memsheaf.gates import LAYER_FILES
 from memsheaf.index.database import Match, Row
-from memsheaf.index.scoring import SHOWN_FROM, log_odds, shift
+from memsheaf.index.scoring import SHOWN_FROM
 from memsheaf.llm import Model, Question, answer
 from memsheaf.memory import Memory
 from memsheaf.prompts import read_prompt
 from memsheaf.recall.inject import CONTEXT, MEMORY_BYTES, NOTES, Shown, days_between, fit_within, render_recall
 from memsheaf.scope import Scope
-from memsheaf.text.classifier import concerns
-from memsheaf.text.tokenizer import CUT_INTO_PAIRS
+from memsheaf.text.tokenizer import CUT_INTO_PAIRS, is_weak, words
 
 MAX_MEMORIES = 5  # at once
 MAX_CANDIDATES = 50  # of one scope
@@ -30,8 +29,6 @@ CONVERSATION_BYTES = 60 * 1024
 MESSAGE_BYTES = 9_600  # at once: hosts take 10,000 of a hook, and put more into a file
 QUERY_TEXTS = 3
 MAX_QUERY_CHARS = 2_000
-OWN_THINGS_WEIGHT = 0.07  # of the odds that a message is about the user's own things
-MIN_CONCERN = 0.5  # of a follow-up: thanks are not about anything
 FOLLOW_UP_WEIGHT = 0.8  # of what fits a message only together with those before it
 MIN_SHARE_OF_BEST = 0.5  # of the likeliest memory, for what is shown beside it
 
@@ -186,7 +183,7 @@ def _find_candidates(sources: Sequence[RecallSource], query: str, occasion: Occa
     message = occasion.texts[-1][-MAX_QUERY_CHARS:]
     matches = _match(sources, message, occasion)
     is_clear = any(candidate.likely >= SHOWN_FROM for candidate in matches)
-    if query != message and not is_clear and concerns(message) >= MIN_CONCERN:
+    if query != message and not is_clear and not all(map(is_weak, words(message))):
         matches += _match(sources, query, occasion, FOLLOW_UP_WEIGHT)
     likeliest: dict[tuple[str, str, str], Candidate] = {}
     for candidate in matches:
@@ -200,11 +197,10 @@ def _find_candidates(sources: Sequence[RecallSource], query: str, occasion: Occa
 def _match(sources: Sequence[RecallSource], text: str, occasion: Occasion, weight: float = 1.0) -> list[Candidate]:
     """Return what matches a text in all scopes."""
     is_word = not _is_telling(text)  # then somebody asks for it
-    odds = OWN_THINGS_WEIGHT * log_odds(concerns(text))
     candidates = []
     for nearness, source in enumerate(sources, 1):
         for match in source.matches(text, limit=MAX_CANDIDATES):
-            likely = weight * shift(match.likely, odds)
+            likely = weight * match.likely
             if is_word and match.is_hit:
                 likely = max(likely, SHOWN_FROM)
             score = weight * match.score + SMALL_BONUS / nearness + _bonus(match, occasion.today)

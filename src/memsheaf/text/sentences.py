@@ -112,6 +112,16 @@ def leans_back(sentence: str) -> bool:
 
 
 MAX_NAME_CHARS = 60
+MIN_NAME_WORDS = 3  # that are left when an opening is taken away
+MIN_CLAUSE_WORDS = 4  # of a clause that is a name without the next one
+_OPENING = (
+    r"(?i)\A(?:(?:oh|ah|uh|um|hm+|okay|ok|well|so|right|also|and|but|anyway|btw|by the way|fyi|no|yes|actually"
+    r"|correction|one (?:more |other )?(?:thing|correction|note)|last one|another thing|quick note|while at it"
+    r"|ach ja|ah ja|übrigens|also|au fait|ah oui|por cierto|ah sí|对了|對了|ところで|そういえば|あ)"
+    r"(?:\s*[,:;!、，：–—-]+\s*|\s+(?=and\b|also\b|one\b|but\b|so\b|ok\b))"
+    r"|(?:and|also|but|anyway)\s+)+"
+)
+_CLAUSE_END = r"[,;]\s|\s[–—-]\s|\s(?:because|since|otherwise|weil|damit|parce que|porque)\s|[，；。]"
 MAX_DESCRIPTION_CHARS = 120
 
 _FIRST_SENTENCE_END = rf"(?<=[^\W\d_][.!?])(?i:{_NO_SENTENCE_END})\s+(?![a-z])|(?<=[。！？])|\n+"
@@ -123,12 +133,23 @@ _LIST_MARK = r"(?:[-*•>]|#+|\d{1,2}[.)])\s+"
 
 
 def make_name(text: str) -> str:
-    """Return the first sentence of a text, cut at a word where it is long.
+    """Return the first sentence of a text without "oh, by the way", cut where a clause ends if it is long.
 
     >>> make_name("I prefer pnpm."), make_name("- No emojis in commits\\n- No tabs")
     ('I prefer pnpm', 'No emojis in commits')
+    >>> make_name("Oh, one more thing: Jonas does the frontend and is in Lisbon, so he's an hour behind us")
+    'Jonas does the frontend and is in Lisbon'
     """
-    return cut_at_word(_first_sentence(text), MAX_NAME_CHARS)
+    sentence = _first_sentence(text)
+    bare = re.sub(_OPENING, "", sentence)
+    if len(bare.split()) >= MIN_NAME_WORDS or not sentence.isascii():
+        sentence = bare or sentence
+    if len(sentence) <= MAX_NAME_CHARS:
+        return sentence
+    ends = [match.start() for match in re.finditer(_CLAUSE_END, sentence[: MAX_NAME_CHARS + 1])]
+    if ends and len(sentence[: ends[-1]].split()) >= MIN_CLAUSE_WORDS:
+        return sentence[: ends[-1]].rstrip(" ,;:")
+    return cut_at_word(sentence, MAX_NAME_CHARS)
 
 
 def make_description(text: str) -> str:

@@ -16,7 +16,8 @@ from datetime import date
 from shlex import join, quote
 from typing import NamedTuple
 
-from memsheaf.errors import MemsheafError, NotFound
+from memsheaf.errors import MemsheafError, NotFound, Ref
+from memsheaf.frontmatter import edit_text
 from memsheaf.guard import citations
 from memsheaf.guard.citations import Tree
 from memsheaf.guard.evidence import Evidence
@@ -25,13 +26,15 @@ from memsheaf.guard.paths import CATALOG, is_fact
 from memsheaf.guard.secrets import find_secrets, without_secrets
 from memsheaf.index.caches import abandoned, remove
 from memsheaf.index.database import Row
-from memsheaf.memory import Memory, plural
+from memsheaf.memory import Allow, Memory, plural
+from memsheaf.open_scope import new_group
 from memsheaf.recall.inject import CONTEXT, NOTES
 from memsheaf.sheaf import Sheaf
 from memsheaf.state import check as check_state
-from memsheaf.store import HISTORY
+from memsheaf.store import HISTORY, Change
 from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
+from memsheaf.text.sentences import lists_topics, make_description
 from memsheaf.text.similarity import fact, group_alike, telling
 from memsheaf.work.hub_scopes import HubStatus
 from memsheaf.work.notes import ARCHIVE_FILE, problems
@@ -284,6 +287,19 @@ def check_tracked(context: Context) -> Iterator[Finding]:
         yield Finding(ERROR, path, problem, advice, "tracked")
 
 
+def find_topic_lists(sheaf: Sheaf) -> list[Memory]:
+    """Return the own memories of a scope that an earlier version described by topics; facts stay as they are."""
+    rows = [row for row in sheaf.list() if row.trust != "shared" and row.state == "ok" and not is_fact(row.path)]
+    return [memory for row in rows if lists_topics(memory := sheaf.read(row.ref))]
+
+
+def check_descriptions(context: Context) -> Iterator[Finding]:
+    """Yield a finding if descriptions of an earlier version hide their facts."""
+    if count := len(find_topic_lists(context.sheaf)):
+        problem = f"{count} descriptions of an earlier version list topics; the first sentences are shown instead"
+        yield Finding(INFO, context.sheaf.root, problem, "`memsheaf audit --fix-descriptions` changes them")
+
+
 def check_notes(context: Context) -> Iterator[Finding]:
     """Yield what breaks the rules of NOTES.md."""
     with suppress(MemsheafError):  # there are no notes, or they are told of as unreadable
@@ -374,6 +390,7 @@ HEALTH_OF_SCOPE: Sequence[ScopeCheck] = (
     check_place,
     check_own_files,
     check_tracked,
+    check_descriptions,
     check_notices,
 )
 
@@ -439,3 +456,25 @@ def verify(
     cited = [(memory, evidence) for memory, evidence in examined if evidence.citations]
     sheaf.own.record_drift([(memory.path, memory.version, has_drifted(evidence)) for memory, evidence in cited])
     return examined
+
+
+def fix_descriptions(layers: Sheaf, *, apply: bool) -> dict[Ref, str]:
+    """Describe by their first sentence the memories that an earlier version described by topics.
+
+    Each scope gets one commit, and one `undo` takes them back together. Without `apply` nothing is changed. Return
+    the new descriptions.
+    """
+    described: dict[Ref, str] = {}
+    group = new_group()
+    for scope in layers.open_scopes(lasting=True):
+        memories = {memory.path: memory for memory in find_topic_lists(layers.only(scope.name))}
+        changes = []
+        for path, memory in memories.items():
+            description = make_description(memory.body)
+            described[memory.ref] = description
+            text = edit_text(memory.text, fields={"description": description})
+            changes.append(Change(path, text.encode(), memory.version))
+        if changes and apply:
+            why = f"describe by the first sentence{group}"
+            scope.commit(changes, why, was=memories, allow=Allow(anyway=True))
+    return described

@@ -30,7 +30,7 @@ from memsheaf.chat.offline.requests import (
 from memsheaf.errors import MemsheafError, Ref, Refused
 from memsheaf.frontmatter import split
 from memsheaf.guard.secrets import find_secrets
-from memsheaf.learn.corrections import has_word_of_change
+from memsheaf.learn.corrections import current_part, may_change
 from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.sentences import draft_fact, split_facts
 from memsheaf.llm.model import Request, Said, Spoken, Step, ToolCall, Touched
@@ -128,6 +128,7 @@ class _Reply:
             replies, rest = [self._try(self._delete, chosen)], ""
         elif requests[0].kind == "other":
             if meant := correct_spelling(text):
+                self._memory.has_learned = True  # nothing is learned from it behind the turn
                 return self._say("meant", what=one_line(meant, 200))
             return self._try(self._answer_from_memory, text)
         else:
@@ -278,7 +279,11 @@ class _Reply:
         found = self._search(question)
         fitting = [each for each in found if each.share == 1] or [each for each in found if each.share > MIN_SHARE]
         if fitting:
-            newer = [each for each in found[: found.index(fitting[0])] if has_word_of_change(each.memory.body)]
+            newer = [
+                each
+                for each in found[: found.index(fitting[0])]
+                if may_change(each.memory.body, fitting[0].memory.body)
+            ]
             return self._list(self._say("recalled"), [*newer, *fitting])
         if nearest := [each for each in found if each.share][:MAX_NEAREST]:
             return self._list(f"{self._say('no answer')} {self._say('nearest')}", nearest)
@@ -303,7 +308,8 @@ class _Reply:
         return "\n".join(filter(None, [refused, *map(self._report_learned, verdicts or ())]))
 
     def _report_learned(self, verdict: JudgedProposal) -> str:
-        proposal, ref = verdict.proposal, verdict.ref or verdict.proposal.replaces
+        proposal = verdict.proposal
+        ref = verdict.ref or proposal.replaces
         what = proposal.content
         if verdict.outcome == "queued":
             self.touched.append(Touched("proposed", proposal.scope or self._sheaf.home, verdict.id))
@@ -313,7 +319,7 @@ class _Reply:
         if verdict.outcome == "dropped":
             return self._say("already", file=self._sheaf.label(ref), what=what)
         old = self._memory.learning.find_old_line(ref) if proposal.replaces else ""
-        return self._report_saved(ref, what, old, proposal.supersedes)
+        return self._report_saved(ref, current_part(what), old, proposal.supersedes)
 
     def _name_rest(self, text: str) -> list[str]:
         """Return what is to be said about sentences of a text that are in no fact which was learned from it."""
@@ -347,13 +353,11 @@ class _Reply:
 
     def _save_fact(self, fact: str, others: Sequence[Ref]) -> str:
         _, memory, old, linked = self._sheaf.remember(fact, also=self._group)
-        what = memory.body.strip()
+        what = current_part(memory.body)
         if memory is old:
             return self._say("already", file=self._label(memory), what=what)
-        if old:
-            return self._report_saved(memory.ref, what, old.body, [each.ref for each in linked])
         rivals = dict.fromkeys([*(each.ref for each in linked), *others])
-        return self._report_saved(memory.ref, what, "", list(rivals))
+        return self._report_saved(memory.ref, what, old.body if old else "", [] if old else list(rivals))
 
     def _replace(self, old: Memory, fact: str) -> str:
         fields = draft_fact(fact, date.fromisoformat(self._sheaf.today), old.type)[:4]

@@ -16,11 +16,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from memsheaf.encode.judge import judge_sentence
 from memsheaf.guard.pasted import read_own_words
 from memsheaf.guard.secrets import without_secrets
 from memsheaf.guard.worth import ephemeral
 from memsheaf.learn.sentences import as_typed
-from memsheaf.text.classifier import classify
 from memsheaf.text.requests import SaveRequest, find_request
 from memsheaf.text.sentences import find_sentences, is_question, leans_back
 from memsheaf.text.spoken import SHOWN, spoken
@@ -233,7 +233,7 @@ def _match_request(shown: str, start: int, end: int) -> _Sentence:
         return _Sentence(start, end)
     if leans_back(corrected):
         return _Sentence(start, end, "update")  # "No, it's Nadia": nobody knows later what that is about
-    is_fact = classify(corrected)[1] >= MIN_WORTH_OF_CORRECTION
+    is_fact = judge_sentence(corrected).worth >= MIN_WORTH_OF_CORRECTION
     return _Sentence(start, end, "update", spans={"fact": (start, last)}) if is_fact else _Sentence(start, end)
 
 
