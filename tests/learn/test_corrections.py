@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from memsheaf import Sheaf
+from memsheaf import Settings, Sheaf
 from memsheaf.encode.judge import judge_replacement
 from memsheaf.learn.corrections import KEEP_BELOW_FROM, LINK_FROM, find_corrected
 from memsheaf.recall.turns import Proposal
@@ -72,6 +73,15 @@ def test_a_second_correction_is_compared_with_the_first_and_all_three_stay(sheaf
 
     assert "Bob leads ops" in bodies
     assert "Dora leads QA now" in bodies
+
+
+def test_a_habit_of_the_person_stays_beside_another_rule_of_the_project(settings: Settings, tmp_path: Path) -> None:
+    with Sheaf.open(settings=settings, cwd=str(tmp_path)) as sheaf:
+        habit = sheaf.remember("I indent with tabs").ref
+        rule = sheaf.remember("we use spaces here").ref
+
+        assert (habit.scope, rule.scope) == ("user", "project")
+        assert sheaf.read(habit).body == "I indent with tabs\n"
 
 
 def test_8080_then_9090_then_8080_is_8080(sheaf: Sheaf) -> None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from memsheaf.encode.judge import Replacement, cosine, judge_replacement
 from memsheaf.errors import MemsheafError, Ref
 from memsheaf.memory import Memory
-from memsheaf.open_scope import OpenScope, find_matches
+from memsheaf.open_scope import OpenScope, choose_scope, find_matches
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer
 from memsheaf.text.sentences import find_sentences, is_made_from, make_description, make_name
@@ -88,7 +88,10 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
             candidates.append(_Candidate(old, judge_replacement(current, proposal.content)))
     candidates.sort(key=lambda candidate: -candidate.judged.any)
     likely = [candidate for candidate in candidates if candidate.judged.any >= LINK_FROM]
+    scopes = [scope.name for scope in target.open_scopes()]
     for old, judged in likely[:1]:
+        if choose_scope(proposal.kind, proposal.content, scopes, old.scope) != old.scope:
+            break  # an exception for this project, say, from what holds for the person
         is_obsolete = _is_obsolete(old.body, proposal.content, judged)
         if is_obsolete and len(likely) == 1:  # of several, nobody knows which is meant
             return _take_place(proposal, old)
