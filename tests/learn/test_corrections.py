@@ -77,11 +77,11 @@ def test_a_second_correction_is_compared_with_the_first_and_all_three_stay(sheaf
 
 def test_a_habit_of_the_person_stays_beside_another_rule_of_the_project(settings: Settings, tmp_path: Path) -> None:
     with Sheaf.open(settings=settings, cwd=str(tmp_path)) as sheaf:
-        habit = sheaf.remember("I indent with tabs").ref
-        rule = sheaf.remember("we use spaces here").ref
+        habit = sheaf.remember("I use tabs for indentation").ref
+        rule = sheaf.remember("we use spaces for indentation here, not tabs").ref
 
         assert (habit.scope, rule.scope) == ("user", "project")
-        assert sheaf.read(habit).body == "I indent with tabs\n"
+        assert sheaf.read(habit).body == "I use tabs for indentation\n"
 
 
 def test_8080_then_9090_then_8080_is_8080(sheaf: Sheaf) -> None:

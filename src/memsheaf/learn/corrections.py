@@ -16,10 +16,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from memsheaf.encode.judge import Replacement, cosine, judge_replacement
+from memsheaf.encode.judge import Replacement, cosine, judge_replacement, judge_sentence
 from memsheaf.errors import MemsheafError, Ref
 from memsheaf.memory import Memory
-from memsheaf.open_scope import OpenScope, choose_scope, find_matches
+from memsheaf.open_scope import OpenScope, find_matches
 from memsheaf.recall.turns import Proposal
 from memsheaf.text import tokenizer
 from memsheaf.text.sentences import find_sentences, is_made_from, make_description, make_name
@@ -32,6 +32,7 @@ KEEP_BELOW_FROM = 0.88  # that at least a part is obsolete, from which both beco
 LINK_FROM = 0.35  # that at least a part is obsolete, from which the new memory names the other
 MAX_COMPARED = 12  # nearest memories that a new fact is compared with
 MAX_LINKED = 2
+MIN_PERSONAL = 0.1  # of what may replace a memory about the person; what is less is surely about the work
 MIN_NEAR_WITH_WORDS = 0.35  # cosine of a memory that may be corrected and shares words with a new fact
 MIN_NEAR = 0.5  # of one that shares none
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
@@ -88,10 +89,10 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
             candidates.append(_Candidate(old, judge_replacement(current, proposal.content)))
     candidates.sort(key=lambda candidate: -candidate.judged.any)
     likely = [candidate for candidate in candidates if candidate.judged.any >= LINK_FROM]
-    scopes = [scope.name for scope in target.open_scopes()]
+    is_for_work = len(target.open_scopes()) > 1 and judge_sentence(proposal.content).personal < MIN_PERSONAL
     for old, judged in likely[:1]:
-        if choose_scope(proposal.kind, proposal.content, scopes, old.scope) != old.scope:
-            break  # an exception for this project, say, from what holds for the person
+        if is_for_work and old.scope == "user":
+            break  # what holds here is an exception from what holds for the person everywhere
         is_obsolete = _is_obsolete(old.body, proposal.content, judged)
         if is_obsolete and len(likely) == 1:  # of several, nobody knows which is meant
             return _take_place(proposal, old)
