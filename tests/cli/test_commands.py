@@ -145,7 +145,7 @@ HEAVY_MODULES = {
 }
 
 
-@pytest.mark.parametrize("line", [["--version"], ["list"], ["search", "tea"], ["remember", "We deploy on Fridays."]])
+@pytest.mark.parametrize("line", [["--version"], ["list"], ["search", "tea"]])
 def test_a_command_starts_without_what_only_other_commands_need(line: list[str], environment: dict[str, str]) -> None:
     program = f"import sys; from memsheaf.cli import main; main({line}); print(*sys.modules)"
     done = subprocess.run(

@@ -111,6 +111,8 @@ OTHERS = [
     ("Invoices go to Rita", "Invoices go to Sven when Rita is away"),
     ("Tests run on Python 3.11", "Tests run on Python 3.12 too now"),
     ("The office is closed on Mondays", "The office is closed on Fridays in July now"),
+    ("We support Python 3.10, 3.11 and 3.12", "We support Python 3.13 too"),
+    ("I prefer yarn over pnpm", "pnpm"),
     ("服务器1有16GB内存。", "服务器2有32GB内存。"),
     ("The API port is 9443.", "The API now returns 404."),
     ("We deploy the shop on Fridays.", "We now deploy the blog on Mondays."),

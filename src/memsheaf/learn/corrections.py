@@ -38,6 +38,9 @@ MIN_NEAR = 0.5  # of one that shares none
 LONG_BODY_WORDS = 15  # a model's text does not replace so many telling words, unless it has nearly all
 
 _NUMBER = r"\d+(?:[-:.,/]\d+)*"  # a day or a time is one
+_ADDITION = (
+    r"(?i)\b(?:too|as well|auch|aussi|también|anche|também|ook)\W*(?:now\W*)?\Z|[也还還]"  # takes nothing's place
+)
 _EARLIER = r"\n\s*\n(?:Before that|Earlier)(?:, as of [\d-]+)?:\s*\n"
 
 
@@ -69,6 +72,7 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
     if proposal.replaces:
         return _keep_rest(proposal, target.read(proposal.replaces))
     candidates: list[_Candidate] = []
+    is_sentence = tokenizer.is_unspaced(proposal.content) or len(proposal.content.split()) > 1
     for match in find_matches(target.open_scopes(), f"{proposal.name}\n{proposal.content}", limit=MAX_COMPARED):
         if match.row.state != "ok" or match.row.trust != "confirmed":
             continue
@@ -85,7 +89,7 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
             return _keep_rest(proposal._replace(replaces=old.ref, version=old.version), old)
         current = current_part(old.body)
         near = match.near or cosine(current, proposal.content)  # without vectors in the index, it is made here
-        if near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
+        if is_sentence and near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
             candidates.append(_Candidate(old, judge_replacement(current, proposal.content)))
     candidates.sort(key=lambda candidate: -candidate.judged.any)
     likely = [candidate for candidate in candidates if candidate.judged.any >= LINK_FROM]
@@ -93,6 +97,8 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
     for old, judged in likely[:1]:
         if is_for_work and old.scope == "user":
             break  # what holds here is an exception from what holds for the person everywhere
+        if re.search(_ADDITION, proposal.content):
+            break
         is_obsolete = _is_obsolete(old.body, proposal.content, judged)
         if is_obsolete and len(likely) == 1:  # of several, nobody knows which is meant
             return _take_place(proposal, old)

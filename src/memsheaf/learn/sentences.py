@@ -50,6 +50,7 @@ CORRECTION = "the user corrects it"  # the `why` of a proposal that only makes s
 
 _QUOTES = "\"'„“«「『《‘>/<{-(=\\"  # and the beginnings of comments and elements
 _ONE_FACT = r"(?m)^[ \t]*(?:```|~~~|>|\d{1,2}[.)]\s|[|+]|    \S)|[:：]\s*\n"
+_GREETING = r"(?i)\A\W*(?:hi|hello|hey|good morning|hallo|bonjour|hola)\b(?: there| again| all)?[\s,.!–-]+"
 _POLITE_ORDER = (
     r"(?i)\W*(?:(?:please|and|also)\s+)*(?:can|could|would|will) you (?:please )?"
     r"(?=(?:always|never|stop|from now on)\b)"
@@ -276,7 +277,7 @@ def _judged_text(sentence: Sentence) -> str:
         original = sentence.text[slice(*masked.span())]
         return "…" if original[:1] in _QUOTES else original
 
-    text = re.sub(f"{SHOWN}+", fill, sentence.spoken)
+    text = re.sub(_GREETING, "", re.sub(f"{SHOWN}+", fill, sentence.spoken))
     order = re.match(_POLITE_ORDER, text)
     return text[order.end() :].strip(" ?？") if order else text
 
@@ -296,4 +297,5 @@ def _may_be_kept(passage: Passage) -> bool:
     if any(re.search(_ABOUT_THIS, each.spoken) for each in passage.sentences):
         return False
     telling = [word for word in tokenizer.words(first.text) if not tokenizer.is_weak(word)]
-    return len(telling) >= MIN_TELLING_WORDS or (bool(telling) and not leans_back(first.spoken))
+    is_word = first.text.isascii() and " " not in first.text  # "Thanks!"
+    return len(telling) >= MIN_TELLING_WORDS or not (is_word or leans_back(first.spoken))

@@ -112,6 +112,7 @@ def leans_back(sentence: str) -> bool:
 
 
 MAX_NAME_CHARS = 60
+MAX_OPENING_CHARS = 24
 MIN_NAME_WORDS = 3  # that are left when an opening is taken away
 MIN_CLAUSE_WORDS = 4  # of a clause that is a name without the next one
 _OPENING = (
@@ -119,7 +120,7 @@ _OPENING = (
     r"|correction|one (?:more |other )?(?:thing|correction|note)|last one|another thing|quick note|while at it"
     r"|ach ja|ah ja|übrigens|also|au fait|ah oui|por cierto|ah sí|对了|對了|ところで|そういえば|あ)"
     r"(?:\s*[,:;!、，：–—-]+\s*|\s+(?=and\b|also\b|one\b|but\b|so\b|ok\b))"
-    r"|(?:and|also|but|anyway)\s+)+"
+    r"|(?:and|also|but|anyway|btw|by the way)\s+)+"
 )
 _CLAUSE_END = r"[,;]\s|\s[–—-]\s|\s(?:because|since|otherwise|weil|damit|parce que|porque)\s|[，；。]"
 MAX_DESCRIPTION_CHARS = 120
@@ -164,7 +165,8 @@ def is_made_from(body: str, description: str) -> bool:
     (True, False)
     """
     line = " ".join(body.split()).rstrip(" .。")
-    return bool(re.fullmatch(_TOPIC_LIST, description)) or line.startswith(description.rstrip(" .。…"))
+    beginning = line[: len(description) + MAX_OPENING_CHARS]  # of which a name may leave out "by the way,"
+    return bool(re.fullmatch(_TOPIC_LIST, description)) or description.rstrip(" .。…") in beginning
 
 
 def cut_at_word(text: str, limit: int) -> str:
