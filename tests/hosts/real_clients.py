@@ -206,14 +206,14 @@ def tell_and_ask(client: RealClient, place: Path) -> None:
     assert "memory_search" in first, "the tools of the server are not offered"
     if list(client.home.rglob("memsheaf/SKILL.md")):
         assert SKILL in first, "the skill is not listed"
-    wait_for(lambda: list((client.home / ".memsheaf").rglob("user_pnpm-npm.md")))
+    wait_for(lambda: list((client.home / ".memsheaf").rglob("feedback_pnpm-npm.md")))
 
     question = "Which package manager should I take to add a dependency?"
     for repository in ("two", "three", "four"):
         requests = client.say(question, place / repository)
         asked = next(request for request in requests if question in request and PROTOCOL in request)
-        assert "(user:user_pnpm-npm.md)" in asked, "the catalog has no line of it"
+        assert "(user:feedback_pnpm-npm.md)" in asked, "the catalog has no line of it"
         if RECALLED in asked:
             break  # on a busy machine a host may give up on a hook: the next conversation has another
     assert RECALLED in asked, "nothing is beside the message"
-    assert asked.count("user_pnpm-npm") > 1
+    assert asked.count("feedback_pnpm-npm") > 1
