@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from memsheaf.encode.judge import Replacement, cosine, judge_replacement, judge_sentence
+from memsheaf.encode.judge import UNRELATED, Replacement, cosine, judge_replacement, judge_sentence
 from memsheaf.errors import MemsheafError, Ref
 from memsheaf.memory import Memory
 from memsheaf.open_scope import OpenScope, find_matches
@@ -90,7 +90,7 @@ def find_corrected(target: Memories, proposal: Proposal) -> Proposal:
         current = current_part(old.body)
         near = match.near or cosine(current, proposal.content)  # without vectors in the index, it is made here
         if is_sentence and near >= (MIN_NEAR_WITH_WORDS if match.common else MIN_NEAR):
-            candidates.append(_Candidate(old, judge_replacement(current, proposal.content)))
+            candidates.append(_Candidate(old, _judge(current, proposal.content)))
     candidates.sort(key=lambda candidate: -candidate.judged.any)
     likely = [candidate for candidate in candidates if candidate.judged.any >= LINK_FROM]
     is_for_work = len(target.open_scopes()) > 1 and judge_sentence(proposal.content).personal < MIN_PERSONAL
@@ -144,7 +144,15 @@ def takes_back(new: Proposal, old: Proposal) -> bool:
     shared = {*tokenizer.words(old.content)} & {*tokenizer.words(new.content)}
     if all(map(tokenizer.is_weak, shared)):
         return False  # not worth asking: a conversation has many pairs of sentences
-    return _is_obsolete(old.content, new.content, judge_replacement(old.content, new.content))
+    return _is_obsolete(old.content, new.content, _judge(old.content, new.content))
+
+
+def _judge(old: str, new: str) -> Replacement:
+    """Return what the judge says; where two numbers differ, it is another thing ("Bus 7: 8:10", "Bus 9: 9:20")."""
+    before, after = (re.findall(_NUMBER, text) for text in (old, new))
+    differing = [number for number, other in zip(before, after, strict=False) if number != other]
+    is_another = len(before) == len(after) and len(differing) > 1
+    return UNRELATED if is_another else judge_replacement(old, new)
 
 
 def may_change(new: str, old: str) -> bool:

@@ -166,7 +166,10 @@ def is_made_from(body: str, description: str) -> bool:
     """
     line = " ".join(body.split()).rstrip(" .。")
     beginning = line[: len(description) + MAX_OPENING_CHARS]  # of which a name may leave out "by the way,"
-    return bool(re.fullmatch(_TOPIC_LIST, description)) or description.rstrip(" .。…") in beginning
+    return bool(re.fullmatch(_TOPIC_LIST, description)) or (
+        line.startswith(description.rstrip(" .。…"))
+        or (description.count(" ") > 1 and description.rstrip(" .。…") in beginning)
+    )
 
 
 def cut_at_word(text: str, limit: int) -> str:
