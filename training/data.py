@@ -26,7 +26,7 @@ GENERATED = ("plain", "mined")  # files of pairs that nobody wrote one by one
 
 DEVELOPMENT = {
     "sentences": ("k", "fr"),
-    "conversations": ("c1",),
+    "conversations": ("c1", "c13"),
     "scopes": ("home",),
     "messages": ("c",),
     "pairs": ("pairs5", "pairs8", "pairs12"),
@@ -83,6 +83,17 @@ def _parted(kind: str, part: str) -> list[dict[str, Any]]:
                 if part_of(number) == part:
                     items.append({"file": os.path.basename(path)[:-6], **json.loads(line)})
     return items
+
+
+def translated_worlds() -> dict[str, dict[str, Any]]:
+    """Return the messages and memories of some training worlds in another language, by file and name of the world."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(HERE, "translated", "*.jsonl"))):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                world = json.loads(line)
+                found[f"{world['file']}/{world['world']}"] = world
+    return found
 
 
 def sentence_files(part: str) -> list[str]:

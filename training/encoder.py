@@ -2,7 +2,8 @@
 
     python training/encoder.py student WORK          # MiniLM with a larger vocabulary, taught by translations
     python training/encoder.py teacher WORK          # mpnet, tuned on the worlds: the second teacher
-    python training/encoder.py tune WORK --base NAME --out NAME [--teacher NAME] …
+    python training/encoder.py tune WORK --base NAME --out NAME [--teacher NAME] [--readers NAME,NAME] …
+    python training/encoder.py average WORK NAME … --out NAME     # of the weights of several models
     python training/encoder.py measure WORK NAME …   # on development data; --part test for what was kept aside
 
 WORK holds `minilm/`, `mpnet/`, `translations.json.xz` and `english.json.xz` (by `texts.py`), `tokenizer.json` (by
@@ -19,9 +20,10 @@ import math
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import judge
 import numpy as np
 import torch
 from tokenizers import Tokenizer
@@ -41,6 +43,7 @@ MAX_PUBLIC_VOCABULARY = 40_000  # word pieces; a model with more has the tokeniz
 WORLDS_PER_STEP = 8
 DIALOGUES_PER_STEP = 4
 TRANSLATIONS_PER_STEP = 192
+OTHER_LANGUAGE_SHARE = 0.5  # of the worlds that are translated
 
 HEADS = {
     "sentences": (data.sentences, len(data.SENTENCES)),
@@ -61,9 +64,9 @@ def say(*words: object) -> None:
 class Encoder(nn.Module):
     """A model that averages the token vectors of a text; `scale` and `bias` make a probability of a cosine."""
 
-    def __init__(self, folder: str, tokenizer: Tokenizer, *, vocabulary: int = 0) -> None:
+    def __init__(self, model: nn.Module, tokenizer: Tokenizer, *, vocabulary: int = 0) -> None:
         super().__init__()
-        self.model = AutoModel.from_pretrained(folder, dtype=torch.float32)
+        self.model = model
         self.tokenizer = tokenizer
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
@@ -147,15 +150,29 @@ class Encoder(nn.Module):
 
 
 class Batch:
-    """The texts of some worlds, which memory each message needs, and which belong to the same world."""
+    """The texts of some worlds, which memory each message needs, and which belong to the same world.
 
-    def __init__(self, worlds: Sequence[dict[str, Any]], silent: Sequence[str] = ()) -> None:
+    `opinions` are what readers think of each pair of message and memory, as far as they know the world.
+    """
+
+    def __init__(
+        self,
+        worlds: Sequence[dict[str, Any]],
+        silent: Sequence[str] = (),
+        readers: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
         memories = [(number, memory) for number, world in enumerate(worlds) for memory in world["memories"]]
         messages = [(number, message) for number, world in enumerate(worlds) for message in world["messages"]]
         ids = np.array([memory["id"] for _, memory in memories])
         of_memory = np.array([number for number, _ in memories])
         relevant = np.zeros((len(messages) + len(silent), len(memories)), np.float32)
         same = np.zeros_like(relevant, bool)
+        opinions = np.full_like(relevant, np.nan)
+        for number, world in enumerate(worlds):
+            of_world = (readers or {}).get(key_of(world))
+            if of_world is not None:
+                rows = [row for row, (other, _) in enumerate(messages) if other == number]
+                opinions[np.ix_(rows, np.flatnonzero(of_memory == number))] = of_world
         for row, (number, message) in enumerate(messages):
             same[row] = of_memory == number
             relevant[row] = same[row] & np.isin(ids, message["relevant"])
@@ -163,6 +180,7 @@ class Batch:
         self.memories = [memory["text"] for _, memory in memories]
         self.relevant = torch.from_numpy(relevant).to(DEVICE)
         self.same = torch.from_numpy(same).to(DEVICE)
+        self.opinions = torch.from_numpy(opinions).to(DEVICE)
 
 
 def relevance_loss(
@@ -200,7 +218,24 @@ def relevance_loss(
         alike = F.binary_cross_entropy_with_logits(logits + encoder.bias, likely, reduction="none")
         weight = 0.02 + likely
         loss = loss + options.teach * (order + 5 * (alike * weight).sum() / weight.sum())
-    return loss
+    return loss + options.read * reader_loss(logits, encoder.bias, batch.opinions) if options.read else loss
+
+
+def reader_loss(logits: Tensor, bias: Tensor, opinions: Tensor) -> Tensor:
+    """Return how far order and probabilities of the memories of a message's own world are from the readers'."""
+    is_known = ~opinions.isnan()
+    rows = is_known.any(1)
+    if not rows.any():
+        return torch.zeros((), device=DEVICE)
+    is_known, logits, opinions = is_known[rows], logits[rows], opinions[rows].nan_to_num()
+    own_order = torch.log_softmax(logits.masked_fill(~is_known, -1e4), 1)
+    their_order = torch.log_softmax(opinions.masked_fill(~is_known, -1e4), 1)
+    likely = torch.sigmoid(opinions)
+    needs_any = 1 - torch.prod(1 - likely * is_known, 1)
+    order = (their_order.exp() * (their_order - own_order) * is_known).sum(1)
+    alike = F.binary_cross_entropy_with_logits(logits + bias, likely, reduction="none")
+    weight = (0.05 + likely) * is_known
+    return (order * needs_any).sum() / needs_any.sum() + 5 * (alike * weight).sum() / weight.sum()
 
 
 def dialogue_loss(encoder: Encoder, dialogues: Sequence[dict[str, Any]]) -> Tensor:
@@ -248,6 +283,9 @@ def tune(work: str, options: argparse.Namespace) -> None:
     base.requires_grad_(False).eval()
     teacher = load(work, options.teacher).requires_grad_(False).eval() if options.teacher else None
     training = data.worlds("training")
+    readers = read_opinions(work, [name for name in options.readers.split(",") if name])
+    translated = data.translated_worlds()
+    encoder.model.embeddings.word_embeddings.requires_grad_(not options.keep_words)
     silent = [each.text for each in data.messages("training") if data.MESSAGES[each.label] != "M"]
     quiet = cycle(silent, options.silent, rng)
     dialogues = cycle(data.dialogues("training"), DIALOGUES_PER_STEP, rng)
@@ -256,7 +294,8 @@ def tune(work: str, options: argparse.Namespace) -> None:
     }
     pairs = mixed_pairs(rng, 2 * options.batch)
     translations = Translations(work, encoder.tokenizer) if options.translations else None
-    inner = [value for name, value in encoder.named_parameters() if name.startswith("model.")]
+    named = [each for each in encoder.named_parameters() if each[0].startswith("model.")]
+    inner = [value for _, value in named if value.requires_grad]
     groups = [
         {"params": inner, "lr": options.rate},
         {"params": [encoder.scale, encoder.bias], "lr": 1e-3},
@@ -271,7 +310,8 @@ def tune(work: str, options: argparse.Namespace) -> None:
         rng.shuffle(training)
         for start in range(0, len(training), WORLDS_PER_STEP):
             encoder.train()
-            batch = Batch(training[start : start + WORLDS_PER_STEP], next(quiet) if options.silent else ())
+            worlds = [mix_languages(world, translated, rng) for world in training[start : start + WORLDS_PER_STEP]]
+            batch = Batch(worlds, next(quiet) if options.silent else (), readers)
             loss = relevance_loss(encoder, base, teacher, batch, options)
             if options.dialogues:
                 loss = loss + options.dialogues * dialogue_loss(encoder, next(dialogues))
@@ -293,6 +333,40 @@ def tune(work: str, options: argparse.Namespace) -> None:
     if options.out:
         torch.save(encoder.state_dict(), os.path.join(work, f"{options.out}.pt"))
     report(work, options.out or "tuned", encoder)
+
+
+def key_of(world: dict[str, Any]) -> str:
+    """Return what a world is called in a file of scores and among translations."""
+    return f"{world['file']}/{world['world']}"
+
+
+def read_opinions(work: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return the mean of what readers think of each message and memory, by world."""
+    files = [np.load(os.path.join(work, f"{name}.npz")) for name in names]
+    return {key: np.mean([file[key] for file in files], 0) for key in files[0]} if files else {}
+
+
+def mix_languages(
+    world: dict[str, Any], translated: Mapping[str, dict[str, Any]], rng: random.Random
+) -> dict[str, Any]:
+    """Return a world in which messages, memories, or both are in another language, where there is a translation."""
+    other = translated.get(key_of(world))
+    if other is None:
+        return world
+    mixed = dict(world)
+    for kind in ("messages", "memories"):
+        if rng.random() < OTHER_LANGUAGE_SHARE:
+            pairs = zip(world[kind], other[kind], strict=True)
+            mixed[kind] = [{**original, "text": text} for original, text in pairs]
+    return mixed
+
+
+def average(work: str, names: Sequence[str], out: str) -> None:
+    """Save the mean of the weights of some models that were tuned from the same one, and report."""
+    saved = [torch.load(os.path.join(work, f"{name}.pt"), map_location="cpu") for name in names]
+    mean = {key: torch.stack([each[key].float() for each in saved]).mean(0) for key in saved[0]}
+    torch.save(mean, os.path.join(work, f"{out}.pt"))
+    report(work, out, load(work, out))
 
 
 # learning from translations
@@ -349,7 +423,8 @@ def teach_languages(work: str, options: argparse.Namespace) -> None:
     teacher = load(work, "minilm").eval()
     report(work, "minilm", teacher)
     tokenizer = Tokenizer.from_file(os.path.join(work, "tokenizer.json"))
-    student = Encoder(os.path.join(work, "minilm"), tokenizer, vocabulary=tokenizer.get_vocab_size()).to(DEVICE)
+    minilm = AutoModel.from_pretrained(os.path.join(work, "minilm"), dtype=torch.float32)
+    student = Encoder(minilm, tokenizer, vocabulary=tokenizer.get_vocab_size()).to(DEVICE)
     texts = Translations(work, tokenizer)
     with lzma.open(os.path.join(work, "english.json.xz"), "rt", encoding="utf-8") as file:
         english: list[str] = json.load(file)
@@ -397,16 +472,21 @@ def teach_languages(work: str, options: argparse.Namespace) -> None:
 
 
 def load(work: str, name: str) -> Encoder:
-    """Return a public model (`minilm`, `mpnet`), or one that was trained here."""
+    """Return a public model (`minilm`, `mpnet`), the shipped one (`shipped`), or one that was trained here."""
     state = os.path.join(work, f"{name}.pt")
     saved = torch.load(state, map_location="cpu") if os.path.exists(state) else None
+    if name.startswith("shipped"):
+        encoder = Encoder(judge.make_model(judge.read_shipped()), judge.shipped_tokenizer())
+        if saved:
+            encoder.load_state_dict(saved)
+        return encoder.to(DEVICE)
     is_mpnet = name.startswith("mpnet")
     base = os.path.join(work, "mpnet" if is_mpnet else "minilm")
     vocabulary = len(saved["model.embeddings.word_embeddings.weight"]) if saved else 0
     if is_mpnet or vocabulary <= MAX_PUBLIC_VOCABULARY:
         vocabulary = 0  # that of the public model
     tokenizer = Tokenizer.from_file(os.path.join(work if vocabulary else base, "tokenizer.json"))
-    encoder = Encoder(base, tokenizer, vocabulary=vocabulary)
+    encoder = Encoder(AutoModel.from_pretrained(base, dtype=torch.float32), tokenizer, vocabulary=vocabulary)
     if saved:
         encoder.load_state_dict(saved)
     return encoder.to(DEVICE)
@@ -530,6 +610,7 @@ OPTIONS = {
     "heads": 0.2,
     "pairs": 0.5,
     "translations": 0.0,
+    "read": 1.0,  # weight of the readers
 }
 """Numbers of `tune` that may be set on the command line."""
 
@@ -537,12 +618,14 @@ OPTIONS = {
 def main() -> None:
     """Run one of the steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("student", "teacher", "tune", "measure"))
+    parser.add_argument("step", choices=("student", "teacher", "tune", "average", "measure"))
     parser.add_argument("work")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--base", default="student")
     parser.add_argument("--out", default="")
     parser.add_argument("--teacher", default="")
+    parser.add_argument("--readers", default="", help="files of scores by reader.py, separated by commas")
+    parser.add_argument("--keep-words", action="store_true", help="word vectors stay as they are")
     parser.add_argument("--part", default="development")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--steps", type=int, default=4000, help="of the student")
@@ -555,6 +638,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.step == "student":
         teach_languages(options.work, options)
+    elif options.step == "average":
+        average(options.work, options.names, options.out)
     elif options.step == "measure":
         for name in options.names:
             report(options.work, name, load(options.work, name), options.part)

@@ -1,17 +1,20 @@
 """Train the judge: a transformer that reads two texts side by side and decides what to remember.
 
-    python training/judge.py train WORK --out NAME [--all]     # 40 minutes on two cores, without an accelerator
+    python training/judge.py train WORK --out mpnet-1 --rate 3e-5                   # a teacher, from mpnet
+    python training/judge.py train WORK --out NAME [--teachers mpnet-1,mpnet-2]
     python training/judge.py measure WORK NAME [--part test]
 
 It answers three questions: of which type is a sentence, if it is worth keeping at all, read behind what was said
 before it; is it about the person or about the work; and does a sentence take the place of an older one. It begins
-with the layers and word vectors of the encoder (`src/memsheaf/encode/encoder.onnx`). The word vectors and the first
-layers stay as they are: the package holds the word vectors once, and training is quicker.
+with the layers and word vectors of the encoder (`src/memsheaf/encode/encoder.onnx`). The word vectors stay as they
+are, because the package holds them once. A name that begins with `mpnet` is that of a larger judge, which serves as
+a teacher: it begins with WORK/mpnet.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import random
 import time
@@ -25,11 +28,11 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from torch.nn import functional as F
-from transformers import BertConfig, BertModel
+from transformers import AutoModel, BertConfig, BertModel
 
 import data
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 STARTED = time.time()
 SEED = 20261119
 ENCODER = os.path.join(data.HERE, "..", "src", "memsheaf", "encode")
@@ -38,9 +41,11 @@ LAYERS = 6
 TASKS = {"types": len(data.SENTENCES), "scopes": len(data.SCOPES), "replaces": len(data.REPLACES)}
 TASK_WEIGHT = {"types": 1.0, "scopes": 0.5, "replaces": 1.5}
 NO_CONTEXT_SHARE = 0.3  # of sentences that are learned without what was said before them
-BATCH = 48
+PAIRS_AT_ONCE = 256  # when nothing is learned
 BATCHES_SORTED = 16  # by length, together, so that little is padded
-NOT_LABELLED = -100
+NOT_LABELLED = -100  # a row has no label for a task, but a teacher may have an opinion
+NEAR_MEMORIES = 2  # of the same world that each memory is paired with, for a teacher's opinion
+ENGLISH_FROM = 0.97  # share of ASCII characters: mpnet knows no other language
 PASSING_MESSAGES = "TGC"  # small talk, general questions, commands of the moment: nothing to keep
 FALSE_RATES = (0.005, 0.01, 0.03)
 
@@ -61,21 +66,18 @@ class Row(NamedTuple):
 
 
 class Judge(nn.Module):
-    """The encoder's layers over two texts, and a linear head on the mean token vector for each task."""
+    """A transformer over two texts, and a linear head on the mean token vector for each task."""
 
-    def __init__(self, frozen: int) -> None:
+    def __init__(self, model: nn.Module, tokenizer: Tokenizer) -> None:
         super().__init__()
-        arrays = read_arrays(os.path.join(ENCODER, "encoder.onnx"))
-        self.model = make_model(arrays)
-        self.tokenizer = Tokenizer.from_file(os.path.join(ENCODER, "tokenizer.json"))
+        self.model = model
+        self.tokenizer = tokenizer
+        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()
         self.dropout = nn.Dropout(0.1)
-        self.heads = nn.ModuleDict(
-            {task: nn.Linear(self.model.config.hidden_size, size) for task, size in TASKS.items()}
-        )
-        self.model.embeddings.requires_grad_(False)
-        for layer in self.model.encoder.layer[:frozen]:
-            layer.requires_grad_(False)
+        self.heads = nn.ModuleDict({task: nn.Linear(model.config.hidden_size, size) for task, size in TASKS.items()})
 
+    @functools.lru_cache(maxsize=500_000)  # noqa: B019  # a program trains few judges
     def tokens(self, before: str, text: str) -> tuple[list[int], list[int]]:
         """Return token and type ids of two texts; of a long first one its end is read."""
         encoding = self.tokenizer.encode(before, text)
@@ -85,15 +87,17 @@ class Judge(nn.Module):
 
     def pool(self, tokens: Sequence[tuple[list[int], list[int]]]) -> Tensor:
         """Return the mean token vector of each pair."""
-        packed = torch.zeros((3, len(tokens), max(len(ids) for ids, _ in tokens)), dtype=torch.int64)
+        packed = np.zeros((3, len(tokens), max(len(ids) for ids, _ in tokens)), np.int64)
         for row, (ids, types) in enumerate(tokens):
-            packed[0, row, : len(ids)] = torch.tensor(ids)
-            packed[1, row, : len(ids)] = torch.tensor(types)
+            packed[0, row, : len(ids)] = ids
+            packed[1, row, : len(ids)] = types
             packed[2, row, : len(ids)] = 1
-        ids, types, mask = packed
-        hidden = self.model(input_ids=ids, token_type_ids=types, attention_mask=mask).last_hidden_state
+        ids, types, mask = torch.from_numpy(packed).to(DEVICE)
+        extra = {} if self.model.config.model_type == "mpnet" else {"token_type_ids": types}
+        with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=DEVICE == "cuda"):
+            hidden = self.model(input_ids=ids, attention_mask=mask, **extra).last_hidden_state
         weight = mask.unsqueeze(-1).float()
-        return (hidden * weight).sum(1) / weight.sum(1)
+        return (hidden.float() * weight).sum(1) / weight.sum(1)
 
     def forward(self, tokens: Sequence[tuple[list[int], list[int]]]) -> dict[str, Tensor]:
         """Return the scores of each class of each task."""
@@ -103,19 +107,55 @@ class Judge(nn.Module):
     @torch.no_grad()
     def likely(self, task: str, rows: Sequence[data.Labelled]) -> Array:
         """Return the probabilities of each class of a task."""
+        scores = self.all_scores([(row.other, row.text) for row in rows])
+        return torch.softmax(torch.from_numpy(scores[task]), 1).numpy()
+
+    @torch.no_grad()
+    def all_scores(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Array]:
+        """Return the scores of each class of each task for many pairs of texts."""
         self.eval()
-        tokens = [self.tokens(row.other, row.text) for row in rows]
-        order = sorted(range(len(rows)), key=lambda place: len(tokens[place][0]))
-        likely = np.zeros((len(rows), TASKS[task]), np.float32)
-        for start in range(0, len(order), BATCH):
-            places = order[start : start + BATCH]
-            likely[places] = torch.softmax(self([tokens[place] for place in places])[task], 1).numpy()
-        return likely
+        tokens = [self.tokens(*pair) for pair in pairs]
+        order = sorted(range(len(pairs)), key=lambda place: len(tokens[place][0]))
+        scores = {task: np.zeros((len(pairs), size), np.float32) for task, size in TASKS.items()}
+        for start in range(0, len(order), PAIRS_AT_ONCE):
+            places = order[start : start + PAIRS_AT_ONCE]
+            for task, values in self([tokens[place] for place in places]).items():
+                scores[task][places] = values.float().cpu().numpy()
+        return scores
+
+
+def make_judge(work: str, name: str, frozen: int = 0) -> Judge:
+    """Return a judge of the kind that a name stands for, with the weights saved under it, if there are any."""
+    model: nn.Module
+    if name.startswith("mpnet"):
+        folder = os.path.join(work, "mpnet")
+        model = AutoModel.from_pretrained(folder, dtype=torch.float32)
+        tokenizer = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+    else:
+        model = make_model(read_shipped())
+        model.embeddings.word_embeddings.requires_grad_(False)
+        for layer in model.encoder.layer[:frozen]:
+            layer.requires_grad_(False)
+        tokenizer = shipped_tokenizer()
+    judge = Judge(model, tokenizer)
+    if os.path.exists(path := os.path.join(work, f"{name}.pt")):
+        judge.load_state_dict(torch.load(path, map_location="cpu"))
+    return judge.to(DEVICE)
 
 
 def read_arrays(path: str) -> dict[str, NDArray[np.generic]]:
     """Return the constants of a graph by name."""
     return {each.name: numpy_helper.to_array(each) for each in onnx.load(path).graph.initializer}
+
+
+def read_shipped() -> dict[str, NDArray[np.generic]]:
+    """Return the constants of the encoder that is shipped."""
+    return read_arrays(os.path.join(ENCODER, "encoder.onnx"))
+
+
+def shipped_tokenizer() -> Tokenizer:
+    """Return the tokenizer that is shipped."""
+    return Tokenizer.from_file(os.path.join(ENCODER, "tokenizer.json"))
 
 
 def make_model(arrays: dict[str, NDArray[np.generic]]) -> BertModel:
@@ -203,16 +243,73 @@ def read_rows(parts: Sequence[str], rng: random.Random) -> dict[str, list[Row]]:
     return rows
 
 
+def unlabelled_rows(rng: random.Random, part: str = "training") -> list[Row]:
+    """Return pairs of near memories of one world, of which only a teacher knows what they are."""
+    rows = []
+    for world in data.worlds(part):
+        texts = [memory["text"] for memory in world["memories"]]
+        words = [set(text.casefold().split()) for text in texts]
+        for place, text in enumerate(texts):
+            others = sorted(range(len(texts)), key=lambda other: (-len(words[place] & words[other]), rng.random()))
+            for other in [each for each in others if each != place][:NEAR_MEMORIES]:
+                rows.append(Row(texts[other], text, {"replaces": NOT_LABELLED}))
+    return rows
+
+
+class Opinions:
+    """What teachers think of pairs of texts: the mean of their probabilities for each class of each task."""
+
+    def __init__(self, work: str, teachers: Sequence[str]) -> None:
+        self.teachers = {name: make_judge(work, name) for name in teachers}
+        self.known: dict[tuple[str, str], dict[str, Array]] = {}
+
+    def form(self, rows: Sequence[Row]) -> None:
+        """Ask the teachers about all pairs of texts that are new to them; mpnet is asked about English ones."""
+        new = list({(row.before, row.text) for row in rows} - self.known.keys())
+        for is_asked_english in (True, False):
+            pairs = [pair for pair in new if is_english(pair) == is_asked_english]
+            asked = [each for name, each in self.teachers.items() if is_asked_english or not name.startswith("mpnet")]
+            if not asked or not pairs:
+                continue
+            scores = [teacher.all_scores(pairs) for teacher in asked]
+            means = {
+                task: np.mean([torch.softmax(torch.from_numpy(each[task]), 1).numpy() for each in scores], 0)
+                for task in TASKS
+            }
+            for place, pair in enumerate(pairs):
+                self.known[pair] = {task: means[task][place] for task in TASKS}
+
+    def target(self, row: Row, task: str, smoothing: float, weight: float) -> Array:
+        """Return what a judge should answer: the label, and, so much weighted, what the teachers think."""
+        target = np.zeros(TASKS[task], np.float32)
+        label = row.labels.get(task)
+        if label is None:
+            return target
+        opinion = self.known.get((row.before, row.text))
+        if label != NOT_LABELLED:
+            target[:] = smoothing / len(target)
+            target[label] += 1 - smoothing
+        if opinion is None:
+            return target
+        return opinion[task] if label == NOT_LABELLED else (1 - weight) * target + weight * opinion[task]
+
+
+def is_english(pair: tuple[str, str]) -> bool:
+    """Return True for texts that look as if mpnet could read them."""
+    text = " ".join(pair)
+    return sum(character.isascii() for character in text) >= ENGLISH_FROM * len(text)
+
+
 def batches(
-    judge: Judge, rows: Sequence[Row], rng: random.Random
+    judge: Judge, rows: Sequence[Row], size: int, rng: random.Random
 ) -> Iterator[list[tuple[Row, tuple[list[int], list[int]]]]]:
     """Yield each row once, in batches of about one length."""
     rows = rng.sample(rows, len(rows))
-    window = BATCH * BATCHES_SORTED
+    window = size * BATCHES_SORTED
     for start in range(0, len(rows), window):
         chosen = [(row, judge.tokens(row.before, row.text)) for row in rows[start : start + window]]
         chosen.sort(key=lambda each: len(each[1][0]))
-        groups = [chosen[place : place + BATCH] for place in range(0, len(chosen), BATCH)]
+        groups = [chosen[place : place + size] for place in range(0, len(chosen), size)]
         yield from rng.sample(groups, len(groups))
 
 
@@ -220,42 +317,40 @@ def train(judge: Judge, work: str, options: argparse.Namespace) -> None:
     """Learn all tasks side by side, save the weights, and report."""
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
-    by_file = read_rows(("training", "development") if options.all else ("training",), rng)
-    rows: list[Row] = []
-    for path, of_file in by_file.items():
-        is_new = os.path.splitext(os.path.basename(path))[0] in options.new.split(",")
-        rows += of_file if is_new else rng.sample(of_file, int(len(of_file) * options.share))
-    counts = {task: sum(task in row.labels for row in rows) for task in TASKS}
-    say(f"{len(rows):,} rows:", counts)
+    parts = ("training", "development") if options.all else ("training",)
+    opinions = Opinions(work, [name for name in options.teachers.split(",") if name])
     inner = [value for value in judge.model.parameters() if value.requires_grad]
     groups = [{"params": inner, "lr": options.rate}, {"params": judge.heads.parameters(), "lr": 1e-3}]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
-    steps = len(rows) // BATCH + 1
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, [options.rate, 1e-3], total_steps=steps, pct_start=0.1)
-    sums = dict.fromkeys(TASKS, 0.0)
-    for step, batch in enumerate(batches(judge, rows, rng)):
-        judge.train()
-        scores = judge([tokens for _, tokens in batch])
-        loss = torch.zeros(())
-        for task in TASKS:
-            labels = torch.tensor([row.labels.get(task, NOT_LABELLED) for row, _ in batch])
-            total = F.cross_entropy(
-                scores[task], labels, label_smoothing=options.smoothing, ignore_index=NOT_LABELLED, reduction="sum"
-            )
-            sums[task] += total.item()
-            loss = loss + TASK_WEIGHT[task] * total / len(batch)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(inner, 1.0)
-        optimizer.step()
-        if step + 1 < steps:
+    schedule = None
+    for epoch in range(options.epochs):
+        rows = [row for of_file in read_rows(parts, rng).values() for row in of_file]
+        if opinions.teachers:
+            rows += unlabelled_rows(rng)
+            opinions.form(rows)
+        if schedule is None:
+            steps = options.epochs * (len(rows) // options.batch + 2)
+            rates = [group["lr"] for group in groups]
+            schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rates, total_steps=steps, pct_start=0.1)
+        sums = dict.fromkeys(TASKS, 0.0)
+        for batch in batches(judge, rows, options.batch, rng):
+            judge.train()
+            scores = judge([tokens for _, tokens in batch])
+            loss = torch.zeros((), device=DEVICE)
+            for task in TASKS:
+                targets = [opinions.target(row, task, options.smoothing, options.teach) for row, _ in batch]
+                goal = torch.from_numpy(np.array(targets)).to(DEVICE)
+                total = -(goal * torch.log_softmax(scores[task].float(), 1)).sum()
+                sums[task] += total.detach()
+                loss = loss + TASK_WEIGHT[task] * total / len(batch)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(inner, 1.0)
+            optimizer.step()
             schedule.step()
-        if step % 100 == 99:
-            share = 100 * BATCH / len(rows)
-            means = ", ".join(f"{task} {sums[task] / (share * counts[task]):.3f}" for task in TASKS)
-            say(f"step {step + 1} of {steps}, {means}")
-            sums = dict.fromkeys(TASKS, 0.0)
-            torch.save(judge.state_dict(), os.path.join(work, f"{options.out}.pt"))
+        counts = {task: sum(task in row.labels for row in rows) for task in TASKS}
+        means = ", ".join(f"{task} {float(sums[task]) / counts[task]:.3f}" for task in TASKS)
+        say(f"{options.out}: round {epoch + 1} of {options.epochs}, {len(rows):,} rows, {means}")
     torch.save(judge.state_dict(), os.path.join(work, f"{options.out}.pt"))
     if not options.all:
         report(options.out, judge, "development")
@@ -323,24 +418,22 @@ def main() -> None:
     parser.add_argument("work")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--out", default="judge")
+    parser.add_argument("--base", default="", help="a judge that learns on")
+    parser.add_argument("--teachers", default="", help="judges, separated by commas")
     parser.add_argument("--part", default="development")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--base", default="", help="a judge that learns on")
-    parser.add_argument("--share", type=float, default=1.0, help="of the rows")
-    parser.add_argument("--new", default="", help="files of which all rows are learned, whatever the share")
-    parser.add_argument("--frozen", type=int, default=2, help="layers that stay as they are")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--frozen", type=int, default=0, help="layers that stay as they are")
     parser.add_argument("--rate", type=float, default=1.5e-4)
     parser.add_argument("--smoothing", type=float, default=0.05)
-    parser.add_argument("--all", action="store_true", help="learn from development data, too: for what is shipped")
+    parser.add_argument("--teach", type=float, default=0.6, help="weight of what the teachers think")
+    parser.add_argument("--all", action="store_true", help="learn from development data, too")
     options = parser.parse_args()
-    judge = Judge(options.frozen)
-    if options.base:
-        judge.load_state_dict(torch.load(os.path.join(options.work, f"{options.base}.pt")))
     if options.step == "train":
-        train(judge, options.work, options)
+        train(make_judge(options.work, options.base or options.out, options.frozen), options.work, options)
     for name in options.names:
-        judge.load_state_dict(torch.load(os.path.join(options.work, f"{name}.pt")))
-        report(name, judge, options.part)
+        report(name, make_judge(options.work, name), options.part)
 
 
 if __name__ == "__main__":
