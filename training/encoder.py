@@ -341,9 +341,12 @@ def key_of(world: dict[str, Any]) -> str:
 
 
 def read_opinions(work: str, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return the mean of what readers think of each message and memory, by world."""
-    files = [np.load(os.path.join(work, f"{name}.npz")) for name in names]
-    return {key: np.mean([file[key] for file in files], 0) for key in files[0]} if files else {}
+    """Return what readers think of each message and memory, by world."""
+    opinions: dict[str, np.ndarray] = {}
+    for name in names:
+        with np.load(os.path.join(work, f"{name}.npz")) as file:
+            opinions |= {key: file[key] for key in file}
+    return opinions
 
 
 def mix_languages(

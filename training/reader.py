@@ -1,9 +1,10 @@
 """Train a reader: mpnet, which reads a message and a memory side by side, to teach the encoder what matters for what.
 
-    python training/reader.py WORK --out reader-1 [--epochs 4]     # writes WORK/reader-1.npz
+    python training/reader.py WORK --out reader-0 --fold 0     # writes WORK/reader-0.npz; then folds 1 and 2
 
-A reader is too slow to be shipped: it reads every memory anew for every message. The file has its scores for each
-message and memory of the English training worlds, which `encoder.py tune --readers` learns from.
+A reader is too slow to be shipped: it reads every memory anew for every message. Each of three readers learns from
+two thirds of the English training worlds. Its file has its scores for each message and memory of the other third,
+which it has not seen: `encoder.py tune --readers` learns from them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from torch.nn import functional as F
 import data
 
 SEED = 20261119
+FOLDS = 3
 WORLDS_PER_STEP = 2
 MAX_PAIR_TOKENS = 160
 PAIRS_AT_ONCE = 2048
@@ -84,11 +86,13 @@ def world_loss(reader: Reader, worlds: Sequence[dict[str, Any]], positive: float
 
 
 def train(work: str, options: argparse.Namespace) -> None:
-    """Learn from the training worlds, report, and save the scores of all English ones."""
+    """Learn from two thirds of the English training worlds, report, and save the scores of the others."""
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
     reader = Reader(work)
-    worlds = data.worlds("training")
+    english = [world for world in data.worlds("training") if not is_foreign(world)]
+    worlds = [world for place, world in enumerate(english) if place % FOLDS != options.fold]
+    others = english[options.fold :: FOLDS]
     optimizer = torch.optim.AdamW(reader.parameters(), lr=options.rate, weight_decay=0.01)
     steps = options.epochs * math.ceil(len(worlds) / WORLDS_PER_STEP)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.rate, total_steps=steps + 1, pct_start=0.1)
@@ -104,7 +108,7 @@ def train(work: str, options: argparse.Namespace) -> None:
         if step % 100 == 0:
             say(f"{options.out}: step {step} of {steps}, loss {loss.item():.3f}")
     report(options.out, reader)
-    scores = {key_of(world): reader.all_scores(world) for world in worlds if not is_foreign(world)}
+    scores = {key_of(world): reader.all_scores(world) for world in others}
     np.savez(os.path.join(work, f"{options.out}.npz"), **scores)
 
 
@@ -127,12 +131,13 @@ def report(name: str, reader: Reader) -> None:
 
 
 def main() -> None:
-    """Train one reader."""
+    """Train one of the readers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work")
     parser.add_argument("--out", default="reader")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--fold", type=int, choices=range(FOLDS), required=True, help="the third that is left out")
+    parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=3e-5)
     parser.add_argument("--positive", type=float, default=3.0)
     options = parser.parse_args()
