@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from threading import Lock
 
 import numpy
@@ -75,14 +76,13 @@ class Network:
                 options = SessionOptions()
                 options.intra_op_num_threads = min(MAX_THREADS, os.cpu_count() or 1)
                 options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-                model, words = os.path.join(self._folder, self._file), os.path.join(self._folder, TOKENIZER_FILE)
+                model = os.path.join(self._folder, self._file)
                 try:
                     set_default_logger_severity(ERRORS_ONLY)
                     session = InferenceSession(model, options, providers=["CPUExecutionProvider"])
-                    tokenizer = Tokenizer.from_file(words)
+                    tokenizer = _load_tokenizer(self._folder)
                 except Exception as error:  # both libraries raise errors of their own making
                     raise EmbedderFailed(f"the built-in encoder cannot be loaded: {error}") from error
-                tokenizer.enable_truncation(MAX_TOKENS)
                 self._loaded = session, tokenizer
             return self._loaded
 
@@ -117,6 +117,14 @@ class BuiltInEncoder:
             if word is not None and pieces[word] == 1 and token.isalpha()
         ]
         return len(pieces) > MAX_SYLLABLES_WORDS or any(len(token) > 2 or not token.isascii() for token in whole)
+
+
+@lru_cache(maxsize=1)
+def _load_tokenizer(folder: str) -> Tokenizer:
+    """Return the tokenizer that both networks share: to load it takes as long as to load a network."""
+    tokenizer = Tokenizer.from_file(os.path.join(folder, TOKENIZER_FILE))
+    tokenizer.enable_truncation(MAX_TOKENS)
+    return tokenizer
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
