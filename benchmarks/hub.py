@@ -40,12 +40,12 @@ from benchmarks.memories import TEAM_KINDS, fill, query
 from memsheaf.config import Settings
 from memsheaf.hub import HubSettings
 from memsheaf.hub.opening import open_hub
+from memsheaf.hub.scopes import attach
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import ABSENT, Change, Commit
 from memsheaf.store.folder import FolderStore
 from memsheaf.transfer import take_in
-from memsheaf.work.hub_scopes import attach
 
 SCOPE = Scope.parse("team/bench")
 GIT = ("git", "-c", "user.name=Bench", "-c", "user.email=bench@example.com")

@@ -43,11 +43,11 @@ IMPORTED = {
     ),
     "hook": ("memsheaf.hosts.hook", "memsheaf.hosts.worker", "memsheaf.sheaf", "memsheaf.work.layers"),
     "mcp": (
-        *("memsheaf.cli.mcp", "memsheaf.mcp.http", "memsheaf.mcp.http_hub", "memsheaf.work.hub_replicas"),
-        *("memsheaf.hub.service", "memsheaf.mcp.offer", "memsheaf.work.hub_upkeep", *UVICORN),
+        *("memsheaf.cli.mcp", "memsheaf.mcp.http", "memsheaf.mcp.http_hub", "memsheaf.hub.server_replicas"),
+        *("memsheaf.hub.service", "memsheaf.mcp.offer", "memsheaf.hub.upkeep", *UVICORN),
     ),
     "web": (
-        *("memsheaf.cli.web", "memsheaf.web.server", "memsheaf.work.hub_upkeep"),
+        *("memsheaf.cli.web", "memsheaf.web.server", "memsheaf.hub.upkeep"),
         *("memsheaf.encode.encoder", *UVICORN),
     ),
 }

@@ -15,12 +15,12 @@ from typing import Any
 from hub.postgres_server import Team
 from memsheaf import config
 from memsheaf.cli import main
+from memsheaf.hub import scopes as hub_scopes
 from memsheaf.hub.replica import Replica
 from memsheaf.hub.replica_state import Synced
 from memsheaf.scope import Scope
 from memsheaf.sheaf import Sheaf
 from memsheaf.transfer import synchronize
-from memsheaf.work import hub_scopes
 
 
 class ScopeOnMachine:

@@ -17,8 +17,8 @@ from typing import Any
 from hub.git_remotes import make_bare
 from hub.machines import ScopeOnMachine
 from hub.postgres_server import Team, shared_server
+from memsheaf.hub import scopes as hub_scopes
 from memsheaf.scope import Scope
-from memsheaf.work import hub_scopes
 
 MEMORY = {"description": "Which tea", "type": "user", "content": "They drink green tea in the morning, always."}
 CASES = list(product(("git", "database"), ("queue", "refuse"), ("refused", "hangs")))

@@ -22,12 +22,12 @@ from memsheaf import Sheaf
 from memsheaf.config import HubUse, load
 from memsheaf.errors import ReadOnly, Ref, ScopeRefused
 from memsheaf.hub import HubSettings
+from memsheaf.hub import scopes as hub_scopes
 from memsheaf.hub.replica_state import settings_of, write_settings
+from memsheaf.hub.upkeep import HubUpkeep, start_upkeep
 from memsheaf.scope import Scope
 from memsheaf.store.safe_dir import Folder
 from memsheaf.transfer import synchronize
-from memsheaf.work import hub_scopes
-from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
 from web.web_site import serve
 
 EVENT = {"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup"}

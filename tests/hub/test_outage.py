@@ -21,8 +21,8 @@ from hub.test_contract import push
 from hub.test_git_transport import Network, network
 from memsheaf.errors import HubUnreachable, MemsheafError
 from memsheaf.hub import Machine
+from memsheaf.hub import scopes as hub_scopes
 from memsheaf.scope import Scope
-from memsheaf.work import hub_scopes
 
 __all__ = ["network"]  # the fixture
 LONG, SHORT = 60.0, 20.0
@@ -36,7 +36,7 @@ def hang(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("memsheaf.hub.opening.SILENT_SECONDS", LONG)
     monkeypatch.setattr("memsheaf.hub.QUEUE_SECONDS", 0.5)
     monkeypatch.setattr("memsheaf.hub.REFUSE_SECONDS", 0.5)
-    monkeypatch.setattr("memsheaf.work.hub_scopes.SILENT_SECONDS", 0.5)
+    monkeypatch.setattr("memsheaf.hub.scopes.SILENT_SECONDS", 0.5)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
 
         def hang(offline: str) -> ScopeOnMachine:

@@ -24,8 +24,8 @@ from memsheaf import config
 from memsheaf.cli import main
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.postgres_admin import new_token
+from memsheaf.hub.server_replicas import ServerReplicas
 from memsheaf.hub.service import HubService
-from memsheaf.work.hub_replicas import ServerReplicas
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "servers.md"
 WORDS = ["owl", "elk", "cod", "bee", "ant", "fox", "hen", "yak", "ape", "cat", "dog", "emu"]

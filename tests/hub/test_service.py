@@ -19,6 +19,7 @@ from hub.test_postgres import between
 from memsheaf.config import load
 from memsheaf.errors import CapReached, HubRefused, HubUnreachable
 from memsheaf.hub import Erasure, Hub, HubSettings, deadline
+from memsheaf.hub.jobs import HubWorker, defer_job
 from memsheaf.hub.postgres_admin import (
     create_service,
     digest_of,
@@ -29,7 +30,6 @@ from memsheaf.hub.postgres_admin import (
     scram_verifier,
 )
 from memsheaf.hub.service import HubService, TokenMember
-from memsheaf.work.hub_jobs import HubWorker, defer_job
 
 on_postgres = pytest.mark.parametrize("open_hub", ["postgres"], indirect=True)
 

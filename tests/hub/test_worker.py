@@ -25,15 +25,15 @@ from memsheaf.cli import main
 from memsheaf.config import Settings
 from memsheaf.errors import HubRefused
 from memsheaf.hub import Erasure, HubSettings
+from memsheaf.hub.jobs import HubWorker, queue_turns
 from memsheaf.hub.postgres import PostgresHub
+from memsheaf.hub.scopes import attach
+from memsheaf.hub.server_replicas import Caller, ServerReplicas
 from memsheaf.hub.service import HubService, TokenMember
 from memsheaf.limits import Caps
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.scope import Scope
 from memsheaf.store import version_of
-from memsheaf.work.hub_jobs import HubWorker, queue_turns
-from memsheaf.work.hub_replicas import Caller, ServerReplicas
-from memsheaf.work.hub_scopes import attach
 
 NOTHING = json.dumps({"type": "result", "subtype": "success", "structured_output": {"memories": []}})
 WORKER = """
@@ -42,7 +42,7 @@ from memsheaf import config
 from memsheaf.hub import Erasure
 from memsheaf.hub.postgres import PostgresHub
 from memsheaf.hub.service import HubService
-from memsheaf.work.hub_jobs import HubWorker
+from memsheaf.hub.jobs import HubWorker
 HubWorker(HubService(sys.argv[1], teams=sys.argv[2:]), config.load()).run(once=True, stalled=1.0)
 """
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from memsheaf.adapters.background import Distiller
 from memsheaf.config import Settings
 from memsheaf.errors import MemsheafError, Ref
+from memsheaf.hub.upkeep import HubUpkeep, start_upkeep
 from memsheaf.learn.conversation_file import UNRECORDED_TEXT
 from memsheaf.learn.extract import JudgedProposal
 from memsheaf.learn.learner import ALREADY_LEARNING, Distilled
@@ -30,7 +31,6 @@ from memsheaf.text.requests import follow_privacy, is_silent
 from memsheaf.text.sections import count_tokens
 from memsheaf.tools import Tools
 from memsheaf.work.compaction import Compacted
-from memsheaf.work.hub_upkeep import HubUpkeep, start_upkeep
 from memsheaf.worktree import record_tree
 
 PATIENCE = 0.5  # seconds that the first request waits for local ranking; it does not wait for a model

@@ -15,11 +15,11 @@ from memsheaf.errors import Ref, ScopeRefused, hinted
 from memsheaf.guard.citations import cited, make
 from memsheaf.hosts import health as host_health
 from memsheaf.hosts.installing import Placement, program_words
+from memsheaf.hub.scopes import examine_hub, shared_scopes
+from memsheaf.hub.scopes import status as hub_status
 from memsheaf.scope import FOLDER, around, project_root
 from memsheaf.sheaf import Sheaf
 from memsheaf.work import checks
-from memsheaf.work.hub_scopes import shared_scopes
-from memsheaf.work.hub_scopes import status as hub_status
 
 SHOWN = 20  # findings of a section, for people
 _FIELDS = ("kind", "level", "path", "problem", "advice", "others")
@@ -249,7 +249,7 @@ def doctor(call: Call) -> int:
     findings += [finding for host in hosts for finding in host.findings()]
     with call.console.waiting("asking the hubs"):
         hubs = [hub_status(scope, settings, here()) for scope in shared_scopes(settings, here())]
-    findings += [finding for hub in hubs for finding in checks.examine_hub(hub)]
+    findings += [finding for hub in hubs for finding in examine_hub(hub)]
     if hosts:
         root = project_root(settings.places(here()))
         findings += host_health.examine_switch(place, settings.state, root)

@@ -8,12 +8,12 @@ from memsheaf.cli.call import Call, here, plural
 from memsheaf.cli.command import Argument, group
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import MemsheafError
+from memsheaf.hub import scopes as hub_scopes
 from memsheaf.hub.merge import LOST, NOT_TAKEN
 from memsheaf.hub.replica_state import Synced
+from memsheaf.hub.scopes import HubStatus
 from memsheaf.scope import Scope
 from memsheaf.transfer import synchronize
-from memsheaf.work import hub_scopes
-from memsheaf.work.hub_scopes import HubStatus
 
 _SCOPE = Argument("scope", "which memory: user, project, agent/NAME or team/NAME", "SCOPE", required=True)
 _ANY = Argument("scope", "which memory; all that have a hub when it is left out", "SCOPE")

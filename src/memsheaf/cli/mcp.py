@@ -110,7 +110,7 @@ def _start_upkeep(settings: Settings, scopes: Sequence[str]) -> Callable[[float]
     """Keep scopes that have a hub in step; gives what waits for their news."""
     if not (found := with_hub(scopes or settings.layers(here()), settings.places(here()))):
         return lambda seconds: None
-    from memsheaf.work.hub_upkeep import HubUpkeep
+    from memsheaf.hub.upkeep import HubUpkeep
 
     return HubUpkeep(settings, here(), found).wait
 
@@ -148,10 +148,10 @@ def _serve_hub(call: Call) -> int:
     from contextlib import closing
 
     try:
+        from memsheaf.hub.server_replicas import MAX_BYTES, MAX_REPLICAS, ServerReplicas
         from memsheaf.hub.service import HubService
         from memsheaf.mcp.http import serve
         from memsheaf.mcp.http_hub import MemberOffer, admit_members, turns_route
-        from memsheaf.work.hub_replicas import MAX_BYTES, MAX_REPLICAS, ServerReplicas
     except ImportError as error:
         from memsheaf.adapters import missing
 

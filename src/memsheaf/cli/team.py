@@ -16,9 +16,9 @@ from memsheaf.cli.hub import sync_value, tell_sync
 from memsheaf.cli.output import Note, Part, Table
 from memsheaf.errors import HubRefused, MemsheafError, NotFound, Refused, hinted
 from memsheaf.hub import HubSettings
+from memsheaf.hub import scopes as hub_scopes
 from memsheaf.hub.replica_state import Synced, settings_of
 from memsheaf.scope import Scope, resolve
-from memsheaf.work import hub_scopes
 
 if TYPE_CHECKING:
     from memsheaf.hub.postgres import PostgresHub

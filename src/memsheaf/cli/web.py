@@ -42,9 +42,9 @@ def web(call: Call) -> int:
     except ImportError as error:
         raise Refused(str(error)) from None
 
+    from memsheaf.hub.scopes import shared_scopes
+    from memsheaf.hub.upkeep import HubUpkeep
     from memsheaf.web.page import Site
-    from memsheaf.work.hub_scopes import shared_scopes
-    from memsheaf.work.hub_upkeep import HubUpkeep
 
     try:
         listener = endpoint.listen()

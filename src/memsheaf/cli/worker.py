@@ -31,8 +31,8 @@ def worker(call: Call) -> int:
       memsheaf worker --hub "$HUB" --once
     """
     try:
+        from memsheaf.hub.jobs import HubWorker
         from memsheaf.hub.service import HubService
-        from memsheaf.work.hub_jobs import HubWorker
     except ImportError as error:
         raise Refused(str(missing("server", error))) from None
     options = call.options

@@ -35,7 +35,7 @@ def run(words: Sequence[str]) -> int:
 
         return work(*words[1:2])
     if words[:1] == ["sync"]:
-        from memsheaf.work.hub_upkeep import sync_scopes
+        from memsheaf.hub.upkeep import sync_scopes
 
         return sync_scopes(*words[1:])
     host, event = [*words, "", ""][:2]

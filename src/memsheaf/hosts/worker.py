@@ -18,10 +18,10 @@ from memsheaf.hosts.answer import NEWS, WAITING, own_file
 from memsheaf.hosts.conversation import conversations, load, open_conversation, prune, save, size_of
 from memsheaf.hosts.failure_log import note_failure
 from memsheaf.hosts.switch import is_off
+from memsheaf.hub.upkeep import sync_once
 from memsheaf.learn.transcripts import read_transcript
 from memsheaf.scope import open_plain, with_hub
 from memsheaf.sheaf import Sheaf
-from memsheaf.work.hub_upkeep import sync_once
 from memsheaf.worktree import record_tree
 
 SECONDS = 600  # after which the system ends it

@@ -18,6 +18,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from memsheaf.errors import HubUnreachable, MemsheafError, TextRefused
+from memsheaf.hub.jobs import queue_turns
+from memsheaf.hub.server_replicas import Caller, ServerReplicas
 from memsheaf.hub.service import HubService
 from memsheaf.mcp.http_auth import Admit
 from memsheaf.mcp.offer import Offer, Progress
@@ -25,8 +27,6 @@ from memsheaf.mcp.protocol import tool_result
 from memsheaf.recall.turns import ROLES, Message, Turn
 from memsheaf.scope import check_label
 from memsheaf.tools import READING
-from memsheaf.work.hub_jobs import queue_turns
-from memsheaf.work.hub_replicas import Caller, ServerReplicas
 from memsheaf.work.review import share_proposals
 
 TURNS = "/turns"

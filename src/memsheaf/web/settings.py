@@ -11,12 +11,12 @@ from starlette.responses import Response
 from memsheaf.errors import BadSettings, Changed, MemsheafError, Refused
 from memsheaf.hosts.health import examine_hosts
 from memsheaf.hosts.installing import Placement, program_words
+from memsheaf.hub.scopes import HubStatus, examine_hub, shared_scopes, status
+from memsheaf.hub.upkeep import sync_once
 from memsheaf.llm.providers import way
 from memsheaf.llm.spend import Ledger
 from memsheaf.web.page import PageRequest
-from memsheaf.work.checks import Finding, examine_hub
-from memsheaf.work.hub_scopes import HubStatus, shared_scopes, status
-from memsheaf.work.hub_upkeep import sync_once
+from memsheaf.work.checks import Finding
 from memsheaf.work.settings_file import Setting, SettingsFile, to_toml
 
 SPENDING_DAYS = 30

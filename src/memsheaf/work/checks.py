@@ -36,7 +36,6 @@ from memsheaf.text.dates import parse_day
 from memsheaf.text.neutralize import one_line
 from memsheaf.text.sentences import lists_topics, make_description
 from memsheaf.text.similarity import fact, group_alike, telling
-from memsheaf.work.hub_scopes import HubStatus
 from memsheaf.work.notes import ARCHIVE_FILE, problems
 from memsheaf.work.sessions import open_session
 from memsheaf.worktree import list_tracked_private
@@ -406,30 +405,6 @@ def examine_cache(cache: str, state: str, *, fix: bool) -> Iterator[Finding]:
         if fix:
             remove(indexes)
         yield Finding(INFO, cache, problem, "they were removed" if fix else "`memsheaf doctor --fix` removes them")
-
-
-def examine_hub(status: HubStatus) -> Iterator[Finding]:
-    """Yield what a person should know about a scope that has a hub."""
-    scope, state = status.scope, status.state
-    sync = f"`memsheaf hub sync {scope}`"
-    if status.problem:
-        yield Finding(ERROR, scope, status.problem, "what is here can be read; it is tried again by itself")
-    if status.notice:
-        yield Finding(WARNING, scope, status.notice, "`memsheaf hub status` shows the hub")
-    if waiting := len(state.pending) - len(state.held):
-        since = status.waiting_since[:16].replace("T", " ")
-        yield Finding(WARNING, scope, f"changes that wait for the hub since {since}: {waiting}", sync)
-    for path, why in state.held.items():
-        yield Finding(WARNING, f"{scope}:{path}", f"it is not pushed: {why}", f"mend that, then {sync}")
-    for path, why in state.left.items():
-        yield Finding(WARNING, f"{scope}:{path}", f"the hub's text cannot be placed: {why}", sync)
-    if undone := len(state.erasing) + len(state.proofs):
-        yield Finding(WARNING, scope, f"erasures not sent to the hub yet: {undone}", sync)
-    for conflict in state.told:
-        if conflict.copy and os.path.lexists(os.path.join(status.root, conflict.copy)):
-            problem = f"two machines changed {conflict.path} on {conflict.at[:10]}; this is the text that was here"
-            advice = "compare both, keep what is right in one, and `memsheaf forget` the other"
-            yield Finding(INFO, f"{scope}:{conflict.copy}", problem, advice)
 
 
 def has_drifted(evidence: Evidence) -> bool:

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from memsheaf.state import State
 from memsheaf.store.access import StoreAccess
 from memsheaf.store.safe_dir import Folder
 from memsheaf.transfer import synchronize
+from memsheaf.work.checks import ERROR, INFO, WARNING, Finding
 
 MACHINE_FILE = "machine"  # in the state directory; holds the id of this machine
 
@@ -182,6 +184,30 @@ def status(scope: Scope, settings: Settings, cwd: str, *, ask: bool = True) -> H
         except MemsheafError as error:
             return known._replace(problem=str(error))
         return known._replace(members=tuple(members), machines=tuple(machines), notice=replica.hub.notice)
+
+
+def examine_hub(status: HubStatus) -> Iterator[Finding]:
+    """Yield what a person should know about a scope that has a hub."""
+    scope, state = status.scope, status.state
+    sync = f"`memsheaf hub sync {scope}`"
+    if status.problem:
+        yield Finding(ERROR, scope, status.problem, "what is here can be read; it is tried again by itself")
+    if status.notice:
+        yield Finding(WARNING, scope, status.notice, "`memsheaf hub status` shows the hub")
+    if waiting := len(state.pending) - len(state.held):
+        since = status.waiting_since[:16].replace("T", " ")
+        yield Finding(WARNING, scope, f"changes that wait for the hub since {since}: {waiting}", sync)
+    for path, why in state.held.items():
+        yield Finding(WARNING, f"{scope}:{path}", f"it is not pushed: {why}", f"mend that, then {sync}")
+    for path, why in state.left.items():
+        yield Finding(WARNING, f"{scope}:{path}", f"the hub's text cannot be placed: {why}", sync)
+    if undone := len(state.erasing) + len(state.proofs):
+        yield Finding(WARNING, scope, f"erasures not sent to the hub yet: {undone}", sync)
+    for conflict in state.told:
+        if conflict.copy and os.path.lexists(os.path.join(status.root, conflict.copy)):
+            problem = f"two machines changed {conflict.path} on {conflict.at[:10]}; this is the text that was here"
+            advice = "compare both, keep what is right in one, and `memsheaf forget` the other"
+            yield Finding(INFO, f"{scope}:{conflict.copy}", problem, advice)
 
 
 def _settings(scope: Scope, root: str, settings: Settings) -> HubSettings:

@@ -25,6 +25,7 @@ from procrastinate.jobs import Status
 
 from memsheaf.config import Settings
 from memsheaf.errors import HubRefused, HubUnreachable, MemsheafError, ModelFailed
+from memsheaf.hub.server_replicas import Caller, CallerView, ServerReplicas
 from memsheaf.hub.service import HubService, TakenTurns, TokenMember
 from memsheaf.learn.inbox import BATCH_BYTES, Batch, Inbox, prepare
 from memsheaf.learn.learner import learning_reason
@@ -34,7 +35,6 @@ from memsheaf.llm import Model, load_model
 from memsheaf.llm.spend import Ledger, Metered, Reserved, Spent
 from memsheaf.recall.turns import Message, Turn
 from memsheaf.state import State
-from memsheaf.work.hub_replicas import Caller, CallerView, ServerReplicas
 
 LEARN, CONSOLIDATE = "learn", "consolidate"
 MAX_RETRY_SECONDS = 300  # until what failed is tried again

@@ -22,13 +22,13 @@ from memsheaf.errors import Busy, HubRestored, ScopeRefused
 from memsheaf.hub import HubSettings
 from memsheaf.hub.opening import lend_hub
 from memsheaf.hub.replica_state import Synced, write_settings
+from memsheaf.hub.scopes import open_shared
 from memsheaf.hub.service import HubService, TokenMember
 from memsheaf.scope import Scope, resolve
 from memsheaf.sheaf import Sheaf
 from memsheaf.store import HISTORY
 from memsheaf.store.safe_dir import Folder, kernel_lock
 from memsheaf.transfer import synchronize
-from memsheaf.work.hub_scopes import open_shared
 
 MEASURE_SECONDS = 30.0  # between two measurements of the size of a view
 MAX_REPLICAS, MAX_BYTES = 300, 4 << 30
